@@ -1,15 +1,13 @@
-"""Blocks kept as files: a cache that any number of processes of one user share.
+"""Blocks kept as files: a `DiskCache` that any number of processes of one user share.
 
-    <directory>/<3 digits>/<hash>        a block, whole; its time of change is when it was last
-    asked for <directory>/<3 digits>/<hash>.part   on its way; locked (flock) by the one who fetches
-    it, the others wait for it <directory>/ledger                   bytes in all, as text; locked
-    while room is made or given back
+    <directory>/<3 digits>/<hash>        a block, whole; its time of change is the last request
+    <directory>/<3 digits>/<hash>.part   a block that a process fetches; the others wait for it
+    <directory>/ledger                   bytes in all, as text
 
 Room is taken in the ledger before a byte is written, so that the limit holds with any number of
-processes. When there is none left, the blocks that were not asked for longest go. A lock dies with
-its process: what a killed one left is found and removed when room is made next, and counts until
-then. Files are not synced to disk, so the first time that a process meets a block its hash is
-verified; one that does not match is fetched again.
+processes. What a killed process left is removed when room is made next, and counts until then.
+Files are not synced to disk: the first time that a process meets a block its hash is verified; a
+block that does not match is fetched again.
 
 A block that a server on this machine lends (`client.fd_receiving`) is verified and not kept: its
 file is there. Should that change while it is read, it is verified again (`is_sound`).
@@ -21,18 +19,17 @@ kept.
 from __future__ import annotations
 
 import asyncio
-import errno
-import fcntl
 import hashlib
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from lading.client.disk_cache import PAGE, CacheLayout, DiskCache, EntryClaim, is_full
 from lading.client.retry import Sleep
 from lading.core.data import locator as locators
+from lading.threads import in_thread
 
 Fetch = Callable[[str, int], Awaitable[None]]
 """Writes the block at a locator to the beginning of an open file, verified (`BlockClient.save`)."""
@@ -43,11 +40,8 @@ Borrow = Callable[[str], Awaitable[int | None]]
 _File = tuple[int, int]
 _Stamp = tuple[int, int, int]
 
-_POLL = 0.02
-_PAGE = 4096
 _READ = 1 << 18
-_SLACK = 16
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_LAYOUT = CacheLayout(pattern="???/*", fan_out=3, page=PAGE, has_ledger=True)
 _logger = logging.getLogger("lading.blockfiles")
 
 
@@ -79,10 +73,9 @@ class BlockFiles:
     ) -> None:
         self.counts = CacheCounts()
         self._directory = directory
-        self._limit = limit_bytes
+        self._cache = DiskCache(directory, limit_bytes, layout=_LAYOUT, sleep=sleep)
         self._fetch = fetch
         self._borrow = borrow
-        self._sleep = sleep
         # Inode and time of birth of the files whose content this process has seen to be right.
         self._verified: dict[str, int] = {}
         # What files that were lent were like when their content was seen to be right.
@@ -110,7 +103,7 @@ class BlockFiles:
 
     def holds(self, locator: str) -> bool:
         """Whether the block is there now, verified or not."""
-        return self._path(locator[:32]).exists()
+        return self._cache.holds(locator[:32])
 
     def is_sound(self, descriptor: int) -> bool:
         """Whether what a descriptor of `open` gives is what was verified; a file that was lent
@@ -124,27 +117,20 @@ class BlockFiles:
 
     # Finding.
 
-    def _path(self, digest: str) -> Path:
-        return self._directory / digest[:3] / digest
-
     def _find(self, digest: str, size: int) -> int | None:
-        try:
-            descriptor = os.open(self._path(digest), os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
+        descriptor = self._cache.hold(digest)
+        if descriptor is None:
             return None
         state = os.fstat(descriptor)
         if state.st_size == size and (
             self._verified.get(digest) == state.st_ino or _hash(descriptor) == digest
         ):
             self._keep_in_mind(digest, descriptor)
-            with suppress(OSError):
-                os.utime(self._path(digest))
             return descriptor
         os.close(descriptor)
         self.counts.damaged += 1
         _logger.warning("block=%s the copy in the cache is damaged; it is fetched again", digest)
-        with self._ledger() as ledger:
-            self._drop(self._path(digest), ledger)
+        self._cache.remove(digest)
         return None
 
     def _keep_in_mind(self, digest: str, descriptor: int) -> None:
@@ -190,45 +176,32 @@ class BlockFiles:
 
     async def _bring(self, locator: str, digest: str, size: int) -> int | None:
         """Fetch the block; None when another process was faster."""
-        part = self._path(digest).with_suffix(".part")
         try:
-            descriptor = await asyncio.to_thread(_open_part, part)
+            claim = await self._cache.claim(digest)
         except OSError as error:
-            if error.errno not in _NO_ROOM:
+            if not is_full(error):
                 raise
             return await self._bring_to_memory(locator, size)
-        try:
-            await self._lock(descriptor)
-            if not _is_same(part, descriptor) or self._path(digest).exists():
-                self._forget_part(digest, part, descriptor)
-                os.close(descriptor)
-                return None
-            kept = await self._bring_to_disk(locator, digest, descriptor)
-        except BaseException:
-            self._give_back(part, descriptor)
-            os.close(descriptor)
-            raise
-        if kept:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-            return descriptor
-        self._give_back(part, descriptor)
-        os.close(descriptor)
+        if claim is None:
+            return None
+        with claim:
+            if await self._bring_to_disk(claim, locator, size):
+                self._keep_in_mind(digest, claim.descriptor)
+                return claim.detach()
         return await self._bring_to_memory(locator, size)
 
-    async def _bring_to_disk(self, locator: str, digest: str, descriptor: int) -> bool:
+    async def _bring_to_disk(self, claim: EntryClaim, locator: str, size: int) -> bool:
         """Whether there was room."""
-        path, size = self._path(digest), locators.parse(locator).size or 0
-        if not await asyncio.to_thread(self._take_room, descriptor, size):
+        if not await in_thread(lambda _, __: claim.reserve(size), is_waited_for=True):
             return False
         try:
-            await self._fetch(locator, descriptor)
+            await self._fetch(locator, claim.descriptor)
         except OSError as error:
-            if error.errno not in _NO_ROOM:
+            if not is_full(error):
                 raise
             _logger.warning("directory=%s the disk is full; blocks are not kept", self._directory)
             return False
-        path.with_suffix(".part").rename(path)
-        self._keep_in_mind(digest, descriptor)
+        claim.publish()
         self.counts.fetched += 1
         self.counts.fetched_bytes += size
         return True
@@ -244,121 +217,6 @@ class BlockFiles:
         self.counts.not_kept += 1
         self.counts.fetched_bytes += size
         return descriptor
-
-    async def _lock(self, descriptor: int) -> None:
-        # Waiting in a thread could not be cancelled.
-        while True:
-            try:
-                return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                await self._sleep(_POLL)
-
-    # Room.
-
-    @contextmanager
-    def _ledger(self) -> Iterator[int]:
-        """A descriptor of the ledger, locked."""
-        descriptor = os.open(
-            self._directory / "ledger", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-    def _take_room(self, descriptor: int, size: int) -> bool:
-        """Count `size` bytes for the file, which gets that size, evicting others; False when there
-        is no room.
-        """
-        wanted = _on_disk(size)
-        if wanted > self._limit:
-            return False
-        try:
-            with self._ledger() as ledger:
-                total = _read_total(ledger)
-                if total is None or total + wanted > self._limit:
-                    total = self._make_room(wanted)
-                if total + wanted > self._limit:
-                    return False
-                os.ftruncate(descriptor, size)
-                _write_total(ledger, total + wanted)
-        except OSError as error:
-            if error.errno not in _NO_ROOM:
-                raise
-            return False
-        return True
-
-    def _make_room(self, wanted: int) -> int:
-        """Evict until `wanted` bytes fit, and a little more so that this is rare; the bytes that
-        are left.
-        """
-        total, kept = 0, list[tuple[int, int, Path]]()
-        for path in self._directory.glob("???/*"):
-            with suppress(FileNotFoundError):
-                state = path.stat()
-                if path.suffix == ".part":
-                    total += 0 if _remove_abandoned(path) else _on_disk(state.st_size)
-                    continue
-                kept.append((state.st_mtime_ns, _on_disk(state.st_size), path))
-                total += _on_disk(state.st_size)
-        goal = (
-            max(self._limit - self._limit // _SLACK - wanted, 0)
-            if total + wanted > self._limit
-            else total
-        )
-        for _, size, path in sorted(kept):
-            if total <= goal:
-                break
-            path.unlink(missing_ok=True)
-            total -= size
-        return total
-
-    def _drop(self, path: Path, ledger: int) -> None:
-        with suppress(FileNotFoundError):
-            size = path.stat().st_size
-            path.unlink()
-            total = _read_total(ledger)
-            if total is not None:
-                _write_total(ledger, max(total - _on_disk(size), 0))
-
-    def _give_back(self, part: Path, descriptor: int) -> None:
-        """Remove a file that will not be complete, with its room."""
-        with suppress(OSError):
-            if _is_same(part, descriptor):
-                with self._ledger() as ledger:
-                    self._drop(part, ledger)
-
-    def _forget_part(self, digest: str, part: Path, descriptor: int) -> None:
-        """Remove what a process opened that came when the block was there already."""
-        if self._path(digest).exists():
-            self._give_back(part, descriptor)
-
-
-def _open_part(part: Path) -> int:
-    part.parent.mkdir(mode=0o700, exist_ok=True)
-    return os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def _remove_abandoned(part: Path) -> bool:
-    """Remove a file on its way whose process is gone."""
-    descriptor = os.open(part, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _is_same(part, descriptor):
-            part.unlink()
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
-
-
-def _is_same(path: Path, descriptor: int) -> bool:
-    try:
-        return path.stat().st_ino == os.fstat(descriptor).st_ino
-    except FileNotFoundError:
-        return False
 
 
 def _hash(descriptor: int) -> str:
@@ -379,19 +237,3 @@ def _look(descriptor: int) -> tuple[_File, _Stamp]:
     """Which file it is, and what changes when somebody writes to it."""
     state = os.fstat(descriptor)
     return (state.st_dev, state.st_ino), (state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-
-
-def _on_disk(size: int) -> int:
-    """Bytes that a file takes, roughly: whole pages and its entry. One without a size has not got
-    its room yet.
-    """
-    return (size + _PAGE - 1) // _PAGE * _PAGE + _PAGE if size else 0
-
-
-def _read_total(ledger: int) -> int | None:
-    text = os.pread(ledger, 32, 0).strip()
-    return int(text) if text.isdigit() else None
-
-
-def _write_total(ledger: int, total: int) -> None:
-    os.pwrite(ledger, b"%020d\n" % total, 0)

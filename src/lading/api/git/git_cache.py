@@ -12,19 +12,18 @@ when its time is over. Answers are read by `core.containers.git_trees`.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import os
 import re
 import signal
 import subprocess
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from lading import confined
+from lading.client.disk_cache import CacheLayout, DiskCache
 from lading.confined import Tree
 from lading.core.containers import git_trees
 from lading.core.containers.git_trees import Found, Reference
@@ -32,7 +31,7 @@ from lading.core.errors import Invalid, Unavailable
 
 TRANSPORTS: Final = "file:git:http:https:ssh"
 _MOST: Final = 100
-_LOCK: Final = "lading.lock"
+_LAYOUT: Final = CacheLayout(pattern="*/", lock="{}/lading.lock")
 _LATELY: Final = 600.0
 _PIECE: Final = 1 << 20
 _FULL: Final = re.compile(r"[0-9a-f]{40}")
@@ -63,7 +62,7 @@ class GitCache:
     ) -> None:
         self._directory = directory
         self._timeout = timeout
-        self._size = size
+        self._cache = DiskCache(directory, size, layout=_LAYOUT, weigh=_size_of)
         self._program = program
         self._mirrors: dict[str, _Mirror] = {}
         self._processes: set[subprocess.Popen[str] | subprocess.Popen[bytes]] = set()
@@ -119,7 +118,7 @@ class GitCache:
 
         `now` is in seconds since 1970.
         """
-        return await asyncio.to_thread(self._shrink, now)
+        return await asyncio.to_thread(self._cache.evict, spare_since=now - _LATELY)
 
     async def close(self) -> None:
         """Give up all searches, and end what runs for them."""
@@ -134,7 +133,7 @@ class GitCache:
     async def _find(self, url: str, wanted: Reference) -> tuple[Found, ...]:
         name = hashlib.sha256(url.encode()).hexdigest()[:40]
         mirror = self._mirrors.setdefault(name, _Mirror(self._directory / name))
-        await asyncio.to_thread(_touch, mirror.path)
+        await asyncio.to_thread(self._cache.touch, name)
         if _FULL.fullmatch(wanted.revision):
             found = await asyncio.to_thread(self._look, mirror.path, wanted)
             if found:
@@ -160,7 +159,9 @@ class GitCache:
             mirror.fetched = until
 
     def _bring_up_to_date(self, path: Path, url: str) -> None:
-        with _alone(path):
+        lock = self._cache.lock(path.name, wait=True)
+        assert lock is not None
+        try:
             if not (path / "HEAD").exists():
                 self._git(path, ("init", "--quiet", "--bare", "."))
             self._git(
@@ -168,20 +169,8 @@ class GitCache:
                 ("fetch", "--quiet", "--prune", "--force", "--no-tags", "--", url, *_REFS),
                 what=url,
             )
-
-    def _shrink(self, now: float) -> int:
-        found = [(_used(path), path, _size_of(path)) for path in self._directory.glob("*/")]
-        total, gone = sum(size for _, _, size in found), 0
-        for used, path, size in sorted(found):
-            if total <= self._size or used > now - _LATELY:
-                break
-            with _alone(path, wait=False) as is_ours:
-                if is_ours:
-                    # Names of branches are directories, as deep as whoever pushed them wanted.
-                    with suppress(OSError):
-                        confined.remove(path)
-                        total, gone = total - size, gone + 1
-        return gone
+        finally:
+            os.close(lock)
 
     def _look(self, path: Path, wanted: Reference) -> tuple[Found, ...]:
         if not (path / "HEAD").exists():
@@ -311,37 +300,6 @@ def _kill(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """End a process that has not been waited for, with its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-
-
-@contextmanager
-def _alone(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold a mirror against other processes of this server; whether it is held, as without `wait`
-    it may not be.
-    """
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(path / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(handle)
-
-
-def _touch(path: Path) -> None:
-    """Note that a mirror is used, if it is there."""
-    with suppress(FileNotFoundError):
-        os.utime(path / _LOCK)
-
-
-def _used(path: Path) -> float:
-    try:
-        return (path / _LOCK).stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
 
 
 def _size_of(path: Path) -> int:

@@ -10,8 +10,6 @@ by what it is made of.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import re
 import shutil
 import subprocess
@@ -28,6 +26,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from lading.client.disk_cache import CacheLayout, DiskCache, Durability, EntryClaim
 from lading.client.images.archive import PATH, NormalImage, Parts, make_config, write_archive
 from lading.client.images.members import Slice, plain_layer
 from lading.core.errors import Invalid, Unavailable
@@ -125,14 +124,17 @@ def build_runner(
         *_ENVIRONMENT,
         *_LEFT_OUT,
     )
-    kept = cache / f"runner-{version}-{sha256(msgspec.json.encode(recipe)).hexdigest()[:16]}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f"{kept.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (kept / _DESCRIPTION).exists():
+    key = f"runner-{version}-{sha256(msgspec.json.encode(recipe)).hexdigest()[:16]}"
+    images = _images(cache, version)
+    claim = images.wait_for_claim(key)
+    if claim is not None:
+        with claim:
             root = _make_root(folder, wanted, script, sources, host, run)
-            _keep(_as_image(root, folder, version, host.architecture), kept)
-            _forget_old(cache, version)
+            _keep(_as_image(root, folder, version, host.architecture), claim)
+            images.evict()
+            _forget_environments(cache)
+    images.touch(key)
+    kept = images.path(key)
     described = msgspec.json.decode((kept / _DESCRIPTION).read_bytes(), type=dict[str, Any])
     return NormalImage(path=kept / _ARCHIVE, **{**described, "cuts": tuple(described["cuts"])})
 
@@ -257,27 +259,33 @@ def _as_image(root: Path, folder: Path, version: str, architecture: str) -> Norm
     return write_archive(Parts(config=config, layers=(layer,)), folder / _ARCHIVE)
 
 
-def _keep(image: NormalImage, kept: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-        making = Path(folder) / "image"
-        making.mkdir()
-        shutil.copyfile(image.path, making / _ARCHIVE)
-        described = {
-            name: getattr(image, name) for name in ("digest", "size", "created", "notes", "cuts")
-        }
-        (making / _DESCRIPTION).write_bytes(msgspec.json.encode(described))
-        shutil.rmtree(kept, ignore_errors=True)
-        making.rename(kept)
+def _images(cache: Path, version: str) -> DiskCache:
+    """The images of one version, of which the latest ones stay."""
+    return DiskCache(
+        cache,
+        _KEPT,
+        layout=CacheLayout(pattern=f"runner-{version}-*", lock="{}.lock"),
+        durability=Durability.SYNCED,
+        weigh=lambda _: 1,
+        is_whole=lambda key: (cache / key / _DESCRIPTION).exists(),
+    )
 
 
-def _forget_old(cache: Path, version: str) -> None:
-    """Remove images of that version but for the latest ones, and the environments that images were
-    made of before.
-    """
-    with contextlib.suppress(OSError):
-        images = sorted(cache.glob(f"runner-{version}-*/"), key=lambda one: one.stat().st_mtime)
-        for old in (*images[:-_KEPT], *cache.glob(f"{_PROGRAM}-*/")):
-            shutil.rmtree(old, ignore_errors=True)
+def _keep(image: NormalImage, claim: EntryClaim) -> None:
+    claim.start_over()
+    claim.part.mkdir()
+    shutil.copyfile(image.path, claim.part / _ARCHIVE)
+    described = {
+        name: getattr(image, name) for name in ("digest", "size", "created", "notes", "cuts")
+    }
+    (claim.part / _DESCRIPTION).write_bytes(msgspec.json.encode(described))
+    claim.publish()
+
+
+def _forget_environments(cache: Path) -> None:
+    """Remove the environments that an earlier version made images of."""
+    for old in cache.glob(f"{_PROGRAM}-*/"):
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def make_run(tell: Callable[[str], None]) -> RunCommand:

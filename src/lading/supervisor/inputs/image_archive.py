@@ -10,11 +10,11 @@ collection.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gzip
 import hashlib
 import os
 import posixpath
+import sys
 import tarfile
 import time
 import zlib
@@ -25,6 +25,7 @@ from typing import IO, Any, Self
 
 import msgspec
 
+from lading.client.disk_cache import CacheLayout, DiskCache
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import image_layout
@@ -49,6 +50,7 @@ _INDEX = "index.json"
 _NAMING = (image_layout.MANIFEST, "repositories", _INDEX)
 # Nobody has asked for an image in this time: it is proven again.
 _KEPT = 180 * 86400.0
+_PROOFS = CacheLayout(suffix=".proven", pattern="*.proven")
 
 
 class ImageArchive:
@@ -175,29 +177,33 @@ class Proofs:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        # Some 100 bytes each: their age bounds them, not their size.
+        self._cache = DiskCache(directory, sys.maxsize, layout=_PROOFS)
 
     def has(self, pdh: str, identity: str) -> bool:
         """Whether the collection was seen to hold the image."""
-        path = self._directory / f"{pdh}.proven"
         try:
-            found = path.read_text()
-            os.utime(path)
+            held = self._cache.hold(pdh)
         except OSError:
             return False
-        return found == identity
+        if held is None:
+            return False
+        with open(held, encoding="utf-8") as file:
+            return file.read() == identity
 
     def add(self, pdh: str, identity: str) -> None:
         """Remember it, and forget those that were not asked for during half a year. Raises
         OSError.
         """
-        part = self._directory / f".{pdh}.{os.getpid()}.json"
-        part.write_text(identity)
-        part.rename(self._directory / f"{pdh}.proven")
-        for path in self._directory.glob("*.proven"):
-            with contextlib.suppress(FileNotFoundError):
-                if path.stat().st_mtime < time.time() - _KEPT:
-                    path.unlink()
+        descriptor = self._cache.lock(pdh, wait=False)
+        # A process that has the lock is about to write the same.
+        if descriptor is not None:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.truncate(0)
+                file.write(identity)
+                file.flush()
+                self._cache.publish(pdh)
+        self._cache.evict(unused_since=time.time() - _KEPT)
 
 
 def sweep(directory: Path) -> None:

@@ -1,9 +1,10 @@
 """Unpacked image layers, each once on this machine, named by the hash of its content.
 
-    <cache>/images/<pdh>.json   what an image is made of; its time of change is when it was last
-    used <cache>/images/<pdh>.lock   shared lock: in use
+    <cache>/images/<pdh>.json   the parts of an image, an entry of a `DiskCache`
+    <cache>/images/<pdh>.lock   shared lock: in use
     <cache>/layers/<sha256>/    one layer as overlayfs wants it: whiteouts are devices 0/0 or an
-    attribute <cache>/layers/.lock        held by whoever unpacks or evicts
+                                attribute
+    <cache>/layers/.lock        held by the process that unpacks or evicts
 
 A layer is built aside and renamed, so it is there whole or not at all. Its hash is checked while it
 is unpacked; where it is there already, the one in the archive is hashed all the same, once for each
@@ -14,20 +15,18 @@ layer: names and links are resolved inside the layer.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import errno
 import fcntl
 import logging
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from lading import removal
+from lading.client.disk_cache import CacheLayout, DiskCache, EntryClaim, is_full
 from lading.core.containers.disk_space import AUTOMATIC, Amount
-from lading.core.errors import ExecutionError, Failure
+from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.core.images.image_layout import ImageConfig
 from lading.supervisor.engines import ImageSource
 from lading.supervisor.inputs.image_archive import (
@@ -40,6 +39,7 @@ from lading.supervisor.inputs.image_archive import (
 )
 from lading.supervisor.inputs.unpack import unpack_layer
 
+_LAYOUT = CacheLayout(suffix=".json", pattern="*.lock", lock="{}.lock")
 _logger = logging.getLogger("lading.supervisor")
 
 
@@ -73,6 +73,15 @@ class LayerStore:
         self._images = cache / "images"
         self._layers = cache / "layers"
         self._limit = limit
+        # The images that were whole when they were looked at last, read once for check and use.
+        self._found: dict[str, Unpacked] = {}
+        self._cache = DiskCache(
+            self._images,
+            limit,
+            layout=_LAYOUT,
+            weigh=_size,
+            is_whole=self._is_whole,
+        )
         self._kept = kept or Amount(AUTOMATIC, AUTOMATIC)
 
     async def lease(self, image: ImageSource) -> tuple[Unpacked, int]:
@@ -84,25 +93,24 @@ class LayerStore:
         """
         self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._layers.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lease = os.open(self._lock_of(image.pdh), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(lease, fcntl.LOCK_SH)
-            found = self._find(image.pdh)
-            if found is None:
-                found = await self._unpack(image)
-        except BaseException:
-            os.close(lease)
-            raise
-        return found, lease
+            lease = await self._cache.acquire(image.pdh, lambda claim: self._unpack(image, claim))
+        except Unavailable as error:
+            raise ExecutionError(
+                f"image {image.pdh}: its layers are gone again; is the cache too small?",
+                Failure.NODE,
+            ) from error
+        return self._found[image.pdh], lease
+
+    def _is_whole(self, pdh: str) -> bool:
+        found = self._find(pdh)
+        if found is not None:
+            self._found[pdh] = found
+        return found is not None
 
     def _find(self, pdh: str) -> Unpacked | None:
-        path = self._images / f"{pdh}.json"
-        try:
-            description = msgspec.json.decode(path.read_bytes(), type=_Description)
-            os.utime(path)
-        except (OSError, msgspec.DecodeError):
-            return None
-        if not description.proven:
+        description = _read(self._cache.path(pdh))
+        if description is None or not description.proven:
             return None
         config = description.config
         layers = tuple(self._layers / one.removeprefix("sha256:") for one in config.diff_ids)
@@ -110,38 +118,27 @@ class LayerStore:
             Unpacked(config=config, layers=layers) if all(one.is_dir() for one in layers) else None
         )
 
-    async def _unpack(self, image: ImageSource) -> Unpacked:
+    async def _unpack(self, image: ImageSource, claim: EntryClaim) -> None:
         lock = os.open(self._layers / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         archive = self._images / f".{image.pdh}.{os.getpid()}.tar"
         try:
             await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
-            found = self._find(image.pdh)
-            if found is not None:
-                return found
             self._sweep()
             await fetch(image, archive, kept=self._kept)
             config, size = await asyncio.to_thread(self._unpack_archive, archive)
-            aside = archive.with_suffix(".json")
-            aside.write_bytes(
+            claim.part.write_bytes(
                 msgspec.json.encode(_Description(config=config, size=size, proven=True))
             )
-            aside.rename(self._images / f"{image.pdh}.json")
+            claim.publish(size)
             await asyncio.to_thread(self._evict)
         except OSError as error:
-            failure = Failure.DISK if error.errno in (errno.ENOSPC, errno.EDQUOT) else Failure.NODE
+            failure = Failure.DISK if is_full(error) else Failure.NODE
             raise ExecutionError(
                 f"image {image.pdh}: cannot be unpacked: {error.strerror}", failure
             ) from error
         finally:
             archive.unlink(missing_ok=True)
             os.close(lock)
-        found = self._find(image.pdh)
-        if found is None:
-            raise ExecutionError(
-                f"image {image.pdh}: its layers are gone again; is the cache too small?",
-                Failure.NODE,
-            )
-        return found
 
     def _unpack_archive(self, archive: Path) -> tuple[ImageConfig, int]:
         with ImageArchive(archive) as opened:
@@ -181,17 +178,12 @@ class LayerStore:
         """Forget the images that were not used for longest, until the rest fits the limit; then
         unused layers.
         """
-        sizes = {path: self._size(path) for path in self._by_age()}
-        total = sum(sizes.values())
-        for path, size in sizes.items():
-            if total <= self._limit:
-                break
-            with self._unused(path) as unused:
-                if unused:
-                    path.unlink(missing_ok=True)
-                    total -= size
+        self._cache.evict()
         kept = {
-            one.removeprefix("sha256:") for path in self._by_age() for one in self._diff_ids(path)
+            one.removeprefix("sha256:")
+            for path in self._images.glob("*.json")
+            if not path.name.startswith(".")
+            for one in _diff_ids(path)
         }
         for layer in self._layers.iterdir():
             if not layer.name.startswith(".") and layer.name not in kept:
@@ -208,34 +200,20 @@ class LayerStore:
         except OSError as error:
             _logger.warning("%s: cannot be removed: %s", place, error)
 
-    def _by_age(self) -> list[Path]:
-        paths = [path for path in self._images.glob("*.json") if not path.name.startswith(".")]
-        return sorted(paths, key=lambda path: path.stat().st_mtime_ns)
 
-    def _size(self, path: Path) -> int:
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=_Description).size
-        except msgspec.DecodeError:
-            return 0
+def _size(path: Path) -> int:
+    """Bytes of an image's layers, by its file."""
+    description = _read(path)
+    return description.size if description is not None else 0
 
-    def _diff_ids(self, path: Path) -> tuple[str, ...]:
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=_Description).config.diff_ids
-        except msgspec.DecodeError:
-            return ()
 
-    @contextlib.contextmanager
-    def _unused(self, path: Path) -> Iterator[bool]:
-        lock = os.open(self._lock_of(path.stem), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                yield False
-            else:
-                yield True
-        finally:
-            os.close(lock)
+def _diff_ids(path: Path) -> tuple[str, ...]:
+    description = _read(path)
+    return description.config.diff_ids if description is not None else ()
 
-    def _lock_of(self, pdh: str) -> Path:
-        return self._images / f"{pdh}.lock"
+
+def _read(path: Path) -> _Description | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Description)
+    except (OSError, msgspec.DecodeError):
+        return None
