@@ -30,12 +30,11 @@ async def test_a_collection_and_a_content(here: Site) -> None:
 
 async def test_trees_are_kept_for_a_while(here: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     uuid, now = await here.collection({"f": b"x"}), [0.0]
-    library = Library(here.transport, anonymous="", clock=lambda: now[0])
+    library = Library(here.transport, anonymous="", clock=lambda: now[0], limit=1)
     first = (await library.open(uuid, here.world.admin)).tree
     assert (await library.open(uuid, here.world.admin)).tree is first
     now[0] = 301
     assert (await library.open(uuid, here.world.admin)).tree is not first
-    monkeypatch.setattr(collection_cache, "_KEPT_TEXT", 1)
     monkeypatch.setattr(collection_cache, "_LARGE", 1)
     await library.open(await here.collection({"g": b"x"}), here.world.admin)
     assert len(library._kept) == 1

@@ -58,12 +58,18 @@ class Library:
     """
 
     def __init__(
-        self, transport: Transport, *, anonymous: str, clock: Callable[[], float] = time.monotonic
+        self,
+        transport: Transport,
+        *,
+        anonymous: str,
+        clock: Callable[[], float] = time.monotonic,
+        limit: int = _KEPT_TEXT,
     ) -> None:
+        """`limit`: characters of the manifests whose trees are kept."""
         self.transport = transport
         self._anonymous = anonymous
         self._clock = clock
-        self._kept = LruMap[tuple[bytes, str], _Kept](_KEPT_TEXT)
+        self._kept = LruMap[tuple[bytes, str], _Kept](limit)
 
     def token(self, token: str) -> str:
         """The given token or the anonymous one. Raises Unauthenticated without either."""
