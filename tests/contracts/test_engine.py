@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lading.testing.conformance.engines import EngineSuite, Kit
 from lading.testing.engine import StubEngine
-from tests.contracts.engine_suite import EngineSuite, Kit
 
 
 @pytest.fixture

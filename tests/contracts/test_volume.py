@@ -1,12 +1,9 @@
-"""What every block volume keeps to, fakes included."""
+"""Every block volume, the fake included, keeps to `lading.testing.conformance.volumes`."""
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -18,16 +15,10 @@ from lading.blobs.s3 import S3Volume
 from lading.blobs.volume import Volume
 from lading.blobs.volume_set import Mount, Mounts
 from lading.config import Config
-from lading.core.errors import Conflict, Corrupt, NotFound
 from lading.testing.asgi import AsgiTransport
+from lading.testing.conformance.volumes import Rot, VolumeSuite
 from lading.testing.volume import MemoryVolume
 from tests.s3 import make_bucket
-
-Rot = Callable[[str], None]
-
-
-def _hash(data: bytes) -> str:
-    return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
 def _rot_file(root: Path, hash: str) -> None:
@@ -72,159 +63,5 @@ async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     await volume.close()
 
 
-@pytest.fixture
-def volume(kept: tuple[Volume, Rot]) -> Volume:
-    return kept[0]
-
-
-@pytest.mark.parametrize("data", [b"foo", b"", b"x" * 300_000], ids=["small", "empty", "large"])
-async def test_what_was_put_is_got(volume: Volume, data: bytes) -> None:
-    await volume.put(_hash(data), bytearray(data))
-    assert await volume.get(_hash(data)) == data
-
-
-async def test_an_absent_block_is_not_found(volume: Volume) -> None:
-    for look in (volume.get, volume.head):
-        with pytest.raises(NotFound):
-            await look(_hash(b"absent"))
-
-
-async def test_a_damaged_block_is_never_got(kept: tuple[Volume, Rot]) -> None:
-    volume, rot = kept
-    await volume.put(_hash(b"foo"), b"foo")
-    rot(_hash(b"foo"))
-    with pytest.raises(Corrupt):
-        await volume.get(_hash(b"foo"))
-
-
-async def test_putting_again_mends_a_damaged_block(kept: tuple[Volume, Rot]) -> None:
-    volume, rot = kept
-    await volume.put(_hash(b"foo"), b"foo")
-    rot(_hash(b"foo"))
-    await volume.put(_hash(b"foo"), b"foo")
-    assert await volume.get(_hash(b"foo")) == b"foo"
-
-
-async def test_a_second_put_counts_as_put_now(volume: Volume) -> None:
-    await volume.put(_hash(b"foo"), b"foo")
-    first = await volume.head(_hash(b"foo"))
-    await volume.put(_hash(b"foo"), b"foo")
-    second = await volume.head(_hash(b"foo"))
-    assert first.size == second.size == 3
-    assert second.mtime_ns >= first.mtime_ns
-
-
-async def test_the_same_block_put_by_many_at_once(volume: Volume) -> None:
-    await asyncio.gather(*(volume.put(_hash(b"foo"), b"foo") for _ in range(20)))
-    assert [stored.hash async for stored in volume.index()] == [_hash(b"foo")]
-
-
-async def test_the_index_is_sorted_and_keeps_to_its_prefix(volume: Volume) -> None:
-    hashes = sorted(_hash(str(number).encode()) for number in range(50))
-    for number in range(50):
-        await volume.put(_hash(str(number).encode()), str(number).encode())
-    assert [stored.hash async for stored in volume.index()] == hashes
-    for prefix in ("c", "c4c", hashes[3], "fffff"):
-        listed = [stored.hash async for stored in volume.index(prefix)]
-        assert listed == [hash for hash in hashes if hash.startswith(prefix)]
-
-
-async def test_space_is_known(volume: Volume) -> None:
-    space = await volume.space()
-    assert space.free > 1 << 20
-    assert space.total == 0 or space.total >= space.free
-
-
-async def test_a_block_is_read_into_memory_that_is_given(volume: Volume) -> None:
-    await volume.put(_hash(b"foo"), b"foo")
-    room = bytearray(5)
-    assert bytes(await volume.get(_hash(b"foo"), memoryview(room))) == b"foo"
-    assert room[:3] == b"foo"
-    with pytest.raises(NotFound):
-        await volume.get(_hash(b"foo"), memoryview(bytearray(2)))
-
-
-async def test_touch_counts_as_a_put(volume: Volume) -> None:
-    with pytest.raises(NotFound):
-        await volume.touch(_hash(b"foo"))
-    await volume.put(_hash(b"foo"), b"foo")
-    first = await volume.head(_hash(b"foo"))
-    await volume.touch(_hash(b"foo"))
-    assert (await volume.head(_hash(b"foo"))).mtime_ns >= first.mtime_ns
-    assert await volume.get(_hash(b"foo")) == b"foo"
-
-
-async def test_into_the_bin_and_back(volume: Volume) -> None:
-    await volume.put(_hash(b"foo"), b"foo")
-    stored = await volume.head(_hash(b"foo"))
-    await volume.discard(_hash(b"foo"), stored.mtime_ns)
-    assert [one async for one in volume.index()] == []
-    with pytest.raises(NotFound):
-        await volume.get(_hash(b"foo"))
-    (thrown,) = [one async for one in volume.discarded()]
-    assert (thrown.hash, thrown.size) == (_hash(b"foo"), 3)
-    assert thrown.discarded_ns >= stored.mtime_ns
-    await volume.restore(_hash(b"foo"))
-    assert await volume.get(_hash(b"foo")) == b"foo"
-    assert [one async for one in volume.discarded()] == []
-    with pytest.raises(NotFound):
-        await volume.restore(_hash(b"foo"))
-
-
-async def test_what_was_put_again_does_not_go_into_the_bin(volume: Volume) -> None:
-    await volume.put(_hash(b"foo"), b"foo")
-    stored = await volume.head(_hash(b"foo"))
-    for move in (volume.discard, volume.quarantine):
-        with pytest.raises(Conflict):
-            await move(_hash(b"foo"), stored.mtime_ns - 5_000_000_000)
-        with pytest.raises(NotFound):
-            await move(_hash(b"bar"), stored.mtime_ns)
-    assert await volume.get(_hash(b"foo")) == b"foo"
-
-
-async def test_what_is_deleted_from_the_bin_does_not_come_back(volume: Volume) -> None:
-    await volume.put(_hash(b"foo"), b"foo")
-    await volume.discard(_hash(b"foo"), (await volume.head(_hash(b"foo"))).mtime_ns)
-    (thrown,) = [one async for one in volume.discarded()]
-    with pytest.raises(NotFound):
-        await volume.delete(_hash(b"bar"), thrown.discarded_ns)
-    await volume.delete(_hash(b"foo"), thrown.discarded_ns)
-    with pytest.raises(NotFound):
-        await volume.restore(_hash(b"foo"))
-
-
-async def test_a_block_in_the_bin_can_be_put_anew(volume: Volume) -> None:
-    await volume.put(_hash(b"foo"), b"foo")
-    await volume.discard(_hash(b"foo"), (await volume.head(_hash(b"foo"))).mtime_ns)
-    await volume.put(_hash(b"foo"), b"foo")
-    assert await volume.get(_hash(b"foo")) == b"foo"
-    assert len([one async for one in volume.discarded()]) == 1
-
-
-async def test_a_quarantined_block_is_said_to_be_damaged_until_it_is_put_again(
-    kept: tuple[Volume, Rot],
-) -> None:
-    volume, rot = kept
-    await volume.put(_hash(b"foo"), b"foo")
-    rot(_hash(b"foo"))
-    await volume.quarantine(_hash(b"foo"), (await volume.head(_hash(b"foo"))).mtime_ns)
-    assert [one async for one in volume.index()] == []
-    for look in (volume.get, volume.head):
-        with pytest.raises(Corrupt):
-            await look(_hash(b"foo"))
-    await volume.put(_hash(b"foo"), b"foo")
-    assert await volume.get(_hash(b"foo")) == b"foo"
-
-
-async def test_many_puts_and_discards_at_once_lose_nothing_acknowledged(volume: Volume) -> None:
-    async def throw_away() -> None:
-        with suppress(Conflict, NotFound):
-            await volume.discard(_hash(b"foo"), (await volume.head(_hash(b"foo"))).mtime_ns)
-
-    async def put() -> None:
-        await volume.put(_hash(b"foo"), b"foo")
-
-    for _ in range(5):
-        await asyncio.gather(*(one() for one in (throw_away, put) * 4))
-        await volume.put(_hash(b"foo"), b"foo")
-        assert await volume.get(_hash(b"foo")) == b"foo"
+class TestVolumes(VolumeSuite):
+    """The suite on each volume."""

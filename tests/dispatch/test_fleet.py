@@ -1,4 +1,4 @@
-"""The values of the fleet seam; its promises are in tests/contracts/test_fleet.py."""
+"""The values of the fleet seam; its promises are in src/lading/testing/conformance/fleets.py."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from lading.supervisor.engines import Bind, Engine, EngineSettings, Reach, Spec
 from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.podman import make_engine
-from tests.contracts.engine_suite import Kit
+from lading.testing.conformance.engines import Kit
 from tests.reality import need_program, need_root
 from tests.security import networks
 from tests.security.networks import PORT, Surroundings, surroundings

@@ -22,7 +22,7 @@ from lading.supervisor.engines.podman import make_engine
 from lading.supervisor.engines.seccomp import NEW_NAMESPACES
 from lading.supervisor.engines.user_namespace import MACHINE
 from lading.supervisor.id_mapping import FIRST, fault_of, own_mapping
-from tests.contracts.engine_suite import Kit
+from lading.testing.conformance.engines import Kit
 from tests.reality import need
 from tests.security.machine_code import make_program
 from tests.system.docker_daemon import DockerDaemon

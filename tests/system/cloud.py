@@ -27,9 +27,9 @@ import yaml
 from lading.client.blocks import BlockClient
 from lading.client.collections import read_file
 from lading.core.data.filetree import files, from_manifest
-from lading.testing.ec2 import IMAGE, Ec2, running_ec2
 from tests.system.cluster import LADING, Cluster, free_address, running_cluster
 from tests.system.desk import Desk, desk_of
+from tests.system.ec2 import IMAGE, Ec2, running_ec2
 
 TYPES = {
     "small": {

@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 from lading.dispatch.fleets.cloud.drivers.namespaces import Network
-from lading.testing.ec2 import IMAGE, Ec2, running_ec2
 from tests.reality import need_program, need_root
 from tests.system.cluster import LADING
+from tests.system.ec2 import IMAGE, Ec2, running_ec2
 
 pytestmark = pytest.mark.system
 TYPES = {

@@ -18,8 +18,9 @@ from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.podman import make_engine
 from lading.supervisor.engines.user_namespace import UserNamespace
-from tests.bell import Bell
-from tests.contracts.engine_suite import CONTAINER, PATIENCE, IsolatingEngineSuite, Kit
+from lading.testing.bell import Bell
+from lading.testing.conformance.engines import CONTAINER, PATIENCE, Kit
+from lading.testing.conformance.isolation import IsolatingEngineSuite
 from tests.reality import need_program, need_root
 from tests.system.docker_daemon import DockerDaemon
 from tests.system.podman_service import PodmanService
@@ -54,7 +55,7 @@ class TestNative(IsolatingEngineSuite):
 
     @pytest.fixture
     def kit(self, own_mounts: None, clean_directory: Path) -> Kit:
-        return Kit(NativeEngine, clean_directory)
+        return Kit(NativeEngine, clean_directory, need_program=need_program)
 
     async def test_it_is_stopped_before_crun_has_written_who_it_is(self, kit: Kit) -> None:
         made, script = (
@@ -101,7 +102,7 @@ class TestDocker(IsolatingEngineSuite):
                 dataclasses.replace(settings, docker_socket=str(docker_daemon.socket))
             )
 
-        return Kit(make, clean_directory)
+        return Kit(make, clean_directory, need_program=need_program)
 
 
 class TestPodman(IsolatingEngineSuite):
@@ -114,7 +115,7 @@ class TestPodman(IsolatingEngineSuite):
                 dataclasses.replace(settings, podman_socket=str(podman_service.socket))
             )
 
-        return Kit(make, clean_directory)
+        return Kit(make, clean_directory, need_program=need_program)
 
 
 async def test_native_on_a_data_directory_that_is_on_an_overlay(

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from lading.client.api import Record
-from lading.testing.images import make_archive, make_layer, tiny_image
-from tests.contracts.engine_suite import first_layer
+from lading.testing.images import first_layer, make_archive, make_layer, tiny_image
 from tests.system.cluster import Cluster, running_cluster
 from tests.system.test_requests import Client, scene
 

@@ -92,6 +92,38 @@ def tiny_image(
     return make_archive([make_layer(files, modes={"tmp": 0o1777})], settings)
 
 
+def layered_image() -> tuple[str, bytes]:
+    """Two layers: a removed file, a directory made anew, a file replaced."""
+    _, archive = tiny_image()
+    low = {
+        "d": None,
+        "d/gone": b"x",
+        "d/kept": b"x",
+        "e": None,
+        "e/old": b"x",
+        "f": None,
+        "f/same": b"lower\n",
+    }
+    high = {
+        "d": None,
+        "d/.wh.gone": b"",
+        "e": None,
+        "e/.wh..wh..opq": b"",
+        "e/new": b"x",
+        "f": None,
+        "f/same": b"upper\n",
+    }
+    return make_archive([first_layer(archive), make_layer(low), make_layer(high)])
+
+
+def first_layer(archive: bytes) -> bytes:
+    """The lowest layer of an archive that `tiny_image` made."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        member = tar.extractfile("0/layer.tar")
+        assert member is not None
+        return member.read()
+
+
 def _libraries(program: str) -> list[str]:
     listed = subprocess.run(
         ["/usr/bin/ldd", program], capture_output=True, text=True, check=True

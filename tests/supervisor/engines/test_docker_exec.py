@@ -1,5 +1,5 @@
 """Commands by a daemon's exec calls, where it fails; what they do is in
-tests/contracts/engine_suite.py.
+src/lading/testing/conformance/engines.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Commands beside the container's own as child processes; what they do is in
-tests/contracts/engine_suite.py.
+src/lading/testing/conformance/engines.py.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ SCENARIOS = {
     "cloud: error classes": "cloud/drivers/test_ec2::test_each_code_has_its_class",
     "cloud: key pairs": "cloud/drivers/test_ec2::test_a_key_pair_is_imported_once",
     "cloud: prices": "cloud/drivers/test_ec2::test_the_prices_of_spot_instances_have_pages_and_the_volume_in_them",
-    "cloud: drivers, azure too": "contracts/test_driver::test_a_vm_is_listed_with_its_tags_type_and_address",
+    "cloud: drivers, azure too": "src/lading/testing/conformance/drivers::test_a_vm_is_listed_with_its_tags_type_and_address",
     "cloud: azure makes": "cloud/drivers/providers/test_azure::test_the_interface_goes_with_its_vm",
     "cloud: azure clears up": "cloud/drivers/providers/test_azure::test_an_interface_that_could_not_be_removed_goes_at_a_list",
     "cloud: azure's errors": "cloud/drivers/providers/test_libcloud_connection::test_each_refusal_has_its_class",
@@ -102,9 +102,13 @@ SCENARIOS = {
 def test_each_scenario_has_its_test(scenario: str) -> None:
     module, _, name = SCENARIOS[scenario].partition("::")
     folder = TESTS / "dispatch" / "fleets" if module.startswith("cloud/") else TESTS
+    if module.startswith("src/"):
+        folder = TESTS.parent
     tree = ast.parse((folder / f"{module}.py").read_text())
     assert name in {
-        one.name for one in tree.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        one.name
+        for one in ast.walk(tree)
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
     }
 
 

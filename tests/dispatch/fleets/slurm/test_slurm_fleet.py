@@ -1,5 +1,5 @@
 """The Slurm fleet on Slurm programs made of tables; its promises are in
-tests/contracts/test_fleet.py.
+src/lading/testing/conformance/fleets.py.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
-"""What every container engine keeps to. A module that runs it gives the fixture `kit`."""
+"""Conformance suite of container engines (`lading.supervisor.engines.Engine`).
+
+A test module subclasses `EngineSuite` and gives the fixture `kit`, a `Kit` of its engine. An engine
+that isolates the command runs `isolation.IsolatingEngineSuite` in its place.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import io
 import os
-import tarfile
+import shutil
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,37 +21,40 @@ from lading.core.errors import ExecutionError, Failure
 from lading.supervisor import linux
 from lading.supervisor.engines import (
     Bind,
-    Device,
     Engine,
     EngineSettings,
     Exec,
     Execution,
     Exit,
-    Reach,
     Size,
     Spec,
 )
-from lading.supervisor.limits.cgroup import find_hierarchy
-from lading.supervisor.limits.counters import Folders, find_folders
-from lading.supervisor.machine import mount_table
-from lading.testing.devices import make_devices
-from lading.testing.images import ArchiveImage, make_archive, make_layer, tiny_image
-from tests.bell import Bell
-from tests.reality import need_program
+from lading.testing.bell import Bell
+from lading.testing.images import ArchiveImage, tiny_image
 
 CONTAINER = "zzzzz-dz642-engine000000000"
 PATIENCE = 180.0
 
 
+def skip_without(program: str) -> None:
+    """Skip the test where a program is not installed."""
+    if shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None:
+        pytest.skip(f"{program} is missing")
+
+
 @dataclass
 class Kit:
-    """One engine under test."""
+    """One engine under test: how to make it, and a directory that is the test's own.
+
+    `need_program` is called with the name of each program that a test needs besides the engine.
+    """
 
     make: Callable[[EngineSettings], Engine]
     directory: Path
     image: ArchiveImage = field(default_factory=lambda: ArchiveImage(*tiny_image()))
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     grace: float = 5.0
+    need_program: Callable[[str], None] = skip_without
 
     @property
     def settings(self) -> EngineSettings:
@@ -155,7 +160,7 @@ async def feed(execution: Execution, data: bytes) -> None:
 
 
 class EngineSuite:
-    """The promises."""
+    """The promises of every engine."""
 
     async def test_it_says_what_it_is(self, kit: Kit) -> None:
         engine = kit.make(kit.settings)
@@ -378,257 +383,3 @@ class EngineSuite:
         engine = kit.make(kit.settings)
         await engine.remove()
         await engine.remove()
-
-
-def layered_image() -> tuple[str, bytes]:
-    """Two layers: a removed file, a directory made anew, a file replaced."""
-    _, archive = tiny_image()
-    low = {
-        "d": None,
-        "d/gone": b"x",
-        "d/kept": b"x",
-        "e": None,
-        "e/old": b"x",
-        "f": None,
-        "f/same": b"lower\n",
-    }
-    high = {
-        "d": None,
-        "d/.wh.gone": b"",
-        "e": None,
-        "e/.wh..wh..opq": b"",
-        "e/new": b"x",
-        "f": None,
-        "f/same": b"upper\n",
-    }
-    return make_archive([first_layer(archive), make_layer(low), make_layer(high)])
-
-
-def first_layer(archive: bytes) -> bytes:
-    """The lowest layer of an archive that `tiny_image` made."""
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        member = tar.extractfile("0/layer.tar")
-        assert member is not None
-        return member.read()
-
-
-def command_lines() -> list[bytes]:
-    """Of all processes of this machine."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            found.append(path.read_bytes())
-    return found
-
-
-def read_limits(folders: Folders) -> dict[str, int]:
-    """Bytes of RAM, microseconds of CPU in a tenth of a second, processes."""
-    first = folders.version == 1
-    files = {
-        "ram": ("memory", "memory.limit_in_bytes" if first else "memory.max"),
-        "cpu": ("cpu", "cpu.cfs_quota_us" if first else "cpu.max"),
-        "pids": ("pids", "pids.max"),
-    }
-    texts = {
-        name: (folders.paths[controller] / file).read_text()
-        for name, (controller, file) in files.items()
-    }
-    return {name: int(text.split()[0]) for name, text in texts.items()}
-
-
-class IsolatingEngineSuite(EngineSuite):
-    """What engines promise besides that really keep the command in a container."""
-
-    @pytest.mark.parametrize(
-        ("cwd", "directory"),
-        [("", "/usr/share"), (".", "/usr/share"), ("deep", "/usr/share/deep"), ("/tmp", "/tmp")],
-    )
-    async def test_what_the_record_leaves_out_is_the_image_s(
-        self, kit: Kit, cwd: str, directory: str
-    ) -> None:
-        settings = {
-            "Entrypoint": ["sh", "-c"],
-            "Cmd": ["pwd; echo $FROM $BOTH"],
-            "Env": ["PATH=/bin", "FROM=image", "BOTH=image"],
-            "WorkingDir": "/usr/share",
-        }
-        kit.image = ArchiveImage(*tiny_image(settings=settings))
-        more = {"environment": (("BOTH", "record"),), "cwd": cwd}
-        assert (await kit.run_command((), **more))[:2] == (
-            Exit(code=0),
-            f"{directory}\nimage record\n",
-        )
-        assert (await kit.run_command(("echo hers",), **more))[1] == "hers\n"
-
-    async def test_a_command_that_neither_names_is_refused(self, kit: Kit) -> None:
-        with pytest.raises(
-            ExecutionError, match="neither CMD nor ENTRYPOINT; name a command"
-        ) as caught:
-            await kit.run_command(())
-        assert caught.value.failure is Failure.USER
-
-    async def test_a_file_system_in_memory(self, kit: Kit) -> None:
-        if kit.make(kit.settings).sees_private_mounts:
-            pytest.skip("the caller makes them for this engine")
-        memory = replace(kit.bind("/fast"), memory=1 << 20)
-        ended, out, _ = await kit.run(
-            "echo x > /fast/file; cat /fast/file /proc/mounts", binds=(memory,)
-        )
-        assert out.startswith("x\n")
-        assert [line.split()[2] for line in out.splitlines() if " /fast " in line] == ["tmpfs"]
-        assert (ended.code, list((kit.directory / "fast").iterdir())) == (0, [])
-
-    async def test_another_object_removes_what_was_left(self, kit: Kit) -> None:
-        engine = kit.make(kit.settings)
-        await engine.prepare(kit.image)
-        made = kit.bind("/made")
-        await engine.create(
-            Spec(command=("sh", "-c", "echo > /made/bell; sleep 1000"), binds=(made,))
-        )
-        with Bell(Path(made.source) / "bell") as bell:
-            task = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=kit.grace))
-            await bell.rung()
-        other = kit.make(kit.settings)
-        await other.remove()
-        await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), PATIENCE)
-        await engine.remove()
-
-    async def test_a_read_only_bind_cannot_be_written(self, kit: Kit) -> None:
-        ended, _, _ = await kit.run(
-            "echo x > /kept/file", binds=(kit.bind("/kept", readonly=True),)
-        )
-        assert ended.code != 0
-        assert list((kit.directory / "kept").iterdir()) == []
-
-    async def test_nested_binds_and_files(self, kit: Kit) -> None:
-        outer, inner = kit.bind("/outer"), kit.bind("/inner", readonly=True)
-        (kit.directory / "inner" / "file").write_text("deep\n")
-        nested = (
-            outer,
-            replace(inner, target="/outer/in"),
-            Bind(f"{inner.source}/file", "/etc/some/file", True),
-        )
-        _, out, _ = await kit.run("cat /outer/in/file /etc/some/file", binds=nested)
-        assert out == "deep\ndeep\n"
-
-    async def test_no_network_but_loopback(self, kit: Kit) -> None:
-        _, out, _ = await kit.run("cat /proc/net/dev")
-        assert [line.split(":")[0].strip() for line in out.splitlines()[2:]] == ["lo"]
-
-    async def test_the_internet_by_an_interface_of_its_own_when_asked_for(self, kit: Kit) -> None:
-        need_program("slirp4netns")
-        need_program("nft")
-        _, out, _ = await kit.run("cat /proc/net/dev /etc/resolv.conf", network=True)
-        assert [line.split(":")[0].strip() for line in out.splitlines()[2:4]] == ["lo", "eth0"]
-        assert "nameserver 127.0.0.53" in out
-
-    async def test_the_api_alone_needs_no_interface(self, kit: Kit) -> None:
-        reach = Reach(api=("api.example:443",))
-        _, out, _ = await kit.run("cat /proc/net/dev /etc/hosts", network=True, reach=reach)
-        assert [line.split(":")[0].strip() for line in out.splitlines()[2:3]] == ["lo"]
-        assert "127.0.100.1\tapi.example" in out
-
-    async def test_a_network_is_there_again_in_a_container_that_is_kept(self, kit: Kit) -> None:
-        engine = kit.make(kit.settings)
-        try:
-            await engine.prepare(kit.image)
-            await engine.create(
-                Spec(command=("sh", "-c", "exit 5"), network=True, reach=Reach(api=("a:1",)))
-            )
-            await asyncio.wait_for(engine.run(stop=kit.stop, stop_grace=0.1), PATIENCE)
-            await engine.hold()
-            order = Exec(command=("cat", "/proc/net/tcp"))
-            _, out, _ = await heard(await engine.execute(order))
-            assert "0164007F:0001" in out
-        finally:
-            await engine.remove()
-
-    async def test_few_capabilities_and_no_new_privileges(self, kit: Kit) -> None:
-        _, out, _ = await kit.run("cat /proc/self/status")
-        status = dict(line.split(":\t", 1) for line in out.splitlines() if ":\t" in line)
-        assert status["NoNewPrivs"] == "1"
-        assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0x404FB
-        assert status["Seccomp"] == "2"
-
-    async def test_the_image_is_not_changed(self, kit: Kit) -> None:
-        await kit.run("echo x > /etc/passwd; echo y > /new")
-        _, out, _ = await kit.run("cat /etc/passwd; ls /")
-        assert "nobody" in out
-        assert "new" not in out
-
-    async def test_using_up_the_ram_is_told(self, kit: Kit) -> None:
-        ended, _, _ = await kit.run(
-            "exec dd if=/dev/zero of=/dev/null bs=200M count=1", ram=32 << 20, vcpus=1
-        )
-        assert ended == Exit(code=137, out_of_memory=True)
-
-    async def test_the_user_and_directory_of_the_image(self, kit: Kit) -> None:
-        kit.image = ArchiveImage(
-            *tiny_image(settings={"User": "nobody", "WorkingDir": "/tmp", "Env": ["A=b"]})
-        )
-        _, out, _ = await kit.run("echo $A; pwd; echo x > file && cat file; cat /proc/self/status")
-        assert out.startswith("b\n/tmp\nx\n")
-        assert "Uid:\t65534\t65534" in out
-
-    async def test_the_entry_point_stands_before_the_command(self, kit: Kit) -> None:
-        kit.image = ArchiveImage(*tiny_image(settings={"Entrypoint": ["sh", "-c"]}))
-        assert (await kit.run_command(("echo $0", "x")))[1] == "x\n"
-
-    async def test_a_hundred_megabytes_of_output_arrive_whole(self, kit: Kit) -> None:
-        ended, out, err = await kit.run("dd if=/dev/zero bs=1M count=100; echo end >&2; exit 4")
-        assert (ended, len(out), err.splitlines()[-1]) == (Exit(code=4), 100 << 20, "end")
-
-    async def test_what_lingers_ends_with_the_command(self, kit: Kit) -> None:
-        ended, out, _ = await kit.run(
-            "sleep 987.654 & (sleep 987.654; echo late) & echo done; exit 5"
-        )
-        assert (ended, out) == (Exit(code=5), "done\n")
-        assert [one for one in command_lines() if b"987.654" in one] == []
-
-    @pytest.mark.parametrize(("signal", "code"), [("KILL", 137), ("TERM", 143), ("SEGV", 139)])
-    async def test_the_end_by_a_signal_is_told_as_a_shell_does(
-        self, kit: Kit, signal: str, code: int
-    ) -> None:
-        ended, _, _ = await kit.run(f"sh -c 'kill -{signal} $$'; exit $?")
-        assert ended == Exit(code=code)
-
-    async def test_the_limits_are_those_of_the_record(self, kit: Kit) -> None:
-        engine, hierarchy = kit.make(kit.settings), find_hierarchy(mount_table())
-        made = kit.bind("/made")
-        await engine.prepare(kit.image)
-        command = (
-            "sh",
-            "-c",
-            "trap 'exit 0' TERM; echo > /made/bell; while :; do sleep 0.01; done",
-        )
-        with Bell(Path(made.source) / "bell") as bell:
-            await engine.create(
-                Spec(command=command, binds=(made,), ram=64 << 20, vcpus=2, processes=99)
-            )
-            running = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=kit.grace))
-            await bell.rung()
-            while engine.pid is None:
-                await asyncio.sleep(0)
-            folders = find_folders(engine.pid, hierarchy)
-            assert folders is not None
-            found = read_limits(folders)
-            kit.stop.set()
-            await asyncio.wait_for(running, PATIENCE)
-        await engine.remove()
-        assert found == {"ram": 64 << 20, "cpu": 200_000, "pids": 99}
-
-    async def test_devices_are_there_for_who_was_given_them(self, kit: Kit) -> None:
-        tree = make_devices(kit.directory / "tree", rocm=2)
-        devices = tuple(
-            Device(f"{tree}/dev/{name}", f"/dev/{name}") for name in ("kfd", "dri/renderD129")
-        )
-        _, out, _ = await kit.run(
-            "ls /dev/dri; echo x > /dev/kfd && cat /dev/dri/renderD129 && echo used",
-            devices=devices,
-        )
-        assert out.split() == ["renderD129", "used"]
-
-    async def test_upper_layers_hide_lower_ones(self, kit: Kit) -> None:
-        kit.image = ArchiveImage(*layered_image())
-        _, out, _ = await kit.run("ls -A /d /e /f; cat /f/same")
-        assert out.split() == ["/d:", "kept", "/e:", "new", "/f:", "same", "upper"]
