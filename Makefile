@@ -23,7 +23,7 @@ check: ## Lint, types, layers, purity of core, documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q tests/rules
+	$(BIN)/python -m tests.rules
 	$(BIN)/python -m docs.generate --check
 	$(BIN)/sphinx-build -q -W -E docs docs/_build
 

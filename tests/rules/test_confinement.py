@@ -12,7 +12,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "lading"
+from tests.rules.sources import PRODUCT, modules, nodes, refuse, shown
+
 PACKAGES = (
     "api",
     "blobs",
@@ -89,7 +90,7 @@ MAY_OPEN = {
 
 
 def _calls(path: Path) -> Iterator[ast.Call]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Call):
             yield node
 
@@ -101,19 +102,18 @@ def _called(node: ast.Call) -> str:
 
 def _users(names: frozenset[str], packages: tuple[str, ...]) -> set[str]:
     return {
-        str(path.relative_to(SOURCE))
-        for package in packages
-        for path in sorted((SOURCE / package).rglob("*.py"))
+        shown(path)
+        for path in modules(*(PRODUCT / package for package in packages))
         if any(_called(node) in names for node in _calls(path))
     }
 
 
 def test_foreign_trees_are_removed_by_descriptors() -> None:
-    assert _users(REMOVING, PACKAGES) - MAY_REMOVE.keys() == set()
+    refuse(_users(REMOVING, PACKAGES) - MAY_REMOVE.keys())
 
 
 def test_foreign_trees_are_walked_by_descriptors() -> None:
-    assert _users(WALKING, ("supervisor", "hpc")) - MAY_WALK.keys() == set()
+    refuse(_users(WALKING, ("supervisor", "hpc")) - MAY_WALK.keys())
 
 
 def _by_path(node: ast.Call) -> bool:
@@ -137,10 +137,10 @@ def test_foreign_trees_are_opened_by_descriptors() -> None:
     found = {
         (module, ast.unparse(node.func))
         for module in TREES
-        for node in _calls(SOURCE / module)
+        for node in _calls(PRODUCT / module)
         if _by_path(node) and not ast.unparse(node.func).startswith("self.")
     }
-    assert found - MAY_OPEN.keys() == set()
+    refuse(found - MAY_OPEN.keys())
 
 
 def test_every_exception_has_its_reason() -> None:

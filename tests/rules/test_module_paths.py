@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import pytest
+from tests.rules.sources import PRODUCT, ROOT, refuse, text
 
-ROOT = Path(__file__).parents[2]
-PLACES = (ROOT / "src" / "lading", ROOT)
+PAGES = ("contributing.md", "architecture.md", "performance.md", "storage.md", "plugins.md")
 _PATH = re.compile(r"`((?:[a-z_]+/)*[a-z_]+\.py)`")
 
 
-@pytest.mark.parametrize(
-    "page", ["contributing.md", "architecture.md", "performance.md", "storage.md"]
-)
-def test_modules_of_a_page_are_there(page: str) -> None:
-    named = set(_PATH.findall((ROOT / "docs" / page).read_text()))
-    assert [
-        one for one in sorted(named) if not any((place / one).is_file() for place in PLACES)
-    ] == []
+def test_modules_that_pages_name_are_there() -> None:
+    refuse(
+        f"{page}: {one}"
+        for page in PAGES
+        for one in sorted(set(_PATH.findall(text(ROOT / "docs" / page))))
+        if not any((place / one).is_file() for place in (PRODUCT, ROOT))
+    )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "lading"
-MODULES = sorted(SOURCE.rglob("*.py"))
+from tests.rules.sources import PRODUCT, TESTS, modules, nodes, refuse, shown, text, tree
+
+MODULES = modules(PRODUCT)
+CORE = PRODUCT / "core"
 FORBIDDEN_NAMES = {"utils", "common", "helpers", "manager", "base"}
 # A reader keeps some 25 names in view; `api/resources` has one module for each record type.
 _MODULES_PER_FOLDER = 27
@@ -18,17 +18,8 @@ _LINES_PER_FILE = 600
 _LINES_PER_FUNCTION, _IN_CORE = 100, 60
 
 
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
-def _name(path: Path) -> str:
-    return str(path.relative_to(SOURCE))
-
-
 def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(_tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -38,66 +29,67 @@ def _length(node: ast.stmt) -> int:
 
 
 def test_files_are_short() -> None:
-    lengths = {_name(path): len(path.read_text().splitlines()) for path in MODULES}
-    assert {name: lines for name, lines in lengths.items() if lines > _LINES_PER_FILE} == {}
+    lengths = {shown(path): len(text(path).splitlines()) for path in MODULES}
+    refuse(f"{one}: {lines} lines" for one, lines in lengths.items() if lines > _LINES_PER_FILE)
 
 
 def test_functions_are_short() -> None:
-    core = SOURCE / "core"
-    long = [
-        f"{_name(path)}: {node.name}"
+    refuse(
+        f"{shown(path)}: {node.name}: {_length(node)} lines"
         for path in MODULES
         for node in _functions(path)
-        if _length(node) > (_IN_CORE if path.is_relative_to(core) else _LINES_PER_FUNCTION)
-    ]
-    assert long == []
+        if _length(node) > (_IN_CORE if path.is_relative_to(CORE) else _LINES_PER_FUNCTION)
+    )
 
 
 def test_folders_are_small() -> None:
-    sizes = Counter(_name(path.parent) for path in MODULES if path.name != "__init__.py")
-    assert {name: count for name, count in sizes.items() if count > _MODULES_PER_FOLDER} == {}
+    sizes = Counter(path.parent for path in MODULES if path.name != "__init__.py")
+    refuse(
+        f"{shown(path)}: {count} modules"
+        for path, count in sizes.items()
+        if count > _MODULES_PER_FOLDER
+    )
 
 
 def test_modules_say_what_they_are() -> None:
-    assert [_name(path) for path in MODULES if not ast.get_docstring(_tree(path))] == []
-    assert [_name(path) for path in MODULES if path.stem in FORBIDDEN_NAMES] == []
+    refuse(shown(path) for path in MODULES if not ast.get_docstring(tree(path)))
+    refuse(shown(path) for path in MODULES if path.stem in FORBIDDEN_NAMES)
 
 
 def test_public_functions_of_core_have_docstrings() -> None:
-    silent = [
-        f"{_name(path)}: {node.name}"
-        for path in sorted((SOURCE / "core").rglob("*.py"))
-        for node in _tree(path).body
+    refuse(
+        f"{shown(path)}: {node.name}"
+        for path in modules(CORE)
+        for node in tree(path).body
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
         and not node.name.startswith("_")
         and not ast.get_docstring(node)
-    ]
-    assert silent == []
+    )
 
 
 def test_every_module_has_its_test() -> None:
     missing = []
     for path in MODULES:
-        if path.name in ("__init__.py", "__main__.py") or path.is_relative_to(SOURCE / "testing"):
+        if path.name in ("__init__.py", "__main__.py") or path.is_relative_to(PRODUCT / "testing"):
             continue
-        package = ROOT / "tests" / path.parent.relative_to(SOURCE)
+        package = TESTS / path.parent.relative_to(PRODUCT)
         if not list(package.glob(f"test_{path.stem}*.py")):
-            missing.append(_name(path))
-    assert missing == []
+            missing.append(shown(path))
+    refuse(missing)
 
 
 def test_no_test_sleeps() -> None:
-    sleepy = [
-        str(path.relative_to(ROOT))
-        for path in sorted((ROOT / "tests").rglob("*.py"))
-        if path.relative_to(ROOT / "tests").parts[0]
-        not in ("system", "security", "docs", "simulation")
-        for node in ast.walk(_tree(path))
+    refuse(
+        shown(path)
+        for path in modules(TESTS)
+        if path.relative_to(TESTS).parts[0] not in ("system", "security", "docs", "simulation")
+        # Most tests need not be parsed.
+        if ".sleep(" in text(path)
+        for node in nodes(path)
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) in ("time.sleep", "asyncio.sleep")
         and _waits(node)
-    ]
-    assert sleepy == []
+    )
 
 
 def _waits(call: ast.Call) -> bool:
