@@ -58,7 +58,7 @@ def main(checkout: Path) -> None:
         f"lines over {_WIDE} columns": sum(1 for line in lines if len(line) > _WIDE),
     }
     for name, value in figures.items():
-        print(f"{name:<48}{value}")  # noqa: T201
+        print(f"{name:<48}{value}")
 
 
 def _share(complexities: list[int]) -> str:
