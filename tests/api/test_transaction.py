@@ -208,28 +208,6 @@ async def test_the_spool_goes_with_the_saved_log(it: World) -> None:
         assert await it.app.services.statuses.about(tx, request["container_uuid"], now) == []
 
 
-async def test_a_child_that_is_cancelled_charges_what_its_attempts_cost(it: World) -> None:
-    parent = await it.submit("parent")
-    uuid = parent["container_uuid"]
-    supervisor = await it.lock(uuid)
-    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
-    children = [
-        await it.submit(f"child{number}", requesting_container_uuid=uuid) for number in range(3)
-    ]
-    for child in children:
-        attempt = child["container_uuid"]
-        token = await it.lock(attempt)
-        await it.ok("PUT", f"containers/{attempt}", {"state": "Running"}, token=token)
-        await it.ok(
-            "PUT", f"containers/{attempt}", {"state": "Cancelled", "cost": 2.0}, token=token
-        )
-    first, second, third = (f"container_requests/{child['uuid']}" for child in children)
-    assert (await it.ok("POST", f"{first}/cancel"))["cumulative_cost"] == 2.0
-    await it.ok("PUT", second, {"state": "Final"})
-    await it.ok("DELETE", third)
-    assert (await it.ok("GET", f"containers/{uuid}"))["subrequests_cost"] == 6.0
-
-
 async def test_a_draft_is_asked_for_by_a_running_container(it: World) -> None:
     parent = await it.submit("parent", priority=7)
     uuid = parent["container_uuid"]

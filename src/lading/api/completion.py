@@ -1,143 +1,283 @@
-"""The end of a container in one call: its output, its log and the final state, all of it or
-nothing.
+"""The end of a container: its requests are retried or become Final, with log and output.
 
-    POST containers/{uuid}/finish
-        {"container": attributes as in PUT, "collections": {"output": manifest, "log": manifest},
-        "blocks": [base64]}
+`core.containers.retry` plans further attempts, `core.containers.finalize` the collections that a
+request keeps. The content of such a collection is that of collections that are there already, so
+that no block is moved; a collection whose content is missing is not made. Requests that the
+container made are cancelled; requests that depend on its requests are released or end too.
 
-Small results come with the call: a supervisor that stored the blocks, then two collections, then
-reported the end would make half a dozen round trips, each with a write that has to be durable.
-`blocks` are those that the manifests name without a signature; they are kept before anything is
-written to the record. The collections are made as the container's own token would make them, in the
-trash as those of `supervisor.session`, and become `output` and `log` of the record. Whatever is
-wrong refuses the whole call: the supervisor then does it step by step, and learns what it was.
+Source: docs/spec/containers, sections Retry, Finalization and Dependencies.
 """
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import binascii
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lading.api.authentication import authenticate
-from lading.api.http import Answer, Call
-from lading.api.manifests import Splicing, read_content
-from lading.api.resources import generic
-from lading.api.resources.collections import trash_times
-from lading.api.resources.containers import auth_token, caller_of, carry_out, find_container
-from lading.core.containers import lifecycle, write_permissions
-from lading.core.containers.container import FINAL, Container
-from lading.core.errors import Forbidden, Invalid, Malformed, TooLarge, Unauthenticated
-from lading.core.records import access
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS
-from lading.core.records.schema import JSON, Record
+from lading.api import accounting, priorities
+from lading.api.events import audit
+from lading.api.resources.collections import distinct_name
+from lading.api.services import Services
+from lading.core.containers import finalize, request, retry
+from lading.core.containers.container import Container
+from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
+from lading.core.containers.request import ContainerRequest
+from lading.core.containers.waiting import Standing
+from lading.core.data import manifest
+from lading.core.data.manifest_assembly import are_apart, assemble
+from lading.core.ids import Infix
+from lading.core.json_values import JsonObject
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
+from lading.core.records.schema import Record
+from lading.core.timestamps import later
+from lading.store import contents, permissions, records
+from lading.store import waiting as waits
+from lading.store.database import Transaction
 
-MOST_BYTES: Final = 1 << 18
-_NAMES: Final = {"output": "output", "log": "logs"}
+if TYPE_CHECKING:
+    from lading.api.transaction import UnitOfWork
+
+_KEPT_IN: Final = {Keeps.LOG: "log_uuid", Keeps.OUTPUT: "output_uuid"}
+_Contents: TypeAlias = Mapping[str, tuple[str, int, int]]
 
 
-async def finish_container(call: Call) -> Answer:
-    """Keep output and log, and take the report of the end (supervisor)."""
-    services = call.services
-    given, manifests, data = (
-        call.attributes(CONTAINERS),
-        _manifests(call),
-        _blocks(call.params.get("blocks")),
+async def finish(unit: UnitOfWork, before: Container, after: Container) -> None:
+    """Give the Committed requests of an ended container another container, or make them Final."""
+    wanting = await unit.committed(after.uuid)
+    rows = {subject.uuid: row for row, subject in wanting}
+    left = {subject.uuid: subject for _, subject in wanting}
+    trashed = await priorities.owners_in_trash(unit.tx, left.values(), unit.now)
+    again = retry.plan(
+        after,
+        [one for one in left.values() if one.owner_uuid not in trashed],
+        before=before,
+        parents=await _containers(
+            unit.tx, (one.requesting_container_uuid for one in left.values())
+        ),
+        earlier=await _containers(
+            unit.tx, (uuid for one in left.values() for uuid in one.attempted_container_uuids)
+        ),
+        uuid=unit.services.new_uuid(CONTAINERS.infix),
+        now=unit.now,
+        policy=unit.services.policy,
     )
-    _check_end(given)
-    async with services.database.reading() as tx:
-        container = Container.from_record(await find_container(tx, call))
-    if write_permissions.role_of(container, caller_of(call)) not in (
-        write_permissions.Role.SUPERVISOR,
-        write_permissions.Role.HOLDER,
-    ):
-        raise Forbidden("Forbidden: the end of a container is reported by its supervisor")
-    own = await as_container(call, container)
-    kept = frozenset(await asyncio.gather(*map(services.blocks.keep, data)))
-    made = {
-        name: await make_collection(own, container, name, text, kept)
-        for name, text in manifests.items()
-    }
-    async with services.database.writing() as tx:
-        row = await find_container(tx, call)
-        for record in made.values():
-            await generic.insert(tx, own, COLLECTIONS, record)
-        hashes = {name: record["portable_data_hash"] for name, record in made.items()}
-        change = lifecycle.update(
-            Container.from_record(row),
-            {**given, **hashes},
-            caller=caller_of(call),
-            now=services.now(),
+    if again is not None:
+        await unit.add_container(again.container)
+        for change in again.changes:
+            subject = left.pop(change.request.uuid)
+            await unit.change_request(
+                rows[subject.uuid], await _with_attempt_log(unit, subject, after, change)
+            )
+    for subject in left.values():
+        await unit.change_request(
+            rows[subject.uuid], await make_final(unit, subject, after, reused=False)
         )
-        row = await carry_out(tx, call, row, change)
-    return Answer(body={"uuid": row["uuid"], "state": row["state"]})
+    await unit.services.statuses.forget(unit.tx, after.uuid)
+    if after.log is not None:
+        unit.tx.after_commit(lambda: unit.services.spool.remove(after.uuid))
 
 
-def _check_end(given: Record) -> None:
-    """Refuse all but an end, and results that did not come with the call: whose they are would have
-    to be asked.
+async def make_final(
+    unit: UnitOfWork, subject: ContainerRequest, container: Container | None, *, reused: bool
+) -> request.Change:
+    """The change that makes a request Final, not stored yet: its collections are made, and the
+    container that made the request is charged.
     """
-    if given.get("state") not in FINAL:
-        raise Invalid(f"state: must be one of {', '.join(sorted(FINAL))}, as this is the end")
-    for name in _NAMES:
-        if name in given:
-            raise Invalid(f"{name}: send its manifest in collections")
+    parent = None
+    if subject.requesting_container_uuid is not None:
+        row = await unit.container(subject.requesting_container_uuid)
+        parent = Container.from_record(row) if row else None
+    keeps = not await _is_closed(unit, subject)
+    end = finalize.finalize(
+        subject, container, now=unit.now, parent=parent, reused=reused, keep_collections=keeps
+    )
+    kept: JsonObject = {}
+    uuids = await keep(unit.tx, unit.services, end.collections, user_uuid=unit.user_uuid)
+    for plan, uuid in zip(end.collections, uuids, strict=True):
+        if uuid is not None and plan.keeps in _KEPT_IN:
+            kept[_KEPT_IN[plan.keeps]] = uuid
+    if end.parent_uuid is not None and parent is not None:
+        await accounting.charge(unit, end.parent_uuid, parent.subrequests_cost + end.parent_cost)
+    return request.with_values(end.change, kept) if kept else end.change
 
 
-async def as_container(call: Call, container: Container) -> Call:
-    """The call as the container's own token would make it. Raises what that would raise."""
-    uuid, secret = auth_token(call, container)
-    principal = await authenticate(call.services, f"v2/{uuid}/{secret}/{container.uuid}")
-    if principal is None:
-        raise Unauthenticated
-    access.check_scope(principal, "POST", "/arvados/v1/collections")
-    access.check_active(principal)
-    return replace(call, principal=principal)
+async def refresh_logs(unit: UnitOfWork, container: Container) -> None:
+    """Bring the log collections of a running container's requests up to date."""
+    for row, subject in await unit.committed(container.uuid):
+        if await _is_closed(unit, subject):
+            continue
+        plan = finalize.refresh_log(subject, container, now=unit.now)
+        uuid = await keep_one(unit.tx, unit.services, plan, user_uuid=unit.user_uuid)
+        if uuid is not None and uuid != subject.log_uuid:
+            await unit.set_log(row, uuid)
 
 
-async def make_collection(
-    own: Call, container: Container, name: str, text: str, kept: frozenset[str]
-) -> Record:
-    """The record of a collection of results (`output` or `log`), made as the container's own token
-    would.
+async def cancel_children(unit: UnitOfWork, container_uuid: str) -> None:
+    """Cancel the Committed requests that a container made."""
+    rows = await records.matching(
+        unit.tx,
+        REQUESTS,
+        requesting_container_uuid=container_uuid,
+        state=request.State.COMMITTED,
+    )
+    for row in rows:
+        # An earlier child may have ended this one meanwhile.
+        fresh = await records.get(unit.tx, REQUESTS, row["uuid"])
+        if fresh is not None and fresh["state"] == request.State.COMMITTED:
+            await unit.cancel(fresh)
+
+
+async def release_dependents(unit: UnitOfWork, ended: Iterable[str]) -> None:
+    """Let the requests that depend on ended or deleted requests run, or end them too."""
+    for one in ended:
+        for uuid in await waits.dependents(unit.tx, one):
+            row = await records.get(unit.tx, REQUESTS, uuid)
+            if row is None or row["state"] != request.State.COMMITTED:
+                await waits.unwatch(unit.tx, uuid)
+                continue
+            subject = ContainerRequest.from_record(row)
+            judgement = await priorities.judge_one(unit.tx, subject, now=unit.now)
+            if judgement.standing is Standing.BROKEN:
+                await unit.fail(row, judgement.sentence)
+            elif row["container_uuid"] is not None:
+                unit.stale([row["container_uuid"]])
+            elif judgement.standing in (Standing.READY, Standing.EARLY):
+                await waits.unwatch(unit.tx, uuid)
+
+
+async def _with_attempt_log(
+    unit: UnitOfWork, subject: ContainerRequest, ended: Container, change: request.Change
+) -> request.Change:
+    """The change to a further attempt, with the log of the attempt that ended."""
+    if await _is_closed(unit, subject):
+        return change
+    plan = finalize.attempt_log(subject, ended, now=unit.now)
+    uuid = await keep_one(unit.tx, unit.services, plan, user_uuid=unit.user_uuid)
+    return request.with_values(change, {"log_uuid": uuid}) if uuid else change
+
+
+async def _is_closed(unit: UnitOfWork, subject: ContainerRequest) -> bool:
+    """Whether the owner of a request is a frozen project or one in the trash, in which no
+    collection is made.
     """
-    given: Record = {
+    owner = subject.owner_uuid
+    found = (await permissions.standings(unit.tx, [owner])).get(owner)
+    return found is not None and (
+        found.frozen or (found.trash_at is not None and found.trash_at <= unit.now)
+    )
+
+
+async def _containers(tx: Transaction, uuids: Iterable[str | None]) -> dict[str, Container]:
+    """Containers by uuid."""
+    wanted = sorted({uuid for uuid in uuids if uuid})
+    rows = await records.among(tx, CONTAINERS, "uuid", wanted) if wanted else []
+    return {row["uuid"]: Container.from_record(row) for row in rows}
+
+
+async def keep(
+    tx: Transaction, services: Services, plans: Sequence[CollectionPlan], *, user_uuid: str
+) -> list[str | None]:
+    """Make or renew the planned collections; the uuid of each, or None when its content is not
+    there.
+    """
+    hashes = dict.fromkeys(piece.pdh for plan in plans for piece in plan.pieces)
+    old = {
+        row["uuid"]: row for row in await records.among(tx, COLLECTIONS, "uuid", _renewed(plans))
+    }
+    names = dict.fromkeys((plan.owner_uuid, plan.name) for plan in plans if plan.uuid not in old)
+    known, taken = await contents.for_keeping(tx, hashes, names)
+    kept: list[str | None] = []
+    now = services.now()
+    for plan in plans:
+        former = old.get(plan.uuid or "")
+        content = _content(plan, known, former["manifest_text"] if former else "")
+        if content is None:
+            kept.append(None)
+        elif former is not None:
+            kept.append(await _renew(tx, services, former, content, user_uuid))
+        else:
+            kept.append(await _make(tx, services, plan, content, taken, user_uuid, now))
+    return kept
+
+
+async def keep_one(
+    tx: Transaction, services: Services, plan: CollectionPlan | None, *, user_uuid: str
+) -> str | None:
+    """Make or renew a collection, if one is planned; its uuid, or None when its content is not
+    there.
+    """
+    return (await keep(tx, services, [plan], user_uuid=user_uuid))[0] if plan is not None else None
+
+
+def _renewed(plans: Sequence[CollectionPlan]) -> list[str]:
+    return [plan.uuid for plan in plans if plan.uuid]
+
+
+async def _renew(
+    tx: Transaction, services: Services, old: Record, content: Record, user_uuid: str
+) -> str:
+    if old["portable_data_hash"] != content["portable_data_hash"]:
+        changes = {**content, "modified_at": services.now(), "modified_by_user_uuid": user_uuid}
+        await records.change(tx, COLLECTIONS, old["uuid"], changes, expected={})
+        await audit.changed(tx, services, COLLECTIONS, old, {**old, **changes}, user_uuid=user_uuid)
+    return str(old["uuid"])
+
+
+async def _make(
+    tx: Transaction,
+    services: Services,
+    plan: CollectionPlan,
+    content: Record,
+    taken: set[tuple[str, str]],
+    user_uuid: str,
+    now: str,
+) -> str:
+    uuid = services.new_uuid(Infix.COLLECTION)
+    free = (plan.owner_uuid, plan.name) not in taken
+    record: Record = {
+        **COLLECTIONS.defaults,
+        **content,
+        "uuid": uuid,
+        "current_version_uuid": uuid,
+        "owner_uuid": plan.owner_uuid,
+        "created_at": now,
+        "modified_at": now,
+        "modified_by_user_uuid": user_uuid,
+        "name": plan.name if free else distinct_name(plan.name, uuid),
+        "properties": plan.properties,
+        "storage_classes_desired": plan.storage_classes or ["default"],
+    }
+    taken.add((plan.owner_uuid, plan.name))
+    if plan.trash_at is not None:
+        delete_at = max(plan.trash_at, later(now, services.config.Collections.BlobSigningTTL))
+        record |= {"trash_at": plan.trash_at, "delete_at": delete_at}
+    await records.add(tx, COLLECTIONS, record)
+    await audit.created(tx, services, COLLECTIONS, record, user_uuid=user_uuid)
+    return uuid
+
+
+def _content(plan: CollectionPlan, known: _Contents, existing: str) -> Record | None:
+    if any(piece.pdh not in known for piece in plan.pieces):
+        return None
+    pieces = [(known[piece.pdh][0], piece.directory) for piece in plan.pieces]
+    if not existing and len(pieces) == 1 and not pieces[0][1]:
+        text, files, size = known[plan.pieces[0].pdh]
+        return {
+            "manifest_text": text,
+            "portable_data_hash": plan.pieces[0].pdh,
+            "file_count": files,
+            "file_size_total": size,
+        }
+    text = assemble(existing, pieces, keep=LOG_DIRECTORY)
+    if not existing and are_apart(pieces, below=LOG_DIRECTORY):
+        parts = [known[piece.pdh] for piece in plan.pieces]
+        files, size = manifest.check_total(
+            sum(part[1] for part in parts), sum(part[2] for part in parts)
+        )
+    else:
+        files, size = manifest.counts(text)
+    return {
         "manifest_text": text,
-        "name": f"{_NAMES[name]} for {container.uuid}",
-        "is_trashed": True,
+        "portable_data_hash": manifest.portable_data_hash(text),
+        "file_count": files,
+        "file_size_total": size,
     }
-    content = await read_content(own, given, None, Splicing({}), kept=kept)
-    record = generic.new_record(own, COLLECTIONS, {**given, **content})
-    record["current_version_uuid"] = record["uuid"]
-    record["storage_classes_desired"] = list(own.services.policy.default_storage_classes)
-    return record | trash_times(own.services, {**COLLECTIONS.defaults}, given)
-
-
-def _manifests(call: Call) -> Mapping[str, str]:
-    given = call.params.get("collections")
-    if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
-        raise Malformed("collections: must be an object of manifests")
-    if unknown := sorted(given.keys() - _NAMES.keys()):
-        raise Malformed(f"collections.{unknown[0][:40]}: must be one of {', '.join(_NAMES)}")
-    return given
-
-
-def _blocks(given: JSON) -> list[bytes]:
-    if given is None:
-        return []
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        raise Malformed("blocks: must be a list of base64 texts")
-    if sum(map(len, given)) > MOST_BYTES:
-        raise TooLarge(
-            f"blocks: more than {MOST_BYTES} characters; store blocks of this size by themselves"
-        )
-    try:
-        return [base64.b64decode(one, validate=True) for one in given]
-    except binascii.Error as error:
-        raise Malformed(f"blocks: not base64: {error}") from None
-
-
-HANDLERS: Final = {"containers.finish": finish_container}

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lading.api import authorization
+from lading.api import authorization, completion, priorities
 from lading.api.effective_user import acting_for
 from lading.api.events import audit
 from lading.api.git.git_mounts import NO_TREES, Trees
 from lading.api.services import Services
-from lading.api.transaction import Ledger
 from lading.core import ids
 from lading.core.containers import (
     explain,
@@ -29,7 +29,7 @@ from lading.core.containers import (
     reuse,
 )
 from lading.core.containers.container import FINAL, Container
-from lading.core.containers.effects import Adopt, Confirm, Resolve
+from lading.core.containers.effects import Resolve
 from lading.core.containers.recipe import Facts, Recipe
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse import Candidate, Choice, Reuse
@@ -48,6 +48,9 @@ from lading.core.records.trash import is_trashed
 from lading.store import containers, contents, records
 from lading.store import waiting as waits
 from lading.store.database import Interrupted, Transaction
+
+if TYPE_CHECKING:
+    from lading.api.transaction import UnitOfWork
 
 _BY_HAND = "the request names this container"
 _OF_DRAFT = "the draft had been given this container"
@@ -70,50 +73,20 @@ class Decision:
         return isinstance(self.choice, Reuse) and self.choice.container.state in FINAL
 
 
-async def commit(
-    ledger: Ledger,
-    change: request.Change,
-    principal: Principal,
-    trees: Trees | None = NO_TREES,
-    ahead: Decision | None = None,
-) -> request.Change:
-    """The change with a container assigned, and the end of the request if that container has ended
-    already.
-
-    Does what the effects of the change ask for. `trees` are its git trees, None while they are
-    looked for: then the request has no container yet; `ahead` is what `look_ahead` found. A request
-    whose dependency was broken ends at once. Raises Invalid when the image or an input cannot be
-    read, or nothing can satisfy the request.
+def defer(change: request.Change, principal: Principal) -> request.Change:
+    """The change of a request whose git trees are still being fetched: a Committed request waits
+    for its container. Raises Unavailable for a token of limited scopes.
     """
-    effects = change.effects
-    if any(isinstance(one, Resolve | Adopt | Confirm) for one in effects) and await _is_over(
-        ledger, change
-    ):
-        return request.then(change, request.fail(change.request))
-    for effect in effects:
-        match effect:
-            case Resolve() | Confirm() if trees is None:
-                if change.request.state is request.State.COMMITTED:
-                    _check_may_defer(change.request, principal)
-                    change = request.then(change, request.defer(change.request))
-            case Resolve():
-                change = await _resolve(ledger, change, principal, trees or NO_TREES, ahead)
-            case Adopt(uuid):
-                change = await _adopt(ledger, change, principal, uuid, trees or NO_TREES, _BY_HAND)
-            case Confirm(uuid):
-                change = await _confirm(ledger, change, principal, uuid, trees or NO_TREES)
-            case _:
-                ledger.note(change)
-    return change
-
-
-def _check_may_defer(subject: ContainerRequest, principal: Principal) -> None:
+    subject = change.request
+    if subject.state is not request.State.COMMITTED:
+        return change
     # The server goes on later with the rights of the user, whose token it does not know any more.
     if subject.runtime_token is None and access.is_limited(principal):
         raise Unavailable(
             f"{subject.uuid}: the git repositories of its mounts are still being fetched; "
             "try again: a token of limited scopes cannot leave that to the server"
         )
+    return request.then(change, request.defer(subject))
 
 
 async def look_ahead(
@@ -193,7 +166,7 @@ async def check_image(
     )
 
 
-async def _is_over(ledger: Ledger, change: request.Change) -> bool:
+async def is_over(unit: UnitOfWork, change: request.Change) -> bool:
     """Whether a request that is being committed ends at once, because what it depends on did not
     end well.
 
@@ -203,7 +176,7 @@ async def _is_over(ledger: Ledger, change: request.Change) -> bool:
     if subject.state is not request.State.COMMITTED:
         return False
     if subject.requesting_container_uuid is not None:
-        parent = await ledger.container(subject.requesting_container_uuid)
+        parent = await unit.container(subject.requesting_container_uuid)
         if parent is None or parent["state"] in FINAL:
             raise Invalid(
                 f"Requesting container uuid {subject.requesting_container_uuid} has ended; "
@@ -211,36 +184,39 @@ async def _is_over(ledger: Ledger, change: request.Change) -> bool:
             )
     if not subject.depends_on:
         return False
-    judgement = await ledger.judge(subject, new=True)
+    judgement = await priorities.judge_one(unit.tx, subject, now=unit.now, new=True)
     if judgement.standing is Standing.BROKEN:
         about = {"uuid": subject.uuid, "owner_uuid": subject.owner_uuid}
         reason = {"reason": judgement.sentence}
-        await audit.note(ledger.tx, ledger.services, about, "end", judgement.sentence, reason)
+        await audit.note(unit.tx, unit.services, about, "end", judgement.sentence, reason)
         return True
     if judgement.standing in (Standing.DEPENDENT, Standing.EXPIRED):
-        await waits.watch(ledger.tx, subject.uuid, subject.depends_on)
+        await waits.watch(unit.tx, subject.uuid, subject.depends_on)
     return False
 
 
-async def _resolve(
-    ledger: Ledger,
+async def resolve(
+    unit: UnitOfWork,
     change: request.Change,
     principal: Principal,
     trees: Trees,
     ahead: Decision | None = None,
 ) -> request.Change:
-    services, subject = ledger.services, change.request
+    """The change with the container that `core.containers.reuse` chooses, or with a new one.
+    `ahead` is a decision that was made before this transaction. Raises Invalid.
+    """
+    services, subject = unit.services, change.request
     if ahead is not None and ahead.is_settled:
         decision = ahead
     else:
         decision = await decide(
-            ledger.tx, services, subject, principal, trees, ahead.recipe if ahead else None
+            unit.tx, services, subject, principal, trees, ahead.recipe if ahead else None
         )
     if not decision.possible:
         raise Invalid(f"Filters: {UNSATISFIABLE}")
     if isinstance(decision.choice, Reuse):
         container = decision.choice.container
-        change = await _attach(ledger, change, container, decision.recipe)
+        change = await _attach(unit, change, container, decision.recipe)
         if decision is ahead and not (change.request.log_uuid and change.request.output_uuid):
             raise Interrupted(
                 f"{container.uuid}: its log or output was deleted meanwhile; try again"
@@ -248,73 +224,81 @@ async def _resolve(
     else:
         uuid = services.new_uuid(Infix.CONTAINER)
         change = request.then(change, request.assign(subject, uuid))
-        parents = await ledger.parent_priorities(change.request)
-        counts = (await ledger.judge(change.request)).counts
+        parents = await priorities.parent_priority(unit, change.request)
+        counts = (await priorities.judge_one(unit.tx, change.request, now=unit.now)).counts
         worth = priority.container_priority([change.request] if counts else [], parents)
-        container = recipe.new_container(decision.recipe, uuid=uuid, now=ledger.now, priority=worth)
-        await ledger.add_container(container)
+        container = recipe.new_container(decision.recipe, uuid=uuid, now=unit.now, priority=worth)
+        await unit.add_container(container)
         earlier = [uuid for uuid in change.request.attempted_container_uuids if uuid]
-        ledger.stale(earlier)
+        unit.stale(earlier)
     explanation = explain.explain(decision.choice, container_uuid=container.uuid, trees=trees)
-    await _remember(ledger, change.request, explanation)
+    await _remember(unit, change.request, explanation)
     return change
 
 
 async def _attach(
-    ledger: Ledger, change: request.Change, container: Container, made_of: Recipe
+    unit: UnitOfWork, change: request.Change, container: Container, made_of: Recipe
 ) -> request.Change:
     """The request with a container that exists."""
     change = request.then(change, request.assign(change.request, container.uuid))
     if container.state in FINAL and change.request.state is request.State.COMMITTED:
-        return request.then(change, await ledger.finalize(change.request, container, reused=True))
-    await ledger.resize(container, recipe.joined(made_of, container))
-    ledger.stale([container.uuid])
+        end = await completion.make_final(unit, change.request, container, reused=True)
+        return request.then(change, end)
+    sizes = recipe.joined(made_of, container)
+    row = await unit.container(container.uuid) if sizes else None
+    if row is not None:
+        # Raises Conflict when the container does not wait any more.
+        await unit.write_container(row, sizes, expected={"state": container.state})
+    unit.stale([container.uuid])
     return change
 
 
-async def _confirm(
-    ledger: Ledger, change: request.Change, principal: Principal, uuid: str, trees: Trees
+async def confirm(
+    unit: UnitOfWork, change: request.Change, principal: Principal, uuid: str, trees: Trees
 ) -> request.Change:
     """The draft's container if it satisfies the request still, else another."""
     try:
-        return await _adopt(ledger, change, principal, uuid, trees, _OF_DRAFT)
+        return await adopt(unit, change, principal, uuid, trees, _OF_DRAFT)
     except Invalid:
         released = request.then(change, request.release(change.request))
-        ledger.stale([uuid])
-        return await _resolve(ledger, released, principal, trees)
+        unit.stale([uuid])
+        return await resolve(unit, released, principal, trees)
 
 
-async def _adopt(
-    ledger: Ledger,
+async def adopt(
+    unit: UnitOfWork,
     change: request.Change,
     principal: Principal,
     uuid: str,
     trees: Trees,
-    reason: str,
+    reason: str = _BY_HAND,
 ) -> request.Change:
-    services, subject = ledger.services, change.request
-    row = await ledger.container(uuid)
-    if row is None or not await _may_read(ledger, principal, uuid):
+    """The change with the container that the client named. Raises Invalid unless the caller can
+    read the container and it satisfies the request.
+    """
+    services, subject = unit.services, change.request
+    row = await unit.container(uuid)
+    if row is None or not await _may_read(unit, principal, uuid):
         raise Invalid(f"container_uuid: '{uuid}' not found")
     container = Container.from_record(row)
     acting = await acting_for(services, subject, principal)
-    facts = await _facts(ledger.tx, services, subject, acting, trees)
+    facts = await _facts(unit.tx, services, subject, acting, trees)
     made_of = recipe.resolve(subject, facts, policy=services.policy)
     recipe.check_adoption(made_of, container, policy=services.policy)
-    change = await _attach(ledger, change, container, made_of)
+    change = await _attach(unit, change, container, made_of)
     chosen = explain.explain(Reuse(container, reason, ()), container_uuid=uuid, trees=trees)
-    await _remember(ledger, change.request, chosen)
+    await _remember(unit, change.request, chosen)
     return change
 
 
-async def _may_read(ledger: Ledger, principal: Principal, uuid: str) -> bool:
-    return await authorization.can_refer(ledger.tx, ledger.services, uuid, principal)
+async def _may_read(unit: UnitOfWork, principal: Principal, uuid: str) -> bool:
+    return await authorization.can_refer(unit.tx, unit.services, uuid, principal)
 
 
-async def _remember(ledger: Ledger, subject: ContainerRequest, explanation: Record) -> None:
+async def _remember(unit: UnitOfWork, subject: ContainerRequest, explanation: Record) -> None:
     about = {"uuid": subject.uuid, "owner_uuid": subject.owner_uuid}
     summary = f"{explanation['decision']} {explanation['container_uuid']}: {explanation['reason']}"
-    await audit.note(ledger.tx, ledger.services, about, "resolve", summary, explanation)
+    await audit.note(unit.tx, unit.services, about, "resolve", summary, explanation)
 
 
 async def _facts(

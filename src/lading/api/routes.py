@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lading.api import completion, discovery, openapi, pages, public, sweep
+from lading.api import discovery, openapi, pages, public, sweep
 from lading.api.container_access import shell_sessions
 from lading.api.git import git_archive
 from lading.api.http import Answer, Call
@@ -18,6 +18,7 @@ from lading.api.resources import (
     collections,
     computed_permissions,
     container_requests,
+    container_results,
     containers,
     credentials,
     group_contents,
@@ -74,7 +75,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **container_requests.HANDLERS,
     **progress.HANDLERS,
     **containers.HANDLERS,
-    **completion.HANDLERS,
+    **container_results.HANDLERS,
     **git_archive.HANDLERS,
     **links.HANDLERS,
     **logs.HANDLERS,

@@ -1,7 +1,7 @@
 """Saving output and log, and the last write to the record.
 
-Small results go with the report of the end in one call (`api.completion`). Otherwise, and when that
-call is refused for whatever reason, it is done step by step.
+Small results go with the report of the end in one call (`api.resources.container_results`).
+Otherwise, and when that call is refused for whatever reason, it is done step by step.
 
 What is wrong with an output shows when it is planned, before the log's last line, the final state,
 is written. Then output and log are stored at the same time, as neither needs the other; should the

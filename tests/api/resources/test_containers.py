@@ -290,39 +290,6 @@ async def test_what_the_server_cancels_has_no_priority_left(it: World) -> None:
     assert (container["state"], container["priority"]) == ("Cancelled", 0)
 
 
-async def test_accounting(it: World) -> None:
-    alice, bob = await it.user("alice"), await it.user("bob")
-    first = await it.submit(token=alice, priority=3)
-    uuid = first["container_uuid"]
-    path = f"containers/{uuid}/accounting"
-    assert await it.ok("GET", path) == {"items": []}
-    supervisor, _ = await running(it, first)
-    second = await it.submit(token=bob, priority=5)
-    await it.ok("PUT", f"container_requests/{first['uuid']}", {"priority": 4}, token=alice)
-    await it.ok("DELETE", f"container_requests/{second['uuid']}", token=bob)
-    open_ones = [one for one in (await it.ok("GET", path))["items"] if one["end"] is None]
-    assert [one["container_request_priority"] for one in open_ones] == [4]
-    await it.ok(
-        "PUT", f"containers/{uuid}", {"state": "Complete", "exit_code": 0}, token=supervisor
-    )
-    items = (await it.ok("GET", path))["items"]
-    facts = [
-        (one["container_request_uuid"], one["container_request_priority"], one["container_state"])
-        for one in items
-    ]
-    assert facts == [
-        (first["uuid"], 3, "Locked"),
-        (first["uuid"], 3, "Running"),
-        (second["uuid"], 5, "Running"),
-        (first["uuid"], 4, "Running"),
-    ]
-    assert all(one["start"] < one["end"] for one in items)
-    users = [(await it.ok("GET", "users/current", token=token))["uuid"] for token in (alice, bob)]
-    assert [one["user_uuid"] for one in items] == [users[0], users[0], users[1], users[0]]
-    assert len((await it.ok("GET", path, token=alice))["items"]) == 3
-    assert (await it.request("GET", path, token=bob)).status == 404
-
-
 async def test_a_dispatcher_gives_what_it_has_within_the_range(it: World) -> None:
     request = await it.submit(
         runtime_constraints={"ram": [1 << 28, 1 << 30], "vcpus": [1, 4], "internet": True}

@@ -22,7 +22,7 @@ from lading.api.container_access.forwarding import make_claim, read_claim
 from lading.api.container_access.gateway_client import Gateway, elsewhere, reach
 from lading.api.events import audit
 from lading.api.http import Answer, Call
-from lading.api.transaction import Ledger
+from lading.api.transaction import UnitOfWork
 from lading.core import ids
 from lading.core.containers import lifecycle, sessions, write_permissions
 from lading.core.containers.container import Container
@@ -137,9 +137,9 @@ async def _note_tunnel(call: Call) -> None:
             places=Places(server=url),
         )
         if change.changed:
-            ledger = Ledger(tx, services, user_uuid=call.caller.user_uuid)
-            await ledger.change_container(row, change)
-            await ledger.settle()
+            unit = UnitOfWork(tx, services, user_uuid=call.caller.user_uuid)
+            await unit.change_container(row, change)
+            await unit.settle()
 
 
 async def gone(call: Call) -> Answer:
@@ -224,9 +224,9 @@ async def _begin(call: Call, container: Container, login: str) -> None:
         if row is None:
             raise Gone(f"{container.uuid}: has been deleted")
         if not row["interactive_session_started"]:
-            ledger = Ledger(tx, services, user_uuid=services.system_user)
-            row = await ledger.change_container(row, lifecycle.enter(Container.from_record(row)))
-            await ledger.settle()
+            unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+            row = await unit.change_container(row, lifecycle.enter(Container.from_record(row)))
+            await unit.settle()
         # Without a name in the form the SSH client names the user, in bytes that pass unread.
         await _note(tx, call, row, "shell", {"login_username": login} if login else {})
 

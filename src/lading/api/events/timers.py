@@ -13,11 +13,10 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from lading.api.container_assignment import commit
 from lading.api.effective_user import committer
 from lading.api.git.git_mounts import look_up
 from lading.api.services import Services
-from lading.api.transaction import Ledger
+from lading.api.transaction import UnitOfWork
 from lading.core.containers import request
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Conflict, Invalid, Unavailable
@@ -43,9 +42,9 @@ async def act(services: Services) -> str | None:
         upcoming = await waiting.next_moment(tx, now)
     if due:
         async with services.database.writing() as tx:
-            ledger = Ledger(tx, services, user_uuid=services.system_user)
-            ledger.stale(due)
-            await ledger.settle()
+            unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+            unit.stale(due)
+            await unit.settle()
     return upcoming
 
 
@@ -106,20 +105,20 @@ async def _satisfy(services: Services, uuid: str) -> bool:
     except Invalid as error:
         fault = error.message
     async with services.database.writing() as tx:
-        ledger = Ledger(tx, services, user_uuid=principal.user_uuid)
+        unit = UnitOfWork(tx, services, user_uuid=principal.user_uuid)
         row = await records.get(tx, REQUESTS, uuid)
         if row is None or not _sought(row):
             return True
         try:
             if not fault:
                 change = request.satisfy(ContainerRequest.from_record(row), policy=services.policy)
-                change = await commit(ledger, change, principal, trees)
-                await ledger.change_request(row, change)
+                change = await unit.commit(change, principal, trees)
+                await unit.change_request(row, change)
         except Invalid as error:
             fault = error.message
         if fault:
-            await ledger.fail(row, fault)
-        await ledger.settle()
+            await unit.fail(row, fault)
+        await unit.settle()
     return True
 
 

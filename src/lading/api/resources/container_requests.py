@@ -6,17 +6,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from lading.api import authorization
-from lading.api.container_assignment import commit, look_ahead
-from lading.api.events import audit
+from lading.api import accounting, authorization
+from lading.api.container_assignment import look_ahead
 from lading.api.git.git_mounts import NO_TREES, Trees, look_up
 from lading.api.http import Answer, Call
 from lading.api.resources import dependency_check, generic
 from lading.api.serializer import show
-from lading.api.transaction import Ledger
+from lading.api.transaction import UnitOfWork, asks_for_container
 from lading.core.containers import request
 from lading.core.containers.container import Container
-from lading.core.containers.effects import Adopt, Confirm, Resolve
 from lading.core.containers.mounts import git_references
 from lading.core.containers.request import ContainerRequest, Parent
 from lading.core.errors import Invalid
@@ -24,7 +22,7 @@ from lading.core.ids import Infix
 from lading.core.policy import Policy
 from lading.core.records import access
 from lading.core.records.filters import check_select
-from lading.core.records.record_types import REQUESTS
+from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
 from lading.store import records
 from lading.store.database import Transaction
@@ -61,19 +59,15 @@ async def create_request(call: Call) -> Answer:
         change = _satisfied(_new(call, given), services.policy, satisfy=satisfy)
         ahead = await look_ahead(services, change, caller, trees)
     async with services.database.writing() as tx:
-        ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
+        unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
         if change is None:
             change = _new(call, given, parent=await find_parent(tx, call, given))
             change = _satisfied(change, services.policy, satisfy=satisfy)
-        change = request.with_values(change, {"created_at": ledger.now})
+        change = request.with_values(change, {"created_at": unit.now})
         await authorization.check_owner(tx, call, change.request.owner_uuid)
         await dependency_check.check(tx, services, caller, change.request, [])
-        change = await commit(ledger, change, caller, trees, ahead)
-        record: Record = {**change.request.to_record(), "modified_at": ledger.now}
-        await records.add(tx, REQUESTS, record)
-        await audit.created(tx, services, REQUESTS, record, user_uuid=caller.user_uuid)
-        await ledger.follow(None, record)
-        await ledger.settle()
+        record = await unit.add_request(await unit.commit(change, caller, trees, ahead))
+        await unit.settle()
     return Answer(body=show(REQUESTS, record, select), status=_status(record) if satisfy else 200)
 
 
@@ -92,7 +86,7 @@ async def update_request(call: Call) -> Answer:
             tx, services, REQUESTS, call.uuid, caller, include_trash=trash
         )
         await authorization.check_writable(tx, REQUESTS, row, caller)
-        ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
+        unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
         subject = ContainerRequest.from_record(row)
         change = request.update(
             subject,
@@ -113,25 +107,24 @@ async def update_request(call: Call) -> Answer:
                 tx, call, change.request.owner_uuid, old=subject.owner_uuid
             )
         await dependency_check.check(tx, services, caller, change.request, subject.depends_on)
-        change = await commit(
-            ledger, _satisfied(change, services.policy, satisfy=satisfy), caller, trees
-        )
-        row = await ledger.change_request(row, change)
+        change = _satisfied(change, services.policy, satisfy=satisfy)
+        change = await unit.commit(change, caller, trees)
+        row = await unit.change_request(row, change)
         if (
             change.request.owner_uuid != subject.owner_uuid
             and change.request.container_uuid is not None
         ):
             # One of the two projects may be in the trash.
-            ledger.stale([change.request.container_uuid])
+            unit.stale([change.request.container_uuid])
         if subject.state is request.State.COMMITTED and change.request.state is request.State.FINAL:
-            await ledger.charge(subject)
-            await _let_go(ledger, subject)
+            await accounting.charge_parent(unit, subject)
+            await unit.release(subject)
         elif (
             subject.state is request.State.UNCOMMITTED
             and row["container_uuid"] != subject.container_uuid
         ):
-            await _let_go(ledger, subject)
-        await ledger.settle()
+            await unit.release(subject)
+        await unit.settle()
     return Answer(body=show(REQUESTS, row, select), status=_status(row) if satisfy else 200)
 
 
@@ -149,10 +142,10 @@ async def satisfy_request(call: Call) -> Answer:
     async with services.database.writing() as tx:
         row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, caller)
         await authorization.check_writable(tx, REQUESTS, row, caller)
-        ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
+        unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
         change = request.satisfy(ContainerRequest.from_record(row), policy=services.policy)
-        row = await ledger.change_request(row, await commit(ledger, change, caller, trees))
-        await ledger.settle()
+        row = await unit.change_request(row, await unit.commit(change, caller, trees))
+        await unit.settle()
     return Answer(body=show(REQUESTS, row, select), status=_status(row))
 
 
@@ -165,9 +158,9 @@ async def cancel_request(call: Call) -> Answer:
             tx, services, REQUESTS, call.uuid, caller, include_trash=True
         )
         await authorization.check_writable(tx, REQUESTS, row, caller)
-        ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
-        row = await ledger.cancel(row)
-        await ledger.settle()
+        unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
+        row = await unit.cancel(row)
+        await unit.settle()
     return Answer(body=show(REQUESTS, row, check_select(call.params.get("select"), REQUESTS)))
 
 
@@ -177,12 +170,11 @@ async def delete_request(call: Call) -> Answer:
     async with services.database.writing() as tx:
         row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, caller)
         await authorization.check_writable(tx, REQUESTS, row, caller)
-        ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
+        unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
         await generic.remove(tx, services, REQUESTS, row, user_uuid=caller.user_uuid)
-        await ledger.removed(row)
-        if row["container_uuid"] is not None:
-            await _let_go(ledger, ContainerRequest.from_record(row))
-        await ledger.settle()
+        await unit.removed(row)
+        await unit.release(ContainerRequest.from_record(row))
+        await unit.settle()
     return Answer(body=show(REQUESTS, row, None))
 
 
@@ -216,7 +208,7 @@ async def find_parent(tx: Transaction, call: Call, given: Record) -> Parent | No
         uuid = named
     if not isinstance(uuid, str):
         return None
-    row = await Ledger(tx, call.services, user_uuid=call.caller.user_uuid).container(uuid)
+    row = await records.get(tx, CONTAINERS, uuid)
     if row is None:
         raise Invalid(f"requesting_container_uuid: '{uuid}' not found")
     wanting = await records.matching(tx, REQUESTS, container_uuid=uuid)
@@ -257,7 +249,7 @@ def _satisfied(change: request.Change, policy: Policy, *, satisfy: bool) -> requ
         or change.request.state is request.State.FINAL
     ):
         return change
-    if any(isinstance(effect, Resolve | Adopt | Confirm) for effect in change.effects):
+    if asks_for_container(change):
         return change
     return request.then(change, request.satisfy(change.request, policy=policy))
 
@@ -274,12 +266,6 @@ async def _new_parent(
     if subject.state is not request.State.UNCOMMITTED or not given.get("requesting_container_uuid"):
         return None
     return await find_parent(tx, call, given)
-
-
-async def _let_go(ledger: Ledger, subject: ContainerRequest) -> None:
-    if subject.container_uuid is not None:
-        ledger.stale([subject.container_uuid])
-        await ledger.abandon(subject.container_uuid)
 
 
 _LOOKED_AT: Final = ("mounts", "runtime_token")

@@ -14,7 +14,7 @@ from lading.api.events import audit
 from lading.api.http import Answer, Call
 from lading.api.resources import generic
 from lading.api.serializer import show
-from lading.api.transaction import Ledger
+from lading.api.transaction import UnitOfWork
 from lading.core.containers import lifecycle, recipe, write_permissions
 from lading.core.containers.container import FINAL, Container, State
 from lading.core.containers.decisions import Decision
@@ -81,7 +81,8 @@ async def create_container(call: Call) -> Answer:
         made_of, uuid=services.new_uuid(Infix.CONTAINER), now=services.now()
     )
     async with services.database.writing() as tx:
-        row = await Ledger(tx, services, user_uuid=call.caller.user_uuid).add_container(container)
+        unit = UnitOfWork(tx, services, user_uuid=call.caller.user_uuid)
+        row = await unit.add_container(container)
     return Answer(body=show(CONTAINERS, row))
 
 
@@ -110,7 +111,7 @@ async def update_container(call: Call) -> Answer:
         if change.changed.get("state") == State.RUNNING and container.published_ports:
             assigned = await port_addresses.assign(tx, services, container)
             change = replace(change, changed={**change.changed, "published_ports": assigned})
-        row = await carry_out(tx, call, row, change)
+        row = await store_change(tx, call, row, change)
     if "gateway_address" in change.changed:
         role = write_permissions.role_of(container, caller_of(call))
         services.supervisors.note_writer(container, role, call.caller.token)
@@ -118,9 +119,9 @@ async def update_container(call: Call) -> Answer:
 
 
 async def _spooled_log(call: Call, given: Record) -> tuple[Call, Record] | None:
-    """The log of a container whose supervisor is lost (`spooled_log`)."""
+    """The log of a container whose supervisor is lost (`container_results.save_spooled`)."""
     # Few containers end so.
-    from lading.api.container_logs.spooled_log import save_spooled
+    from lading.api.resources.container_results import save_spooled
 
     async with call.services.database.reading() as tx:
         container = Container.from_record(await find_container(tx, call))
@@ -158,7 +159,7 @@ async def lock_container(call: Call) -> Answer:
             tokens=_new_tokens(call),
             amounts=amounts,
         )
-        row = await carry_out(tx, call, row, change)
+        row = await store_change(tx, call, row, change)
     token = row["supervisor_auth_uuid"]
     shown = show(CONTAINERS, row, (*_LOCKED, "runtime_constraints") if amounts else _LOCKED)
     shown["supervisor_token"] = f"v2/{token}/{call.services.container_secret(token)}"
@@ -183,7 +184,7 @@ async def unlock_container(call: Call) -> Answer:
             now=services.now(),
             max_attempts=services.policy.max_dispatch_attempts,
         )
-        row = await carry_out(tx, call, row, change)
+        row = await store_change(tx, call, row, change)
     return Answer(body=show(CONTAINERS, row))
 
 
@@ -206,9 +207,9 @@ async def update_priority(call: Call) -> Answer:
     access.check_admin(call.caller, "recompute priorities")
     async with call.services.database.writing() as tx:
         await find_container(tx, call)
-        ledger = Ledger(tx, call.services, user_uuid=call.caller.user_uuid)
-        ledger.stale([call.uuid])
-        await ledger.settle()
+        unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
+        unit.stale([call.uuid])
+        await unit.settle()
         row = await find_container(tx, call)
     return Answer(body=show(CONTAINERS, row))
 
@@ -231,7 +232,7 @@ async def report_progress(call: Call) -> Answer:
         container, caller = Container.from_record(row), caller_of(call)
         if write_permissions.role_of(container, caller) is not write_permissions.Role.OWN:
             raise Forbidden("Token is not associated with this container.")
-        row = await carry_out(
+        row = await store_change(
             tx,
             call,
             row,
@@ -328,13 +329,15 @@ def _new_tokens(call: Call) -> NewTokens:
     )
 
 
-async def carry_out(tx: Transaction, call: Call, row: Record, change: lifecycle.Change) -> Record:
+async def store_change(
+    tx: Transaction, call: Call, row: Record, change: lifecycle.Change
+) -> Record:
     """Store a change and all that follows from it; the new row. Raises Conflict when it came too
     late.
     """
-    ledger = Ledger(tx, call.services, user_uuid=call.caller.user_uuid)
-    row = await ledger.change_container(row, change)
-    await ledger.settle()
+    unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
+    row = await unit.change_container(row, change)
+    await unit.settle()
     status = change.container.runtime_status
     if (
         change.changed.get("state") == State.CANCELLED

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from lading.api import authorization
+from lading.api import authorization, priorities
 from lading.api.caller_serializer import present_one
 from lading.api.http import Answer, Call
 from lading.api.resources import generic, permission_links
 from lading.api.resources.collections import trash_times
 from lading.api.services import Services
-from lading.api.transaction import Ledger
+from lading.api.transaction import UnitOfWork
 from lading.core import ids
 from lading.core.errors import Invalid
 from lading.core.records import groups, mixed_lists
@@ -120,22 +120,22 @@ async def untrash_group(call: Call) -> Answer:
 
 async def delete_expired(tx: Transaction, services: Services) -> int:
     """Delete for good the groups whose time is over, and what they own; how many groups."""
-    ledger = Ledger(tx, services, user_uuid=services.system_user)
+    unit = UnitOfWork(tx, services, user_uuid=services.system_user)
     expired = await trash.expired_groups(tx, services.now())
     for uuid in expired:
         group = await records.get(tx, GROUPS, uuid)
         if group is not None:
-            await _delete(ledger, group)
-    await ledger.settle()
+            await _delete(unit, group)
+    await unit.settle()
     return len(expired)
 
 
 async def follow_trashed(tx: Transaction, services: Services, uuids: Sequence[str]) -> None:
     """See to the containers of projects whose time to go into the trash has come."""
-    ledger = Ledger(tx, services, user_uuid=services.system_user)
+    unit = UnitOfWork(tx, services, user_uuid=services.system_user)
     for uuid in uuids:
-        await ledger.restand(uuid)
-    await ledger.settle()
+        unit.stale(await priorities.wanted_in(tx, uuid))
+    await unit.settle()
 
 
 async def _change(call: Call, wanted: _Wanted) -> Answer:
@@ -154,9 +154,9 @@ async def _change(call: Call, wanted: _Wanted) -> Answer:
             await _settle_name(tx, call, new)
             new = await generic.apply(tx, services, GROUPS, old, new, user_uuid=caller.user_uuid)
             if any(old[name] != new[name] for name in ("trash_at", "owner_uuid")):
-                ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
-                await ledger.restand(new["uuid"])
-                await ledger.settle()
+                unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
+                unit.stale(await priorities.wanted_in(tx, new["uuid"]))
+                await unit.settle()
         return Answer(body=await present_one(tx, services, caller, GROUPS, new, select))
 
 
@@ -217,16 +217,16 @@ async def _settle_name(tx: Transaction, call: Call, record: Record) -> None:
     record["name"] = f"{name[:237]} ({record['uuid'][-15:]})"
 
 
-async def _delete(ledger: Ledger, group: Record) -> None:
+async def _delete(unit: UnitOfWork, group: Record) -> None:
     """Delete a group with all that is in it, the innermost first."""
-    tx, services, user = ledger.tx, ledger.services, ledger.user_uuid
+    tx, services, user = unit.tx, unit.services, unit.user_uuid
     for uuid, _ in reversed(await permissions.below(tx, group["uuid"])):
         for kind in _OWNED:
             for record in await records.matching(tx, kind, owner_uuid=uuid):
                 await generic.remove(tx, services, kind, record, user_uuid=user)
                 if kind is REQUESTS and record["container_uuid"] is not None:
-                    ledger.stale([record["container_uuid"]])
-                    await ledger.abandon(record["container_uuid"])
+                    unit.stale([record["container_uuid"]])
+                    await unit.abandon(record["container_uuid"])
         inner = await records.get(tx, GROUPS, uuid)
         if inner is not None:
             await generic.remove(tx, services, GROUPS, inner, user_uuid=user)

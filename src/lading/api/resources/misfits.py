@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import Final
 
 from lading.api.http import Call
-from lading.api.transaction import Ledger
+from lading.api.transaction import UnitOfWork
 from lading.core.containers import lifecycle
 from lading.core.containers.container import Container, State
 from lading.core.errors import Invalid
@@ -50,6 +50,6 @@ async def warn(call: Call, reported: Collection[str]) -> None:
         async with services.database.writing() as tx:
             row = await records.get(tx, CONTAINERS, uuid)
             if row is not None and row["state"] == State.QUEUED:
-                ledger = Ledger(tx, services, user_uuid=services.system_user)
-                await ledger.change_container(row, lifecycle.warn(Container.from_record(row), text))
-                await ledger.settle()
+                unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+                await unit.change_container(row, lifecycle.warn(Container.from_record(row), text))
+                await unit.settle()

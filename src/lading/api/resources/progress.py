@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from lading.api import authorization
+from lading.api import authorization, priorities
 from lading.api.container_access.forwarding import read_claim
 from lading.api.container_assignment import UNSATISFIABLE, check_image, decide, find_nearest
 from lading.api.container_logs import gateway_logs, log_files, log_streaming
@@ -16,7 +16,6 @@ from lading.api.http import Answer, Call
 from lading.api.resources import dispatching, misfits
 from lading.api.resources.container_requests import find_parent, look_up_given
 from lading.api.services import Services
-from lading.api.transaction import Ledger
 from lading.core.containers import explain, recipe, request
 from lading.core.containers.container import HELD, HIDDEN, LIVE, Container, State
 from lading.core.containers.recipe import Recipe
@@ -261,7 +260,6 @@ async def _scene(
 ) -> Scene:
     """What there is to know about why a request waits."""
     services = call.services
-    ledger = Ledger(tx, services, user_uuid=call.caller.user_uuid)
     asking = subject.requesting_container_uuid
     parent = await records.get(tx, CONTAINERS, asking) if asking else None
     ahead = 0
@@ -269,7 +267,7 @@ async def _scene(
         ahead = await waiting.ahead(tx, container.priority, container.created_at, most=_MOST_AHEAD)
     now = services.now()
     return Scene(
-        judgement=await ledger.judge(subject)
+        judgement=await priorities.judge_one(tx, subject, now=now)
         if subject.state is request.State.COMMITTED
         else READY,
         parent=Container.from_record(parent) if parent else None,

@@ -18,7 +18,7 @@ from lading.api.caller_serializer import present_one
 from lading.api.http import Answer, Call
 from lading.api.resources import generic, permission_links
 from lading.api.resources.collections import settle_name
-from lading.api.transaction import Ledger
+from lading.api.transaction import UnitOfWork
 from lading.core.containers.container import LIVE
 from lading.core.errors import Forbidden, Invalid, Unauthenticated
 from lading.core.records import access
@@ -152,7 +152,7 @@ async def _give(
 ) -> None:
     """All records of a type to the new owner, some at a time."""
     dialect, user = call.services.database.dialect, call.caller.user_uuid
-    ledger = Ledger(tx, call.services, user_uuid=user)
+    unit = UnitOfWork(tx, call.services, user_uuid=user)
     where = (records.equals(kind, "owner_uuid", old_owner),)
     while batch := await records.find(tx, dialect, kind, where, limit=_BATCH):
         for old in batch:
@@ -163,8 +163,8 @@ async def _give(
                 await _settle(tx, kind, new)
             await generic.apply(tx, call.services, kind, old, new, user_uuid=user)
             if kind is REQUESTS and old["container_uuid"]:
-                ledger.stale([old["container_uuid"]])
-    await ledger.settle()
+                unit.stale([old["container_uuid"]])
+    await unit.settle()
 
 
 async def _settle(tx: Transaction, kind: RecordType, record: Record) -> None:

@@ -1,0 +1,130 @@
+"""Priorities of containers: which requests count, and the priority that follows for a container.
+
+A Committed request counts unless it waits for others, for a moment, has expired, or belongs to a
+project in the trash. Source: docs/spec/containers, section Priority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lading.core.containers import priority, request, waiting
+from lading.core.containers.container import LIVE, Container
+from lading.core.containers.request import ContainerRequest
+from lading.core.containers.waiting import Dependency, Judgement, Standing
+from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.schema import Record
+from lading.store import containers, permissions, records
+from lading.store import waiting as waits
+from lading.store.database import Transaction
+
+if TYPE_CHECKING:
+    from lading.api.transaction import UnitOfWork
+
+
+async def settle(unit: UnitOfWork, stale: Iterable[str]) -> None:
+    """Compute the priorities of these containers, and of the containers that they asked for, anew;
+    store those that changed.
+    """
+    rows = await _with_descendants(unit.tx, stale)
+    recompute = [uuid for uuid, row in rows.items() if row["state"] in LIVE]
+    wanting = [
+        ContainerRequest.from_record(row)
+        for row in await records.among(unit.tx, REQUESTS, "container_uuid", recompute)
+        if row["state"] == request.State.COMMITTED
+    ]
+    counting = await _counting(unit, wanting)
+    known = {uuid: row["priority"] for uuid, row in rows.items()}
+    known |= await _of_parents(unit.tx, counting, known.keys())
+    for uuid, value in priority.propagate(known, counting, recompute=recompute).items():
+        await unit.write_container(rows[uuid], {"priority": value}, expected={})
+
+
+async def judge(
+    tx: Transaction, subjects: list[ContainerRequest], *, now: str, new: bool = False
+) -> dict[str, Judgement]:
+    """Whether each request counts now, by uuid; `new`: they are being committed.
+
+    A request that has ceased to wait for others does not wait again, whatever becomes of them.
+    """
+    depending = [one.uuid for one in subjects if one.depends_on]
+    waiting_ones = set(depending) if new else await waits.watching(tx, depending)
+    subjects = [
+        replace(one, depends_on=[]) if one.depends_on and one.uuid not in waiting_ones else one
+        for one in subjects
+    ]
+    named = dict.fromkeys(uuid for one in subjects for uuid in one.depends_on)
+    found = await records.among(tx, REQUESTS, "uuid", named)
+    others = {row["uuid"]: ContainerRequest.from_record(row) for row in found}
+    wanted = {one.container_uuid for one in others.values() if one.container_uuid}
+    rows = await records.among(tx, CONTAINERS, "uuid", sorted(wanted))
+    held = {row["uuid"]: Container.from_record(row) for row in rows}
+    known = {
+        uuid: Dependency(one, held.get(one.container_uuid or "")) for uuid, one in others.items()
+    }
+    return {one.uuid: waiting.judge(one, known, now=now) for one in subjects}
+
+
+async def judge_one(
+    tx: Transaction, subject: ContainerRequest, *, now: str, new: bool = False
+) -> Judgement:
+    """Whether a request counts now; `new`: it is being committed."""
+    return (await judge(tx, [subject], now=now, new=new))[subject.uuid]
+
+
+async def owners_in_trash(
+    tx: Transaction, subjects: Iterable[ContainerRequest], now: str
+) -> set[str]:
+    """The owners of requests that are projects in the trash: such requests count as priority 0."""
+    found = await permissions.standings(tx, (one.owner_uuid for one in subjects))
+    return {uuid for uuid, one in found.items() if one.trash_at is not None and one.trash_at <= now}
+
+
+async def parent_priority(unit: UnitOfWork, subject: ContainerRequest) -> dict[str, int | None]:
+    """The priority of the container that made a request, by its uuid; empty without one."""
+    uuid = subject.requesting_container_uuid
+    row = await unit.container(uuid) if uuid else None
+    return {row["uuid"]: row["priority"]} if row else {}
+
+
+async def wanted_in(tx: Transaction, group_uuid: str) -> list[str]:
+    """The containers of requests in a project, or in a project below it."""
+    groups = [uuid for uuid, _ in await permissions.below(tx, group_uuid)]
+    return list(await containers.wanted_by(tx, groups))
+
+
+async def _with_descendants(tx: Transaction, uuids: Iterable[str]) -> dict[str, Record]:
+    """The rows of containers and of all that they asked for, directly or indirectly, by uuid."""
+    due = dict.fromkeys(uuids)
+    frontier = list(due)
+    while frontier:
+        below = await containers.wanted_below(tx, frontier)
+        frontier = [uuid for uuid in below if uuid not in due]
+        due |= dict.fromkeys(frontier)
+    return {row["uuid"]: row for row in await records.among(tx, CONTAINERS, "uuid", due)}
+
+
+async def _counting(unit: UnitOfWork, wanting: list[ContainerRequest]) -> list[ContainerRequest]:
+    """The requests that count now; those whose dependencies have ended wait for them no more."""
+    judgements = await judge(unit.tx, wanting, now=unit.now)
+    for subject in wanting:
+        standing = judgements[subject.uuid].standing
+        if subject.depends_on and standing in (Standing.READY, Standing.EARLY):
+            await waits.unwatch(unit.tx, subject.uuid)
+    trashed = await owners_in_trash(unit.tx, wanting, unit.now)
+    return [
+        subject
+        for subject in wanting
+        if judgements[subject.uuid].counts and subject.owner_uuid not in trashed
+    ]
+
+
+async def _of_parents(
+    tx: Transaction, subjects: Iterable[ContainerRequest], known: Iterable[str]
+) -> dict[str, int | None]:
+    """The priorities of the containers that made these requests, but for the known ones."""
+    parents = {one.requesting_container_uuid for one in subjects} - {None, *known}
+    rows = await records.among(tx, CONTAINERS, "uuid", (uuid for uuid in parents if uuid))
+    return {row["uuid"]: row["priority"] for row in rows}

@@ -1,0 +1,203 @@
+"""Results of a container that ends: output and log that come with the report of its end, and the
+log of a container whose supervisor is lost.
+
+    POST containers/{uuid}/finish
+        {"container": attributes as in PUT, "collections": {"output": manifest, "log": manifest},
+        "blocks": [base64]}
+
+The whole call is carried out, or nothing of it. A supervisor that stored the blocks, then two
+collections, then reported the end would need half a dozen calls, each with a durable write.
+`blocks` are those that the manifests name without a signature; they are stored before the record is
+changed. The collections are made with the rights of the container's own token, in the trash as
+those of `supervisor.session`, and become `output` and `log` of the record. When the call is
+refused, the supervisor takes the same steps one by one, and learns which of them fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lading.api.authentication import authenticate
+from lading.api.http import Answer, Call
+from lading.api.manifests import Splicing, read_content
+from lading.api.resources import generic
+from lading.api.resources.collections import trash_times
+from lading.api.resources.containers import auth_token, caller_of, find_container, store_change
+from lading.api.services import Blocks
+from lading.client.collections import CollectionWriter
+from lading.core.containers import lifecycle
+from lading.core.containers.container import FINAL, HELD, Container, State
+from lading.core.containers.write_permissions import Role, role_of
+from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, TooLarge, Unauthenticated
+from lading.core.records import access
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS
+from lading.core.records.schema import JSON, Record
+from lading.telemetry import event
+from lading.threads import in_thread
+
+MOST_BYTES: Final = 1 << 18
+_NAMES: Final = {"output": "output", "log": "logs"}
+_PACK: Final = 8 << 20
+"""Bytes of a block of a saved log."""
+_logger = logging.getLogger("lading.api")
+
+
+async def finish_container(call: Call) -> Answer:
+    """Keep output and log, and take the report of the end (supervisor)."""
+    services = call.services
+    given, manifests, data = (
+        call.attributes(CONTAINERS),
+        _manifests(call),
+        _blocks(call.params.get("blocks")),
+    )
+    _check_end(given)
+    async with services.database.reading() as tx:
+        container = Container.from_record(await find_container(tx, call))
+    if role_of(container, caller_of(call)) not in (
+        Role.SUPERVISOR,
+        Role.HOLDER,
+    ):
+        raise Forbidden("Forbidden: the end of a container is reported by its supervisor")
+    own = await as_container(call, container)
+    kept = frozenset(await asyncio.gather(*map(services.blocks.keep, data)))
+    made = {
+        name: await make_collection(own, container, name, text, kept)
+        for name, text in manifests.items()
+    }
+    async with services.database.writing() as tx:
+        row = await find_container(tx, call)
+        for record in made.values():
+            await generic.insert(tx, own, COLLECTIONS, record)
+        hashes = {name: record["portable_data_hash"] for name, record in made.items()}
+        change = lifecycle.update(
+            Container.from_record(row),
+            {**given, **hashes},
+            caller=caller_of(call),
+            now=services.now(),
+        )
+        row = await store_change(tx, call, row, change)
+    return Answer(body={"uuid": row["uuid"], "state": row["state"]})
+
+
+def _check_end(given: Record) -> None:
+    """Refuse all but an end, and results that did not come with the call: whose they are would have
+    to be asked.
+    """
+    if given.get("state") not in FINAL:
+        raise Invalid(f"state: must be one of {', '.join(sorted(FINAL))}, as this is the end")
+    for name in _NAMES:
+        if name in given:
+            raise Invalid(f"{name}: send its manifest in collections")
+
+
+async def as_container(call: Call, container: Container) -> Call:
+    """The call as the container's own token would make it. Raises what that would raise."""
+    uuid, secret = auth_token(call, container)
+    principal = await authenticate(call.services, f"v2/{uuid}/{secret}/{container.uuid}")
+    if principal is None:
+        raise Unauthenticated
+    access.check_scope(principal, "POST", "/arvados/v1/collections")
+    access.check_active(principal)
+    return replace(call, principal=principal)
+
+
+async def make_collection(
+    own: Call, container: Container, name: str, text: str, kept: frozenset[str]
+) -> Record:
+    """The record of a collection of results (`output` or `log`), made as the container's own token
+    would.
+    """
+    given: Record = {
+        "manifest_text": text,
+        "name": f"{_NAMES[name]} for {container.uuid}",
+        "is_trashed": True,
+    }
+    content = await read_content(own, given, None, Splicing({}), kept=kept)
+    record = generic.new_record(own, COLLECTIONS, {**given, **content})
+    record["current_version_uuid"] = record["uuid"]
+    record["storage_classes_desired"] = list(own.services.policy.default_storage_classes)
+    return record | trash_times(own.services, {**COLLECTIONS.defaults}, given)
+
+
+def _manifests(call: Call) -> Mapping[str, str]:
+    given = call.params.get("collections")
+    if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
+        raise Malformed("collections: must be an object of manifests")
+    if unknown := sorted(given.keys() - _NAMES.keys()):
+        raise Malformed(f"collections.{unknown[0][:40]}: must be one of {', '.join(_NAMES)}")
+    return given
+
+
+def _blocks(given: JSON) -> list[bytes]:
+    if given is None:
+        return []
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        raise Malformed("blocks: must be a list of base64 texts")
+    if sum(map(len, given)) > MOST_BYTES:
+        raise TooLarge(
+            f"blocks: more than {MOST_BYTES} characters; store blocks of this size by themselves"
+        )
+    try:
+        return [base64.b64decode(one, validate=True) for one in given]
+    except binascii.Error as error:
+        raise Malformed(f"blocks: not base64: {error}") from None
+
+
+async def save_spooled(
+    call: Call, container: Container, given: Record
+) -> tuple[Call, Record] | None:
+    """The collection of the live log of a container that its dispatcher cancels without a log, and
+    who makes it.
+
+    Its blocks are kept; it is still to be stored. None where there is nothing to save, or it cannot
+    be saved: the end of the container does not wait for a disk.
+    """
+    spool, uuid = call.services.spool, container.uuid
+    has_log = given.get("log") is not None or container.log is not None
+    if given.get("state") != State.CANCELLED or container.state not in HELD or has_log:
+        return None
+    if role_of(container, caller_of(call)) is not Role.HOLDER or not spool.names(uuid):
+        return None
+    sink = _Sink(call.services.blocks, set())
+    try:
+        with ExitStack() as opened:
+            async with CollectionWriter(sink, pack=_PACK) as writer:
+                for name in spool.names(uuid):
+                    file = spool.open(uuid, name)
+                    if file is not None:
+                        await writer.add_open_file(name, opened.enter_context(file).fileno())
+                text = await writer.finish()
+        own = await as_container(call, container)
+        return own, await make_collection(own, container, "log", text, frozenset(sink.kept))
+    except (LadingError, OSError) as error:
+        event(_logger, "live log not saved", container=uuid, why=error)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sink:
+    """Where the blocks of the log go."""
+
+    blocks: Blocks
+    kept: set[str]
+
+    async def put(self, data: bytes | bytearray) -> str:
+        """Keep a block; its locator without signature."""
+        locator = await self.blocks.keep(bytes(data))
+        self.kept.add(locator)
+        return locator
+
+    async def put_part(self, descriptor: int, start: int, length: int, /) -> str:
+        """Keep a part of a file."""
+        return await self.put(await in_thread(lambda *_: os.pread(descriptor, length, start)))
+
+
+HANDLERS: Final = {"containers.finish": finish_container}
