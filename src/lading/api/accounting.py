@@ -2,8 +2,8 @@
 
 An interval of allocation begins and ends with each change of a container's state and of a request's
 state, priority or container (`store.accounting`). The cost of a request that a container made is
-added to the `subrequests_cost` of that container. Source: docs/spec/containers, sections Accounting
-and Costs.
+added to the `subrequests_cost` of that container. Source: docs/spec/containers, section Cost;
+`docs/requests.md` describes the intervals.
 """
 
 from __future__ import annotations

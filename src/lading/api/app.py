@@ -20,7 +20,6 @@ import msgspec
 
 from lading.api import bootstrap, sweep
 from lading.api.authentication import authenticate, find_readers, find_token, nobody
-from lading.api.body_limits import BodyReader, announced
 from lading.api.container_access import published_ports
 from lading.api.container_access.forwarding import claimed, read_claim
 from lading.api.container_access.port_addresses import PREFIX, make_sites
@@ -33,7 +32,16 @@ from lading.api.events.event_bus import Bus
 from lading.api.events.relay import Relay
 from lading.api.events.websocket import serve_websocket
 from lading.api.git.git_cache import GitCache
-from lading.api.http import TAKE_OVER, Answer, Call, TakeOver, read_body, read_query
+from lading.api.http import (
+    TAKE_OVER,
+    Answer,
+    BodyReader,
+    Call,
+    TakeOver,
+    announced,
+    read_body,
+    read_query,
+)
 from lading.api.public import load_vocabulary
 from lading.api.routes import Route, Routes
 from lading.api.serializer import only

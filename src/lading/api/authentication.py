@@ -1,8 +1,9 @@
-"""From a token to the principal behind it.
+"""From a token to its principal, and the principal for whom a request acts.
 
-Source: docs/spec/api, section Authentication. Secrets are compared by hash. Forms:
-`v2/uuid/secret`, `v2/uuid/secret/container`, and the bare secret. The configured system root token
-acts as the system user.
+Source: docs/spec/api, sections Authentication and Resolving and reuse. Secrets are compared by
+hash. Forms: `v2/uuid/secret`, `v2/uuid/secret/container`, and the bare secret. The configured
+system root token acts as the system user. A request acts for the holder of its runtime token, or
+else for the user who commits it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from collections.abc import Mapping
 
 from lading.api.services import Services, hash_secret
 from lading.core import ids
-from lading.core.errors import Unauthenticated
+from lading.core.containers.request import ContainerRequest
+from lading.core.errors import Invalid, Unauthenticated
 from lading.core.records.access import Principal
-from lading.core.records.schema import JSON
+from lading.core.records.record_types import USERS
+from lading.core.records.schema import JSON, Record
+from lading.store import records
 from lading.store import tokens as stored
+from lading.store.database import Transaction
 
 _MOST_READERS = 20
 
@@ -116,4 +121,35 @@ async def authenticate(services: Services, token: str) -> Principal | None:
         scopes=holder.scopes,
         container_uuid=container,
         supervises=holder.supervises,
+    )
+
+
+async def acting_for(
+    services: Services, subject: ContainerRequest, principal: Principal
+) -> Principal:
+    """The principal whose rights count for inputs and image. Raises Invalid when the runtime token
+    is not valid.
+    """
+    if subject.runtime_token is None:
+        return principal
+    try:
+        found = await authenticate(services, subject.runtime_token)
+    except Unauthenticated:
+        found = None
+    if found is None:
+        raise Invalid("Runtime token failed validation")
+    return found
+
+
+async def committer(tx: Transaction, services: Services, row: Record) -> Principal:
+    """Whoever committed a stored request, as far as there is such a user still; nobody active
+    else.
+    """
+    user = await records.get(tx, USERS, row["committed_by_uuid"] or row["owner_uuid"])
+    return Principal(
+        user_uuid=user["uuid"] if user else services.system_user,
+        token_uuid="",
+        token="",
+        is_admin=bool(user and user["is_admin"]),
+        is_active=bool(user and user["is_active"]),
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lading.api import accounting, priorities
 from lading.api.events import audit
-from lading.api.resources.collections import distinct_name
+from lading.api.resources.generic import distinct_name
 from lading.api.services import Services
 from lading.core.containers import finalize, request, retry
 from lading.core.containers.container import Container

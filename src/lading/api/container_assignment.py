@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lading.api import authorization, completion, priorities
-from lading.api.effective_user import acting_for
+from lading.api.authentication import acting_for
 from lading.api.events import audit
 from lading.api.git.git_mounts import NO_TREES, Trees
 from lading.api.services import Services

@@ -10,17 +10,15 @@ from typing import Final
 
 from lading.api import discovery, openapi, pages, public, sweep
 from lading.api.container_access import shell_sessions
-from lading.api.git import git_archive
+from lading.api.git import git_mounts
 from lading.api.http import Answer, Call
 from lading.api.resources import (
-    accounts,
-    agreements,
     collections,
-    computed_permissions,
     container_requests,
     container_results,
     containers,
     credentials,
+    dispatching,
     group_contents,
     groups,
     keep_services,
@@ -64,11 +62,9 @@ class Route:
 
 HANDLERS: Final[dict[str, Handler]] = {
     **users.HANDLERS,
-    **accounts.HANDLERS,
     **user_merge.HANDLERS,
     **groups.HANDLERS,
     **group_contents.HANDLERS,
-    **computed_permissions.HANDLERS,
     **tokens.HANDLERS,
     **collections.HANDLERS,
     **lineage.HANDLERS,
@@ -76,7 +72,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **progress.HANDLERS,
     **containers.HANDLERS,
     **container_results.HANDLERS,
-    **git_archive.HANDLERS,
+    **git_mounts.HANDLERS,
     **links.HANDLERS,
     **logs.HANDLERS,
     **keep_services.HANDLERS,
@@ -94,10 +90,10 @@ _FIXED: Final[dict[str, dict[str, Route]]] = {
     "/arvados/v1/openapi.json": {"GET": Route(handler=openapi.get_document, open=True)},
     "/arvados/v1/config": {"GET": Route(handler=public.get_config, open=True)},
     "/arvados/v1/vocabulary": {"GET": Route(handler=public.get_vocabulary, open=True)},
-    "/arvados/v1/user_agreements": {"GET": Route(handler=agreements.list_agreements)},
-    "/arvados/v1/user_agreements/signatures": {"GET": Route(handler=agreements.list_signatures)},
-    "/arvados/v1/user_agreements/sign": {"POST": Route(handler=agreements.sign)},
-    "/arvados/v1/dispatch/statuses": {"POST": Route(handler=progress.put_statuses)},
+    "/arvados/v1/user_agreements": {"GET": Route(handler=users.list_agreements)},
+    "/arvados/v1/user_agreements/signatures": {"GET": Route(handler=users.list_signatures)},
+    "/arvados/v1/user_agreements/sign": {"POST": Route(handler=users.sign_agreement)},
+    "/arvados/v1/dispatch/statuses": {"POST": Route(handler=dispatching.put_statuses)},
     "/sys/trash_sweep": {"POST": Route(handler=sweep.sweep_now)},
     "/status.json": {"GET": Route(handler=public.get_status, open=True)},
     "/debug.json": {"GET": Route(handler=public.get_debug, open=True)},

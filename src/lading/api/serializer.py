@@ -1,6 +1,7 @@
-"""Records as clients see them: what is hidden is left out, what is derived is added.
+"""Records as clients see them: hidden fields are left out, derived fields are added.
 
-Source: docs/spec/api, sections Records, Lists and Order and select.
+Some fields of users and groups depend on the caller; `present` adds them first. Source:
+docs/spec/api, sections Records, Lists, Permissions and Order and select.
 """
 
 from __future__ import annotations
@@ -11,8 +12,14 @@ from typing import Final
 
 from msgspec import Raw
 
+from lading.api.services import Services
+from lading.core import ids
+from lading.core.records.access import PUBLIC, Principal
+from lading.core.records.permissions import Level
 from lading.core.records.record_types import COLLECTIONS, GROUPS, LINKS, LOGS, USERS, kind_of
 from lading.core.records.schema import JSON, Record, RecordType
+from lading.store import permission_queries, permissions
+from lading.store.database import Transaction
 
 _Derive = Callable[[Record], JSON]
 # What depends on who looks is put into the record by `caller_serializer`.
@@ -116,3 +123,82 @@ def show_row(kind: RecordType, row: Record, names: tuple[str, ...], *, distinct:
     return (
         {name: row[name] for name in names if name in row} if distinct else show(kind, row, names)
     )
+
+
+async def present(
+    tx: Transaction,
+    services: Services,
+    principal: Principal,
+    kind: RecordType,
+    rows: Sequence[Record],
+    names: tuple[str, ...] | None,
+    *,
+    distinct: bool = False,
+) -> list[Record]:
+    """Rows of one type as answers: `names`, or all visible fields. Rows made distinct have what was
+    selected only.
+
+    The rows have the same fields; they are given away, as they may become the answers.
+    """
+    wanted = kind.visible if names is None else names
+    if kind in (USERS, GROUPS) and not distinct:
+        await _decorate(tx, services, principal, kind, rows)
+    if distinct:
+        return [show_row(kind, row, wanted, distinct=True) for row in rows]
+    shown = show_all(kind, rows, wanted)
+    if kind is USERS and not principal.is_admin:
+        shown = [
+            one
+            if row["uuid"] == principal.user_uuid
+            else {name: one[name] for name in one if name in PUBLIC}
+            for row, one in zip(rows, shown, strict=True)
+        ]
+    return shown
+
+
+async def present_one(
+    tx: Transaction,
+    services: Services,
+    principal: Principal,
+    kind: RecordType,
+    record: Record,
+    names: tuple[str, ...] | None = None,
+) -> Record:
+    """One record as an answer."""
+    return (await present(tx, services, principal, kind, [record], names))[0]
+
+
+async def _decorate(
+    tx: Transaction,
+    services: Services,
+    principal: Principal,
+    kind: RecordType,
+    rows: Sequence[Record],
+) -> None:
+    """Add the derived fields to rows that have their uuid, and `owner_uuid` if that was asked
+    for.
+    """
+    uuids = [row["uuid"] for row in rows]
+    levels = (
+        {}
+        if principal.is_admin
+        else await permission_queries.levels_on(tx, principal.user_uuid, uuids)
+    )
+    everybody = ids.all_users(services.config.ClusterID)
+    members = await permission_queries.members_of(tx, everybody, uuids) if kind is USERS else set()
+    for row in rows:
+        uuid = row["uuid"]
+        level = (
+            Level.MANAGE
+            if principal.is_admin or uuid == principal.user_uuid
+            else levels.get(uuid, Level.NONE)
+        )
+        frozen = kind is GROUPS and (await permissions.standing(tx, uuid)).frozen
+        row["can_write"] = level >= Level.WRITE and not frozen
+        row["can_manage"] = level >= Level.MANAGE
+        owners = [row["owner_uuid"]] if "owner_uuid" in row else []
+        row["writable_by"] = (
+            list(dict.fromkeys([*owners, principal.user_uuid])) if row["can_write"] else []
+        )
+        if kind is USERS:
+            row["is_invited"] = bool(row.get("is_active")) or uuid in members

@@ -1,5 +1,5 @@
-"""What every handler is given: the database, the clock and the other parts of the server, made once
-by `make_app`.
+"""The parts of one server, which every handler is given: database, clock, caches, timers. They are
+made once, by `app.make_app`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -19,7 +20,6 @@ from lading.api.container_access.tunnels import Tunnels
 from lading.api.container_logs.log_spool import Spool
 from lading.api.dispatcher_statuses import Statuses
 from lading.api.events.event_bus import Bus
-from lading.api.events.wakeups import Alarm
 from lading.api.git.git_cache import GitCache
 from lading.api.supervisor_registry import Supervisors
 from lading.api.tree_cache import Trees
@@ -67,6 +67,37 @@ class Upkeep:
         """{token uuid: (when, from which address)} since this was last asked."""
         taken, self._seen = self._seen, {}
         return taken
+
+
+class Alarm:
+    """Two bells. Ringing one that nobody waits for yet is remembered."""
+
+    def __init__(self) -> None:
+        self._moment = asyncio.Event()
+        self._sought = asyncio.Event()
+
+    def wake(self) -> None:
+        """A moment may have come closer."""
+        self._moment.set()
+
+    def seek(self) -> None:
+        """A container is sought."""
+        self._sought.set()
+
+    async def until_moment(self, seconds: float) -> None:
+        """Wait until woken, at most so long."""
+        await _wait(self._moment, seconds)
+
+    async def until_sought(self, seconds: float) -> None:
+        """Wait until something is sought, at most so long."""
+        await _wait(self._sought, seconds)
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    event.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

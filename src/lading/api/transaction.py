@@ -13,7 +13,7 @@ work of an effect is in the module of its subject:
 Priorities are computed once, by `settle` at the end of the transaction, and so are the requests
 that depend on requests that ended.
 
-Source: docs/spec/containers, sections Request states, Priority and Retries.
+Source: docs/spec/containers, sections Request states, Priority and Retry.
 """
 
 from __future__ import annotations

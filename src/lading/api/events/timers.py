@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from lading.api.effective_user import committer
+from lading.api.authentication import committer
 from lading.api.git.git_mounts import look_up
 from lading.api.services import Services
 from lading.api.transaction import UnitOfWork

@@ -1,5 +1,11 @@
-"""The git trees that a request's mounts name, looked up before a transaction begins: nothing but
-the database is waited for inside one."""
+"""Git trees that mounts name: looked up before a request's transaction begins, since a transaction
+waits for nothing but the database, and sent to the supervisor of the container (`get_git_tree`).
+
+A git_tree mount in the record of a container is the permission to read its tree: it was resolved
+for a user who may read the repository. Trees are sent as `git archive` writes them, so without the
+repository's own data; blobs as they are. Where no mirror of this server has the object, the
+repositories that the requests name are fetched.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +15,19 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from lading.api.effective_user import acting_for
+from lading.api.authentication import acting_for, committer
+from lading.api.http import Answer, Call
 from lading.api.resources.repositories import address
 from lading.api.services import Services
+from lading.core.containers import git_trees
 from lading.core.containers.gateway_addresses import is_local
 from lading.core.containers.git_trees import Found, host_of, is_allowed
 from lading.core.containers.mounts import git_references
 from lading.core.containers.request import ContainerRequest
-from lading.core.errors import Invalid, Unavailable
+from lading.core.errors import Forbidden, Invalid, NotFound, Unavailable
 from lading.core.records.access import Principal
+from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.store import records
 
 Trees: TypeAlias = Mapping[str, tuple[Found, ...]]
 """What was found, by target, the newest first."""
@@ -80,3 +90,50 @@ async def _check_place(services: Services, url: str) -> None:
             f"{url}: {host} is an address of the server's own machine or link; "
             "ask its admin to add it to Containers.GitRepositories"
         )
+
+
+_TYPE: Final = {"tree": "application/x-tar", "blob": "application/octet-stream"}
+
+
+async def get_git_tree(call: Call) -> Answer:
+    """The tree (tar) or blob with the hash `hash`, which must be that of one of the container's
+    mounts.
+    """
+    if call.uuid not in (call.caller.supervises, call.caller.container_uuid):
+        raise Forbidden("Forbidden: git trees are given to the container's supervisor")
+    async with call.services.database.reading() as tx:
+        row = await records.get(tx, CONTAINERS, call.uuid)
+    wanted = str(call.params.get("hash") or "")
+    kind = git_trees.kind_of(row["mounts"] if row else {}, wanted)
+    if kind is None:
+        raise NotFound(
+            f"Path not found: container {call.uuid} has no git_tree mount {wanted[:80]!r}"
+        )
+    git = call.services.git
+    stream = await git.archive(kind, wanted)
+    if stream is None:
+        await _fetch(call)
+        stream = await git.archive(kind, wanted)
+    if stream is None:
+        raise NotFound(
+            f"Path not found: no repository that the requests of {call.uuid} name "
+            f"has {kind} {wanted}"
+        )
+    return Answer(stream=stream, headers={"Content-Type": _TYPE[kind]})
+
+
+async def _fetch(call: Call) -> None:
+    services = call.services
+    async with services.database.reading() as tx:
+        rows = await records.matching(tx, REQUESTS, container_uuid=call.uuid)
+        principals = [await committer(tx, services, row) for row in rows]
+    for row, principal in zip(rows, principals, strict=True):
+        await look_up(
+            services,
+            ContainerRequest.from_record(row),
+            principal,
+            patience=2 * services.config.Containers.GitTimeout,
+        )
+
+
+HANDLERS: Final = {"containers.git_tree": get_git_tree}

@@ -1,9 +1,12 @@
-"""Collections: content, names, versions and the trash (docs/spec/api, section Collections).
+"""Collections: content, names, versions and the trash.
 
-A change is prepared outside of any transaction, as big manifests take a while, and applied if what
-it was made from is still there; if not it is made anew. `If-Match` with an etag on an update says
-that nobody may have changed the record since: 412 if somebody did. Past versions are found by their
-own uuid, and listed with `include_old_versions`.
+A change is prepared outside of any transaction, because large manifests take long, and stored if
+the content that it was made from is still there; else it is prepared again. `If-Match` with an etag
+on an update refuses the update with 412 if the record has changed since. Past versions are found by
+their own uuid, and listed with `include_old_versions`; `core.records.versions` decides which are
+kept.
+
+Source: docs/spec/api, section Collections.
 """
 
 from __future__ import annotations
@@ -14,24 +17,28 @@ from typing import Final
 from lading.api import authorization
 from lading.api.http import Answer, Call
 from lading.api.manifests import find_content, not_trashed, read_content, read_splicing, sign
-from lading.api.resources import collection_versions, dispatching, generic
+from lading.api.resources import dispatching, generic
 from lading.api.serializer import etag, show
 from lading.api.services import Services
 from lading.core import ids
 from lading.core.data import replication_state
 from lading.core.errors import Conflict, Invalid, NotFound, from_status
-from lading.core.records import attributes
+from lading.core.ids import Infix
+from lading.core.records import attributes, versions
+from lading.core.records.access import Principal
 from lading.core.records.filters import Expression, check_select
 from lading.core.records.groups import check_name
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record
 from lading.core.records.trash import Lifetimes, is_trashed, shortened, times
-from lading.core.records.versions import check_present
-from lading.store import contents
+from lading.core.records.versions import Settings, check_present
+from lading.core.records.visibility import Present
+from lading.store import contents, records
 from lading.store.database import Transaction
 
 _PAGE_BYTES: Final = 128 << 20
 _ATTEMPTS: Final = 20
+PRESENT: Final[Expression] = Present()
 
 
 class _Outrun(Exception):
@@ -66,9 +73,7 @@ def listed(call: Call) -> tuple[Expression, ...]:
     wants more.
     """
     trash = () if call.params.get("include_trash") else (not_trashed(call.services.now()),)
-    return (
-        trash if call.params.get("include_old_versions") else (*trash, collection_versions.PRESENT)
-    )
+    return trash if call.params.get("include_old_versions") else (*trash, PRESENT)
 
 
 async def get_collection(call: Call) -> Answer:
@@ -78,7 +83,7 @@ async def get_collection(call: Call) -> Answer:
     async with services.database.reading() as tx:
         if ids.is_uuid(call.uuid):
             trash = bool(call.params.get("include_trash"))
-            record = await collection_versions.find(
+            record = await find_collection(
                 tx, services, call.uuid, call.caller, include_trash=trash
             )
             if is_trashed(record, now) and not trash:
@@ -137,7 +142,7 @@ async def update_collection(call: Call) -> Answer:
 async def _update(call: Call) -> Record:
     services = call.services
     async with services.database.reading() as tx:
-        base = await collection_versions.find(tx, services, call.uuid, call.caller)
+        base = await find_collection(tx, services, call.uuid, call.caller)
         check_present(base)
         await authorization.check_writable(tx, COLLECTIONS, base, call.caller)
     _check_match(call, base)
@@ -162,7 +167,7 @@ async def _update(call: Call) -> Record:
         if new["owner_uuid"] != old["owner_uuid"]:
             await authorization.check_owner(tx, call, new["owner_uuid"], old=old["owner_uuid"])
         await settle_name(tx, new, ensure=bool(call.params.get("ensure_unique_name")))
-        return await collection_versions.apply(
+        return await change_collection(
             tx, services, old, new, given, user_uuid=call.caller.user_uuid
         )
 
@@ -203,9 +208,7 @@ async def _trash(call: Call, *, lasting: float | None = None) -> Answer:
 
 
 async def _writable(tx: Transaction, call: Call) -> Record:
-    old = await collection_versions.find(
-        tx, call.services, call.uuid, call.caller, include_trash=True
-    )
+    old = await find_collection(tx, call.services, call.uuid, call.caller, include_trash=True)
     check_present(old)
     await authorization.check_writable(tx, COLLECTIONS, old, call.caller)
     return old
@@ -214,9 +217,7 @@ async def _writable(tx: Transaction, call: Call) -> Record:
 async def _moved(tx: Transaction, call: Call, old: Record, new: Record) -> Answer:
     """Into the trash or out of it."""
     await settle_name(tx, new, ensure=bool(call.params.get("ensure_unique_name")))
-    new = await collection_versions.apply(
-        tx, call.services, old, new, {}, user_uuid=call.caller.user_uuid
-    )
+    new = await change_collection(tx, call.services, old, new, {}, user_uuid=call.caller.user_uuid)
     return await _shown(call, new, check_select(call.params.get("select"), COLLECTIONS))
 
 
@@ -286,12 +287,63 @@ async def settle_name(tx: Transaction, record: Record, *, ensure: bool) -> None:
             "name: duplicate key value violates unique constraint: "
             f"Key (owner_uuid, name)=({record['owner_uuid']}, {name}) already exists"
         )
-    record["name"] = distinct_name(name, record["uuid"])
+    record["name"] = generic.distinct_name(name, record["uuid"])
 
 
-def distinct_name(name: str, uuid: str) -> str:
-    """The name of a collection where its own is taken."""
-    return f"{name[:237]} ({uuid[-15:]})"
+async def find_collection(
+    tx: Transaction,
+    services: Services,
+    uuid: str,
+    principal: Principal,
+    *,
+    include_trash: bool = False,
+) -> Record:
+    """A collection, or a past version of one, that the caller can read. Raises NotFound.
+
+    Whoever can read a collection can read its past versions: it is the one that was shared.
+    """
+    record = await records.get(tx, COLLECTIONS, uuid)
+    if record is not None and versions.is_past(record):
+        await authorization.find_readable(
+            tx,
+            services,
+            COLLECTIONS,
+            record["current_version_uuid"],
+            principal,
+            include_trash=include_trash,
+        )
+        return record
+    return await authorization.find_readable(
+        tx, services, COLLECTIONS, uuid, principal, include_trash=include_trash
+    )
+
+
+async def change_collection(
+    tx: Transaction, services: Services, old: Record, new: Record, given: Record, *, user_uuid: str
+) -> Record:
+    """Change a collection, keep what it was if that is to be kept, and bring past versions in line;
+    the new record.
+
+    `given` are the attributes that the caller named.
+    """
+    settings = services.config.Collections
+    step = versions.step(
+        old,
+        new,
+        asked="preserve_version" in given,
+        settings=Settings(
+            enabled=settings.CollectionVersioning, idle=settings.PreserveVersionIfIdle
+        ),
+        now=services.now(),
+        uuid=services.new_uuid(Infix.COLLECTION),
+    )
+    changed = await generic.apply(tx, services, COLLECTIONS, old, step.record, user_uuid=user_uuid)
+    shared = versions.shared_changes(old, changed)
+    if shared and old["version"] > 1:
+        await contents.update_versions(tx, old["uuid"], shared)
+    if step.past is not None:
+        await records.insert(tx, COLLECTIONS, step.past)
+    return changed
 
 
 HANDLERS: Final = {

@@ -1,5 +1,11 @@
-"""Container requests: made, committed, changed, cancelled (docs/spec/api, section Container
-requests).
+"""Container requests: created, committed, changed, cancelled, deleted.
+
+A handler checks the call and lets `core.containers.request` make the change; a `UnitOfWork`
+(`api.transaction`) stores it and carries out its effects. The first effect finds a container for
+the request (`api.container_assignment`); the dispatcher (`dispatch.loop`) has it run, and the
+request becomes Final when the container ends (`api.completion`).
+
+Source: docs/spec/containers, sections Request states and Dependencies.
 """
 
 from __future__ import annotations
@@ -10,17 +16,19 @@ from lading.api import accounting, authorization
 from lading.api.container_assignment import look_ahead
 from lading.api.git.git_mounts import NO_TREES, Trees, look_up
 from lading.api.http import Answer, Call
-from lading.api.resources import dependency_check, generic
+from lading.api.resources import generic
 from lading.api.serializer import show
+from lading.api.services import Services
 from lading.api.transaction import UnitOfWork, asks_for_container
 from lading.core.containers import request
 from lading.core.containers.container import Container
 from lading.core.containers.mounts import git_references
-from lading.core.containers.request import ContainerRequest, Parent
-from lading.core.errors import Invalid
+from lading.core.containers.request import ContainerRequest, Parent, State
+from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix
 from lading.core.policy import Policy
 from lading.core.records import access
+from lading.core.records.access import Principal
 from lading.core.records.filters import check_select
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
@@ -65,7 +73,7 @@ async def create_request(call: Call) -> Answer:
             change = _satisfied(change, services.policy, satisfy=satisfy)
         change = request.with_values(change, {"created_at": unit.now})
         await authorization.check_owner(tx, call, change.request.owner_uuid)
-        await dependency_check.check(tx, services, caller, change.request, [])
+        await check_dependencies(tx, services, caller, change.request, [])
         record = await unit.add_request(await unit.commit(change, caller, trees, ahead))
         await unit.settle()
     return Answer(body=show(REQUESTS, record, select), status=_status(record) if satisfy else 200)
@@ -106,7 +114,7 @@ async def update_request(call: Call) -> Answer:
             await authorization.check_owner(
                 tx, call, change.request.owner_uuid, old=subject.owner_uuid
             )
-        await dependency_check.check(tx, services, caller, change.request, subject.depends_on)
+        await check_dependencies(tx, services, caller, change.request, subject.depends_on)
         change = _satisfied(change, services.policy, satisfy=satisfy)
         change = await unit.commit(change, caller, trees)
         row = await unit.change_request(row, change)
@@ -269,6 +277,42 @@ async def _new_parent(
 
 
 _LOOKED_AT: Final = ("mounts", "runtime_token")
+
+
+_FARTHEST = 10_000
+
+
+async def check_dependencies(
+    tx: Transaction,
+    services: Services,
+    principal: Principal,
+    subject: ContainerRequest,
+    old: list[str],
+) -> None:
+    """Check what a draft depends on, if that changed. Raises Invalid naming the request at
+    fault.
+    """
+    fresh = [uuid for uuid in subject.depends_on if uuid not in old]
+    for uuid in fresh:
+        try:
+            await authorization.find_readable(tx, services, REQUESTS, uuid, principal)
+        except NotFound:
+            raise Invalid(f"Depends on: request '{uuid}' not found") from None
+    seen: set[str] = set()
+    frontier = fresh
+    while frontier:
+        if subject.uuid in frontier:
+            raise Invalid(f"Depends on: {subject.uuid} would wait for itself")
+        seen.update(frontier)
+        if len(seen) > _FARTHEST:
+            raise Invalid(f"Depends on: more than {_FARTHEST} requests would have to end first")
+        rows = await records.among(tx, REQUESTS, "uuid", frontier)
+        further = (
+            uuid for row in rows if row["state"] != State.FINAL for uuid in row["depends_on"]
+        )
+        frontier = [uuid for uuid in dict.fromkeys(further) if uuid not in seen]
+
+
 HANDLERS: Final = {
     "container_requests.list": list_requests,
     "container_requests.get": get_request,

@@ -14,7 +14,7 @@ from typing import Final
 from lading.api import authorization
 from lading.api.events import audit
 from lading.api.http import Answer, Call
-from lading.api.resources import generic, permission_links
+from lading.api.resources import generic, links
 from lading.api.serializer import show
 from lading.api.services import Services
 from lading.core.containers.container import State
@@ -143,7 +143,7 @@ async def _let_manage(tx: Transaction, call: Call, uuid: str, manager: str) -> N
         "tail_uuid": manager,
         "head_uuid": uuid,
     }
-    await permission_links.grant(tx, call, generic.new_record(call, LINKS, link), Level.MANAGE)
+    await links.grant(tx, call, generic.new_record(call, LINKS, link), Level.MANAGE)
 
 
 HANDLERS: Final = {

@@ -1,31 +1,38 @@
-"""What dispatchers decided about containers: rows in `logs`, written many at a time, read with the
-request.
+"""Reports of dispatchers: why containers wait, decisions about them, containers that fit no worker,
+and the lease of the dispatcher's token.
 
-A row is about the container, so whoever can read a request that points at the container can read
-it. The trail of a request has the rows of all its containers, those of earlier attempts too. Nobody
-but dispatchers writes such rows, and listeners are not told of them: they explain what the record's
-own rows have said already.
+A decision becomes a row in `logs` about its container, so that each reader of a request of the
+container can read it. Only dispatchers write such rows, and no event is sent for them: the events
+of the record itself say the same. `trail` has the rows of all containers of a request, those of
+earlier attempts too.
+
+Source: docs/spec/dispatch, sections Reports and Leases.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Final
 
 from lading.api.dispatcher_statuses import believed_since
-from lading.api.http import Call
+from lading.api.http import Answer, Call
+from lading.api.transaction import UnitOfWork
 from lading.core import ids
+from lading.core.containers import lifecycle
+from lading.core.containers.container import Container, State
 from lading.core.containers.decisions import Decision
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Conflict, Forbidden, Invalid
-from lading.core.ids import Infix
+from lading.core.ids import Infix, is_uuid
 from lading.core.json_values import Json
 from lading.core.records import access
 from lading.core.records.record_types import CONTAINERS, LOGS
-from lading.core.records.schema import Record
+from lading.core.records.schema import JSON, Record
+from lading.core.scheduling.wait_reasons import Said, misfit
 from lading.core.timestamps import format_time
-from lading.store import leases, records
+from lading.store import containers, leases, records
 from lading.store.database import Transaction
 
 _MOST: Final = 1000
@@ -35,7 +42,56 @@ _LOG: Final = re.compile(r"logs for ([a-z0-9]{5}-dz642-[a-z0-9]{15})( \([a-z0-9]
 EVENT_TYPES: Final = frozenset(one.value for one in Decision)
 
 
-async def write(call: Call) -> int:
+_SAID: Final = "dispatcher"
+_LONGEST_REASON: Final = 40
+_LONGEST_SENTENCE: Final = 2000
+
+
+async def put_statuses(call: Call) -> Answer:
+    """Remember what a dispatcher says: why containers wait, and what it has decided about them.
+
+    {"items": {container uuid: {"reason", "sentence"}, or a sentence alone; "" takes it back}; {}
+    says: I am here; "events": [{"container_uuid", "event_type": see `core.containers.decisions`,
+    "text", "age": seconds since then, "waited": what it waited for, if that is told}]. Each event
+    becomes a row in `logs`. "misfits": uuids of containers that no worker of the dispatcher could
+    hold for a while; unless another dispatcher can, clients are warned in runtime_status. "holder":
+    who works with this token, HOST:DIRECTORY; another one is refused (409) for three minutes after
+    the last report, or until "release": true.
+    """
+    access.check_admin(call.caller, "report scheduling")
+    await hold_lease(call)
+    items = call.params.get("items")
+    if not isinstance(items, dict):
+        raise Invalid("items: must be an object of container uuids and what is said about them")
+    said = {uuid: _said(uuid, one) for uuid, one in items.items()}
+    written = await write_events(call)
+    await call.services.statuses.report(call.caller.token_uuid, said, call.services.now())
+    await warn_misfits(call, said)
+    return Answer(body={"items": len(items), "events": written})
+
+
+def _said(uuid: str, one: JSON) -> Said | None:
+    if not is_uuid(uuid, Infix.CONTAINER):
+        raise Invalid(f"items: {uuid[:60]!r} is not the uuid of a container")
+    if one in ("", None):
+        return None
+    given = {"reason": _SAID, "sentence": one} if isinstance(one, str) else one
+    reason, sentence = (
+        (given.get("reason"), given.get("sentence")) if isinstance(given, dict) else (None, None)
+    )
+    if not isinstance(reason, str) or not isinstance(sentence, str) or "\0" in reason + sentence:
+        raise Invalid(
+            f"items.{uuid}: must be a sentence, or an object with the texts reason and sentence"
+        )
+    if not reason or len(reason) > _LONGEST_REASON or len(sentence) > _LONGEST_SENTENCE:
+        raise Invalid(
+            f"items.{uuid}: a reason may have {_LONGEST_REASON} characters, "
+            f"a sentence {_LONGEST_SENTENCE}"
+        )
+    return Said(reason, sentence)
+
+
+async def write_events(call: Call) -> int:
     """Write the `events` of a dispatcher's report; how many were about containers that exist.
     Raises Invalid.
     """
@@ -174,3 +230,38 @@ def _shown(row: Record) -> dict[str, Json]:
         "dispatcher": row["properties"].get("dispatcher"),
         "waited": row["properties"].get("waited"),
     }
+
+
+_MOST_MISFITS: Final = 10_000
+
+
+async def warn_misfits(call: Call, reported: Collection[str]) -> None:
+    """Warn the clients of waiting containers that no dispatcher can ever run, and take back what
+    holds no more.
+
+    `reported`: the containers about which the caller says anything. Those that it has named in
+    `misfits` for a while fit no worker of its own; another dispatcher may be able to run them.
+    Raises Invalid.
+    """
+    misfits = call.params.get("misfits") or []
+    if (
+        not isinstance(misfits, list)
+        or len(misfits) > _MOST_MISFITS
+        or not all(isinstance(one, str) for one in misfits)
+    ):
+        raise Invalid(f"misfits: must be a list of at most {_MOST_MISFITS} uuids of containers")
+    services = call.services
+    async with services.database.reading() as tx:
+        warned = await containers.warned(tx, reported)
+        wanted: dict[str, str] = {}
+        for uuid in {*misfits, *warned}:
+            text = misfit(await services.statuses.about(tx, uuid, services.now()))
+            if text != warned.get(uuid, ""):
+                wanted[uuid] = text
+    for uuid, text in sorted(wanted.items()):
+        async with services.database.writing() as tx:
+            row = await records.get(tx, CONTAINERS, uuid)
+            if row is not None and row["state"] == State.QUEUED:
+                unit = UnitOfWork(tx, services, user_uuid=services.system_user)
+                await unit.change_container(row, lifecycle.warn(Container.from_record(row), text))
+                await unit.settle()

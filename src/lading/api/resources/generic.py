@@ -1,27 +1,27 @@
-"""List, get and the steps of create, update and delete that all record types share.
+"""Operations that all record types share: list, get, `include`, and steps of create, update and
+delete.
 
-Source: docs/spec/api, sections Parameters and attributes, Lists, Filters, Order and select, Errors
-and Records.
+`include=["container_uuid"]` of a list answers, beside the requests of a page, their containers,
+each once, as far as the caller can read them. Source: docs/spec/api, sections Parameters and
+attributes, Lists, Filters, Order and select, Errors and Records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lading.api.authorization import check_writable, find_readable
-from lading.api.caller_serializer import present, present_one
 from lading.api.events import audit
 from lading.api.http import Answer, Call
-from lading.api.resources.inclusion import find_included
-from lading.api.serializer import is_plain, needed, show, show_texts
+from lading.api.serializer import is_plain, needed, present, present_one, show, show_texts
 from lading.api.services import Services
 from lading.core.errors import Conflict
-from lading.core.records import access, attributes
+from lading.core.records import access, attributes, mixed_lists
 from lading.core.records.access import Principal
-from lading.core.records.filters import Expression, Query, check_query, check_select
-from lading.core.records.record_types import LINKS
-from lading.core.records.schema import Record, RecordType
+from lading.core.records.filters import Among, Column, Expression, Query, check_query, check_select
+from lading.core.records.record_types import BY_INFIX, LINKS
+from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.core.records.visibility import Accessible
 from lading.store import graph, permission_queries, records
 from lading.store.database import Transaction
@@ -201,3 +201,60 @@ async def remove(
     await records.delete(tx, kind, record["uuid"])
     await graph.removed(tx, kind, record)
     await audit.deleted(tx, services, kind, record, user_uuid=user_uuid)
+
+
+async def find_included(
+    tx: Transaction,
+    call: Call,
+    rows: Iterable[Record],
+    names: tuple[str, ...],
+    *,
+    select: JSON = None,
+) -> list[Record]:
+    """The readable records that the fields `names` of some rows name, as lists show them, ordered
+    by uuid.
+
+    `select` are the attributes that the caller wants of them, None for all that lists show.
+    """
+    wanted: dict[str, set[str]] = {}
+    for row in rows:
+        for name in names:
+            uuid = row.get(name)
+            if uuid:
+                wanted.setdefault(uuid[6:11], set()).add(uuid)
+    found: list[Record] = []
+    for infix, uuids in wanted.items():
+        kind = BY_INFIX.get(infix)
+        if kind is not None and kind.stored:
+            found += await _readable(tx, call, kind, uuids, mixed_lists.selected_of(select, kind))
+    return sorted(found, key=lambda one: str(one["uuid"]))
+
+
+async def _readable(
+    tx: Transaction, call: Call, kind: RecordType, uuids: set[str], names: tuple[str, ...]
+) -> list[Record]:
+    """Those that one of the callers can read and whose scopes include a GET of them, or of their
+    list.
+    """
+    dialect, now = call.services.database.dialect, call.services.now()
+    found: dict[str, Record] = {}
+    for one in call.caller.everybody:
+        within = [
+            uuid
+            for uuid in uuids
+            if access.covers_list(one, kind) or access.covers_get(one, kind, uuid)
+        ]
+        where = (
+            *access.readable(kind, one, now=now, include_trash=True),
+            Among(Column("uuid", Type.STRING), tuple(sorted(within))),
+        )
+        if within:
+            found |= {row["uuid"]: row for row in await records.find(tx, dialect, kind, where)}
+    return await present(tx, call.services, call.caller, kind, list(found.values()), names)
+
+
+def distinct_name(name: str, uuid: str) -> str:
+    """The name of a record whose own name is taken: with the end of its uuid, 255 characters at
+    most (docs/spec/api, section Records).
+    """
+    return f"{name[:237]} ({uuid[-15:]})"

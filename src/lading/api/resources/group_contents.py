@@ -13,12 +13,11 @@ from dataclasses import replace
 from typing import Final
 
 from lading.api import authorization
-from lading.api.caller_serializer import present
 from lading.api.http import Answer, Call
 from lading.api.resources import collections, generic
+from lading.api.resources.generic import find_included
 from lading.api.resources.groups import CONTENT
-from lading.api.resources.inclusion import find_included
-from lading.api.serializer import needed
+from lading.api.serializer import needed, present
 from lading.core import ids
 from lading.core.errors import Invalid, NotFound
 from lading.core.records import access, mixed_lists

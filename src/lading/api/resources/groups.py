@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from lading.api import authorization, priorities
-from lading.api.caller_serializer import present_one
 from lading.api.http import Answer, Call
-from lading.api.resources import generic, permission_links
+from lading.api.resources import generic, links
 from lading.api.resources.collections import trash_times
+from lading.api.serializer import present_one
 from lading.api.services import Services
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
@@ -82,7 +82,7 @@ async def create_group(call: Call) -> Answer:
                 "link_class": PERMISSION,
             }
             link = generic.new_record(call, LINKS, {**ends, "name": NAMES[Level.MANAGE]})
-            await permission_links.grant(tx, call, link, Level.MANAGE)
+            await links.grant(tx, call, link, Level.MANAGE)
         return Answer(body=await present_one(tx, services, caller, GROUPS, record, select))
 
 

@@ -18,7 +18,7 @@ from typing import Final
 from lading.api import authorization
 from lading.api.http import Answer, Call
 from lading.api.manifests import find_content
-from lading.api.resources import collection_versions
+from lading.api.resources import collections
 from lading.api.serializer import show
 from lading.core import ids
 from lading.core.errors import Forbidden, NotFound
@@ -78,7 +78,7 @@ async def _follow(call: Call, following: _Next, ends: _Ends) -> Record:
 
 async def _start(tx: Transaction, call: Call) -> Record:
     if ids.is_uuid(call.uuid):
-        return await collection_versions.find(tx, call.services, call.uuid, call.caller)
+        return await collections.find_collection(tx, call.services, call.uuid, call.caller)
     return await find_content(tx, call.services, call.caller, call.uuid)
 
 

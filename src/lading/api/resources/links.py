@@ -1,9 +1,12 @@
-"""Links: named relations, such as tags and names of images; those of class `permission` share.
+"""Links: named relations, such as tags and names of images; permissions are links too.
 
-Source: docs/spec/api, section Links.
+An ordinary link needs can_write on its owner, and ends that the caller can read. A permission link,
+of class `permission`, goes from a user or a role to what they may read, write or manage. The system
+user owns it; only a manager of its head makes, changes and removes it; a second one between the
+same ends raises the first to the higher level. Only its name changes. `list_permissions` lists the
+permissions that follow from all of them (`computed_permissions`).
 
-An ordinary link needs can_write on its owner, and ends that the caller can read. Permission links
-have rules of their own: see `sharing`.
+Source: docs/spec/api, sections Links, Permissions and Other records.
 """
 
 from __future__ import annotations
@@ -13,15 +16,25 @@ from typing import Final
 from lading.api import authorization
 from lading.api.container_access import port_addresses
 from lading.api.http import Answer, Call
-from lading.api.resources import generic, permission_links
+from lading.api.resources import generic
 from lading.api.serializer import show
 from lading.core import ids
 from lading.core.errors import Invalid, NotFound
-from lading.core.records.filters import Query, check_select
-from lading.core.records.permissions import HEADS
-from lading.core.records.record_types import BY_INFIX, LINKS
+from lading.core.records import access, permissions
+from lading.core.records.access import Principal
+from lading.core.records.filters import (
+    Order,
+    Query,
+    check_filters,
+    check_number,
+    check_order,
+    check_select,
+    check_where,
+)
+from lading.core.records.permissions import HEADS, LEVELS, NAMES, Level
+from lading.core.records.record_types import BY_INFIX, COMPUTED_PERMISSIONS, GROUPS, LINKS
 from lading.core.records.schema import Record
-from lading.store import records
+from lading.store import permission_queries, records
 from lading.store.database import Transaction
 from lading.store.graph import PERMISSION
 
@@ -44,7 +57,7 @@ async def create_link(call: Call) -> Answer:
     _check(record)
     async with call.services.database.writing() as tx:
         if record["link_class"] == PERMISSION:
-            record = await permission_links.share(tx, call, record)
+            record = await share(tx, call, record)
         else:
             await authorization.check_owner(tx, call, record["owner_uuid"])
             await _check_ends(tx, call, record, {})
@@ -62,7 +75,7 @@ async def update_link(call: Call) -> Answer:
         new = {**old, **generic.check_attributes(call, LINKS, old)}
         _check(new)
         if PERMISSION in (old["link_class"], new["link_class"]):
-            await permission_links.check_change(tx, call, old, new)
+            await check_permission_change(tx, call, old, new)
         else:
             await authorization.check_writable(tx, LINKS, old, call.caller)
             if new["owner_uuid"] != old["owner_uuid"]:
@@ -85,7 +98,7 @@ async def get_permissions(call: Call) -> Answer:
         )
     async with call.services.database.reading() as tx:
         await authorization.find_readable(tx, call.services, kind, call.uuid, call.caller)
-        await permission_links.check_manager(tx, call.uuid, call.caller)
+        await check_manager(tx, call.uuid, call.caller)
         rows = await records.matching(tx, LINKS, head_uuid=call.uuid, link_class=PERMISSION)
     items = [show(LINKS, row) for row in sorted(rows, key=lambda row: str(row["uuid"]))]
     return Answer(body=generic.envelope(LINKS, Query(limit=len(items)), items, len(items)))
@@ -96,7 +109,7 @@ async def delete_link(call: Call) -> Answer:
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(tx, call.services, LINKS, call.uuid, call.caller)
         if old["link_class"] == PERMISSION:
-            await permission_links.check_manager(tx, old["head_uuid"], call.caller)
+            await check_manager(tx, old["head_uuid"], call.caller)
         else:
             await authorization.check_writable(tx, LINKS, old, call.caller)
         await generic.remove(tx, call.services, LINKS, old, user_uuid=call.caller.user_uuid)
@@ -120,10 +133,122 @@ async def _check_ends(tx: Transaction, call: Call, record: Record, old: Record) 
             raise Invalid(f"{name}: '{uuid}' not found")
 
 
+_LAST: Final = ("user_uuid", "target_uuid")
+
+
+async def list_permissions(call: Call) -> Answer:
+    """A page of permissions; they cannot be counted, and paging goes by filters."""
+    access.check_admin(call.caller, "see everybody's permissions")
+    params = call.params
+    if params.get("count") not in (None, "none"):
+        raise Invalid("count: must be 'none' for computed_permissions")
+    if check_number(params, "offset", 0):
+        raise Invalid(
+            "offset: not for computed_permissions; filter by user_uuid and target_uuid instead"
+        )
+    limit = min(check_number(params, "limit", 100), call.services.config.API.MaxItemsPerResponse)
+    order = {
+        one.column: one
+        for one in check_order(params.get("order"), COMPUTED_PERMISSIONS, plain=True)
+    }
+    for name in _LAST:
+        order.setdefault(name, Order(name))
+    query = Query(
+        where=check_filters(params.get("filters"), COMPUTED_PERMISSIONS)
+        + check_where(params.get("where"), COMPUTED_PERMISSIONS),
+        order=tuple(order.values()),
+        select=check_select(params.get("select"), COMPUTED_PERMISSIONS),
+        limit=limit,
+    )
+    database = call.services.database
+    async with database.reading() as tx:
+        rows = await permission_queries.computed(tx, database.dialect, query) if limit else []
+    items = [{**row, "kind": COMPUTED_PERMISSIONS.kind} for row in rows]
+    body: Record = {
+        "kind": f"{COMPUTED_PERMISSIONS.kind}List",
+        "etag": "",
+        "self_link": "",
+        "offset": 0,
+        "limit": limit,
+    }
+    return Answer(body={**body, "items": items, "included": []})
+
+
+_FIXED: Final = ("link_class", "tail_uuid", "head_uuid", "owner_uuid")
+
+
+async def share(tx: Transaction, call: Call, record: Record) -> Record:
+    """Store a permission link, or raise the one that is there. Raises Invalid, Forbidden."""
+    level = permissions.level_of(record["name"])
+    tail, head = record["tail_uuid"], record["head_uuid"]
+    group = await records.get(tx, GROUPS, tail) if isinstance(tail, str) else None
+    permissions.check_ends(tail, head, tail_class=group["group_class"] if group else None)
+    for name, uuid in (("tail_uuid", tail), ("head_uuid", head)):
+        if not await authorization.can_refer(tx, call.services, uuid, call.caller):
+            raise Invalid(f"{name}: '{uuid}' not found")
+    await check_manager(tx, head, call.caller)
+    return await grant(tx, call, record, level)
+
+
+async def grant(tx: Transaction, call: Call, record: Record, level: Level) -> Record:
+    """Store a permission link that may be made, or raise the one between the same ends."""
+    services, user = call.services, call.caller.user_uuid
+    ends = {
+        "tail_uuid": record["tail_uuid"],
+        "head_uuid": record["head_uuid"],
+        "link_class": PERMISSION,
+    }
+    same = await records.matching(tx, LINKS, **ends)
+    if same:
+        old = same[0]
+        name = record["name"] if level > LEVELS.get(old["name"], Level.NONE) else old["name"]
+        return await generic.apply(tx, services, LINKS, old, {"name": name}, user_uuid=user)
+    record = {**record, "owner_uuid": services.system_user}
+    await generic.insert(tx, call, LINKS, record)
+    return record
+
+
+async def check_permission_change(tx: Transaction, call: Call, old: Record, new: Record) -> None:
+    """Whether a permission link may become what it is to be. Raises Invalid, Forbidden."""
+    await check_manager(tx, old["head_uuid"], call.caller)
+    for name in _FIXED:
+        if new[name] != old[name]:
+            raise Invalid(
+                f"{name}: cannot be changed in a permission link; delete it and make another"
+            )
+    permissions.level_of(new["name"])
+
+
+async def check_manager(tx: Transaction, head_uuid: str, principal: Principal) -> None:
+    """Whether the caller manages what a permission is about. Raises Forbidden."""
+    if principal.is_admin:
+        return
+    kind = BY_INFIX[head_uuid[6:11]]
+    head = await records.get(tx, kind, head_uuid)
+    if head is None or await authorization.level_of(tx, kind, head, principal) < Level.MANAGE:
+        raise authorization.lacking(head_uuid, Level.MANAGE)
+
+
+async def set_up(tx: Transaction, call: Call, user_uuid: str) -> None:
+    """Make a user a member of the role of all users, and visible to its members if the
+    configuration says so.
+    """
+    everybody = ids.all_users(call.services.config.ClusterID)
+    await _give(tx, call, user_uuid, everybody, Level.WRITE)
+    if call.services.config.Users.ActivatedUsersAreVisibleToOthers:
+        await _give(tx, call, everybody, user_uuid, Level.READ)
+
+
+async def _give(tx: Transaction, call: Call, tail: str, head: str, level: Level) -> None:
+    link = {"link_class": PERMISSION, "name": NAMES[level], "tail_uuid": tail, "head_uuid": head}
+    await grant(tx, call, generic.new_record(call, LINKS, link), level)
+
+
 HANDLERS: Final = {
     "links.list": list_links,
     "links.get": get_link,
     "links.create": create_link,
     "links.update": update_link,
     "links.delete": delete_link,
+    "computed_permissions.list": list_permissions,
 }

@@ -1,6 +1,4 @@
-"""How a request is doing, and why: status, explanation, preview; and what dispatchers say about
-waiting containers.
-"""
+"""How a request is doing, and why: status, explanation, preview, and its log."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from lading.api.container_assignment import UNSATISFIABLE, check_image, decide, 
 from lading.api.container_logs import gateway_logs, log_files, log_streaming
 from lading.api.dispatcher_statuses import believed_since
 from lading.api.http import Answer, Call
-from lading.api.resources import dispatching, misfits
+from lading.api.resources import dispatching
 from lading.api.resources.container_requests import find_parent, look_up_given
 from lading.api.services import Services
 from lading.core.containers import explain, recipe, request
@@ -23,20 +21,16 @@ from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse import New, Reuse
 from lading.core.containers.waiting import READY
 from lading.core.errors import Invalid, Unavailable, from_status
-from lading.core.ids import Infix, is_uuid
+from lading.core.ids import Infix
 from lading.core.protocols.forwarding_claims import Claim, Purpose, check_container
-from lading.core.records import access
 from lading.core.records.record_types import CONTAINERS, LOGS, REQUESTS
-from lading.core.records.schema import JSON, Record
-from lading.core.scheduling.wait_reasons import Said, Scene, delays
+from lading.core.records.schema import Record
+from lading.core.scheduling.wait_reasons import Scene, delays
 from lading.store import contents, records, waiting
 from lading.store.database import Transaction
 
 _NO_CONTAINER: Final = {"uuid": "", "container_state": ""}
 _MOST_AHEAD: Final = 1000
-_SAID: Final = "dispatcher"
-_LONGEST_REASON: Final = 40
-_LONGEST_SENTENCE: Final = 2000
 _SHOWN: Final = (
     "uuid",
     "state",
@@ -156,50 +150,6 @@ async def preview(call: Call) -> Answer:
             "recipe": _recipe(decision.recipe),
         }
     )
-
-
-async def put_statuses(call: Call) -> Answer:
-    """Remember what a dispatcher says: why containers wait, and what it has decided about them.
-
-    {"items": {container uuid: {"reason", "sentence"}, or a sentence alone; "" takes it back}; {}
-    says: I am here; "events": [{"container_uuid", "event_type": see `core.containers.decisions`,
-    "text", "age": seconds since then, "waited": what it waited for, if that is told}]. Each event
-    becomes a row in `logs`. "misfits": uuids of containers that no worker of the dispatcher could
-    hold for a while; unless another dispatcher can, clients are warned in runtime_status. "holder":
-    who works with this token, HOST:DIRECTORY; another one is refused (409) for three minutes after
-    the last report, or until "release": true.
-    """
-    access.check_admin(call.caller, "report scheduling")
-    await dispatching.hold_lease(call)
-    items = call.params.get("items")
-    if not isinstance(items, dict):
-        raise Invalid("items: must be an object of container uuids and what is said about them")
-    said = {uuid: _said(uuid, one) for uuid, one in items.items()}
-    written = await dispatching.write(call)
-    await call.services.statuses.report(call.caller.token_uuid, said, call.services.now())
-    await misfits.warn(call, said)
-    return Answer(body={"items": len(items), "events": written})
-
-
-def _said(uuid: str, one: JSON) -> Said | None:
-    if not is_uuid(uuid, Infix.CONTAINER):
-        raise Invalid(f"items: {uuid[:60]!r} is not the uuid of a container")
-    if one in ("", None):
-        return None
-    given = {"reason": _SAID, "sentence": one} if isinstance(one, str) else one
-    reason, sentence = (
-        (given.get("reason"), given.get("sentence")) if isinstance(given, dict) else (None, None)
-    )
-    if not isinstance(reason, str) or not isinstance(sentence, str) or "\0" in reason + sentence:
-        raise Invalid(
-            f"items.{uuid}: must be a sentence, or an object with the texts reason and sentence"
-        )
-    if not reason or len(reason) > _LONGEST_REASON or len(sentence) > _LONGEST_SENTENCE:
-        raise Invalid(
-            f"items.{uuid}: a reason may have {_LONGEST_REASON} characters, "
-            f"a sentence {_LONGEST_SENTENCE}"
-        )
-    return Said(reason, sentence)
 
 
 async def get_log(call: Call) -> Answer:

@@ -14,10 +14,10 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.authentication import authenticate
-from lading.api.caller_serializer import present_one
 from lading.api.http import Answer, Call
-from lading.api.resources import generic, permission_links
+from lading.api.resources import generic, links
 from lading.api.resources.collections import settle_name
+from lading.api.serializer import present_one
 from lading.api.transaction import UnitOfWork
 from lading.core.containers.container import LIVE
 from lading.core.errors import Forbidden, Invalid, Unauthenticated
@@ -184,7 +184,7 @@ async def _move_permissions(tx: Transaction, call: Call, old: str, new: str | No
         if new is not None and ends["tail_uuid"] != ends["head_uuid"]:
             level = LEVELS.get(link["name"], Level.READ)
             again = {**ends, "link_class": PERMISSION, "name": link["name"]}
-            await permission_links.grant(tx, call, generic.new_record(call, LINKS, again), level)
+            await links.grant(tx, call, generic.new_record(call, LINKS, again), level)
 
 
 async def _act_for(tx: Transaction, call: Call, old: str, new: str) -> None:

@@ -1,5 +1,11 @@
-"""Users: oneself, those that one may see, and for admins everybody (docs/spec/api, section Users).
-See also `accounts`."""
+"""Users: reading and changing them, setting them up and shutting them out, and the user agreements.
+
+An agreement is a collection that a link of the system user's names: class `signature`, name
+`require`, from the system user. A signature is a link of the system user's from the user to the
+collection, named `click`. Workbench 2 asks for signatures at login.
+
+Source: docs/spec/api, section Users; Arvados' `user_agreements`.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +13,21 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.authentication import authenticate
-from lading.api.caller_serializer import present_one
 from lading.api.http import Answer, Call
-from lading.api.resources import generic, permission_links
-from lading.api.serializer import show
-from lading.core.errors import Forbidden, Invalid, Unauthenticated
+from lading.api.resources import generic, links
+from lading.api.serializer import present, present_one, show
+from lading.core import ids
+from lading.core.errors import Forbidden, Invalid, Malformed, NotFound, Unauthenticated
+from lading.core.ids import Infix
 from lading.core.records import access
 from lading.core.records.access import PUBLIC
-from lading.core.records.filters import Column, Compare, Expression, check_select
-from lading.core.records.record_types import TOKENS, USERS
-from lading.core.records.schema import JSON, Record, Type
-from lading.store import records
+from lading.core.records.filters import Column, Compare, Expression, Query, check_select
+from lading.core.records.permissions import is_user
+from lading.core.records.record_types import COLLECTIONS, LINKS, TOKENS, USERS
+from lading.core.records.schema import JSON, Record, RecordType, Type
+from lading.store import permission_queries, records
 from lading.store.database import Transaction
+from lading.store.graph import PERMISSION
 
 _OWN: Final = frozenset({"first_name", "last_name", "prefs"})
 
@@ -100,7 +109,7 @@ async def make_user(tx: Transaction, call: Call, given: Record) -> Record:
             raise Invalid(f"{name}: '{record[name]}' is taken")
     await generic.insert(tx, call, USERS, record)
     if record["is_active"]:
-        await permission_links.set_up(tx, call, record["uuid"])
+        await links.set_up(tx, call, record["uuid"])
     return record
 
 
@@ -132,7 +141,7 @@ async def store_user(tx: Transaction, call: Call, old: Record, changes: Record) 
         tx, call.services, USERS, old, changes, user_uuid=call.caller.user_uuid
     )
     if new["is_active"] and not old["is_active"]:
-        await permission_links.set_up(tx, call, new["uuid"])
+        await links.set_up(tx, call, new["uuid"])
     return new
 
 
@@ -170,6 +179,180 @@ def _asked_for(call: Call) -> set[str]:
     return {name.removeprefix("users.") for name in names}
 
 
+async def setup_user(call: Call) -> Answer:
+    """Give a user, named by `uuid` or described by `user` and made if need be, what users have."""
+    access.check_admin(call.caller, "set up users")
+    uuid = call.params.get("uuid")
+    async with call.services.database.writing() as tx:
+        if uuid is not None:
+            user = await authorization.find_readable(
+                tx, call.services, USERS, str(uuid), call.caller
+            )
+        else:
+            user = await _described(tx, call)
+        await links.set_up(tx, call, user["uuid"])
+        given = await _given_to(tx, user["uuid"])
+        shown = await present_one(tx, call.services, call.caller, USERS, user)
+    return Answer(
+        body={"kind": "arvados#HashList", "items": [shown, *(show(LINKS, one) for one in given)]}
+    )
+
+
+async def unsetup_user(call: Call) -> Answer:
+    """Take a user's permissions and tokens away; the user is inactive then."""
+    access.check_admin(call.caller, "shut users out")
+    services, caller = call.services, call.caller
+    select = check_select(call.params.get("select"), USERS)
+    async with services.database.writing() as tx:
+        user = await authorization.find_readable(tx, services, USERS, call.uuid, caller)
+        if user["uuid"] in (services.system_user, caller.user_uuid):
+            raise Invalid("uuid: neither the system user nor yourself can be shut out")
+        for kind, rows in (
+            (LINKS, await _given_to(tx, user["uuid"])),
+            (TOKENS, await _tokens(tx, user["uuid"])),
+        ):
+            for one in rows:
+                await generic.remove(tx, services, kind, one, user_uuid=caller.user_uuid)
+        gone = {"is_active": False, "is_admin": False, "prefs": {}}
+        user = await generic.apply(tx, services, USERS, user, gone, user_uuid=caller.user_uuid)
+        return Answer(body=await present_one(tx, services, caller, USERS, user, select))
+
+
+async def activate_user(call: Call) -> Answer:
+    """Make a user active: an admin anybody, users themselves once they were set up."""
+    services, caller = call.services, call.caller
+    select = check_select(call.params.get("select"), USERS)
+    async with services.database.writing() as tx:
+        user = await authorization.find_readable(tx, services, USERS, call.uuid, caller)
+        if not caller.is_admin:
+            everybody = ids.all_users(services.config.ClusterID)
+            if user["uuid"] != caller.user_uuid or not await permission_queries.members_of(
+                tx, everybody, [user["uuid"]]
+            ):
+                raise Forbidden(
+                    "Forbidden: is_active: you were not invited; ask an admin to set you up"
+                )
+        user = await store_user(tx, call, user, {"is_active": True})
+        return Answer(body=await present_one(tx, services, caller, USERS, user, select))
+
+
+async def update_users(call: Call) -> Answer:
+    """Change many users, or make those that are missing: `updates` is {uuid: attributes}."""
+    access.check_admin(call.caller, "change users")
+    updates = call.params.get("updates")
+    if not isinstance(updates, dict) or not all(isinstance(one, dict) for one in updates.values()):
+        raise Malformed("updates: must be an object of uuids and attributes")
+    async with call.services.database.writing() as tx:
+        users = [await _updated(tx, call, uuid, given) for uuid, given in updates.items()]
+        items = await present(tx, call.services, call.caller, USERS, users, None)
+    return Answer(
+        body={
+            "kind": "arvados#userList",
+            "items": items,
+            "items_available": len(items),
+            "included": [],
+        }
+    )
+
+
+async def _updated(tx: Transaction, call: Call, uuid: str, given: Record) -> Record:
+    if not ids.is_uuid(uuid) or not is_user(uuid):
+        raise Invalid(f"updates: {uuid[:60]!r} is not the uuid of a user")
+    old = await records.get(tx, USERS, uuid)
+    if old is None:
+        return await make_user(
+            tx, call, generic.check_attributes(call, USERS, None, {**given, "uuid": uuid})
+        )
+    return await store_user(tx, call, old, generic.check_attributes(call, USERS, old, given))
+
+
+async def _described(tx: Transaction, call: Call) -> Record:
+    given = generic.check_attributes(call, USERS, None, _description(call.params.get("user")))
+    email = given.get("email")
+    if not email:
+        raise Invalid("user: give a uuid, or a user with an email")
+    found = await records.matching(tx, USERS, email=email)
+    return found[0] if found else await make_user(tx, call, given)
+
+
+def _description(given: JSON) -> Record:
+    if given is not None and not isinstance(given, dict):
+        raise Malformed("user: must be an object of attributes")
+    return given or {}
+
+
+async def _given_to(tx: Transaction, uuid: str) -> list[Record]:
+    return await records.matching(tx, LINKS, tail_uuid=uuid, link_class=PERMISSION)
+
+
+async def _tokens(tx: Transaction, uuid: str) -> list[Record]:
+    return await records.matching(tx, TOKENS, owner_uuid=uuid)
+
+
+_CLASS: Final = "signature"
+_REQUIRED: Final = "require"
+_SIGNED: Final = "click"
+
+
+async def list_agreements(call: Call) -> Answer:
+    """The collections that users have to agree to."""
+    async with call.services.database.reading() as tx:
+        links = await _signature_links(tx, call, _REQUIRED, call.services.system_user)
+        uuids = dict.fromkeys(str(one["head_uuid"]) for one in links)
+        rows = [await records.get(tx, COLLECTIONS, uuid) for uuid in uuids]
+    return _list_all(
+        COLLECTIONS, [row for row in rows if row is not None and not row["is_trashed"]]
+    )
+
+
+async def list_signatures(call: Call) -> Answer:
+    """What the caller has signed; an admin may name another user."""
+    user, asked = call.caller.user_uuid, call.params.get("uuid")
+    if call.caller.is_admin and isinstance(asked, str):
+        user = asked
+    async with call.services.database.reading() as tx:
+        return _list_all(LINKS, await _signature_links(tx, call, _SIGNED, user))
+
+
+async def sign_agreement(call: Call) -> Answer:
+    """Agree to the collection `uuid`; signing again changes nothing. Raises NotFound for what asks
+    no signature.
+    """
+    uuid, user, services = call.params.get("uuid"), call.caller.user_uuid, call.services
+    if not isinstance(uuid, str) or not ids.is_uuid(uuid, Infix.COLLECTION):
+        raise Invalid("uuid: must be that of the collection that is agreed to")
+    async with services.database.writing() as tx:
+        required = await _signature_links(tx, call, _REQUIRED, services.system_user)
+        if uuid not in [one["head_uuid"] for one in required]:
+            raise NotFound(f"Path not found: {uuid} is no agreement that users have to sign")
+        signed = [
+            one
+            for one in await _signature_links(tx, call, _SIGNED, user)
+            if one["head_uuid"] == uuid
+        ]
+        if signed:
+            return Answer(body=show(LINKS, signed[0]))
+        given = {"link_class": _CLASS, "name": _SIGNED, "tail_uuid": user, "head_uuid": uuid}
+        record = generic.new_record(call, LINKS, {**given, "owner_uuid": services.system_user})
+        await generic.insert(tx, call, LINKS, record)
+    return Answer(body=show(LINKS, record))
+
+
+async def _signature_links(tx: Transaction, call: Call, name: str, tail: str) -> list[Record]:
+    """Links of the system user's, which nobody else can make, from `tail` to collections."""
+    owner = call.services.system_user
+    rows = await records.matching(
+        tx, LINKS, tail_uuid=tail, link_class=_CLASS, name=name, owner_uuid=owner
+    )
+    found = [row for row in rows if ids.is_uuid(row["head_uuid"] or "", Infix.COLLECTION)]
+    return sorted(found, key=lambda row: str(row["uuid"]))
+
+
+def _list_all(kind: RecordType, rows: list[Record]) -> Answer:
+    shown = [show(kind, row, kind.listed) for row in rows]
+    return Answer(body=generic.envelope(kind, Query(limit=len(shown)), shown, len(shown)))
+
+
 HANDLERS: Final = {
     "users.list": list_users,
     "users.get": get_user,
@@ -179,4 +362,8 @@ HANDLERS: Final = {
     "users.create": create_user,
     "users.update": update_user,
     "users.delete": delete_user,
+    "users.setup": setup_user,
+    "users.unsetup": unsetup_user,
+    "users.activate": activate_user,
+    "users.batch_update": update_users,
 }

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.api.authentication import authenticate
-from lading.api.effective_user import acting_for
+from lading.api.authentication import acting_for, authenticate
 from lading.core.errors import Invalid
 from lading.testing.records import make_request
 from lading.testing.world import World

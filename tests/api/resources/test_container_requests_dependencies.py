@@ -107,7 +107,7 @@ async def test_what_it_may_depend_on(it: World) -> None:
 
 
 async def test_how_far_dependencies_may_reach(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lading.api.resources.dependency_check._FARTHEST", 1)
+    monkeypatch.setattr("lading.api.resources.container_requests._FARTHEST", 1)
     one = await it.submit("one")
     two = await it.submit("two", depends_on=[one["uuid"]])
     refused = await it.request(

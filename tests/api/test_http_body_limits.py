@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lading.api.body_limits import BodyReader, announced
+from lading.api.http import BodyReader, announced
 from lading.config import API
 from lading.core.errors import Malformed, RequestError, TooLarge, Unauthenticated, Unavailable
 
