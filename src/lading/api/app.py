@@ -90,6 +90,7 @@ _CORS: Final = {
     "Access-Control-Expose-Headers": "Content-Range, X-Request-Id",
     "Access-Control-Max-Age": "86486400",
 }
+_READING: Final = frozenset({"GET", "HEAD", "PROPFIND"})
 _BODIED: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _SMALL_BODY: Final = 64 << 10
 _FRESH: Final = 1.0
@@ -357,27 +358,38 @@ class Application:
             principal: Principal | None = sender
         else:
             principal = await authenticate(self.services, token)
-        reads = method in ("GET", "HEAD", "PROPFIND")
-        if reads and "reader_tokens" in params:
-            readers = [
-                one
-                for one in await find_readers(self.services, params)
-                if one.is_active and covers(one, "GET", path)
-            ]
-            if readers and principal is None:
-                principal = readers.pop(0)
-            if readers and principal is not None:
-                principal = replace(principal, readers=tuple(readers))
-        if principal is None and not route.anyone and reads:
-            principal = (
-                nobody(self.services) if self.services.config.Users.AnonymousUserToken else None
-            )
+        if method in _READING:
+            if "reader_tokens" in params:
+                principal = await self._with_readers(principal, params, path)
+            if principal is None and not route.anyone:
+                principal = self._anonymous()
         if principal is None:
             raise Unauthenticated("Not logged in: send a token in the Authorization header")
         check_scope(principal, method, path)
         if not route.anyone:
             check_active(principal)
         return principal
+
+    async def _with_readers(
+        self, principal: Principal | None, params: Mapping[str, JSON], path: str
+    ) -> Principal | None:
+        """The principal with the users of `reader_tokens` beside it, the first of them in its place
+        when the call has no other token.
+        """
+        readers = [
+            one
+            for one in await find_readers(self.services, params)
+            if one.is_active and covers(one, "GET", path)
+        ]
+        if principal is None and readers:
+            principal = readers.pop(0)
+        if principal is None or not readers:
+            return principal
+        return replace(principal, readers=tuple(readers))
+
+    def _anonymous(self) -> Principal | None:
+        """The anonymous user, where the configuration lets strangers read."""
+        return nobody(self.services) if self.services.config.Users.AnonymousUserToken else None
 
 
 def _override(method: str, headers: Mapping[str, str], params: dict[str, JSON]) -> str:

@@ -80,34 +80,25 @@ async def authenticate(services: Services, token: str) -> Principal | None:
     """
     if not token:
         return None
-    root = services.config.SystemRootToken
     parts = token.split("/")
-    secret = parts[2] if len(parts) in (3, 4) and parts[0] == "v2" else token
-    uuid = parts[1] if secret is not token else ""
-    anonymous = services.config.Users.AnonymousUserToken
-    if anonymous and hmac.compare_digest(secret.encode(), anonymous.encode()):
-        return nobody(services)
-    if root and hmac.compare_digest(secret.encode(), root.encode()):
-        return Principal(
-            user_uuid=services.system_user,
-            token_uuid=ids.root_token(services.config.ClusterID),
-            token=token,
-            is_admin=True,
-        )
+    uuid, secret, named = "", token, None
+    if len(parts) in (3, 4) and parts[0] == "v2":
+        uuid, secret = parts[1], parts[2]
+        named = parts[3] if len(parts) == 4 and uuid else None
+    configured = _configured(services, token, secret)
+    if configured is not None:
+        return configured
     async with services.database.reading() as tx:
         holder = await stored.holder(tx, uuid, hash_secret(secret))
         if holder is None or (
             holder.expires_at is not None and holder.expires_at <= services.now()
         ):
             raise Unauthenticated("Not logged in: the token is unknown or has expired")
-        named = parts[3] if len(parts) == 4 and uuid else None
         container = holder.own
-        if (
-            container is None
-            and named is not None
-            and await stored.runs_with(tx, named, "/".join(parts[:3]))
-        ):
-            container = named
+        if container is None and named is not None:
+            # A runtime token acts for the container that the client names behind it.
+            runs = await stored.runs_with(tx, named, "/".join(parts[:3]))
+            container = named if runs else None
     if named is not None and container != named:
         raise Unauthenticated(
             "Not logged in: the token is not that of a container that is Locked or Running"
@@ -122,6 +113,22 @@ async def authenticate(services: Services, token: str) -> Principal | None:
         container_uuid=container,
         supervises=holder.supervises,
     )
+
+
+def _configured(services: Services, token: str, secret: str) -> Principal | None:
+    """The principal of the anonymous or the system root token; None for another secret."""
+    config = services.config
+    anonymous, root = config.Users.AnonymousUserToken, config.SystemRootToken
+    if anonymous and hmac.compare_digest(secret.encode(), anonymous.encode()):
+        return nobody(services)
+    if root and hmac.compare_digest(secret.encode(), root.encode()):
+        return Principal(
+            user_uuid=services.system_user,
+            token_uuid=ids.root_token(config.ClusterID),
+            token=token,
+            is_admin=True,
+        )
+    return None
 
 
 async def acting_for(

@@ -68,14 +68,15 @@ class Transition:
 class Commit:
     """Target of the effects of a request's change that is not stored yet; they extend the change.
 
-    `trees` are the git trees of its mounts, None while they are fetched. `ahead` is what
-    `container_assignment.look_ahead` found.
+    `trees` are the git trees of its mounts; `is_early` while these are still being fetched. `ahead`
+    is what `container_assignment.look_ahead` found.
     """
 
     change: request.Change
     principal: Principal
-    trees: Trees | None
+    trees: Trees
     ahead: Decision | None
+    is_early: bool
 
 
 _Target: TypeAlias = Transition | Commit | request.Change
@@ -100,8 +101,7 @@ class UnitOfWork:
             case MintTokens(), _:
                 await self._mint_tokens(effect)
             case RevokeTokens(token_uuids), _:
-                for uuid in token_uuids:
-                    await tokens.expire(self.tx, uuid, self.now)
+                await self._revoke_tokens(token_uuids)
             case RefreshLog(), Transition(after=after):
                 await completion.refresh_logs(self, after)
             case Finish(), Transition(before=before, after=after):
@@ -112,19 +112,19 @@ class UnitOfWork:
                 self.stale(await containers.wanted_below(self.tx, [uuid]))
             case Reprioritise(uuids), _:
                 self.stale(uuids)
-            case ((Resolve() | Confirm()), Commit(trees=None) as commit):
+            case ((Resolve() | Confirm()), Commit(is_early=True) as commit):
                 commit.change = container_assignment.defer(commit.change, commit.principal)
             case Resolve(), Commit(change, principal, trees, ahead) as commit:
                 commit.change = await container_assignment.resolve(
-                    self, change, principal, trees or NO_TREES, ahead
+                    self, change, principal, trees, ahead
                 )
             case Adopt(uuid), Commit(change, principal, trees) as commit:
                 commit.change = await container_assignment.adopt(
-                    self, change, principal, uuid, trees or NO_TREES
+                    self, change, principal, uuid, trees
                 )
             case Confirm(uuid), Commit(change, principal, trees) as commit:
                 commit.change = await container_assignment.confirm(
-                    self, change, principal, uuid, trees or NO_TREES
+                    self, change, principal, uuid, trees
                 )
             case ((Resolve() | Adopt() | Confirm()), request.Change()):
                 pass  # `commit` carried them out before the request was stored.
@@ -167,7 +167,7 @@ class UnitOfWork:
         """
         if asks_for_container(change) and await container_assignment.is_over(self, change):
             return request.then(change, request.fail(change.request))
-        commit = Commit(change, principal, trees, ahead)
+        commit = Commit(change, principal, trees or NO_TREES, ahead, is_early=trees is None)
         for effect in change.effects:
             await self._carry_out(effect, commit)
         return commit.change
@@ -333,6 +333,10 @@ class UnitOfWork:
             await self._add_token(effect.auth_uuid, effect.user_uuid or system, effect.scopes, None)
         scopes = access.supervisor_scopes(effect.container_uuid)
         await self._add_token(effect.supervisor_uuid, system, scopes, effect.container_uuid)
+
+    async def _revoke_tokens(self, uuids: Iterable[str]) -> None:
+        for uuid in uuids:
+            await tokens.expire(self.tx, uuid, self.now)
 
     async def _add_token(
         self, uuid: str, owner: str, scopes: tuple[str, ...], container_uuid: str | None

@@ -67,53 +67,9 @@ async def serve(
 ) -> None:
     """Answer one request for a port."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-    secure = scope.get("scheme") == "https"
     try:
-        moved = _moved(place, scope, secure=secure)
-        if moved is not None:
-            await _say(send, 303, b"", moved.items())
-            return
-        if place.by_path and scope["path"] == place.base:
-            await _say(send, 308, b"", [("Location", f"{place.base}/")])
-            return
-        if place.by_path and headers.get("service-worker"):
-            raise Forbidden(
-                "Forbidden: a service worker would serve all pages of this origin; "
-                "give ports their own"
-            )
-        if origins.is_foreign(scope["method"], headers, scheme=str(scope.get("scheme", "https"))):
-            headers = _without_ambient(headers)
-        async with services.database.reading() as tx:
-            target = await port_addresses.resolve(tx, services, place)
-        claim = read_claim(services, headers, Purpose.PORT)
-        principal, container = await _find(services, target, headers, claim)
-        if principal is not None and not principal.is_anonymous:
-            note_known(scope)
-        sessions.check_state(container.uuid, container.state)
-        inherited = not place.by_path and _inherited(headers, container.uuid)
-        if inherited:
-            await _forget(send, scope, inherited, container.uuid)
-            return
-        exchange = _Exchange(scope, headers, receive, send, services.turns)
-        url = elsewhere(services, container, forwarded=claim is not None or _FORWARDED in headers)
-        if url is not None:
-            address = (scope.get("client") or ("",))[0]
-            said = make_claim(
-                services, url, principal, container.uuid, Purpose.PORT, address=address
-            )
-            pipe = await parse_url(url, trusting(services.certificate)).open()
-            await _pass_on(pipe, _forwarded_head(exchange, said), exchange, _Rules(lambda _: None))
-            return
-        gateway = await reach(services, container)
-        rules = _Rules(
-            functools.partial(_check, gateway),
-            True,
-            place.by_path,
-            "" if place.by_path or OWNER in headers.get("cookie", "") else _owner(container.uuid),
-        )
-        await _pass_on(
-            gateway.pipe, _request_head(gateway, target, place, exchange), exchange, rules
-        )
+        if not await _redirect(place, scope, headers, send):
+            await _serve(services, place, scope, headers, receive, send)
     except LadingError as error:
         headers_out = {
             "Content-Type": "text/plain; charset=utf-8",
@@ -122,6 +78,64 @@ async def serve(
         if error.status == 401:
             headers_out["WWW-Authenticate"] = 'Bearer realm="containers"'
         await _say(send, error.status, f"{error.message}\n".encode(), headers_out.items())
+
+
+async def _redirect(place: Place, scope: Message, headers: Mapping[str, str], send: Send) -> bool:
+    """Answer a request that leads to another address of the port, if it is one. Raises
+    Forbidden.
+    """
+    moved = _moved(place, scope, secure=scope.get("scheme") == "https")
+    if moved is not None:
+        await _say(send, 303, b"", moved.items())
+        return True
+    if place.by_path and scope["path"] == place.base:
+        await _say(send, 308, b"", [("Location", f"{place.base}/")])
+        return True
+    if place.by_path and headers.get("service-worker"):
+        raise Forbidden(
+            "Forbidden: a service worker would serve all pages of this origin; give ports their own"
+        )
+    return False
+
+
+async def _serve(
+    services: Services,
+    place: Place,
+    scope: Message,
+    headers: Mapping[str, str],
+    receive: Receive,
+    send: Send,
+) -> None:
+    """Pass a request on to the gateway of the container, or to the server that has its tunnel."""
+    if origins.is_foreign(scope["method"], headers, scheme=str(scope.get("scheme", "https"))):
+        headers = _without_ambient(headers)
+    async with services.database.reading() as tx:
+        target = await port_addresses.resolve(tx, services, place)
+    claim = read_claim(services, headers, Purpose.PORT)
+    principal, container = await _find(services, target, headers, claim)
+    if principal is not None and not principal.is_anonymous:
+        note_known(scope)
+    sessions.check_state(container.uuid, container.state)
+    inherited = not place.by_path and _inherited(headers, container.uuid)
+    if inherited:
+        await _forget(send, scope, inherited, container.uuid)
+        return
+    exchange = _Exchange(scope, headers, receive, send, services.turns)
+    url = elsewhere(services, container, forwarded=claim is not None or _FORWARDED in headers)
+    if url is not None:
+        address = (scope.get("client") or ("",))[0]
+        said = make_claim(services, url, principal, container.uuid, Purpose.PORT, address=address)
+        pipe = await parse_url(url, trusting(services.certificate)).open()
+        await _pass_on(pipe, _forwarded_head(exchange, said), exchange, _Rules(lambda _: None))
+        return
+    gateway = await reach(services, container)
+    rules = _Rules(
+        functools.partial(_check, gateway),
+        True,
+        place.by_path,
+        "" if place.by_path or OWNER in headers.get("cookie", "") else _owner(container.uuid),
+    )
+    await _pass_on(gateway.pipe, _request_head(gateway, target, place, exchange), exchange, rules)
 
 
 def _without_ambient(headers: Mapping[str, str]) -> dict[str, str]:

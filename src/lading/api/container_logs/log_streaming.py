@@ -78,9 +78,7 @@ async def _events(
         state = container.state if container is not None else None
         start = offset + len(rest)
         data = await _read(call, row, container, uuid, name, start, blocks=blocks)
-        *lines, rest = (rest + data).split(b"\n")
-        if len(rest) > _LONGEST or (rest and not data and state in FINAL):
-            lines, rest = [*lines, rest], b""
+        lines, rest = _split(rest + data, is_last=not data and state in FINAL)
         if lines:
             events, offset = _encode(
                 uuid, offset, lines, ends=not rest and not data.endswith(b"\n")
@@ -89,18 +87,27 @@ async def _events(
             yield events
         if data:
             continue
-        if state is None or state in FINAL or uuid != attempts[-1]:
-            if uuid != attempts[-1]:
-                uuid, offset = attempts[attempts.index(uuid) + 1], 0
-                yield _event("attempt", uuid)
-                continue
-            if row["state"] == State.FINAL:
-                yield _event("end", state or "")
-                return
+        if uuid != attempts[-1]:
+            uuid, offset = attempts[attempts.index(uuid) + 1], 0
+            yield _event("attempt", uuid)
+            continue
+        if row["state"] == State.FINAL and (state is None or state in FINAL):
+            yield _event("end", state or "")
+            return
         silent += 1
         if silent % _SILENCE == 0:
             yield b": still there\n\n"
         await asyncio.sleep(period)
+
+
+def _split(text: bytes, *, is_last: bool) -> tuple[list[bytes], bytes]:
+    """The lines of a text, and the rest, a line without its end. The rest of a log that `is_last`
+    and a rest that is longer than a line may be are lines too.
+    """
+    *lines, rest = text.split(b"\n")
+    if len(rest) > _LONGEST or (rest and is_last):
+        return [*lines, rest], b""
+    return lines, rest
 
 
 def _encode(uuid: str, offset: int, lines: list[bytes], *, ends: bool) -> tuple[bytes, int]:

@@ -104,12 +104,7 @@ async def update_request(call: Call) -> Answer:
             admin=caller.is_admin,
             parent=await _new_parent(tx, call, given, subject),
         )
-        for name in ("log_uuid", "output_uuid"):
-            uuid = change.changed.get(name)
-            if uuid is not None and not await authorization.can_refer(tx, services, uuid, caller):
-                raise Invalid(f"{name}: {str(uuid)[:60]!r} not found")
-            if uuid is not None:
-                access.check_scope(caller, "GET", f"/arvados/v1/collections/{uuid}")
+        await _check_results(tx, call, change)
         if change.request.owner_uuid != subject.owner_uuid:
             await authorization.check_owner(
                 tx, call, change.request.owner_uuid, old=subject.owner_uuid
@@ -184,6 +179,19 @@ async def delete_request(call: Call) -> Answer:
         await unit.release(ContainerRequest.from_record(row))
         await unit.settle()
     return Answer(body=show(REQUESTS, row, None))
+
+
+async def _check_results(tx: Transaction, call: Call, change: request.Change) -> None:
+    """Check that the caller can read the log and the output that a change names. Raises Invalid,
+    Forbidden.
+    """
+    for name in ("log_uuid", "output_uuid"):
+        uuid = change.changed.get(name)
+        if uuid is None:
+            continue
+        if not await authorization.can_refer(tx, call.services, uuid, call.caller):
+            raise Invalid(f"{name}: {str(uuid)[:60]!r} not found")
+        access.check_scope(call.caller, "GET", f"/arvados/v1/collections/{uuid}")
 
 
 def _new(call: Call, given: Record, *, parent: Parent | None = None) -> request.Change:

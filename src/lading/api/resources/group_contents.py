@@ -37,7 +37,7 @@ from lading.core.records.record_types import BY_INFIX, COLLECTIONS, CONTAINERS, 
 from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.core.records.visibility import Inside, Reachable
 from lading.store import records
-from lading.store.database import Transaction
+from lading.store.database import Dialect, Transaction
 
 _INCLUDED: Final[Mapping[str, tuple[RecordType, ...]]] = {
     "owner_uuid": (USERS, GROUPS),
@@ -52,42 +52,30 @@ async def list_contents(call: Call) -> Answer:
     """What a user or group holds, or everything that the caller can read."""
     uuid = call.uuid or call.params.get("uuid")
     include = _include(call.params.get("include"))
-    limit, most = (
-        call.services.config.API.MaxItemsPerResponse,
-        call.services.config.API.MaxIndexDatabaseRead,
-    )
+    limits = call.services.config.API
     # `include` is checked here for all kinds together.
     asked = {**call.params, "include": None}
     database = call.services.database
     async with database.reading() as tx:
         holder = None if uuid is None else await _holder(tx, call, uuid)
         parts = _held(
-            holder, mixed_lists.split(asked, CONTENT, max_limit=limit, beside=_beside(include))
+            holder,
+            mixed_lists.split(
+                asked, CONTENT, max_limit=limits.MaxItemsPerResponse, beside=_beside(include)
+            ),
         )
         where = _place(call, holder)
-        found: list[tuple[RecordType, list[Record]]] = []
-        first = parts[0].query if parts else Query()
-        limit, offset, available = first.limit, first.offset, 0
-        for part in parts:
-            query = await generic.narrowed(
+        queries = [
+            await generic.narrowed(
                 tx, part.kind, _restricted(call, part, where, include), call.caller
             )
-            number = (
-                await records.count(tx, database.dialect, part.kind, query)
-                if first.count or offset
-                else 0
-            )
-            rows: list[Record] = []
-            if limit and (offset < number or not offset):
-                page = replace(query, limit=limit, offset=offset, most_bytes=most // len(parts))
-                rows = await records.search(tx, database.dialect, part.kind, page, raw=True)
-            available += number
-            if 0 < len(rows) < limit and not (first.count or offset):
-                # Few were found, or few could be read.
-                number = await records.count(tx, database.dialect, part.kind, query)
-            is_cut = bool(rows) and len(rows) < min(limit, number - offset)
-            offset, limit = max(0, offset - number), 0 if is_cut else limit - len(rows)
-            found.append((part.kind, rows))
+            for part in parts
+        ]
+        first = parts[0].query if parts else Query()
+        kinds = [part.kind for part in parts]
+        found, available = await _page(
+            tx, database.dialect, kinds, queries, first, limits.MaxIndexDatabaseRead
+        )
         rows = [row for _, rows in found for row in rows]
         included = await find_included(tx, call, rows, include, select=call.params.get("select"))
         items = await _shown(tx, call, found, parts)
@@ -101,6 +89,36 @@ async def list_contents(call: Call) -> Answer:
         "included": included,
     }
     return Answer(body={**body, "items_available": available} if first.count else body)
+
+
+async def _page(
+    tx: Transaction,
+    dialect: Dialect,
+    kinds: Sequence[RecordType],
+    queries: Sequence[Query],
+    first: Query,
+    most_bytes: int,
+) -> tuple[list[tuple[RecordType, list[Record]]], int]:
+    """The rows of a page that goes over several types, type by type; and how many there are in all
+    if `first`, the query that says how the page is cut, asks for a count.
+    """
+    found: list[tuple[RecordType, list[Record]]] = []
+    limit, offset, available = first.limit, first.offset, 0
+    for kind, query in zip(kinds, queries, strict=True):
+        counted = first.count or bool(offset)
+        number = await records.count(tx, dialect, kind, query) if counted else 0
+        rows: list[Record] = []
+        if limit and (offset < number or not offset):
+            page = replace(query, limit=limit, offset=offset, most_bytes=most_bytes // len(kinds))
+            rows = await records.search(tx, dialect, kind, page, raw=True)
+        available += number
+        if 0 < len(rows) < limit and not counted:
+            # A short page ends the type, or was cut at `most_bytes`: the count tells which.
+            number = await records.count(tx, dialect, kind, query)
+        is_cut = bool(rows) and len(rows) < min(limit, number - offset)
+        offset, limit = max(0, offset - number), 0 if is_cut else limit - len(rows)
+        found.append((kind, rows))
+    return found, available
 
 
 async def list_shared(call: Call) -> Answer:
