@@ -1,9 +1,9 @@
-"""Whether a caller may read, write or own something: asked of the database, in the transaction that
-acts on it.
+"""Authorization: whether a caller may read, write or own a record, looked up in the transaction
+that acts on it.
 
-What cannot be read does not exist (404); what can be read but not written is Forbidden (403); an
-owner or a reference that cannot be read is Invalid (422). Nothing is written in a frozen project,
-by nobody. Source: docs/spec/api, sections Records and Permissions.
+A record that the caller cannot read does not exist (404); one that can be read but not written is
+Forbidden (403); an owner or a reference that cannot be read is Invalid (422). In a frozen project
+nobody writes. Source: docs/spec/api, sections Records and Permissions.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ async def find_readable(
     include_trash: bool = False,
     raw: bool = False,
 ) -> Record:
-    """The record, if the caller can read it and no project has it in the trash. Raises NotFound.
+    """The record, if the caller can read it and it is in no project in the trash. Raises NotFound.
 
-    With `raw` its nested values are texts, to be answered as they are.
+    With `raw` its nested values are JSON texts, to be answered unchanged.
     """
     roles = services.config.Users.RoleGroupsVisibleToAll
     conditions = access.readable(
@@ -67,7 +67,7 @@ async def can_read(
     *,
     include_trash: bool = False,
 ) -> bool:
-    """Whether the caller, or who came along to read, can read a record that is there."""
+    """Whether the caller, or one of the readers beside it, can read a record that exists."""
     for one in principal.everybody:
         if await _can_read(tx, services, kind, record, one, include_trash=include_trash):
             return True
@@ -111,11 +111,11 @@ async def check_content_scope(
     *,
     uuid: str = "",
 ) -> None:
-    """Whether the scopes of the token include a GET of this content, by its hash or by a readable
-    collection's uuid.
+    """Check that the scopes of the token include a GET of this content, by its hash or by the uuid
+    of a readable collection.
 
-    `uuid` is a collection that is known to be readable and to have it. Raises Forbidden naming
-    `what` was asked for, whether there is such a content or not.
+    `uuid` is a collection that is known to be readable and to have the content. Raises Forbidden
+    naming `what`, the attribute that asked for the content, whether the content exists or not.
     """
     if access.covers_get(principal, COLLECTIONS, pdh, *([uuid] if uuid else [])):
         return
@@ -132,7 +132,7 @@ async def check_content_scope(
 
 
 async def can_refer(tx: Transaction, services: Services, uuid: JSON, principal: Principal) -> bool:
-    """Whether a record may name another one: the caller can read that, and it is not in the
+    """Whether a record may refer to another one: the caller can read that one, and it is not in the
     trash.
     """
     kind = BY_INFIX.get(ids.infix_of(uuid)) if isinstance(uuid, str) and ids.is_uuid(uuid) else None
@@ -149,7 +149,7 @@ async def check_writable(
     principal: Principal,
     level: Level = Level.WRITE,
 ) -> None:
-    """Whether the caller may change a record that can be read. Raises Forbidden."""
+    """Check that the caller may change a record that it can read. Raises Forbidden."""
     place = record["uuid"] if kind is GROUPS else record["owner_uuid"]
     if is_group(place) and (await permissions.standing(tx, place)).frozen:
         raise groups.frozen(record["uuid"])
@@ -158,7 +158,7 @@ async def check_writable(
 
 
 def lacking(uuid: str, level: Level) -> Forbidden:
-    """The refusal of what needs a level on a record."""
+    """The error for a caller without a permission level on a record."""
     return Forbidden(f"Forbidden: {uuid}: you lack {NAMES[level]}; ask whoever manages it")
 
 
@@ -177,7 +177,8 @@ async def level_of(tx: Transaction, kind: RecordType, record: Record, principal:
 async def check_owner(
     tx: Transaction, call: Call, owner_uuid: JSON, *, old: str | None = None
 ) -> None:
-    """Whether the caller may make this the owner of a record, whose owner is `old` if it has one.
+    """Check that the caller may make `owner_uuid` the owner of a record, whose owner is `old` if it
+    has one.
 
     Raises Invalid when it is no user or project that the caller can read, Forbidden without
     can_write on both.
@@ -191,9 +192,7 @@ async def check_owner(
 async def check_owner_for(
     tx: Transaction, services: Services, caller: Principal, owner_uuid: JSON
 ) -> None:
-    """Whether somebody may make this the owner of a record. Raises Invalid, Forbidden as
-    `check_owner` does.
-    """
+    """As `check_owner`, for another principal."""
     if owner_uuid == caller.user_uuid:
         return
     kind = (
@@ -222,7 +221,7 @@ async def check_owner_for(
 
 
 async def check_move(tx: Transaction, call: Call, group: Record, owner_uuid: str) -> None:
-    """Whether a group may go to another owner. Raises Invalid when it would own itself, and as
+    """Check that a group may move to another owner. Raises Invalid when it would own itself, and as
     `check_owner`.
     """
     await check_owner(tx, call, owner_uuid, old=group["owner_uuid"])
@@ -243,7 +242,7 @@ async def _is_present(
     *,
     include_trash: bool,
 ) -> bool:
-    """Whether no project has it in the trash, or the trash is looked through too."""
+    """Whether the record is in no project in the trash, or trashed records are asked for too."""
     place = record["uuid"] if kind is GROUPS else record["owner_uuid"]
     if not is_group(place):
         return True

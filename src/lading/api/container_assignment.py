@@ -1,8 +1,8 @@
-"""From a request to a container: the facts that `core` decides on, and its decision carried out.
+"""The container of a request: an earlier one that did the same, or a new one.
 
-Source: docs/spec/api, section Resolving and reuse.
-
-The decision and its reasons are kept as a log row of type "resolve" about the request.
+This module reads the facts; `core.containers.recipe` resolves the request, `core.containers.reuse`
+chooses, and `core.containers.explain` gives the reasons, which are kept as a log row of type
+"resolve" about the request. Source: docs/spec/api, section Resolving and reuse.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ UNSATISFIABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A choice with the recipe that it was made for. `possible`: it can be carried out."""
+    """A choice, with the recipe that it was made for. `possible`: a new container could meet the
+    filters of the request.
+    """
 
     recipe: Recipe
     choice: Choice
@@ -69,7 +71,7 @@ class Decision:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is to use a container that has ended, which stays as it is."""
+        """Whether the choice is a container that has ended, so that it stays valid."""
         return isinstance(self.choice, Reuse) and self.choice.container.state in FINAL
 
 
@@ -92,12 +94,13 @@ def defer(change: request.Change, principal: Principal) -> request.Change:
 async def look_ahead(
     services: Services, change: request.Change, principal: Principal, trees: Trees | None
 ) -> Decision | None:
-    """What would be used for a new request, looked up before its turn to write, where others may
-    write meanwhile.
+    """The decision for a new request, made before its write transaction where several servers share
+    the database; else None.
 
-    Turns are what a database shared by several servers has least of. What a request means, and a
-    container that has ended, stay as they are; any other choice is made again in the turn. None
-    where there is nothing to be gained, or what is wrong is better said in the turn.
+    Such servers wait for each other's write transactions, which should be short. The meaning of a
+    request, and a container that has ended, do not change; any other choice is made again in the
+    transaction. None also where no time would be saved, or where the error is better raised in the
+    transaction.
     """
     subject = change.request
     if not services.database.shared or trees is None or not subject.use_existing:
@@ -118,7 +121,7 @@ async def decide(
     trees: Trees = NO_TREES,
     made_of: Recipe | None = None,
 ) -> Decision:
-    """What would be used for a request now, whose recipe may be known. Raises Invalid."""
+    """The decision for a request now; `made_of` is its recipe if that is known. Raises Invalid."""
     if made_of is None:
         acting = await acting_for(services, subject, principal)
         facts = await _facts(tx, services, subject, acting, trees)
@@ -144,7 +147,7 @@ async def decide(
 async def find_nearest(
     tx: Transaction, services: Services, ours: Recipe, created_at: str
 ) -> tuple[explain.Nearest, ...]:
-    """The earlier containers that are most like a recipe."""
+    """The earlier containers with the most similar recipes."""
     rows = await containers.earlier(tx, services.database.dialect, created_at, ours.container_image)
     return explain.nearest(ours, [Container.from_record(row) for row in rows])
 
@@ -152,7 +155,7 @@ async def find_nearest(
 async def check_image(
     tx: Transaction, services: Services, subject: ContainerRequest, principal: Principal
 ) -> None:
-    """Whether the image of a request can be found. Raises Invalid."""
+    """Check that the image of a request can be found. Raises Invalid."""
     acting, term = (
         await acting_for(services, subject, principal),
         image_references.parse(subject.container_image or ""),
@@ -167,10 +170,11 @@ async def check_image(
 
 
 async def is_over(unit: UnitOfWork, change: request.Change) -> bool:
-    """Whether a request that is being committed ends at once, because what it depends on did not
-    end well.
+    """Whether a request that is being committed ends at once, because a request that it depends on
+    did not end well.
 
-    Remembers what it waits for. Raises Invalid when the container that asked for it has ended.
+    Stores the dependencies that it waits for. Raises Invalid when the container that made the
+    request has ended.
     """
     subject = change.request
     if subject.state is not request.State.COMMITTED:
@@ -239,7 +243,7 @@ async def resolve(
 async def _attach(
     unit: UnitOfWork, change: request.Change, container: Container, made_of: Recipe
 ) -> request.Change:
-    """The request with a container that exists."""
+    """The change with a container that exists; the request is Final if the container has ended."""
     change = request.then(change, request.assign(change.request, container.uuid))
     if container.state in FINAL and change.request.state is request.State.COMMITTED:
         end = await completion.make_final(unit, change.request, container, reused=True)
@@ -256,7 +260,9 @@ async def _attach(
 async def confirm(
     unit: UnitOfWork, change: request.Change, principal: Principal, uuid: str, trees: Trees
 ) -> request.Change:
-    """The draft's container if it satisfies the request still, else another."""
+    """The change with the draft's container if that still satisfies the request, else with
+    another.
+    """
     try:
         return await adopt(unit, change, principal, uuid, trees, _OF_DRAFT)
     except Invalid:
@@ -334,7 +340,7 @@ async def _facts(
 async def _present(
     tx: Transaction, services: Services, hashes: Iterable[str], acting: Principal
 ) -> set[str]:
-    """Those hashes whose content the user can read."""
+    """The hashes of which the principal can read the content."""
     reader = None if acting.is_admin else acting.user_uuid
     wanted = sorted({one for one in hashes if ids.is_pdh(one)})
     return await contents.present(tx, wanted, services.now(), reader=reader)
@@ -447,8 +453,8 @@ async def _candidates(
 
 
 async def _waiting(tx: Transaction, uuid: str | None) -> set[str]:
-    """The containers that wait for what a request asks for: the one that made it, and those that
-    wait for that one.
+    """The containers that wait for a request: the one that made it, and those that wait for that
+    one.
     """
     seen: set[str] = set()
     frontier = [uuid] if uuid else []

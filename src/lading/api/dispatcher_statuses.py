@@ -1,9 +1,9 @@
-"""What dispatchers last said about the containers that wait, and whether there is a dispatcher at
-all.
+"""Statuses from dispatchers: why each container waits, and when each dispatcher last reported.
 
-They say it when it changes and all of it again after a broken connection, so a server that is alone
-keeps it in memory. Servers that share a database keep it there: whichever is asked, the answer is
-the same. A dispatcher that has been silent for longer than SILENCE is not believed any more.
+A dispatcher reports changes, and everything again after a broken connection; a server that is alone
+therefore keeps the statuses in memory. Servers that share a database store them there, so that each
+of them gives the same answer. The statuses of a dispatcher that has been silent for longer than
+SILENCE do not count.
 """
 
 from __future__ import annotations
@@ -22,29 +22,31 @@ SILENCE: Final = timedelta(minutes=3)
 
 
 class Statuses(Protocol):
-    """Where it is kept. Times are the API's text."""
+    """A store of statuses. Times are texts in the API's format."""
 
     async def report(
         self, dispatcher_uuid: str, items: Mapping[str, Said | None], now: str
     ) -> None:
-        """Remember what a dispatcher says about containers; None takes back what it said."""
+        """Store the statuses that a dispatcher reports about containers; None withdraws a
+        status.
+        """
         ...
 
     async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[Said]:
-        """What the dispatchers that are at work say about a container."""
+        """The statuses of a container from dispatchers that have not been silent."""
         ...
 
     async def last_report(self, tx: Transaction) -> str | None:
-        """When any dispatcher last reported; None is never."""
+        """Time of the latest report from any dispatcher; None before the first."""
         ...
 
     async def forget(self, tx: Transaction, container_uuid: str) -> None:
-        """Forget what was said about a container, once the transaction is committed."""
+        """Delete the statuses of a container once the transaction is committed."""
         ...
 
 
 class OwnStatuses:
-    """In the memory of the only server process."""
+    """Statuses in the memory of the only server process."""
 
     def __init__(self) -> None:
         self._said: defaultdict[str, dict[str, Said]] = defaultdict(dict)
@@ -53,7 +55,7 @@ class OwnStatuses:
     async def report(
         self, dispatcher_uuid: str, items: Mapping[str, Said | None], now: str
     ) -> None:
-        """Remember it."""
+        """Keep the statuses."""
         self._reported[dispatcher_uuid] = now
         for uuid, one in items.items():
             if one is not None:
@@ -62,7 +64,7 @@ class OwnStatuses:
                 del self._said[uuid]
 
     async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[Said]:
-        """What is believed."""
+        """The statuses of the container that count."""
         del tx
         since = believed_since(now)
         said = self._said.get(container_uuid, {})
@@ -71,12 +73,12 @@ class OwnStatuses:
         ]
 
     async def last_report(self, tx: Transaction) -> str | None:
-        """The last of all."""
+        """Time of the latest report from any dispatcher."""
         del tx
         return max(self._reported.values(), default=None)
 
     async def forget(self, tx: Transaction, container_uuid: str) -> None:
-        """Later, if ever."""
+        """Delete the statuses after the commit."""
         tx.after_commit(lambda: self._drop(container_uuid))
 
     def _drop(self, container_uuid: str) -> None:
@@ -84,7 +86,7 @@ class OwnStatuses:
 
 
 class SharedStatuses:
-    """In the database that several server processes share."""
+    """Statuses in the database that several server processes share."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -92,7 +94,7 @@ class SharedStatuses:
     async def report(
         self, dispatcher_uuid: str, items: Mapping[str, Said | None], now: str
     ) -> None:
-        """Store it."""
+        """Store the statuses."""
         async with self._database.writing() as tx:
             await statuses.report(tx, dispatcher_uuid, now)
             await statuses.put(
@@ -103,18 +105,18 @@ class SharedStatuses:
             )
 
     async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[Said]:
-        """What is believed."""
+        """The statuses of the container that count."""
         return await statuses.about(tx, container_uuid, since=believed_since(now))
 
     async def last_report(self, tx: Transaction) -> str | None:
-        """The last of all."""
+        """Time of the latest report from any dispatcher."""
         return await statuses.last_report(tx)
 
     async def forget(self, tx: Transaction, container_uuid: str) -> None:
-        """With the transaction."""
+        """Delete the statuses in the transaction."""
         await statuses.forget(tx, container_uuid)
 
 
 def believed_since(now: str) -> str:
-    """A dispatcher whose last report is older than this is not believed."""
+    """Time of the oldest report that counts: dispatchers without a later one have been silent."""
     return format_time(parse_time(now) - SILENCE)

@@ -72,11 +72,9 @@ _decode = msgspec.json.Decoder().decode
 
 @dataclass(slots=True, kw_only=True)
 class Answer:
-    """What goes back. `body` is JSON, unless it is bytes already; `stream` sends bytes as they
-    come.
+    """The response to a call. `body` is JSON, unless it is bytes; `stream` yields bytes to send.
 
-    With `session` the connection is no longer HTTP after the head: it is handed over, to be served
-    until it ends.
+    With `session` the connection ends to be HTTP after the head: `session` serves it until it ends.
     """
 
     body: JSON = None
@@ -90,10 +88,10 @@ class Answer:
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One request after it was authenticated and read.
+    """One request that has been read and authenticated.
 
-    `uuid` is the member it is about, "" for a collection; `rest` what follows the action in the
-    path.
+    `uuid` is the record that it names, "" for a collection of records; `rest` is the path after the
+    action.
     """
 
     services: Services
@@ -115,16 +113,16 @@ class Call:
 
     @property
     def caller(self) -> Principal:
-        """Who calls. Raises Unauthenticated when nobody said so."""
+        """The principal. Raises Unauthenticated for a call without one."""
         if self.principal is None:
             raise Unauthenticated
         return self.principal
 
     def attributes(self, kind: RecordType) -> Record:
-        """The attributes that were sent: below the type's name, or else the bare body.
+        """The attributes that were sent: below the type's name, or else the whole body.
 
-        Raises Malformed, also for properties that do not keep to the vocabulary; Invalid for
-        attributes that stand where they would not be heard.
+        Raises Malformed, also for properties outside of the vocabulary; Invalid for attributes in a
+        place where they would be ignored.
         """
         given = self._sent(kind)
         if isinstance(given.get("properties"), dict):
@@ -147,11 +145,11 @@ def _beside(name: str, kind: RecordType) -> bool:
 
 
 def _check_beside(params: Mapping[str, JSON], kind: RecordType, bare: Mapping[str, JSON]) -> None:
-    """Refuse parameters that were meant as attributes, which would be ignored where they stand.
+    """Refuse attributes that stand beside the object of attributes, where they would be ignored.
     Raises Invalid.
 
-    A token whose scopes went unheard would be one without limits. `bare` are attributes that were
-    sent as they should.
+    A token whose `scopes` were ignored would be a token without limits. `bare` are the attributes
+    that were sent in their place.
     """
     for name, value in params.items():
         if (
@@ -180,7 +178,7 @@ def read_query(query: bytes) -> dict[str, JSON]:
 
 
 def read_body(raw: bytes, content_type: str) -> tuple[dict[str, JSON], JSON]:
-    """Parameters in a body, and the JSON document that it is, if it is one. Raises Malformed."""
+    """The parameters in a body, and its JSON document, None for a form. Raises Malformed."""
     if not raw:
         return {}, None
     media = content_type.partition(";")[0].strip().lower()
@@ -232,8 +230,8 @@ def _value(name: str, value: JSON) -> JSON:
 
 
 def decode(text: bytes | str, what: str) -> JSON:
-    """The JSON document in a text that a client sent. Raises Malformed; also when it is nested too
-    deep.
+    """The JSON document in a text that a client sent. Raises Malformed, also for a document that is
+    nested too deep.
     """
     try:
         document = _decode(text)
@@ -256,7 +254,7 @@ _DIGITS: Final = 15
 
 
 def announced(headers: Mapping[str, str]) -> int | None:
-    """Bytes of the body that a head announces; None where it does not say."""
+    """Bytes of the body that the head announces; None where the head does not tell."""
     text = headers.get("content-length", "")
     if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
         return int(text)
@@ -272,14 +270,14 @@ class BodyReader:
 
     @property
     def reserved(self) -> int:
-        """Bytes that bodies of strangers may have now."""
+        """Bytes that are reserved for bodies of unknown senders."""
         return self._strangers.taken
 
     async def read(self, receive: Receive, headers: Mapping[str, str], *, known: bool) -> bytes:
-        """The whole body. Nothing of it is read when it is refused.
+        """The whole body. A body that is refused is not read.
 
-        Raises TooLarge, Malformed when the connection ends before the body; for strangers also
-        Unauthenticated, Unavailable, and RequestError (408) for a body that comes too slowly.
+        Raises TooLarge, Malformed when the connection ends before the body; for unknown senders
+        also Unauthenticated, Unavailable, and RequestError (408) for a body that comes too slowly.
         """
         length = announced(headers)
         if length == 0:

@@ -1,6 +1,4 @@
-"""Which handler answers which path: one dictionary, filled from the record types and the few paths
-beside them.
-"""
+"""Routes: the handler of each path and method, from the record types and a few further paths."""
 
 from __future__ import annotations
 
@@ -43,13 +41,11 @@ PREFIX: Final = "/arvados/v1/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A handler and what is checked before it: `open` needs no token, `anyone` no active user;
-    `raw` is not JSON.
+    """A handler and the checks before it.
 
-    `claims`: another server may pass such a call on, with a signed claim in place of a token.
-
-    `shows` is the record type of an answer that is one record: what the caller selected is picked
-    from it.
+    `open` needs no token, `anyone` no active user; `raw` has a body that is not JSON. `claims`:
+    another server may forward such a call, with a signed claim in place of a token. `shows` is the
+    record type of an answer that is one record: `select` picks from its attributes.
     """
 
     handler: Handler
@@ -107,8 +103,8 @@ _FIXED: Final[dict[str, dict[str, Route]]] = {
 
 
 class Routes:
-    """Finds routes. A path is a collection, a member, an action on either, or what follows such an
-    action.
+    """Finds routes. A path names a collection of records, a record, an action on either, or a rest
+    after an action.
     """
 
     def __init__(self) -> None:
@@ -141,7 +137,7 @@ class Routes:
         return (route, uuid, rest) if route else None
 
     def knows(self, path: str) -> bool:
-        """Whether there is such a path, with any method."""
+        """Whether the path exists, with any method."""
         return self._look(path) is not None
 
     def _look(self, path: str) -> tuple[dict[str, Route], str, str] | None:
@@ -165,7 +161,7 @@ class Routes:
 
 
 def actions() -> Iterator[tuple[RecordType, Action]]:
-    """Every action of every record type."""
+    """All actions of all record types."""
     for kind in RECORDS:
         for action in kind.actions:
             yield kind, action

@@ -50,7 +50,7 @@ _DERIVED: Final[Mapping[str, Mapping[str, tuple[tuple[str, ...], _Derive]]]] = {
 
 
 def needed(kind: RecordType, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The stored fields from which `names` are shown: those not among them already."""
+    """The stored fields that the derived fields among `names` are computed from."""
     known = _DERIVED.get(kind.plural, {})
     wanted = {"uuid": None, "modified_at": None}
     for name in names:
@@ -83,8 +83,8 @@ def show(kind: RecordType, record: Record, names: tuple[str, ...] | None = None)
 
 
 def show_all(kind: RecordType, rows: Sequence[Record], names: tuple[str, ...]) -> list[Record]:
-    """As `show` for each of some rows, which have the same fields and are nobody else's: they may
-    become the answer.
+    """The rows as answers, as `show` makes them. The rows must have the same fields; they may be
+    changed and become the answers.
     """
     if not rows or not is_plain(kind):
         return [show(kind, row, names) for row in rows]
@@ -99,12 +99,14 @@ def show_all(kind: RecordType, rows: Sequence[Record], names: tuple[str, ...]) -
 
 
 def is_plain(kind: RecordType) -> bool:
-    """Whether its records are shown as they are stored, with their kind and etag."""
+    """Whether records are shown as they are stored, with their kind and etag."""
     return kind.plural not in _DERIVED
 
 
 def show_texts(kind: RecordType, texts: Iterable[tuple[str, str, str]]) -> Raw:
-    """A list of plain records, each from its members in a text, its uuid and `modified_at`."""
+    """A JSON list of plain records, each from the text of its members, its uuid and
+    `modified_at`.
+    """
     items = (
         f'{{{members},"kind":"{kind.kind}","etag":"{_etag(modified_at, uuid)}"}}'
         for members, uuid, modified_at in texts
@@ -113,13 +115,13 @@ def show_texts(kind: RecordType, texts: Iterable[tuple[str, str, str]]) -> Raw:
 
 
 def only(shown: Record, names: tuple[str, ...]) -> Record:
-    """What was selected of a shown record, with its kind and etag."""
+    """The selected attributes of a shown record, with its kind and etag."""
     wanted = {*names, "kind", "etag"}
     return {name: value for name, value in shown.items() if name in wanted}
 
 
 def show_row(kind: RecordType, row: Record, names: tuple[str, ...], *, distinct: bool) -> Record:
-    """One item of a list. Rows made distinct have nothing but what was selected."""
+    """One item of a list. A row of a distinct list has only the selected attributes."""
     return (
         {name: row[name] for name in names if name in row} if distinct else show(kind, row, names)
     )
@@ -135,10 +137,9 @@ async def present(
     *,
     distinct: bool = False,
 ) -> list[Record]:
-    """Rows of one type as answers: `names`, or all visible fields. Rows made distinct have what was
-    selected only.
-
-    The rows have the same fields; they are given away, as they may become the answers.
+    """Rows of one type as answers: `names`, or all visible fields; rows of a distinct list have
+    only the selected ones. The rows must have the same fields; they may be changed and become the
+    answers.
     """
     wanted = kind.visible if names is None else names
     if kind in (USERS, GROUPS) and not distinct:
@@ -175,9 +176,7 @@ async def _decorate(
     kind: RecordType,
     rows: Sequence[Record],
 ) -> None:
-    """Add the derived fields to rows that have their uuid, and `owner_uuid` if that was asked
-    for.
-    """
+    """Add the derived fields to rows that have `uuid`, and `owner_uuid` if that was selected."""
     uuids = [row["uuid"] for row in rows]
     levels = (
         {}

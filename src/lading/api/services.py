@@ -48,11 +48,11 @@ class Blocks(Protocol):
 
 
 class Upkeep:
-    """What the sweep has to know.
+    """State of the sweep.
 
-    When and from where tokens were last used, until it is written down: a read costs no write. Up
-    to which number the trail has been shortened since this process started: what was kept there is
-    not looked at again.
+    When and from which address each token was last used, until the sweep stores it, so that a read
+    costs no write. The number of the log row up to which old rows have been deleted since this
+    process started: rows that were kept there are not looked at again.
     """
 
     def __init__(self) -> None:
@@ -64,32 +64,34 @@ class Upkeep:
         self._seen[token_uuid] = (now, address)
 
     def take(self) -> dict[str, tuple[str, str]]:
-        """{token uuid: (when, from which address)} since this was last asked."""
+        """{token uuid: (time, address)} of the uses since the last call."""
         taken, self._seen = self._seen, {}
         return taken
 
 
 class Alarm:
-    """Two bells. Ringing one that nobody waits for yet is remembered."""
+    """Wakes the two tasks of `events.timers`. A wake-up that no task waits for yet is
+    remembered.
+    """
 
     def __init__(self) -> None:
         self._moment = asyncio.Event()
         self._sought = asyncio.Event()
 
     def wake(self) -> None:
-        """A moment may have come closer."""
+        """Wake the timers: a time that is nearer may have been set."""
         self._moment.set()
 
     def seek(self) -> None:
-        """A container is sought."""
+        """Wake the search for containers: a request waits for a git repository."""
         self._sought.set()
 
     async def until_moment(self, seconds: float) -> None:
-        """Wait until woken, at most so long."""
+        """Wait for `wake`, for at most `seconds`."""
         await _wait(self._moment, seconds)
 
     async def until_sought(self, seconds: float) -> None:
-        """Wait until something is sought, at most so long."""
+        """Wait for `seek`, for at most `seconds`."""
         await _wait(self._sought, seconds)
 
 
@@ -145,8 +147,8 @@ class Services:
         return ids.encode(self.entropy(40), 50)
 
     def container_secret(self, token_uuid: str) -> str:
-        """The secret of a token that the server made for a container: it can be told again, yet is
-        not stored.
+        """The secret of a token that the server made for a container. It is derived, so that it can
+        be told again without being stored.
         """
         key = _container_key(self.config.SystemRootToken)
         return ids.encode(
@@ -156,7 +158,7 @@ class Services:
         )
 
     def gateway_key(self, container_uuid: str) -> str:
-        """What the gateway of a container shares with the servers, and with nobody else."""
+        """The key that the servers share with the gateway of a container."""
         return sessions.container_key(self.config.SystemRootToken, container_uuid)
 
     def gateway_keys(self, container: Container) -> tuple[str, ...]:
@@ -169,12 +171,14 @@ class Services:
 
     @property
     def forward_key(self) -> bytes:
-        """What servers of one installation sign with that pass calls on to each other."""
+        """The key with which servers of one installation sign the calls that they forward to each
+        other.
+        """
         return hashlib.sha256(b"forwarded calls:" + self.config.SystemRootToken.encode()).digest()
 
     @property
     def gateway_hosts(self) -> tuple[str, ...]:
-        """Networks and hosts where gateways may be, beside the address of their supervisors."""
+        """Networks and hosts of gateways, beside the addresses of their supervisors."""
         containers = self.config.Containers
         host = containers.GatewayAddress.rpartition(":")[0].strip("[]")
         return (*containers.GatewayHosts, *((host,) if host else ()))
@@ -193,7 +197,7 @@ class Services:
 
 @lru_cache(4)
 def _container_key(root_token: str) -> bytes:
-    """What the secrets of containers' tokens are derived with."""
+    """The key from which the secrets of containers' tokens are derived."""
     return hashlib.sha256(b"container tokens:" + root_token.encode()).digest()
 
 
@@ -234,5 +238,5 @@ def _retry_limits(configured: Mapping[str, int]) -> dict[Failure, int]:
 
 
 def hash_secret(secret: str) -> str:
-    """How a secret is stored."""
+    """The form in which a secret is stored: its SHA-256, in hex."""
     return hashlib.sha256(secret.encode()).hexdigest()

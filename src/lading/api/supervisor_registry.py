@@ -1,8 +1,7 @@
-"""What a server knows about the supervisors of containers: their kind, which says where the live
-log is, and a key.
+"""Kinds and keys of the supervisors of containers; the kind says where a live log is.
 
-It is heard when a supervisor reports that its container runs, or brings its tunnel, and is kept in
-memory.
+The server learns them when a supervisor reports that its container runs, or opens its tunnel, and
+keeps them in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ MOST: Final = 16384
 
 
 class SupervisorKind(Enum):
-    """LADING posts its log to the server; ARVADOS, which is crunch-run, has the server ask its
+    """LADING posts its log to the server. ARVADOS, which is crunch-run, serves its log at its
     gateway.
     """
 
@@ -29,10 +28,10 @@ class SupervisorKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class KnownSupervisor:
-    """`key` is what the gateway of a crunch-run shares with the server if that does not follow from
-    the root token.
+    """Kind and key of one supervisor.
 
-    Arvados' dispatchers derive it from the token that they work with.
+    `key` is the key that the gateway of a crunch-run shares with the server if it does not follow
+    from the root token: Arvados' dispatchers derive it from their own token.
     """
 
     kind: SupervisorKind
@@ -40,10 +39,10 @@ class KnownSupervisor:
 
 
 class Supervisors:
-    """What is known, by container and lock: a container that is locked again has another
+    """Supervisors by container and lock count: a container that is locked again has another
     supervisor.
 
-    Of more than `most` containers the ones noted first are forgotten.
+    Of more than `most` containers, those noted first are dropped.
     """
 
     def __init__(self, *, most: int = MOST) -> None:
@@ -51,12 +50,12 @@ class Supervisors:
         self._known: dict[tuple[str, int], KnownSupervisor] = {}
 
     def find(self, container: Container) -> KnownSupervisor | None:
-        """What is known of the container's present supervisor; None when it was not heard."""
+        """The container's present supervisor; None if the server has not heard of it."""
         return self._known.get((container.uuid, container.lock_count))
 
     def note_writer(self, container: Container, role: Role, token: str) -> None:
-        """A supervisor reported with `token`: crunch-run has the token of its dispatcher, ours a
-        token of its own.
+        """Note the supervisor that reported with `token`: crunch-run has the token of its
+        dispatcher, a supervisor of Lading a token of its own.
         """
         if role is Role.SUPERVISOR:
             self.note(container, SupervisorKind.LADING)
@@ -66,8 +65,8 @@ class Supervisors:
             )
 
     def note(self, container: Container, kind: SupervisorKind, *, key: str = "") -> None:
-        """Remember the container's present supervisor; a key that is known already stays unless
-        there is another.
+        """Note the container's present supervisor. An earlier key stays unless a new one is
+        given.
         """
         earlier = self.find(container)
         self._known[container.uuid, container.lock_count] = KnownSupervisor(

@@ -1,5 +1,6 @@
-"""The sweep: collections whose time in the trash is over go for good, as do ended tokens, forgotten
-live logs, and git mirrors beyond their bound."""
+"""The sweep: deletes collections and projects whose time in the trash is over, expired tokens, old
+live logs, old log rows, and git mirrors beyond their size limit.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _logger = logging.getLogger("lading.api.sweep")
 
 
 async def sweep(services: Services) -> None:
-    """One sweep."""
+    """Sweep once."""
     yesterday = format_time(services.clock() - timedelta(days=1))
     async with services.database.writing() as tx:
         due = await trash.due_groups(tx, services.now())
@@ -44,7 +45,7 @@ async def sweep(services: Services) -> None:
 
 
 async def sweep_now(call: Call) -> Answer:
-    """A sweep now, asked for by an admin; 204 when it is done.
+    """Sweep at once, for an admin; 204 when it is done.
 
     Source: docs/spec/api, section Addresses and methods.
     """
@@ -54,8 +55,8 @@ async def sweep_now(call: Call) -> Answer:
 
 
 async def keep_the_trail_short(services: Services) -> int:
-    """Write down when tokens were used, and delete rows of the trail that are old enough; how
-    many.
+    """Store the times at which tokens were used, and delete log rows older than AuditLogs.MaxAge;
+    the number of deleted rows.
     """
     uses, settings = services.upkeep.take(), services.config.AuditLogs
     if uses:
@@ -75,7 +76,7 @@ async def keep_the_trail_short(services: Services) -> int:
 
 
 async def sweep_for_ever(services: Services) -> None:
-    """A sweep after every interval, until cancelled."""
+    """Sweep after every Collections.TrashSweepInterval, until cancelled."""
     while True:
         await asyncio.sleep(services.config.Collections.TrashSweepInterval)
         try:

@@ -1,8 +1,8 @@
-"""The trees of large manifests that were worked on last: changing one again and again does not read
-it each time.
+"""A cache of the file trees of large manifests, so that repeated changes of one collection do not
+parse its manifest each time.
 
-A tree is found by the text that it is of, so that it can never be the wrong one. All is guarded by
-a lock: texts are worked on in threads.
+The key of a tree is the text of its manifest, so that a tree never belongs to another text. A lock
+guards the cache, because manifests are worked on in threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEPT: Final = 32 << 20
 
 
 class Trees:
-    """Trees by text, of at most `limit` characters in all."""
+    """Trees by manifest text, of at most `limit` characters in all."""
 
     def __init__(self, *, limit: int = _KEPT) -> None:
         self._limit = limit
@@ -41,7 +41,7 @@ class Trees:
         return tree
 
     def note(self, text: str, tree: Tree) -> None:
-        """Remember that a tree is that of a text, which `filetree.to_manifest` made of it."""
+        """Keep the tree from which `filetree.to_manifest` made a text."""
         if len(text) >= _SMALL:
             self._keep(_key(text), tree)
 

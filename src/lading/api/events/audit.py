@@ -1,9 +1,9 @@
-"""The trail: each change of a record is a row in `logs` of the same transaction, and an event once
-it is committed.
+"""Log rows of changes: each change of a record writes a row to `logs` in the same transaction, and
+publishes an event once it is committed.
 
-Source: docs/spec/api, sections Log rows and Websocket. A row holds the whole record when it was
-made or deleted, and what changed when it was changed, with the few attributes that listeners go by.
-Secrets and manifests are left out.
+Source: docs/spec/api, sections Log rows and Websocket. The row of a creation or a deletion holds
+the whole record. The row of a change holds the changed attributes and those that listeners filter
+by (LISTENED). Secrets and manifests are left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LISTENED: Final = (
 async def created(
     tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str
 ) -> None:
-    """A record was made."""
+    """Write the log row of a new record."""
     new = _logged(services, kind, record)
     properties = {"new_etag": etag(record), "new_attributes": new}
     await _write(tx, services, record, "create", user_uuid, properties, at=record["modified_at"])
@@ -41,7 +41,7 @@ async def created(
 async def deleted(
     tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str
 ) -> None:
-    """A record was deleted."""
+    """Write the log row of a deleted record."""
     _note_token(tx, services, kind)
     old = _logged(services, kind, record)
     await _write(
@@ -58,7 +58,7 @@ async def changed(
     *,
     user_uuid: str,
 ) -> None:
-    """A record was changed from `old` to `new`, both whole."""
+    """Write the log row of a change of a record from `old` to `new`, both whole."""
     _note_token(tx, services, kind)
     fields, unlogged = kind.by_name, services.config.AuditLogs.UnloggedAttributes
     names = [
@@ -84,7 +84,7 @@ async def note(
     summary: str,
     properties: Record,
 ) -> None:
-    """Something else that is to be remembered about a record."""
+    """Write a log row of another type about a record."""
     row = await _store(tx, services, record, event_type, summary, services.system_user, properties)
     if is_event(row):
         tell(tx, services, row)
@@ -146,8 +146,8 @@ async def _store(
 
 
 def tell(tx: Transaction, services: Services, row: Record) -> None:
-    """Let listeners hear of a log row once it is committed: those of this process, or by a `Relay`
-    in each.
+    """Publish the event of a log row once the row is committed: on the bus of this process, or by
+    the `Relay` of each process where several share the database.
     """
     if services.database.shared:
         tx.announce()
@@ -157,12 +157,12 @@ def tell(tx: Transaction, services: Services, row: Record) -> None:
 
 
 def is_event(row: Record) -> bool:
-    """Whether listeners hear of a log row: one about a record that is no token."""
+    """Whether a log row has an event: each row about a record has, unless the record is a token."""
     return row["object_uuid"] is not None and row["object_uuid"][6:11] != TOKENS.infix
 
 
 def listened(properties: Record) -> Record:
-    """What listeners see of a log row's properties."""
+    """The properties of a log row that its event has too."""
     if "text" in properties:
         return properties
     return {
@@ -173,7 +173,7 @@ def listened(properties: Record) -> Record:
 
 
 def make_event(row: Record, properties: Record) -> Event:
-    """What listeners are told about a log row."""
+    """The event of a log row."""
     return Event(
         id=row["id"],
         uuid=row["uuid"],

@@ -1,9 +1,8 @@
-"""Events inside this process: what was committed goes to everybody who listens.
+"""Events inside this process: each committed event goes to each listener.
 
-Source: docs/spec/api, section Websocket.
-
-A listener has a bounded queue. One that does not keep up is dropped and told so by the end of its
-queue: it then lists anew, as after any broken connection.
+Source: docs/spec/api, section Websocket. The queue of a listener is bounded. A listener that does
+not keep up is dropped, and its queue ends: its client lists the records again, as after any broken
+connection.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ QUEUE = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A log row as listeners see it; `owner_uuid` decides who may."""
+    """A log row as listeners see it; `owner_uuid` decides which users may see it."""
 
     id: int
     uuid: str
@@ -33,14 +32,14 @@ class Event:
 
 
 class Listener:
-    """One queue of events; it ends when it overflowed."""
+    """One queue of events. It ends when it overflows."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[Event] = asyncio.Queue(QUEUE)
         self.lost = False
 
     def put(self, event: Event) -> None:
-        """Add an event, or give the listener up."""
+        """Add an event, or drop the listener when its queue is full."""
         try:
             self._queue.put_nowait(event)
         except asyncio.QueueFull:
@@ -48,7 +47,7 @@ class Listener:
 
     @property
     def waiting(self) -> int:
-        """How many events it has not taken yet."""
+        """Number of events in the queue."""
         return self._queue.qsize()
 
     async def get(self) -> Event:
@@ -57,7 +56,7 @@ class Listener:
 
 
 class Bus:
-    """Hands every event to every listener."""
+    """Hands each event to each listener."""
 
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
@@ -65,27 +64,29 @@ class Bus:
         """How many times a token was changed or deleted here; listeners are not told of those."""
 
     def note_token_change(self) -> None:
-        """A token was changed or deleted: who listens with it has to be looked up again."""
+        """Note that a token was changed or deleted: the tokens of listeners must be looked up
+        again.
+        """
         self.token_changes += 1
 
     def publish(self, event: Event) -> None:
-        """Tell everybody."""
+        """Put an event into the queue of each listener."""
         for listener in self._listeners:
             listener.put(event)
 
     @property
     def listening(self) -> int:
-        """How many listen."""
+        """Number of listeners."""
         return len(self._listeners)
 
     @property
     def queues(self) -> list[int]:
-        """How many events wait for each listener."""
+        """Number of events in the queue of each listener."""
         return sorted(one.waiting for one in self._listeners)
 
     @contextmanager
     def listen(self) -> Iterator[Listener]:
-        """Hear everything that is published meanwhile."""
+        """A listener for the events that are published while the context lasts."""
         listener = Listener()
         self._listeners.add(listener)
         try:

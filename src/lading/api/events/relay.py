@@ -1,9 +1,9 @@
-"""Events of a database that several processes share: what any of them committed, read from `logs`
-in order.
+"""Events of a database that several processes share: events that any of them committed, read from
+`logs` in order.
 
-A message says no more than that there are new rows; the rows after the last one seen are read, so
-nothing is missed while the connection was away. Rows become visible in the order of their numbers
-(`store.database`).
+A message of the database says only that there are new rows. The relay reads the rows after the last
+one that it has seen, so that no event is missed while its connection was broken. Rows become
+visible in the order of their numbers (`store.database`).
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ async def latest(services: Services) -> int:
 
 
 class Relay:
-    """Passes on, to the listeners of this process, what was committed after `start`."""
+    """Publishes the events that were committed after `start` on the bus of this process."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._last = 0
 
     async def start(self) -> None:
-        """From here on nothing is missed."""
+        """Remember the last log row: events after it are published."""
         self._last = await latest(self._services)
 
     async def run(self) -> None:
-        """Pass on for ever, or until there is nobody to hear from."""
+        """Publish events until cancelled; return at once when the database is not shared."""
         async with aclosing(self._services.database.announcements()) as announcements:
             async for _ in announcements:
                 await self._insist()

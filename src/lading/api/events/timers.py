@@ -1,11 +1,12 @@
-"""What the server does when a moment comes, or when an answer from outside does.
+"""Timers: work that is due at a time, or when a git repository has been fetched.
 
-* A request expires, or may start: the priority of its container is computed anew, at that moment.
-  The dispatcher then stops it, or starts it.
-* A request whose container is sought (a repository was still being fetched when it was committed)
-  gets its container, or ends with the reason why it can have none.
+* When a request expires, or may start, the priority of its container is computed anew. The
+  dispatcher then stops the container, or starts it.
 
-Every process of a server does this; whoever is first does it, the others find nothing left to do.
+* A Committed request without a container, whose git repository was still being fetched at the
+  commit, gets its container, or ends with the reason why it can have none.
+
+Each process of a server does this work; the first one does it, the others find nothing left to do.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _logger = logging.getLogger("lading.api.events.timers")
 
 
 async def act(services: Services) -> str | None:
-    """Do what is due; the next moment at which something will be."""
+    """Do the work that is due; the time of the next timer, or None."""
     now = services.now()
     async with services.database.reading() as tx:
         due = await waiting.outdated(tx, now)
@@ -49,7 +50,7 @@ async def act(services: Services) -> str | None:
 
 
 async def keep_time(services: Services) -> None:
-    """Act at every moment, until cancelled."""
+    """Do the work of every timer, until cancelled."""
     while True:
         upcoming = None
         try:
@@ -64,7 +65,9 @@ async def keep_time(services: Services) -> None:
 
 
 async def seek(services: Services) -> int:
-    """Look for the containers that are sought; how many requests still wait for theirs."""
+    """Find the containers of requests that wait for a git repository; the number of requests that
+    still wait.
+    """
     async with services.database.reading() as tx:
         uuids = await waiting.resolving(tx, limit=_BATCH)
     left = 0
@@ -78,7 +81,7 @@ async def seek(services: Services) -> int:
 
 
 async def seek_for_ever(services: Services) -> None:
-    """Look whenever something is sought, until cancelled."""
+    """Call `seek` whenever a request begins to wait, and at intervals, until cancelled."""
     while True:
         try:
             left = await seek(services)
