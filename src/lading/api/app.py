@@ -1,8 +1,8 @@
-"""The metadata server as one ASGI application: reading, routing, authenticating, answering.
+"""The metadata server as one ASGI application: reads, routes, authenticates and answers calls.
 
-Routes come from the record types (`core.records.record_types`) and are found by dictionary. Each
-answer is JSON, each error `{"errors": ["one line (request id)"]}` with the status of `core.errors`.
-Source: docs/spec/api, sections Addresses and methods, Parameters and attributes and Errors.
+Routes come from the record types (`core.records.record_types`). Each answer is JSON, each error
+`{"errors": ["one line (request id)"]}` with the status of its class in `core.errors`. Source:
+docs/spec/api, sections Addresses and methods, Parameters and attributes and Errors.
 """
 
 from __future__ import annotations
@@ -162,25 +162,21 @@ class Application:
         self.relay = Relay(services)
 
     async def bootstrap(self, tokens: bootstrap.FirstTokens) -> None:
-        """Make the system user, the admin and their tokens, where they are missing; mark where
-        events begin.
+        """Create missing first records (`bootstrap`), and mark the log row after which events are
+        published.
         """
         await bootstrap.bootstrap(self.services, tokens)
         await self.relay.start()
 
     async def check_token(self, token: str, *, writing: bool) -> None:
-        """Let a token pass that may read blocks, or write them. Raises Unauthenticated,
-        Forbidden.
-        """
+        """Check that a token may read blocks, or write them. Raises Unauthenticated, Forbidden."""
         principal = await authenticate(self.services, token)
         if principal is None:
             raise Unauthenticated
         check_blocks(principal, writing=writing)
 
     async def tend(self) -> None:
-        """Pass on events of a shared database, sweep the trash and old tokens now and then, until
-        cancelled.
-        """
+        """Run the background tasks until cancelled: relay of events, sweeps, timers."""
         try:
             await self._tend()
         finally:
@@ -308,7 +304,8 @@ class Application:
     async def _read_body(
         self, scope: Mapping[str, Any], headers: Mapping[str, str], receive: Receive
     ) -> tuple[bytes, Principal | None]:
-        """The body, and who sent it if the head says so: that is found out before the body is read.
+        """The body, and its sender if the head has a token: the sender is looked up before the body
+        is read.
 
         Raises as `authenticate` and `BodyReader.read` do, NotFound and Forbidden for a large body.
         """
@@ -373,8 +370,8 @@ class Application:
     async def _with_readers(
         self, principal: Principal | None, params: Mapping[str, JSON], path: str
     ) -> Principal | None:
-        """The principal with the users of `reader_tokens` beside it, the first of them in its place
-        when the call has no other token.
+        """The principal, with the users of `reader_tokens` as further readers; the first of them is
+        the principal of a call without another token.
         """
         readers = [
             one
@@ -388,7 +385,7 @@ class Application:
         return replace(principal, readers=tuple(readers))
 
     def _anonymous(self) -> Principal | None:
-        """The anonymous user, where the configuration lets strangers read."""
+        """The anonymous user, where the configuration lets users without a token read."""
         return nobody(self.services) if self.services.config.Users.AnonymousUserToken else None
 
 
@@ -408,8 +405,8 @@ def _nothing_at(path: str) -> NotFound:
 
 
 async def _begun(stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """The stream after its first part was had: what fails at once is answered with a status of its
-    own.
+    """The stream, of which the first part has been read: an error until then is answered with its
+    own status.
     """
     try:
         first = await anext(stream)
@@ -452,7 +449,7 @@ async def _send_answer(answer: Answer, request_id: str, method: str, send: Send)
 
 
 async def _while_read(receive: Receive, sending: Coroutine[Any, Any, None]) -> None:
-    """Send until all is sent, or nobody reads it any more."""
+    """Send until everything is sent, or the client has gone."""
     tasks = [
         asyncio.create_task(sending, name="endless answer"),
         asyncio.create_task(_left(receive), name="reader"),
@@ -487,5 +484,5 @@ async def _live(receive: Receive, send: Send) -> None:
 
 
 def system_clock() -> datetime:
-    """The time now, in UTC."""
+    """The present time, in UTC."""
     return datetime.now(UTC)

@@ -1,7 +1,7 @@
 """The first records: the system user, an admin, and the tokens that the installation made for them.
 
-The dispatcher's token may do what `access.DISPATCHER_SCOPES` lists and nothing else; that of a data
-directory made by an earlier release is corrected.
+The dispatcher's token may do what `access.DISPATCHER_SCOPES` lists and nothing else; the token of a
+data directory made by an earlier release is corrected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lading.store.database import Transaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstTokens:
-    """Uuids and secrets of the admin's token and of the dispatcher's."""
+    """Uuids and secrets of the admin's and the dispatcher's token."""
 
     admin_uuid: str
     admin_token_uuid: str
@@ -33,7 +33,7 @@ class FirstTokens:
 
 
 async def bootstrap(services: Services, tokens: FirstTokens) -> None:
-    """Make what is missing; what is there stays as it is, but for the scopes of the dispatcher's
+    """Create missing records; existing ones are not changed, but for the scopes of the dispatcher's
     token.
     """
     system = services.system_user
@@ -76,10 +76,11 @@ async def bootstrap(services: Services, tokens: FirstTokens) -> None:
 
 
 async def _principals(tx: Transaction, services: Services) -> None:
-    """The users and groups that every installation has, what they may do, and the collection
-    without files.
+    """Create the users and groups that each installation has, their permissions, and the empty
+    collection.
 
-    What is made once is left alone then, so that what an admin takes away stays away.
+    Records that were created once are left alone, so that an admin can take permissions away for
+    good.
     """
     cluster = services.config.ClusterID
     outside = await permissions.users_outside(tx)

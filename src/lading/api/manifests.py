@@ -1,13 +1,11 @@
-"""The content of collections on its way in and out: verified, spliced, stripped; signed.
+"""Content of collections in calls and answers: manifests are verified, spliced, stripped of
+signatures, and signed.
 
-Source: docs/spec/api, sections Collections and Manifests.
-
-Stored manifests carry no signatures; what is returned is signed for the token that asks. Admins may
-store unsigned locators if the scopes of their token let them read collections; everybody else
-proves with a signature that they could read the block. A content that `replace_files` names must be
-within the scopes of the token, as for GET.
-
-Large texts are worked on in a thread.
+Source: docs/spec/api, sections Collections and Manifests. Stored manifests have no signatures; an
+answer is signed for the calling token. Admins may store unsigned locators if the scopes of their
+token let them read collections; other callers prove with a signature that they could read the
+block. The scopes of the token must include a GET of each content that `replace_files` names. Large
+texts are worked on in a thread.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Splicing:
-    """What a call wants spliced: sources by target, and segments."""
+    """The splices of a call: sources by target, and segments."""
 
     files: Mapping[str, Source]
     segments: tuple[Repoint, ...] = ()
@@ -60,8 +58,8 @@ def not_trashed(now: str) -> Expression:
 async def find_content(
     tx: Transaction, services: Services, principal: Principal, pdh: str
 ) -> Record:
-    """A readable collection outside the trash with this content; the one that stays longest. Raises
-    NotFound.
+    """A readable collection outside the trash with this content, the one that is kept longest.
+    Raises NotFound.
     """
     parts = pdh.split("+")
     wanted = "+".join(parts[:2])
@@ -80,7 +78,7 @@ async def find_content(
 
 
 async def _find_log(tx: Transaction, services: Services, principal: Principal, pdh: str) -> Record:
-    """The log with this content of a container of a readable request, or of one that it tried.
+    """The log with this content of a container of a readable request, or of an earlier attempt.
     Raises NotFound.
     """
     requests = await attempts.requests_with_log(tx, pdh)
@@ -95,7 +93,7 @@ async def _find_log(tx: Transaction, services: Services, principal: Principal, p
 
 
 def read_splicing(call: Call, given: Record) -> Splicing:
-    """What the call wants spliced. Raises Malformed."""
+    """The splices that the call asks for. Raises Malformed."""
     files, segments = call.params.get("replace_files"), call.params.get("replace_segments")
     return Splicing(
         splice.read_files(files, supplied=bool(given.get("manifest_text"))) if files else {},
@@ -146,8 +144,8 @@ async def read_content(
 
 
 async def sign(services: Services, principal: Principal, text: str, trash_at: str | None) -> str:
-    """The manifest signed for a token, until the signature's time or the trash, whichever is
-    first.
+    """The manifest, signed for a token until the signature's lifetime or the trash time ends,
+    whichever is first.
     """
     return await _apart(len(text), lambda: _sign(services, principal, text, trash_at))
 
@@ -168,7 +166,7 @@ async def _fetch(services: Services, principal: Principal, hashes: set[str]) -> 
 
 
 async def _apart(size: int, work: Callable[[], _Result]) -> _Result:
-    """The result of some work on a text, in a thread if that is large."""
+    """The result of work on a text, in a thread if the text is large."""
     return await asyncio.to_thread(work) if size > LARGE else work()
 
 
@@ -200,7 +198,7 @@ def _spliced(
 
 
 def _facts(text: str, files: int, size: int) -> Record:
-    """What is stored about a manifest without signatures."""
+    """The stored attributes that follow from a manifest without signatures."""
     return {
         "manifest_text": text,
         "portable_data_hash": manifest.portable_data_hash(text),

@@ -1,7 +1,7 @@
-"""The OpenAPI description, from the same table as routes and discovery document.
+"""The OpenAPI description, from the same table as routes and the discovery document.
 
-It is complete: every path, and every status that a path can answer with. `make fuzz` holds the
-server to it.
+It has each path, and each status that a path can answer with. `make fuzz` tests the server against
+it.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ async def get_document(call: Call) -> Answer:
 
 @cache
 def describe() -> Record:
-    """Everything but the address."""
+    """The document without the address of the server."""
     paths: Record = {}
     schemas: Record = {"Error": _ERROR}
     for kind in RECORDS:
@@ -227,7 +227,7 @@ def _uuid(kind: RecordType) -> Record:
 
 
 def _body(kind: RecordType) -> Record:
-    """Attributes, below the name of the type or bare."""
+    """The body of a write: attributes below the name of the type, or bare."""
     attributes = {"$ref": f"#/components/schemas/{kind.schema}Write"}
     wrapped = {
         "type": "object",
@@ -293,7 +293,7 @@ def _schema(kind: RecordType) -> Record:
 
 
 def _write_schema(kind: RecordType) -> Record:
-    """What can be written; what the server sets is passed over or refused."""
+    """The schema of attributes that can be written; others are ignored or refused."""
     writable = (
         one
         for one in kind.fields

@@ -36,7 +36,7 @@ _PLACES: Final = {
 
 
 async def get_root(call: Call) -> Answer:
-    """What serves here, and where its interfaces are described."""
+    """The name of the server, and the addresses of its descriptions."""
     config = call.services.config
     url = config.ExternalURL.rstrip("/") + "/"
     if not _wants_page(call):
@@ -51,7 +51,7 @@ async def get_root(call: Call) -> Answer:
 
 
 async def get_login(call: Call) -> Answer:
-    """How one logs in: with a token."""
+    """How to log in: with a token."""
     text = (
         "There is no page to log in at. Give your token to your client: in ARVADOS_API_TOKEN, or "
         "as the password where it asks for one. "
@@ -65,7 +65,7 @@ async def get_login(call: Call) -> Answer:
 
 
 async def log_out(call: Call) -> Answer:
-    """End the token that comes along. Raises Unauthenticated without a token, Forbidden when it may
+    """End the calling token. Raises Unauthenticated without a token, Forbidden for a token that may
     not end itself.
     """
     services = call.services

@@ -1,6 +1,6 @@
-"""What anybody may ask: the exported configuration, the vocabulary, whether the server lives.
+"""Answers that need no permission: exported configuration, vocabulary, health and metrics.
 
-Source: docs/spec/api, section Exported configuration.
+Source: docs/spec/api, section Exported configuration. Health and metrics need the management token.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ async def get_config(call: Call) -> Answer:
 
 
 def websocket_url(url: str) -> str:
-    """Where events are listened to."""
+    """The address of the websocket for events."""
     return url.replace("http", "ws", 1).rstrip("/") + "/websocket" if url else ""
 
 
 async def get_vocabulary(call: Call) -> Answer:
-    """The vocabulary; without one every property is free."""
+    """The vocabulary; without one all properties are allowed."""
     return Answer(body=call.services.vocabulary.document)
 
 
@@ -95,20 +95,18 @@ def load_vocabulary(path: str) -> Vocabulary:
 
 
 async def get_status(call: Call) -> Answer:
-    """How many listen for events (docs/spec/api, section Websocket)."""
+    """The number of listeners for events (docs/spec/api, section Websocket)."""
     return Answer(body={"Clients": call.services.bus.listening, "Version": __version__})
 
 
 async def get_debug(call: Call) -> Answer:
-    """What each listener has still to be told; asks for the management token."""
+    """The number of queued events of each listener; needs the management token."""
     _check_management(call)
     return Answer(body={"Queues": call.services.bus.queues})
 
 
 async def get_health(call: Call) -> Answer:
-    """Whether the server and its database answer and take changes; asks for the management
-    token.
-    """
+    """Whether the server and its database answer and accept changes; needs the management token."""
     _check_management(call)
     if call.services.database.fault is not None:
         raise Unavailable(f"the database takes no changes: {call.services.database.fault.message}")
@@ -118,8 +116,8 @@ async def get_health(call: Call) -> Answer:
 
 
 async def get_all_health(call: Call) -> Answer:
-    """The health of the services of this server, as Arvados' health aggregator tells it; with the
-    management token.
+    """The health of the services of this server, in the form of Arvados' health aggregator; needs
+    the management token.
     """
     _check_management(call)
     began = call.services.clock()
@@ -155,7 +153,7 @@ async def get_all_health(call: Call) -> Answer:
 
 
 async def get_metrics(call: Call) -> Answer:
-    """What is to be watched, in the text format of Prometheus; asks for the management token."""
+    """The metrics, in the text format of Prometheus; needs the management token."""
     _check_management(call)
     listening, writable = call.services.bus.listening, int(call.services.database.fault is None)
     lines = (

@@ -1,8 +1,8 @@
-"""Calls that one server passes on to the server that has the tunnel of the container
+"""Forwarding of calls to the server that has the tunnel of the container
 (`core.protocols.forwarding_claims`).
 
-The token of the caller stays here. What goes along is a signed claim who calls; the other server
-looks the user up, and decides again whether that user may.
+The caller's token stays on this server. The call carries a signed claim that names the caller; the
+other server looks the user up, and checks again whether the user may make the call.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def make_claim(
     *,
     address: str,
 ) -> dict[str, str]:
-    """The header of a call that is passed on to the server at `url`; `address` is where it came
-    from.
+    """The header of a call that is forwarded to the server at `url`; `address` is that of the
+    caller.
     """
     claim = Claim(
         user_uuid=principal.user_uuid if principal else "",
@@ -44,9 +44,7 @@ def make_claim(
 
 
 def read_claim(services: Services, headers: Mapping[str, str], purpose: Purpose) -> Claim | None:
-    """The claim that came with a call, None when the call was not passed on. Raises
-    Unauthenticated.
-    """
+    """The claim of a call, None when the call was not forwarded. Raises Unauthenticated."""
     if HEADER not in headers:
         return None
     return forwarding_claims.verify(
@@ -59,9 +57,9 @@ def read_claim(services: Services, headers: Mapping[str, str], purpose: Purpose)
 
 
 async def claimed(services: Services, claim: Claim) -> Principal | None:
-    """The user of a claim as this server knows that user now; None for nobody.
+    """The present principal of a claim; None for a claim without a caller.
 
-    Raises Unauthenticated when the user is gone, Forbidden when the user is switched off.
+    Raises Unauthenticated when the user was deleted, Forbidden when the user is inactive.
     """
     if not claim.user_uuid:
         return None

@@ -36,7 +36,9 @@ _MOST_ANSWER = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """A connection to the gateway of a container, and what both sides have to say."""
+    """A connection to the gateway of a container, and the headers by which both sides prove
+    themselves.
+    """
 
     pipe: Pipe
     uuid: str
@@ -49,16 +51,14 @@ class Gateway:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """With which the server proves itself; for every request."""
+        """The headers by which the server proves itself, for each request."""
         return {
             "X-Arvados-Authorization": self.proof,
             "X-Arvados-Container-Gateway-Uuid": self.uuid,
         }
 
     def check(self, answer: Head) -> None:
-        """Whether an answer came from the gateway. Raises Corrupt when somebody else is in the
-        middle.
-        """
+        """Check that a response came from the gateway. Raises Corrupt when it did not."""
         if not sessions.is_proof(answer.get(sessions.AUTHORIZATION_RESPONSE), self.expected):
             raise Corrupt(
                 "the gateway of the container did not prove to be it; nothing was sent to it"
@@ -66,7 +66,7 @@ class Gateway:
 
 
 async def reach(services: Services, container: Container) -> Gateway:
-    """A connection to the gateway of a running container, which has proven to be it. Raises
+    """A connection to the gateway of a running container, which has proved itself. Raises
     Unavailable.
     """
     *others, last = services.gateway_keys(container)
@@ -97,15 +97,13 @@ async def _reach(services: Services, container: Container, key: str) -> Gateway:
 
 
 def _drop(plain: Pipe) -> None:
-    """Break a connection off: the time that the other side takes to end it would tell what it
-    is.
-    """
+    """Abort a connection: an orderly end would take a time that reveals what listens there."""
     plain.writer.transport.abort()
 
 
 async def _meet(uuid: str, key: str, plain: Pipe) -> Gateway:
-    """Encrypt a connection, and make sure that the gateway of this container is at its end. Raises
-    Corrupt.
+    """Start TLS on a connection, and verify that the gateway of this container is at its other end.
+    Raises Corrupt.
     """
     pipe = await _encrypt(plain)
     certificate = pipe.writer.get_extra_info("ssl_object").getpeercert(binary_form=True) or b""
@@ -141,10 +139,10 @@ def _silent(uuid: str) -> Unavailable:
 
 
 def elsewhere(services: Services, container: Container, *, forwarded: bool) -> str | None:
-    """The address of the server that has the container's tunnel, when that is another one.
+    """The address of the server that has the container's tunnel, None when that is this one.
 
-    Raises Unavailable when the call comes from another server: two that point at each other are one
-    that is down.
+    Raises Unavailable when the call was forwarded already: two servers that name each other have no
+    tunnel.
     """
     url = sessions.tunnel_url(container.gateway_address)
     if not url or url == services.config.ExternalURL or services.tunnels.has(container.uuid):

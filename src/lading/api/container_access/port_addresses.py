@@ -45,7 +45,7 @@ _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Which port of which container a request is for. `base` is the part of the path that names
+    """The port of a container that a request is for. `base` is the part of the path that names
     it.
     """
 
@@ -54,14 +54,14 @@ class Place:
 
     @property
     def by_path(self) -> bool:
-        """Whether it shares its origin with others."""
+        """Whether the port shares its origin with others."""
         return bool(self.base)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sites:
-    """What is configured. `suffix` follows the name in a host; the ports are none when `first` is
-    0.
+    """The configured addresses. `suffix` follows the name in a host; there are no external ports
+    when `first` is 0.
     """
 
     suffix: str = ""
@@ -71,7 +71,7 @@ class Sites:
     """Whether the server listens on the ports itself."""
 
     def find(self, scope: Mapping[str, Any]) -> Place | None:
-        """Whose request this is; None when it is for the API itself."""
+        """The port that a request is for; None when the request is for the API."""
         host = (
             next((value for name, value in scope["headers"] if name == b"host"), b"")
             .decode("latin-1")
@@ -93,7 +93,7 @@ class Sites:
         return Place(name=name, base=f"{PREFIX}{name}")
 
     def addresses(self, listen: str) -> tuple[str, ...]:
-        """Where else a server listens that listens there."""
+        """Further addresses at which a server listens that listens at this one."""
         if not self.first or not self.own:
             return ()
         host = listen.rpartition(":")[0]
@@ -101,7 +101,7 @@ class Sites:
 
 
 def make_sites(config: Config) -> Sites:
-    """What the configuration says. Raises Invalid."""
+    """The configured addresses of published ports. Raises Invalid."""
     web = config.Services.ContainerWebServices
     if "*" in web.ExternalURL:
         return Sites(suffix=web.ExternalURL.partition("*")[2].rstrip("/").partition(":")[0].lower())
@@ -116,7 +116,7 @@ def make_sites(config: Config) -> Sites:
 
 
 def base_url(config: Config, uuid: str, port: str, external: int | None) -> str:
-    """Where a port of a container can be reached, with `/` at its end."""
+    """The address of a port of a container, with `/` at its end."""
     own, domain_url = config.ExternalURL, config.Services.ContainerWebServices.ExternalURL
     if "*" in domain_url:
         return domain_url.replace("*", f"{uuid}-{port}", 1).rstrip("/") + "/"
@@ -127,7 +127,7 @@ def base_url(config: Config, uuid: str, port: str, external: int | None) -> str:
 
 
 async def assign(tx: Transaction, services: Services, container: Container) -> Record:
-    """The published ports of a container that runs now, with where each is reached. Raises
+    """The published ports of a container that begins to run, with the address of each. Raises
     Unavailable.
     """
     config, uuid, published = services.config, container.uuid, container.published_ports
@@ -154,8 +154,8 @@ async def assign(tx: Transaction, services: Services, container: Container) -> R
 
 
 async def resolve(tx: Transaction, services: Services, place: Place) -> Target:
-    """The port that is meant. Raises NotFound for an unknown name, Gone for a port that nobody has,
-    Malformed.
+    """Container and port of a place. Raises NotFound for an unknown name, Gone for a port without a
+    container, Malformed.
     """
     if place.by_path or sessions.is_target(place.name):
         return sessions.parse_target(place.name)
@@ -175,7 +175,7 @@ async def resolve(tx: Transaction, services: Services, place: Place) -> Target:
 
 
 async def check_link(tx: Transaction, call: Call, record: Record) -> None:
-    """Whether a link may name a port. Raises Invalid, Forbidden."""
+    """Check that a link may name a port. Raises Invalid, Forbidden."""
     name, port = str(record["name"]), (record["properties"] or {}).get("port")
     if not _LABEL.fullmatch(name) or sessions.is_target(name):
         raise Invalid(f"name: {name[:70]!r} cannot be part of a host name; use a-z, 0-9 and -")

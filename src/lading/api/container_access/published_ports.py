@@ -139,8 +139,8 @@ async def _serve(
 
 
 def _without_ambient(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers of a request that a page of another origin caused, without what a browser adds of
-    its own.
+    """The headers of a request that a page of another origin caused, without cookies and other
+    headers that a browser adds by itself.
     """
     cookies = _cookies(headers, without=(COOKIE,))
     kept = {**headers, "cookie": cookies[0][1] if cookies else ""}
@@ -150,7 +150,7 @@ def _without_ambient(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _inherited(headers: Mapping[str, str], uuid: str) -> list[str]:
-    """The cookies that a browser got of another container at the same address, by name."""
+    """The names of cookies that a browser got from another container at the same address."""
     try:
         cookies = SimpleCookie(headers.get("cookie", ""))
     except CookieError:
@@ -162,8 +162,8 @@ def _inherited(headers: Mapping[str, str], uuid: str) -> list[str]:
 
 
 async def _forget(send: Send, scope: Mapping[str, Any], names: list[str], uuid: str) -> None:
-    """Let the browser forget them and come again. Raises Gone for what cannot be asked for
-    again.
+    """Let the browser delete these cookies and repeat the request. Raises Gone for a request that
+    cannot be repeated.
     """
     if scope["method"] not in ("GET", "HEAD"):
         raise Gone("this page is that of a container which had the address before; load it again")
@@ -194,8 +194,8 @@ class _Exchange:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """For an answer: what makes sure of who gave it, whether a container did, by path, and a cookie
-    to go with it.
+    """How a response is passed on: `check` verifies its sender; of a container's response
+    (`is_container`) unsafe headers are left out, `by_path` adds a sandbox, and `cookie` is set.
     """
 
     check: Callable[[Head], None]
@@ -214,8 +214,8 @@ class _Rules:
 
 
 def _moved(place: Place, scope: Mapping[str, Any], *, secure: bool) -> dict[str, str] | None:
-    """The answer to an address with a token in it: the same without, and the token as a cookie of
-    that port.
+    """The redirection of an address with a token: the address without it, and the token as a cookie
+    of that port.
     """
     pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     token = next((value for name, value in pairs if name == COOKIE), "")
@@ -242,10 +242,8 @@ def _moved(place: Place, scope: Mapping[str, Any], *, secure: bool) -> dict[str,
 async def _find(
     services: Services, target: Target, headers: Mapping[str, str], claim: Claim | None
 ) -> tuple[Principal | None, Container]:
-    """The container, if the caller may use that port of it, and who calls; None for a port that is
-    anybody's.
-
-    Raises as `sessions.check_access` and `authorization` do.
+    """The caller, None for a public port, and the container, if the caller may use the port. Raises
+    as `sessions.check_access` and `authorization` do.
     """
     async with services.database.reading() as tx:
         row = await _row(tx, target)
@@ -331,14 +329,14 @@ def _request_head(gateway: Gateway, target: Target, place: Place, exchange: _Exc
 
 
 def _cookies(given: Mapping[str, str], *, without: tuple[str, ...]) -> list[tuple[str, str]]:
-    """The header with the cookies whose names do not begin with one of these."""
+    """The header with the cookies whose names begin with none of these."""
     cookies = (one.strip() for one in given.get("cookie", "").split(";"))
     kept = "; ".join(one for one in cookies if one and not one.startswith(without))
     return [("Cookie", kept)] if kept else []
 
 
 def _forwarded_head(exchange: _Exchange, said: Mapping[str, str]) -> Head:
-    """The request as it came, but for the token, for another server of this installation."""
+    """The head of the request without the token, for another server of this installation."""
     scope, given = exchange.scope, exchange.headers
     path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
     query = scope["query_string"].decode("latin-1")
@@ -349,7 +347,7 @@ def _forwarded_head(exchange: _Exchange, said: Mapping[str, str]) -> Head:
 
 
 def _framing(exchange: _Exchange) -> list[tuple[str, str]]:
-    """How the connection is used, and where the body ends."""
+    """How the connection is used after the head, and where the body ends."""
     given = exchange.headers
     fields = []
     if given.get("upgrade") and TAKE_OVER in (exchange.scope.get("extensions") or {}):
@@ -384,7 +382,9 @@ async def _pass_on(pipe: Pipe, head: Head, exchange: _Exchange, rules: _Rules) -
 
 
 def _check(gateway: Gateway, answer: Head) -> None:
-    """Raises NotFound when nothing listens at the port, Corrupt when this is not the gateway."""
+    """Check the sender of a response. Raises NotFound when nothing listens at the port, Corrupt
+    when it is not the gateway.
+    """
     if answer.status == 422 and not answer.get(sessions.AUTHORIZATION_RESPONSE):
         raise NotFound("nothing of this container listens at that port")
     gateway.check(answer)
@@ -408,7 +408,7 @@ async def _feed(pipe: Pipe, exchange: _Exchange, *, chunked: bool) -> None:
 
 
 async def _switch(pipe: Pipe, answer: Head, exchange: _Exchange) -> None:
-    """A WebSocket, or whatever else both sides agreed upon: bytes from now on."""
+    """Pass bytes in both directions, after a WebSocket or another protocol was agreed upon."""
     near = await exchange.scope["extensions"][TAKE_OVER](answer.encode())
     await join(near, pipe, exchange.turns)
 

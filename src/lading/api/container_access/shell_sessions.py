@@ -42,8 +42,8 @@ _logger = logging.getLogger("lading.api.container_access.shell_sessions")
 
 
 async def open_shell(call: Call) -> Answer:
-    """Join the caller's connection to an SSH server in the container; with `probe` only say that it
-    is possible.
+    """Connect the caller to an SSH server in the container; with `probe` only tell that this is
+    possible.
     """
     _check_upgrade(call, "ssh")
     services = call.services
@@ -88,7 +88,9 @@ async def open_shell(call: Call) -> Answer:
 
 
 async def open_tunnel(call: Call) -> Answer:
-    """Take in the tunnel of a gateway, whose supervisor shows the key of the container."""
+    """Accept the tunnel of a gateway, whose supervisor proves itself with the key of the
+    container.
+    """
     _check_upgrade(call, sessions.TUNNEL)
     services, uuid = call.services, call.uuid
     async with services.database.reading() as tx:
@@ -121,7 +123,7 @@ async def open_tunnel(call: Call) -> Answer:
 
 
 async def _note_tunnel(call: Call) -> None:
-    """Write down that this server has the tunnel, for the other servers: nobody else may say so."""
+    """Store in the record that this server has the tunnel, for the other servers."""
     services = call.services
     async with services.database.writing() as tx:
         row = await records.get(tx, CONTAINERS, call.uuid)
@@ -143,13 +145,13 @@ async def _note_tunnel(call: Call) -> None:
 
 
 async def gone(call: Call) -> Answer:
-    """The old form of the calls. Raises Gone."""
+    """Refuse the old form of the calls. Raises Gone."""
     raise Gone(f"{call.path}: send POST with the header 'Upgrade'; this form is no longer served")
 
 
 async def find_target(tx: Transaction, call: Call, uuid: str) -> Record:
-    """The container that a uuid stands for, if the caller can read it. Raises NotFound, Unavailable
-    without one.
+    """The container that a uuid names, or that of the request that it names, if the caller can read
+    it. Raises NotFound, Unavailable without a container.
     """
     services = call.services
     if ids.infix_of(uuid) == ids.Infix.REQUEST:
@@ -166,7 +168,7 @@ async def find_target(tx: Transaction, call: Call, uuid: str) -> Record:
 
 
 async def caller_is(tx: Transaction, call: Call, container: Container) -> sessions.Who:
-    """What the caller is to the container."""
+    """The relation of the caller to the container."""
     rows = await records.matching(tx, REQUESTS, container_uuid=container.uuid)
     changed_by = frozenset(str(row["modified_by_user_uuid"]) for row in rows)
     return sessions.who(call.caller.user_uuid, is_admin=call.caller.is_admin, changed_by=changed_by)
@@ -191,7 +193,7 @@ def _switched(protocol: str) -> dict[str, str]:
 
 
 async def _forward(call: Call, container: Container, url: str) -> Answer:
-    """The same call to another server of this installation, which has this one's certificate;
+    """Forward the call to another server of this installation, which has the same certificate,
     without the token.
     """
     tls = trusting(call.services.certificate)
@@ -217,7 +219,7 @@ async def _forward(call: Call, container: Container, url: str) -> Answer:
 
 
 async def _begin(call: Call, container: Container, login: str) -> None:
-    """Write down that there is a session."""
+    """Write a log row of the beginning of a session, and set `interactive_session_started`."""
     services = call.services
     async with services.database.writing() as tx:
         row = await records.get(tx, CONTAINERS, container.uuid)
@@ -232,7 +234,7 @@ async def _begin(call: Call, container: Container, login: str) -> None:
 
 
 async def _attend(call: Call, container: Container, gateway: Gateway, pipe: Pipe) -> None:
-    """Pass bytes until the session ends, and write down how long it was."""
+    """Pass bytes until the session ends, and write a log row of its length."""
     services = call.services
     began = services.clock()
     moved = 0

@@ -1,7 +1,7 @@
-"""The tunnels that gateways have opened to this server: one for each container, the latest.
+"""Tunnels that gateways have opened to this server: one for each container, the latest.
 
 A gateway opens its tunnel soon after its container has started, and again when this server was
-started anew; who comes earlier waits for it for a moment.
+restarted; a session that comes earlier waits for the tunnel for a moment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PATIENCE = 3.0
 
 
 class Tunnels:
-    """By container uuid."""
+    """The open tunnels, by container uuid."""
 
     def __init__(self, *, most: int = MOST, patience: float = PATIENCE) -> None:
         self._most = most
@@ -41,7 +41,7 @@ class Tunnels:
                 del self._open[uuid]
 
     def check_room(self, uuid: str) -> None:
-        """Raises Unavailable when there are too many."""
+        """Check the number of tunnels. Raises Unavailable when there are too many."""
         if uuid not in self._open and len(self._open) >= self._most:
             raise Unavailable(
                 f"there are {self._most} tunnels to containers, "
@@ -49,12 +49,12 @@ class Tunnels:
             )
 
     def has(self, uuid: str) -> bool:
-        """Whether there is one."""
+        """Whether the container has a tunnel."""
         return uuid in self._open
 
     async def open(self, uuid: str) -> Pipe:
-        """A connection to the gateway of a container. Raises Unavailable when no tunnel comes in
-        time.
+        """A connection to the gateway of a container. Raises Unavailable when no tunnel is opened
+        in time.
         """
         if uuid not in self._open:
             await self._wait(uuid)

@@ -58,8 +58,8 @@ _XML: Final = "application/xml; charset=utf-8"
 
 
 def is_source(services: Services, container: Container | None, uuid: str) -> bool:
-    """Whether the log of the container `uuid` may be at a gateway: `container` is that one, and has
-    a supervisor.
+    """Whether the log of the container `uuid` may be at a gateway: `container` is that one, and is
+    Locked or Running.
     """
     if (
         container is None
@@ -157,7 +157,7 @@ async def _names(call: Call, container: Container, path: str) -> list[str] | Non
 async def _ask(
     call: Call, container: Container, path: str, method: str, fields: Mapping[str, str]
 ) -> tuple[Pipe, Head] | None:
-    """The head of the answer, and the connection that its body comes from; None as `serve` does."""
+    """The head of the response, and the connection with its body; None as in `serve`."""
     services = call.services
     url = elsewhere(services, container, forwarded=HEADER in call.headers)
     if url is not None:
@@ -261,5 +261,5 @@ def _fault(head: Head, path: str) -> Exception:
 
 
 def _drop(pipe: Pipe) -> None:
-    """End a connection of which nothing more is wanted."""
+    """End a connection whose remaining bytes are not wanted."""
     pipe.writer.transport.abort()

@@ -1,9 +1,9 @@
-"""Logs of a request's containers as files: from the spool while one runs, from the saved log
-afterwards.
+"""Logs of a request's containers as files: from the spool while a container runs, from the saved
+log afterwards.
 
-`log/<container uuid>/<path>`; a directory answers the files in it, PROPFIND works as in WebDAV. A
-single range of bytes is served (206), as clients follow a growing file by asking for what comes
-after what they have. Source: docs/spec/api, section Logs endpoint.
+`log/<container uuid>/<path>`; the answer for a directory lists its files, PROPFIND works as in
+WebDAV. A single range of bytes is served (206), because clients follow a growing file by asking for
+the bytes after those that they have. Source: docs/spec/api, section Logs endpoint.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ async def _serve_live(call: Call, uuid: str, path: str) -> Answer:
 
 
 class LastBlock:
-    """The block that was read last, so that a reader of many small parts reads each block once."""
+    """A cache of the block that was read last, so that a reader of many small parts reads each
+    block once.
+    """
 
     def __init__(self, blocks: Blocks) -> None:
         self._blocks = blocks
@@ -97,9 +99,7 @@ class LastBlock:
 async def read_part(
     services: Services, row: Record, uuid: str, name: str, start: int, *, blocks: LastBlock
 ) -> bytes:
-    """At most `PART` bytes of a file of the log of a request's container, from `start`; nothing
-    when there are none.
-    """
+    """At most `PART` bytes from `start` of a file in the log of a container; b"" behind the end."""
     file = services.spool.open(uuid, name)
     if file is not None:
         stream = _read_file(file, start, start + PART)
@@ -139,9 +139,7 @@ def _serve_saved(call: Call, tree: filetree.Tree, path: str) -> Answer:
 
 
 def _listing(call: Call, entries: Iterable[propfind.Entry]) -> Answer:
-    """What is in a directory: for people and programs as JSON, for WebDAV clients as they ask for
-    it.
-    """
+    """The entries of a directory: as JSON, or for WebDAV clients as a multi-status."""
     if call.method == propfind.METHOD:
         return propfind.describe(call, propfind.Entry(), entries)
     return Answer(body={"items": [{"name": one.name} for one in entries]})
@@ -152,7 +150,7 @@ def _entry(name: str, found: filetree.Tree | filetree.File) -> propfind.Entry:
 
 
 def _size(file: BinaryIO | None) -> int:
-    """How much there is to read; the file is closed."""
+    """The size of a file, which is closed."""
     if file is None:
         return 0
     with file:
@@ -212,9 +210,7 @@ async def _read_file(file: BinaryIO, start: int, end: int) -> AsyncGenerator[byt
 async def _read_blocks(
     blocks: LastBlock, file: filetree.File, start: int, end: int
 ) -> AsyncGenerator[bytes]:
-    """The bytes of a saved file from `start` up to `end`, in parts: of large blocks no copy is
-    made.
-    """
+    """The bytes of a saved file from `start` up to `end`, in parts; large blocks are not copied."""
     at = 0
     for segment in file.segments:
         low, high = max(start, at), min(end, at + segment.length)

@@ -1,10 +1,10 @@
-"""The spool of live logs: what a running container has written so far, one directory for each
-container.
+"""The spool of live logs: the log that a running container has written so far, in one directory for
+each container.
 
-A supervisor appends with the offset that it believes in. An append that overlaps what is there is
-cut, one that would leave a gap is refused: a repeated or reordered request does no harm. Once the
-final log is saved the spool goes; that of a container whose log never was saved stays readable for
-a while.
+A supervisor appends at the offset that it knows. An append that overlaps the file is cut, one that
+would leave a gap is refused, so that a repeated or reordered call does no harm. When the final log
+is saved, the spool is deleted; the spool of a container whose log was never saved is kept for a
+while.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ MAX_FILE = 1 << 30
 
 
 class Spool:
-    """Live logs below one directory, which leave the reserve `kept` of its disk, as it is
-    configured.
-    """
+    """Live logs below one directory. They leave the reserve `kept` of its disk free."""
 
     def __init__(self, directory: Path, *, kept: Amount) -> None:
         self._directory, self._kept = directory, kept
@@ -35,7 +33,7 @@ class Spool:
     def append(self, container_uuid: str, name: str, data: bytes, *, offset: int) -> int:
         """Write `data` at `offset`; the new length of the file.
 
-        Raises Invalid for a bad name, Conflict when something is missing before `offset`, TooLarge;
+        Raises Invalid for a bad name, Conflict when bytes before `offset` are missing, TooLarge;
         Full or Unavailable when the disk fails.
         """
         path = self._file(container_uuid, name)
@@ -68,7 +66,7 @@ class Spool:
         return sorted(one.name for one in directory.iterdir()) if directory.is_dir() else []
 
     def open(self, container_uuid: str, name: str) -> BinaryIO | None:
-        """A file of a container, if it is there; close it."""
+        """A file of a container, opened for reading; None if it does not exist."""
         if not _NAME.fullmatch(name):
             return None
         try:
@@ -77,13 +75,13 @@ class Spool:
             return None
 
     def remove(self, container_uuid: str) -> None:
-        """Forget the container's files."""
+        """Delete the container's files."""
         with suppress(OSError):
             confined.remove(self._directory / container_uuid)
 
     def expire(self, before: float) -> int:
-        """Forget containers whose files were last written before a moment (seconds since 1970); how
-        many.
+        """Delete the files of containers that were last written before a time (seconds since 1970);
+        the number of containers.
         """
         old = [one for one in self._directory.glob("*/") if one.stat().st_mtime < before]
         for directory in old:

@@ -40,14 +40,14 @@ _LONGEST: Final = 1 << 16
 
 
 def is_wanted(call: Call) -> bool:
-    """Whether a caller wants events."""
+    """Whether the call asks for events."""
     return (
         call.method == "GET" and call.headers.get("accept", "").partition(";")[0].strip() == MEDIA
     )
 
 
 def stream(call: Call, *, period: float = PERIOD) -> Answer:
-    """The events from the container that the path names, or from where Last-Event-ID says. Raises
+    """The events from the container in the path, or from the position in Last-Event-ID. Raises
     NotFound.
     """
     uuid, _, name = call.rest.partition("/")
@@ -101,8 +101,8 @@ async def _events(
 
 
 def _split(text: bytes, *, is_last: bool) -> tuple[list[bytes], bytes]:
-    """The lines of a text, and the rest, a line without its end. The rest of a log that `is_last`
-    and a rest that is longer than a line may be are lines too.
+    """The lines of a text, and the rest, a line without its end. The rest counts as a line if it is
+    longer than `_LONGEST`, or at the end of a log (`is_last`).
     """
     *lines, rest = text.split(b"\n")
     if len(rest) > _LONGEST or (rest and is_last):
@@ -111,9 +111,7 @@ def _split(text: bytes, *, is_last: bool) -> tuple[list[bytes], bytes]:
 
 
 def _encode(uuid: str, offset: int, lines: list[bytes], *, ends: bool) -> tuple[bytes, int]:
-    """The events for lines, and where the next one begins; `ends`: the last of them has no
-    newline.
-    """
+    """The events of some lines, and the offset after them; `ends`: the last line has no newline."""
     parts = []
     for number, line in enumerate(lines, 1):
         offset += len(line) + (0 if ends and number == len(lines) else 1)
@@ -149,7 +147,7 @@ async def _read(
     *,
     blocks: log_files.LastBlock,
 ) -> bytes:
-    """What a log has from `start`, as far as it can be had now."""
+    """The bytes of a log from `start` that can be read now."""
     if container is not None and gateway_logs.is_source(call.services, container, uuid):
         try:
             data = await gateway_logs.read_part(call, container, name, start, log_files.PART)

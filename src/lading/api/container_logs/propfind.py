@@ -1,9 +1,8 @@
-"""PROPFIND: the logs of a request as a WebDAV client lists them.
+"""PROPFIND: the logs of a request as a WebDAV client lists them. Source: docs/spec/api, section
+Logs endpoint, RFC 4918.
 
-Source: docs/spec/api, section Containers, RFC 4918.
-
-Only what a reader needs: names, sizes, and which are directories. Depth 0 is the thing itself,
-everything else also what is directly in it.
+The answer has names, sizes, and the type of each entry. Depth 0 lists the target alone, any other
+depth also its direct entries.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ _HEADERS: Final = {"Content-Type": "application/xml; charset=utf-8", "DAV": "1"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One file, of `size` bytes, or directory, of None; `name` is "" for what was asked about."""
+    """One file, of `size` bytes, or directory, of None; `name` is "" for the target."""
 
     name: str = ""
     size: int | None = None
 
 
 def offered(path: str) -> dict[str, str]:
-    """The header that tells clients where WebDAV is spoken."""
+    """The header that tells clients which paths speak WebDAV."""
     return {"DAV": "1"} if "/container_requests/" in path and "/log" in path else {}
 
 
 def describe(call: Call, target: Entry, inside: Iterable[Entry] = ()) -> Answer:
-    """207 Multi-Status: the target, and unless Depth is 0 what is in it."""
+    """207 Multi-Status: the target, and unless Depth is 0 its entries."""
     entries = [target] if call.headers.get("depth") == "0" else [target, *inside]
     parts = "".join(_response(call.path.rstrip("/"), one) for one in entries)
     text = (
@@ -61,5 +60,5 @@ def _response(base: str, entry: Entry) -> str:
 
 
 def _printable(text: str) -> str:
-    """XML takes no control characters, not even escaped."""
+    """The text without control characters, which XML does not allow even escaped."""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)

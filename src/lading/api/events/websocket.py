@@ -74,7 +74,7 @@ async def serve_websocket(
     receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
     send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
 ) -> None:
-    """One connection, until either side ends it."""
+    """Serve one connection until either side ends it."""
     socket = WebSocket(scope, receive, send)
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     try:
@@ -114,7 +114,7 @@ async def serve_websocket(
 
 
 class _Session:
-    """What one connection has subscribed to."""
+    """The subscriptions of one connection."""
 
     def __init__(
         self, services: Services, socket: WebSocket, principal: Principal, listener: Listener
@@ -136,7 +136,7 @@ class _Session:
         self._known_changes = 0
 
     async def read(self) -> None:
-        """Carry out what the client asks for."""
+        """Carry out the requests of the client."""
         while self._socket.application_state is WebSocketState.CONNECTED:
             try:
                 text = await self._socket.receive_text()
@@ -153,7 +153,7 @@ class _Session:
                     await self._hang_up()
 
     async def write(self) -> None:
-        """Pass events on; a sign of life when there are none. Hangs up on a listener that did not
+        """Send events, and a keep-alive when there are none. Hangs up on a client that does not
         keep up.
         """
         code = _LATER
@@ -171,7 +171,9 @@ class _Session:
             await self._hang_up(code)
 
     async def deliver(self) -> None:
-        """Send what waits, in order. Hangs up on a client that takes nothing for long."""
+        """Send the queued messages, in order. Hangs up on a client that accepts nothing for
+        long.
+        """
         with contextlib.suppress(WebSocketDisconnect):
             while True:
                 text = await self._outgoing.get()
@@ -208,8 +210,8 @@ class _Session:
                     await self._pass_on_readable(event)
 
     def _is_caller_known(self) -> bool:
-        """Whether who listens was looked up a moment ago, and nothing has changed that this process
-        knows of.
+        """Whether the caller was looked up a moment ago, and no token was changed in this process
+        since.
         """
         if self._known_at is None or self._known_changes != self._services.bus.token_changes:
             return False
@@ -217,8 +219,8 @@ class _Session:
         return timedelta() <= self._services.clock() - self._known_at < FRESH
 
     async def _look_up_caller(self) -> None:
-        """Who listens, as it is now. Raises Unauthenticated, Forbidden when nobody may with this
-        token any more.
+        """Look the caller up again. Raises Unauthenticated, Forbidden when the token is not valid
+        any more.
         """
         # What changes during the look-up may not be in it.
         now, changes = self._services.clock(), self._services.bus.token_changes
@@ -231,7 +233,7 @@ class _Session:
         self._check_at = asyncio.get_running_loop().time() + PING
 
     async def _pass_on_readable(self, event: Event) -> bool:
-        """Tell of an event what the caller may know of it; whether that is anything."""
+        """Queue the part of an event that the caller may read; whether there is any."""
         if not await self._may_read(event):
             return False
         await self._pass_on(event, await self._properties(event))
@@ -244,7 +246,7 @@ class _Session:
         return event.id > self._last
 
     async def _hang_up(self, code: int = _LATER) -> None:
-        """End the connection once what waits is sent; at once if too much does."""
+        """End the connection once the queue is sent; at once if the queue is full."""
         self._code = code
         if self._outgoing.full():
             await self._close()
@@ -336,14 +338,14 @@ class _Session:
                 return None
 
     async def _may_look_into(self, owner: str) -> bool:
-        """Whether the caller can read what a user or a project owns."""
+        """Whether the caller can read the records that a user or a project owns."""
         if owner == self._principal.user_uuid:
             return True
         return BY_INFIX.get(owner[6:11]) is GROUPS and await self._find(GROUPS, owner) is not None
 
     async def _properties(self, event: Event) -> Record:
-        """The properties of an event, without what a record was in a place that the caller cannot
-        look into.
+        """The properties of an event, without the old attributes of a record that was in a place
+        that the caller cannot read.
         """
         given = event.properties
         old, new = given.get("old_attributes") or {}, given.get("new_attributes") or {}

@@ -51,10 +51,8 @@ class _Mirror:
 
 
 class GitCache:
-    """Mirrors below one directory.
-
-    `timeout` is the longest that one run of `git` may take, in seconds; `size` is how many bytes of
-    mirrors are kept.
+    """Mirrors below one directory. `timeout` is the longest run of `git`, in seconds; `size` the
+    bytes of mirrors to keep.
     """
 
     def __init__(
@@ -71,8 +69,8 @@ class GitCache:
     async def find(
         self, url: str, wanted: Reference, *, patience: float
     ) -> tuple[Found, ...] | None:
-        """The trees or blobs that a mount may be, newest first, at least one; None while that takes
-        longer.
+        """The trees or blobs that a mount may name, newest first, at least one; None if that takes
+        longer than `patience`.
 
         Raises Invalid when the repository has no such commit or path, Unavailable when it cannot be
         reached.
@@ -101,8 +99,8 @@ class GitCache:
         """A tree as a tar archive, or a blob, by its hash and in pieces; None when no mirror has
         it.
 
-        Close the generator. Raises Unavailable when `git` cannot be run; an archive that breaks off
-        is shorter.
+        The caller closes the generator. Raises Unavailable when `git` cannot be run; an archive
+        that breaks off is shorter.
         """
         mirror = await asyncio.to_thread(self._mirror_with, wanted)
         if mirror is None:
@@ -113,15 +111,13 @@ class GitCache:
         return self._pieces(await asyncio.to_thread(self._start, mirror, command))
 
     async def shrink(self, now: float) -> int:
-        """Remove mirrors that were not used lately, the longest unused first, until the rest fits;
-        how many went.
-
-        `now` is in seconds since 1970.
+        """Remove the mirrors that were unused longest until the rest fits; the number of removed
+        ones. `now` is in seconds since 1970.
         """
         return await asyncio.to_thread(self._cache.evict, spare_since=now - _LATELY)
 
     async def close(self) -> None:
-        """Give up all searches, and end what runs for them."""
+        """Cancel all searches, and end their processes."""
         searches = tuple(self._searches.values())
         self._searches.clear()
         for process in tuple(self._processes):
@@ -205,7 +201,7 @@ class GitCache:
         return [line for line in answer.split() if _FULL.fullmatch(line)]
 
     def _mirror_with(self, wanted: str) -> Path | None:
-        """The mirror that has an object, the one used last first."""
+        """The mirror that has an object, the last used first."""
         mirrors = self._directory.glob("*/HEAD")
         for head in sorted(mirrors, key=lambda one: one.stat().st_mtime_ns, reverse=True):
             if self._git(head.parent, ("cat-file", "-t", wanted), unknown_is_empty=True):
@@ -297,14 +293,14 @@ def _no_git(error: OSError) -> Unavailable:
 
 
 def _kill(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
-    """End a process that has not been waited for, with its children."""
+    """Kill a process that has not been waited for, and its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _size_of(path: Path) -> int:
-    """The bytes of the objects of a mirror. Directories of its branches are as deep as those who
-    made them wanted.
+    """The bytes of the objects of a mirror. Only its directory of objects is walked: the
+    directories of its branches may have any depth.
     """
     total = 0
     with suppress(OSError), Tree.open(path / "objects") as tree:

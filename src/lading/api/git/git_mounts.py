@@ -38,10 +38,10 @@ _PATIENCE: Final = 10.0
 async def look_up(
     services: Services, subject: ContainerRequest, principal: Principal, *, patience: float
 ) -> Trees | None:
-    """The trees of a request, None while that takes longer than `patience` seconds.
+    """The trees of a request, None if finding them takes longer than `patience` seconds.
 
-    Raises Invalid when one is not there or may not be read, Unavailable when a repository cannot be
-    reached.
+    Raises Invalid when one does not exist or may not be read, Unavailable when a repository cannot
+    be reached.
     """
     if not isinstance(subject.mounts, dict):
         raise Invalid("Mounts must be an object")
@@ -65,8 +65,8 @@ async def look_up(
 
 
 async def _check_place(services: Services, url: str) -> None:
-    """Whether this server may fetch from an address. Raises Invalid for one of this machine, its
-    links or its cloud.
+    """Check that this server may fetch from an address. Raises Invalid for an address of this
+    machine, its links or its cloud.
 
     Such an address, which an admin may have stored in a repository, has to be in the configuration.
     """
@@ -96,8 +96,8 @@ _TYPE: Final = {"tree": "application/x-tar", "blob": "application/octet-stream"}
 
 
 async def get_git_tree(call: Call) -> Answer:
-    """The tree (tar) or blob with the hash `hash`, which must be that of one of the container's
-    mounts.
+    """The tree (tar) or blob with the hash `hash`, which one of the container's mounts must
+    have.
     """
     if call.uuid not in (call.caller.supervises, call.caller.container_uuid):
         raise Forbidden("Forbidden: git trees are given to the container's supervisor")

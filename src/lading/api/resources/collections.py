@@ -42,7 +42,7 @@ PRESENT: Final[Expression] = Present()
 
 
 class _Outrun(Exception):
-    """Somebody else changed the content that a change was made from."""
+    """The content that a change was made from has been changed by another call."""
 
 
 async def list_collections(call: Call) -> Answer:
@@ -69,8 +69,8 @@ async def list_collections(call: Call) -> Answer:
 
 
 def listed(call: Call) -> tuple[Expression, ...]:
-    """The conditions that collections meet in lists: outside the trash and present, unless the call
-    wants more.
+    """The conditions of lists: collections outside the trash and no past versions, unless the call
+    asks for more.
     """
     trash = () if call.params.get("include_trash") else (not_trashed(call.services.now()),)
     return trash if call.params.get("include_old_versions") else (*trash, PRESENT)
@@ -173,8 +173,8 @@ async def _update(call: Call) -> Record:
 
 
 async def delete_collection(call: Call) -> Answer:
-    """Put a collection in the trash, and let it go as soon as no signature can name its blocks any
-    more.
+    """Put a collection in the trash, to be deleted as soon as all signatures for its blocks have
+    expired.
     """
     return await _trash(call, lasting=call.services.config.Collections.BlobSigningTTL)
 
@@ -197,7 +197,7 @@ async def untrash_collection(call: Call) -> Answer:
 
 
 async def _trash(call: Call, *, lasting: float | None = None) -> Answer:
-    """`lasting` are the most seconds until it is gone for good."""
+    """Trash a collection; `lasting` is the most seconds until it is deleted."""
     services = call.services
     async with services.database.writing() as tx:
         old = await _writable(tx, call)
@@ -215,14 +215,14 @@ async def _writable(tx: Transaction, call: Call) -> Record:
 
 
 async def _moved(tx: Transaction, call: Call, old: Record, new: Record) -> Answer:
-    """Into the trash or out of it."""
+    """Put a collection into the trash or take it out."""
     await settle_name(tx, new, ensure=bool(call.params.get("ensure_unique_name")))
     new = await change_collection(tx, call.services, old, new, {}, user_uuid=call.caller.user_uuid)
     return await _shown(call, new, check_select(call.params.get("select"), COLLECTIONS))
 
 
 def _check_attributes(call: Call, stored: Record | None) -> Record:
-    """What is to be written; who counts copies may say so, if they are an admin."""
+    """The attributes to store; an admin may store the numbers of copies. Raises Invalid."""
     sent = dict(call.attributes(COLLECTIONS))
     counted: Record = {}
     if call.caller.is_admin:
@@ -265,8 +265,8 @@ def _check_values(services: Services, record: Record, given: Record) -> None:
 
 
 def trash_times(services: Services, old: Record, given: Record) -> Record:
-    """`trash_at`, `delete_at` and `is_trashed` after a write; nothing if it names none of them.
-    Raises Invalid.
+    """`trash_at`, `delete_at` and `is_trashed` after a write; empty if the write names none of
+    them. Raises Invalid.
     """
     settings = services.config.Collections
     lifetimes = Lifetimes(usual=settings.DefaultTrashLifetime, least=settings.BlobSigningTTL)
@@ -274,8 +274,8 @@ def trash_times(services: Services, old: Record, given: Record) -> Record:
 
 
 async def settle_name(tx: Transaction, record: Record, *, ensure: bool) -> None:
-    """See that no other collection of the owner has this name; change it if `ensure`, else Invalid
-    (422).
+    """Check that no other collection of the owner has this name; with `ensure` make the name
+    distinct. Raises Invalid (422).
     """
     name = record["name"]
     if name is None or record["is_trashed"]:
@@ -300,7 +300,7 @@ async def find_collection(
 ) -> Record:
     """A collection, or a past version of one, that the caller can read. Raises NotFound.
 
-    Whoever can read a collection can read its past versions: it is the one that was shared.
+    Permissions are those of the present version: a user who can read it can read its past versions.
     """
     record = await records.get(tx, COLLECTIONS, uuid)
     if record is not None and versions.is_past(record):
@@ -321,8 +321,8 @@ async def find_collection(
 async def change_collection(
     tx: Transaction, services: Services, old: Record, new: Record, given: Record, *, user_uuid: str
 ) -> Record:
-    """Change a collection, keep what it was if that is to be kept, and bring past versions in line;
-    the new record.
+    """Change a collection, store its past version if that is to be kept, and update its past
+    versions; the new record.
 
     `given` are the attributes that the caller named.
     """

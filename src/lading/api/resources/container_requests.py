@@ -47,10 +47,10 @@ async def get_request(call: Call) -> Answer:
 
 
 async def create_request(call: Call) -> Answer:
-    """A new request; committed, it has a container when this answers, unless a git repository takes
-    too long.
+    """Create a request. If it is Committed, the answer has its container, unless a git repository
+    is still being fetched.
 
-    With the parameter `satisfy` the status is 202 then, and a draft is given a container too.
+    With the parameter `satisfy` the status is then 202, and a draft gets a container too.
     """
     satisfy = bool(call.params.get("satisfy"))
     select = check_select(call.params.get("select"), REQUESTS)
@@ -80,7 +80,7 @@ async def create_request(call: Call) -> Answer:
 
 
 async def update_request(call: Call) -> Answer:
-    """Change a request; committing it finds its container. `satisfy` is that of create."""
+    """Change a request; a commit finds its container. `satisfy` as in `create_request`."""
     satisfy = bool(call.params.get("satisfy"))
     select = check_select(call.params.get("select"), REQUESTS)
     services, caller = call.services, call.caller
@@ -132,8 +132,8 @@ async def update_request(call: Call) -> Answer:
 
 
 async def satisfy_request(call: Call) -> Answer:
-    """Find or make the container of a request: 200 when it has one, 202 while that takes longer
-    (ask again).
+    """Find or make the container of a request: 200 with a container, 202 while a git repository is
+    still being fetched.
     """
     services, caller = call.services, call.caller
     select = check_select(call.params.get("select"), REQUESTS)
@@ -153,7 +153,7 @@ async def satisfy_request(call: Call) -> Answer:
 
 
 async def cancel_request(call: Call) -> Answer:
-    """Set the priority to 0, and end the request if nothing has started for it."""
+    """Set the priority to 0; the request ends if its container has not started."""
     services, caller = call.services, call.caller
     async with services.database.writing() as tx:
         # What is in the trash may be stopped too.
@@ -168,7 +168,7 @@ async def cancel_request(call: Call) -> Answer:
 
 
 async def delete_request(call: Call) -> Answer:
-    """Remove a request; its container stops if nobody else wants it."""
+    """Delete a request; its container is cancelled if no other request wants it."""
     services, caller = call.services, call.caller
     async with services.database.writing() as tx:
         row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, caller)
@@ -208,15 +208,15 @@ def _new(call: Call, given: Record, *, parent: Parent | None = None) -> request.
 
 
 def _has_parent(call: Call, given: Record) -> bool:
-    """Whether a container may have made the request, which is then to be looked up."""
+    """Whether a container may have made the request, so that the container must be looked up."""
     return (
         call.caller.container_uuid is not None or given.get("requesting_container_uuid") is not None
     )
 
 
 async def find_parent(tx: Transaction, call: Call, given: Record) -> Parent | None:
-    """The container that makes a request: the token's own, or for an admin the one that is named.
-    Raises Invalid.
+    """The container that makes a request: the token's own, or for an admin the container that the
+    request names. Raises Invalid.
     """
     uuid = call.caller.container_uuid
     named = given.get("requesting_container_uuid")
@@ -233,8 +233,8 @@ async def find_parent(tx: Transaction, call: Call, given: Record) -> Parent | No
 
 
 async def look_up_given(call: Call, given: Record) -> Trees | None:
-    """The git trees that the mounts of a body name, None while that takes longer than a client
-    waits.
+    """The git trees of the mounts in a body; None if they are not found within
+    Containers.ResolveTimeout.
     """
     if isinstance(given.get("mounts"), dict) and not git_references(given["mounts"]):
         return NO_TREES
@@ -258,7 +258,7 @@ async def _look_up_stored(call: Call, given: Record) -> Trees | None:
 
 
 def _satisfied(change: request.Change, policy: Policy, *, satisfy: bool) -> request.Change:
-    """The change, with a container for the draft that it leaves if that is asked for."""
+    """The change, extended to find a container for a draft if the call asks to `satisfy`."""
     if (
         not satisfy
         or change.request.container_uuid is not None
@@ -271,14 +271,14 @@ def _satisfied(change: request.Change, policy: Policy, *, satisfy: bool) -> requ
 
 
 def _status(record: Record) -> int:
-    """202 while there is no container."""
+    """202 while the request has no container."""
     return 200 if record["container_uuid"] or record["state"] == request.State.FINAL else 202
 
 
 async def _new_parent(
     tx: Transaction, call: Call, given: Record, subject: ContainerRequest
 ) -> Parent | None:
-    """The container that a draft is said to be asked for by."""
+    """The container that a change of a draft names as the one that made it."""
     if subject.state is not request.State.UNCOMMITTED or not given.get("requesting_container_uuid"):
         return None
     return await find_parent(tx, call, given)
@@ -297,8 +297,8 @@ async def check_dependencies(
     subject: ContainerRequest,
     old: list[str],
 ) -> None:
-    """Check what a draft depends on, if that changed. Raises Invalid naming the request at
-    fault.
+    """Check the requests that a draft depends on, if they changed: the caller can read them, and
+    none of them waits for the draft. Raises Invalid naming the request at fault.
     """
     fresh = [uuid for uuid in subject.depends_on if uuid not in old]
     for uuid in fresh:

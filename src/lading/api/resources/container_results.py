@@ -51,7 +51,7 @@ _logger = logging.getLogger("lading.api")
 
 
 async def finish_container(call: Call) -> Answer:
-    """Keep output and log, and take the report of the end (supervisor)."""
+    """Store output and log, and the final state (for the container's supervisor)."""
     services = call.services
     given, manifests, data = (
         call.attributes(CONTAINERS),
@@ -88,8 +88,8 @@ async def finish_container(call: Call) -> Answer:
 
 
 def _check_end(given: Record) -> None:
-    """Refuse all but an end, and results that did not come with the call: whose they are would have
-    to be asked.
+    """Refuse a call that reports no end, or names results by hash: whether its user can read those
+    would have to be looked up. Raises Invalid.
     """
     if given.get("state") not in FINAL:
         raise Invalid(f"state: must be one of {', '.join(sorted(FINAL))}, as this is the end")
@@ -99,7 +99,9 @@ def _check_end(given: Record) -> None:
 
 
 async def as_container(call: Call, container: Container) -> Call:
-    """The call as the container's own token would make it. Raises what that would raise."""
+    """The same call with the container's own token. Raises as `authenticate` and
+    `access.check_scope` do.
+    """
     uuid, secret = auth_token(call, container)
     principal = await authenticate(call.services, f"v2/{uuid}/{secret}/{container.uuid}")
     if principal is None:
@@ -112,8 +114,8 @@ async def as_container(call: Call, container: Container) -> Call:
 async def make_collection(
     own: Call, container: Container, name: str, text: str, kept: frozenset[str]
 ) -> Record:
-    """The record of a collection of results (`output` or `log`), made as the container's own token
-    would.
+    """The record of a collection of results (`output` or `log`), made with the rights of the
+    container's own token.
     """
     given: Record = {
         "manifest_text": text,
@@ -155,10 +157,10 @@ async def save_spooled(
     call: Call, container: Container, given: Record
 ) -> tuple[Call, Record] | None:
     """The collection of the live log of a container that its dispatcher cancels without a log, and
-    who makes it.
+    the call to insert it with.
 
-    Its blocks are kept; it is still to be stored. None where there is nothing to save, or it cannot
-    be saved: the end of the container does not wait for a disk.
+    Its blocks are stored, the record is not. None if there is no live log, or if it cannot be
+    saved: the end of a container does not wait for a disk.
     """
     spool, uuid = call.services.spool, container.uuid
     has_log = given.get("log") is not None or container.log is not None
@@ -184,19 +186,19 @@ async def save_spooled(
 
 @dataclass(frozen=True, slots=True)
 class _Sink:
-    """Where the blocks of the log go."""
+    """Stores the blocks of a log."""
 
     blocks: Blocks
     kept: set[str]
 
     async def put(self, data: bytes | bytearray) -> str:
-        """Keep a block; its locator without signature."""
+        """Store a block; its locator without signature."""
         locator = await self.blocks.keep(bytes(data))
         self.kept.add(locator)
         return locator
 
     async def put_part(self, descriptor: int, start: int, length: int, /) -> str:
-        """Keep a part of a file."""
+        """Store a part of a file."""
         return await self.put(await in_thread(lambda *_: os.pread(descriptor, length, start)))
 
 

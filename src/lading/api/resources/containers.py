@@ -1,4 +1,4 @@
-"""Containers: written by those who run them, locked and unlocked by dispatchers.
+"""Containers: written by their supervisors, locked and unlocked by dispatchers.
 
 Source: docs/spec/api, section Containers.
 """
@@ -53,7 +53,7 @@ async def get_container(call: Call) -> Answer:
 
 
 async def current_container(call: Call) -> Answer:
-    """The container whose token calls."""
+    """The container to which the calling token belongs."""
     if call.caller.container_uuid is None:
         raise NotFound("Token is not associated with a container.")
     call.uuid = call.caller.container_uuid
@@ -61,7 +61,7 @@ async def current_container(call: Call) -> Answer:
 
 
 async def create_container(call: Call) -> Answer:
-    """A container without a request, made by an admin."""
+    """Create a container without a request (admins)."""
     access.check_admin(call.caller, "make containers")
     services = call.services
     given = attributes.check(
@@ -87,7 +87,7 @@ async def create_container(call: Call) -> Answer:
 
 
 async def update_container(call: Call) -> Answer:
-    """What its supervisor, its own token or an admin reports."""
+    """Store the report of a supervisor, of the container itself or of an admin."""
     services = call.services
     select = check_select(call.params.get("select"), CONTAINERS)
     given = call.attributes(CONTAINERS)
@@ -142,11 +142,11 @@ async def delete_container(call: Call) -> Answer:
 
 
 async def lock_container(call: Call) -> Answer:
-    """Take a queued container; the answer has the token for its supervisor.
+    """Lock a Queued container; the answer has the token for its supervisor.
 
-    With `runtime_constraints` {"ram", "vcpus"} the dispatcher says how much it gives, within
-    `constraint_ranges`. With `known` the answer has, under that name, what the supervisor would ask
-    for first: its `container` and `auth`.
+    With `runtime_constraints` {"ram", "vcpus"} the dispatcher sets the sizes, within
+    `constraint_ranges`. With `known` the answer has, under that name, the first records that the
+    supervisor needs: its `container` and `auth`.
     """
     amounts = call.params.get("runtime_constraints") or {}
     if not isinstance(amounts, dict):
@@ -174,7 +174,7 @@ async def lock_container(call: Call) -> Answer:
 
 
 async def unlock_container(call: Call) -> Answer:
-    """Give a locked container back."""
+    """Unlock a container: it is Queued again."""
     services = call.services
     async with services.database.writing() as tx:
         row = await find_container(tx, call)
@@ -189,7 +189,7 @@ async def unlock_container(call: Call) -> Answer:
 
 
 async def get_auth(call: Call) -> Answer:
-    """The container's own token, for the one who locked it and its supervisor."""
+    """The container's own token, for the holder of its lock and for its supervisor."""
     services = call.services
     async with services.database.reading() as tx:
         row = await find_container(tx, call)
@@ -203,7 +203,7 @@ async def get_auth(call: Call) -> Answer:
 
 
 async def update_priority(call: Call) -> Answer:
-    """Compute the priority anew."""
+    """Compute the priority of a container anew."""
     access.check_admin(call.caller, "recompute priorities")
     async with call.services.database.writing() as tx:
         await find_container(tx, call)
@@ -242,12 +242,12 @@ async def report_progress(call: Call) -> Answer:
 
 
 async def get_accounting(call: Call) -> Answer:
-    """When the container held resources, for which request of which user, at which priority and in
-    which state.
+    """The intervals in which a container held resources, each with request, user, priority and
+    state.
 
     {"items": [{"start", "end": null while it lasts, "user_uuid", "container_request_uuid",
-    "container_request_priority", "container_state"}]}; all for admins, others see those of requests
-    they can read.
+    "container_request_priority", "container_state"}]}; admins see all intervals, other users those
+    of requests that they can read.
     """
     services, caller = call.services, call.caller
     async with services.database.reading() as tx:
@@ -277,7 +277,7 @@ async def get_accounting(call: Call) -> Answer:
 
 
 async def append_live(call: Call) -> Answer:
-    """Add what the container has written to one of its live logs."""
+    """Append to one of the live logs of a container."""
     async with call.services.database.reading() as tx:
         row = await find_container(tx, call)
     role = write_permissions.role_of(Container.from_record(row), caller_of(call))
@@ -290,9 +290,9 @@ async def append_live(call: Call) -> Answer:
 
 
 async def find_container(tx: Transaction, call: Call, *, raw: bool = False) -> Record:
-    """The container that a call is about. Raises NotFound unless the caller can read it.
+    """The container that a call names. Raises NotFound unless the caller can read it.
 
-    With `raw` nested values may be texts, to be answered as they are.
+    With `raw` nested values may be JSON texts, to be answered unchanged.
     """
     caller = call.caller
     if call.uuid in (caller.container_uuid, caller.supervises):
@@ -305,7 +305,7 @@ async def find_container(tx: Transaction, call: Call, *, raw: bool = False) -> R
 
 
 def caller_of(call: Call) -> Caller:
-    """Who calls, as far as a container is concerned."""
+    """The caller, as the rules for writers of a container see it."""
     caller = call.caller
     return Caller(
         token_uuid=caller.token_uuid,
@@ -315,7 +315,7 @@ def caller_of(call: Call) -> Caller:
 
 
 def _places(call: Call) -> Places:
-    """Where the gateway of a container may be whose supervisor makes this call."""
+    """The addresses that the gateway of a container may have whose supervisor makes this call."""
     services = call.services
     return Places(
         seen=call.address, server=services.config.ExternalURL, hosts=services.gateway_hosts
@@ -332,8 +332,8 @@ def _new_tokens(call: Call) -> NewTokens:
 async def store_change(
     tx: Transaction, call: Call, row: Record, change: lifecycle.Change
 ) -> Record:
-    """Store a change and all that follows from it; the new row. Raises Conflict when it came too
-    late.
+    """Store a container's change and carry out its effects; the new row. Raises Conflict when
+    another call changed the container first.
     """
     unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
     row = await unit.change_container(row, change)
@@ -361,11 +361,11 @@ async def store_change(
 async def _output_readable(
     tx: Transaction, call: Call, container: Container, given: Record
 ) -> bool:
-    """Whether the caller may name this output; a supervisor names what the container's user can
-    read, no more.
+    """Whether the caller may name this output; a supervisor may name collections that the
+    container's user can read.
 
-    Its token is the system's: a hostile machine could give its user anything whose hash it knows.
-    Raises Invalid for such a log.
+    A supervisor's token belongs to the system user: without this check a hostile machine could give
+    its user any content whose hash it knows. Raises Invalid for such a log.
     """
     reader = None if call.caller.is_admin else call.caller.user_uuid
     names: tuple[str, ...] = ("output",)
@@ -383,7 +383,7 @@ async def _output_readable(
 
 
 async def _user(tx: Transaction, call: Call, container: Container) -> str | None:
-    """The user whom a container acts for; None for one who can read everything."""
+    """The user whom a container acts for; None for a user who can read everything."""
     uuid = container.runtime_user_uuid or call.services.system_user
     row = await records.get(tx, USERS, uuid)
     return (
@@ -392,8 +392,8 @@ async def _user(tx: Transaction, call: Call, container: Container) -> str | None
 
 
 def _for_supervisor(call: Call, shown: Record, record: Record) -> Record:
-    """A record as its supervisor sees it, which can spare itself asking for secrets that are not
-    there.
+    """A record as its supervisor sees it: with the hash of the secret mounts, which tells whether
+    there are any, and the key of the gateway.
     """
     key = call.services.gateway_key(record["uuid"])
     return {**shown, "secret_mounts_md5": record["secret_mounts_md5"], "gateway_auth_secret": key}

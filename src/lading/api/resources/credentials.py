@@ -1,10 +1,8 @@
-"""Credentials: secrets of outside services, told to running containers only.
+"""Credentials: secrets of external services, told to running containers only.
 
-Source: docs/spec/api, section Other records.
-
-The secret is sealed where it is stored, no call shows it but `secret`, and each time it is told a
-`secret_access` row says so. The system user owns every credential; whoever is named as the owner at
-creation may manage it.
+Source: docs/spec/api, section Other records. The secret is encrypted in the database. Only the call
+`secret` shows it, and writes a `secret_access` log row each time. The system user owns each
+credential; the owner that the creation names may manage it.
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ async def delete_credential(call: Call) -> Answer:
 
 
 async def tell_secret(call: Call) -> Answer:
-    """{"external_id", "secret"}, for a container that runs."""
+    """{"external_id", "secret"}, for the token of a running container."""
     services, caller = call.services, call.caller
     async with services.database.writing() as tx:
         await _check_running(tx, caller.container_uuid)
@@ -103,7 +101,7 @@ def _check_current(services: Services, record: Record) -> None:
 
 
 def _given(call: Call, stored: Record | None) -> Record:
-    """What is written, the secret with it. Raises Invalid."""
+    """The attributes to store, with the encrypted secret. Raises Invalid."""
     sent = call.attributes(CREDENTIALS)
     given = generic.check_attributes(
         call, CREDENTIALS, stored, {name: sent[name] for name in sent if name != "secret"}
@@ -136,7 +134,7 @@ async def _settle_name(tx: Transaction, call: Call, record: Record) -> None:
 
 
 async def _let_manage(tx: Transaction, call: Call, uuid: str, manager: str) -> None:
-    """Whoever asked for a credential may manage it."""
+    """Let the owner that the creation named manage the credential."""
     link = {
         "link_class": PERMISSION,
         "name": NAMES[Level.MANAGE],

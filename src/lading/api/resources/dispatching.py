@@ -92,7 +92,7 @@ def _said(uuid: str, one: JSON) -> Said | None:
 
 
 async def write_events(call: Call) -> int:
-    """Write the `events` of a dispatcher's report; how many were about containers that exist.
+    """Write the `events` of a dispatcher's report; the number of those about containers that exist.
     Raises Invalid.
     """
     events = call.params.get("events") or []
@@ -116,11 +116,10 @@ async def write_events(call: Call) -> int:
 
 
 async def check_log(tx: Transaction, call: Call, *collections: Record) -> None:
-    """Refuse a dispatcher's token that stores anything but the log of a container that it has
-    locked.
+    """Check that a dispatcher's token stores nothing but the log of a container that it has locked.
+    Raises Forbidden.
 
-    Arvados' crunch-run stores its log with the token of its dispatcher, as "logs for UUID". Raises
-    Forbidden.
+    Arvados' crunch-run stores its log with the token of its dispatcher, as "logs for UUID".
     """
     caller = call.caller
     if not access.is_dispatcher(caller):
@@ -141,11 +140,11 @@ async def check_log(tx: Transaction, call: Call, *collections: Record) -> None:
 
 
 async def hold_lease(call: Call) -> None:
-    """Renew the lease of the token for the `holder` of a report, if it names one; with `release`
-    give it up.
+    """Renew the lease of the token for the `holder` of a report, if the report names one; with
+    `release` end it.
 
-    Two dispatchers with one token would each undo what the other does.
-    Raises Conflict while another one lives, Invalid.
+    Two dispatchers with one token would each undo the work of the other. Raises Conflict while
+    another holder has the lease, Invalid.
     """
     holder, services, token = call.params.get("holder"), call.services, call.caller.token_uuid
     if holder is None:
@@ -167,7 +166,7 @@ async def hold_lease(call: Call) -> None:
 
 
 async def trail(tx: Transaction, request: ContainerRequest) -> list[Json]:
-    """What was decided about the containers of a request, in order of time."""
+    """The decisions of dispatchers about the containers of a request, in order of time."""
     uuids = [
         *request.attempted_container_uuids,
         *([request.container_uuid] if request.container_uuid else []),
@@ -181,7 +180,7 @@ async def trail(tx: Transaction, request: ContainerRequest) -> list[Json]:
 
 
 def waited(decisions: list[Json]) -> list[Json]:
-    """What the containers of a trail waited for before they ran."""
+    """The reasons for which the containers of a trail waited before they ran."""
     rows = (one for one in decisions if isinstance(one, dict) and one["waited"])
     return [{"container_uuid": one["container_uuid"], "text": one["waited"]} for one in rows]
 
@@ -236,12 +235,13 @@ _MOST_MISFITS: Final = 10_000
 
 
 async def warn_misfits(call: Call, reported: Collection[str]) -> None:
-    """Warn the clients of waiting containers that no dispatcher can ever run, and take back what
-    holds no more.
+    """Warn the clients of waiting containers that no dispatcher can ever run, in `runtime_status`,
+    and withdraw warnings that no longer hold.
 
-    `reported`: the containers about which the caller says anything. Those that it has named in
-    `misfits` for a while fit no worker of its own; another dispatcher may be able to run them.
-    Raises Invalid.
+    `reported` are the containers that the report has a status of. The report lists in `misfits` the
+    containers that no worker of its dispatcher could hold for a while; since another dispatcher may
+    be able to run them, the server warns only when all dispatchers with a status of the container
+    say so. Raises Invalid.
     """
     misfits = call.params.get("misfits") or []
     if (

@@ -72,8 +72,8 @@ def prepare_query(call: Call, kind: RecordType, where: Sequence[Expression] = ()
 
 
 def readable(call: Call, kind: RecordType) -> tuple[Expression, ...]:
-    """The conditions that records meet which the caller may read, in the trash or not as the call
-    says.
+    """The conditions that records meet which the caller can read, with or without the trash as the
+    call asks.
     """
     return access.readable(
         kind,
@@ -85,7 +85,7 @@ def readable(call: Call, kind: RecordType) -> tuple[Expression, ...]:
 
 
 async def narrowed(tx: Transaction, kind: RecordType, query: Query, principal: Principal) -> Query:
-    """The same query in the form that is quick for what the caller can read."""
+    """The same query in the form that is fastest for the records that the caller can read."""
     if not any(isinstance(one, Accessible) for one in query.where):
         return query
     found = await permission_queries.accessible(tx, kind, principal.user_uuid)
@@ -95,7 +95,7 @@ async def narrowed(tx: Transaction, kind: RecordType, query: Query, principal: P
 
 
 def envelope(kind: RecordType, query: Query, items: list[Record], available: int | None) -> Record:
-    """A list answer."""
+    """The body of a list."""
     body: Record = {
         "kind": f"{kind.kind}List",
         "etag": "",
@@ -124,9 +124,7 @@ async def get_record(call: Call, kind: RecordType) -> Answer:
 def check_attributes(
     call: Call, kind: RecordType, stored: Record | None, sent: Record | None = None
 ) -> Record:
-    """What the caller wants to write (`sent`, if given), checked for names and types. Raises
-    Invalid.
-    """
+    """The attributes of the call, or `sent`, with names and types checked. Raises Invalid."""
     return attributes.check(
         call.attributes(kind) if sent is None else sent,
         kind,
@@ -137,7 +135,7 @@ def check_attributes(
 
 
 def new_record(call: Call, kind: RecordType, given: Record) -> Record:
-    """A whole new record: defaults, what was given, and the common fields."""
+    """A complete new record: defaults, given attributes, and the common attributes."""
     services, now = call.services, call.services.now()
     return {
         **kind.defaults,
@@ -151,7 +149,7 @@ def new_record(call: Call, kind: RecordType, given: Record) -> Record:
 
 
 async def insert(tx: Transaction, call: Call, kind: RecordType, record: Record) -> None:
-    """Store a new record and its trail. Raises Invalid when it collides."""
+    """Store a new record and its log row. Raises Invalid for a duplicate key."""
     await records.insert(tx, kind, record)
     await graph.inserted(tx, kind, record)
     await audit.created(tx, call.services, kind, record, user_uuid=call.caller.user_uuid)
@@ -166,9 +164,7 @@ async def apply(
     *,
     user_uuid: str,
 ) -> Record:
-    """Change a record, and write the trail; the new record. Without real changes nothing is
-    touched.
-    """
+    """Change a record and write its log row; the new record. A change of nothing writes nothing."""
     real = {name: value for name, value in changes.items() if old.get(name) != value}
     if not real:
         return old
@@ -184,7 +180,7 @@ async def apply(
 
 
 async def delete_record(call: Call, kind: RecordType) -> Answer:
-    """Remove a record."""
+    """Delete a record."""
     async with call.services.database.writing() as tx:
         old = await find_readable(tx, call.services, kind, call.uuid, call.caller)
         await check_writable(tx, kind, old, call.caller)
@@ -195,7 +191,7 @@ async def delete_record(call: Call, kind: RecordType) -> Answer:
 async def remove(
     tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str
 ) -> None:
-    """Take a record out, with the permission links that it is an end of, and write the trail."""
+    """Delete a record and the permission links of which it is an end, and write their log rows."""
     for link in await graph.links_of(tx, kind, record["uuid"]):
         await remove(tx, services, LINKS, link, user_uuid=user_uuid)
     await records.delete(tx, kind, record["uuid"])
@@ -211,10 +207,10 @@ async def find_included(
     *,
     select: JSON = None,
 ) -> list[Record]:
-    """The readable records that the fields `names` of some rows name, as lists show them, ordered
-    by uuid.
+    """The readable records that the attributes `names` of some rows name, as lists show them,
+    ordered by uuid.
 
-    `select` are the attributes that the caller wants of them, None for all that lists show.
+    `select` are their selected attributes, None for all that lists show.
     """
     wanted: dict[str, set[str]] = {}
     for row in rows:
@@ -233,8 +229,8 @@ async def find_included(
 async def _readable(
     tx: Transaction, call: Call, kind: RecordType, uuids: set[str], names: tuple[str, ...]
 ) -> list[Record]:
-    """Those that one of the callers can read and whose scopes include a GET of them, or of their
-    list.
+    """The records that one of the callers can read and whose scopes include a GET of them, or of
+    their list.
     """
     dialect, now = call.services.database.dialect, call.services.now()
     found: dict[str, Record] = {}

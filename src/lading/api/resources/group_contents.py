@@ -1,9 +1,9 @@
-"""What groups hold, and what was shared: lists of several kinds of records (docs/spec/api, section
+"""Contents of groups, and shared groups: lists of records of several types (docs/spec/api, section
 Groups).
 
-The kinds come one after another (`core.records.mixed_lists`), each restricted to what the caller
-can read. A project, or a user, holds what it owns; a filter group what meets its filters, whoever
-owns it.
+The types come one after another (`core.records.mixed_lists`), each restricted to the records that
+the caller can read. A project, or a user, contains the records that it owns; a filter group the
+records that meet its filters, whoever owns them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _OWNER: Final = Column("owner_uuid", Type.STRING)
 
 
 async def list_contents(call: Call) -> Answer:
-    """What a user or group holds, or everything that the caller can read."""
+    """The contents of a user or group, or all records that the caller can read."""
     uuid = call.uuid or call.params.get("uuid")
     include = _include(call.params.get("include"))
     limits = call.services.config.API
@@ -122,7 +122,7 @@ async def _page(
 
 
 async def list_shared(call: Call) -> Answer:
-    """Projects and filter groups that are not in a project of the caller's, nor in one that the
+    """Projects and filter groups that are neither in a project of the caller nor in one that the
     caller can read.
     """
     caller = call.caller
@@ -172,7 +172,7 @@ def _include(given: JSON) -> tuple[str, ...]:
 
 
 async def _holder(tx: Transaction, call: Call, uuid: JSON) -> Record:
-    """The user or group whose contents are asked for. Raises NotFound."""
+    """The user or group whose contents are listed. Raises NotFound."""
     kind = BY_INFIX.get(ids.infix_of(uuid)) if isinstance(uuid, str) and ids.is_uuid(uuid) else None
     if kind not in (USERS, GROUPS):
         raise NotFound(f"Path not found: {str(uuid)[:60]!r} is neither a group nor a user")
@@ -183,8 +183,8 @@ async def _holder(tx: Transaction, call: Call, uuid: JSON) -> Record:
 
 
 def _held(holder: Record | None, parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts, for a filter group with its filters added: kinds that its filters rule out are
-    left out.
+    """The parts of the list. For a filter group its filters are added, and types that they exclude
+    are left out.
     """
     if holder is None or holder.get("group_class") != GroupClass.FILTER:
         return tuple(parts)
@@ -202,7 +202,7 @@ def _held(holder: Record | None, parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def _place(call: Call, holder: Record | None) -> tuple[Expression, ...]:
-    """The condition that records are where they are looked for."""
+    """The condition that a record is in the listed place."""
     home = call.caller.user_uuid
     where: list[Expression] = []
     if holder is not None and holder.get("group_class") != GroupClass.FILTER:

@@ -1,10 +1,8 @@
-"""Groups: projects, roles and filter groups, made, moved, frozen, trashed.
+"""Groups: projects, roles and filter groups, created, moved, frozen, trashed.
 
-Source: docs/spec/api, sections Records and Groups.
-
-What they mean for permissions follows in the same transaction (`store.graph`). Whoever makes a role
-manages it, by a link. When a group's time in the trash is over it goes for good, with all that it
-owns.
+Source: docs/spec/api, sections Records and Groups. Their permissions are updated in the same
+transaction (`store.graph`). The user who creates a role manages it, by a link. When the time of a
+group in the trash is over, it is deleted with all that it owns.
 """
 
 from __future__ import annotations
@@ -119,7 +117,9 @@ async def untrash_group(call: Call) -> Answer:
 
 
 async def delete_expired(tx: Transaction, services: Services) -> int:
-    """Delete for good the groups whose time is over, and what they own; how many groups."""
+    """Delete the groups whose time in the trash is over, and the records that they own; the number
+    of groups.
+    """
     unit = UnitOfWork(tx, services, user_uuid=services.system_user)
     expired = await trash.expired_groups(tx, services.now())
     for uuid in expired:
@@ -131,7 +131,7 @@ async def delete_expired(tx: Transaction, services: Services) -> int:
 
 
 async def follow_trashed(tx: Transaction, services: Services, uuids: Sequence[str]) -> None:
-    """See to the containers of projects whose time to go into the trash has come."""
+    """Compute the priorities of the containers of projects that have gone into the trash."""
     unit = UnitOfWork(tx, services, user_uuid=services.system_user)
     for uuid in uuids:
         unit.stale(await priorities.wanted_in(tx, uuid))
@@ -200,8 +200,8 @@ def _out_of_the_trash(call: Call, kind: RecordType, old: Record) -> Record:
 
 
 async def _settle_name(tx: Transaction, call: Call, record: Record) -> None:
-    """See that no other group of the owner has this name; change it if the call says so. Raises
-    Invalid.
+    """Check that no other group of the owner has this name; with `ensure_unique_name` make it
+    distinct. Raises Invalid.
     """
     if record["is_trashed"]:
         return

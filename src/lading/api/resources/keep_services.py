@@ -1,8 +1,7 @@
-"""The one block service: this server. It is derived from the address that clients use.
+"""The only block service: this server, at the address that clients use (docs/spec/api, section
+Blocks).
 
-Source: docs/spec/api, section Blocks.
-
-It presents itself as a proxy, since clients ask disks for two replicas on two of them.
+It presents itself as a proxy, because clients expect from disks two replicas on two of them.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def the_service(services: Services) -> Record:
 
 
 async def list_services(call: Call) -> Answer:
-    """All services, whatever is asked for."""
+    """All services, whatever the filters."""
     item = show(KEEP_SERVICES, the_service(call.services))
     body: Record = {
         "kind": "arvados#keepServiceList",

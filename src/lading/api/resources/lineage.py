@@ -1,12 +1,10 @@
-"""Where a collection came from and what it was used for.
+"""Lineage of a collection: the containers and contents that it came from, and those that used it.
 
-Source: docs/spec/api, section Collections, provenance and used_by.
-
-The answer is {uuid or portable data hash: record}: contents by their hash, with one readable
-collection that has it; the containers between them, and the requests that wanted those. Only what
-the caller can read is in it, within the scopes of the token (a link that shares one collection
-shows nothing else), and the way ends there. At most `_LIMIT` containers are followed, the nearest
-first.
+Source: docs/spec/api, section Collections, provenance and used_by. The answer is {uuid or portable
+data hash: record}: contents by their hash, with one readable collection that has it; the containers
+between them, and the requests of these. It has only records that the caller can read, within the
+scopes of the token (a link that shares one collection shows nothing else), and does not go on
+behind others. At most `_LIMIT` containers are followed, the nearest first.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _Ends = Callable[[Record], Iterable[str]]
 
 
 async def provenance(call: Call) -> Answer:
-    """What the content came from."""
+    """The records that the content came from."""
 
     async def makers(tx: Transaction, hashes: list[str]) -> list[str]:
         return await lineage.makers(tx, hashes, limit=_LIMIT)
@@ -45,7 +43,7 @@ async def provenance(call: Call) -> Answer:
 
 
 async def used_by(call: Call) -> Answer:
-    """What the content was used for."""
+    """The records that used the content."""
 
     async def users(tx: Transaction, hashes: list[str]) -> list[str]:
         return await lineage.users(tx, hashes, limit=_LIMIT)

@@ -50,9 +50,7 @@ async def get_link(call: Call) -> Answer:
 
 
 async def create_link(call: Call) -> Answer:
-    """A new link; an equal permission that is there already is answered instead, raised if need
-    be.
-    """
+    """Create a link. If an equal permission exists, it is raised if necessary, and answered."""
     record = generic.new_record(call, LINKS, generic.check_attributes(call, LINKS, None))
     _check(record)
     async with call.services.database.writing() as tx:
@@ -68,7 +66,7 @@ async def create_link(call: Call) -> Answer:
 
 
 async def update_link(call: Call) -> Answer:
-    """Change a link; of a permission only its name."""
+    """Change a link; of a permission only the name."""
     select = check_select(call.params.get("select"), LINKS)
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(tx, call.services, LINKS, call.uuid, call.caller)
@@ -90,7 +88,7 @@ async def update_link(call: Call) -> Answer:
 
 
 async def get_permissions(call: Call) -> Answer:
-    """All permission links on a record, for who can manage it. Raises NotFound, Forbidden."""
+    """All permission links on a record, for a manager of the record. Raises NotFound, Forbidden."""
     kind = BY_INFIX.get(ids.infix_of(call.uuid)) if ids.is_uuid(call.uuid) else None
     if kind is None or kind.infix not in HEADS:
         raise NotFound(
@@ -105,7 +103,7 @@ async def get_permissions(call: Call) -> Answer:
 
 
 async def delete_link(call: Call) -> Answer:
-    """Remove a link; what a permission gave ends with it."""
+    """Delete a link; its permission ends."""
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(tx, call.services, LINKS, call.uuid, call.caller)
         if old["link_class"] == PERMISSION:
@@ -137,7 +135,7 @@ _LAST: Final = ("user_uuid", "target_uuid")
 
 
 async def list_permissions(call: Call) -> Answer:
-    """A page of permissions; they cannot be counted, and paging goes by filters."""
+    """A page of permissions. They are not counted, and clients page by filters."""
     access.check_admin(call.caller, "see everybody's permissions")
     params = call.params
     if params.get("count") not in (None, "none"):
@@ -178,7 +176,7 @@ _FIXED: Final = ("link_class", "tail_uuid", "head_uuid", "owner_uuid")
 
 
 async def share(tx: Transaction, call: Call, record: Record) -> Record:
-    """Store a permission link, or raise the one that is there. Raises Invalid, Forbidden."""
+    """Store a permission link, or raise an equal one. Raises Invalid, Forbidden."""
     level = permissions.level_of(record["name"])
     tail, head = record["tail_uuid"], record["head_uuid"]
     group = await records.get(tx, GROUPS, tail) if isinstance(tail, str) else None
@@ -191,7 +189,7 @@ async def share(tx: Transaction, call: Call, record: Record) -> Record:
 
 
 async def grant(tx: Transaction, call: Call, record: Record, level: Level) -> Record:
-    """Store a permission link that may be made, or raise the one between the same ends."""
+    """Store a permission link without checks, or raise the link between the same ends."""
     services, user = call.services, call.caller.user_uuid
     ends = {
         "tail_uuid": record["tail_uuid"],
@@ -209,7 +207,7 @@ async def grant(tx: Transaction, call: Call, record: Record, level: Level) -> Re
 
 
 async def check_permission_change(tx: Transaction, call: Call, old: Record, new: Record) -> None:
-    """Whether a permission link may become what it is to be. Raises Invalid, Forbidden."""
+    """Check a change of a permission link. Raises Invalid, Forbidden."""
     await check_manager(tx, old["head_uuid"], call.caller)
     for name in _FIXED:
         if new[name] != old[name]:
@@ -220,7 +218,7 @@ async def check_permission_change(tx: Transaction, call: Call, old: Record, new:
 
 
 async def check_manager(tx: Transaction, head_uuid: str, principal: Principal) -> None:
-    """Whether the caller manages what a permission is about. Raises Forbidden."""
+    """Check that the caller manages the head of a permission. Raises Forbidden."""
     if principal.is_admin:
         return
     kind = BY_INFIX[head_uuid[6:11]]
@@ -230,8 +228,8 @@ async def check_manager(tx: Transaction, head_uuid: str, principal: Principal) -
 
 
 async def set_up(tx: Transaction, call: Call, user_uuid: str) -> None:
-    """Make a user a member of the role of all users, and visible to its members if the
-    configuration says so.
+    """Make a user a member of the role of all users, and visible to its members if
+    Users.ActivatedUsersAreVisibleToOthers.
     """
     everybody = ids.all_users(call.services.config.ClusterID)
     await _give(tx, call, user_uuid, everybody, Level.WRITE)

@@ -1,5 +1,5 @@
-"""Log rows: what happened to records; users may add rows of their own (docs/spec/api, section Log
-rows).
+"""Log rows: changes and events of records; users may add rows of other types (docs/spec/api,
+section Log rows).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def get_log(call: Call) -> Answer:
 
 
 async def create_log(call: Call) -> Answer:
-    """A row about a record that the caller can read."""
+    """Add a row about a record that the caller can read."""
     given = generic.check_attributes(call, LOGS, None)
     record = generic.new_record(call, LOGS, {**given, "owner_uuid": call.caller.user_uuid})
     record.pop("id")

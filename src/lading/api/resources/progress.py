@@ -47,8 +47,8 @@ _SHOWN: Final = (
 
 
 async def get_status(call: Call) -> Answer:
-    """{uuid, container_state, scheduling_status}: the state of a request's container and what it
-    waits for.
+    """{uuid, container_state, scheduling_status}: the state of a request's container, and the
+    reason for which it waits.
     """
     async with call.services.database.reading() as tx:
         row = await authorization.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
@@ -114,8 +114,8 @@ async def get_why(call: Call) -> Answer:
 
 
 async def preview(call: Call) -> Answer:
-    """What a create with this body would do: the explanation, and the recipe of the container.
-    Nothing is stored.
+    """The effect that a create with this body would have: the explanation, and the recipe of the
+    container. Nothing is stored.
     """
     services, caller = call.services, call.caller
     given = call.attributes(REQUESTS)
@@ -153,8 +153,8 @@ async def preview(call: Call) -> Answer:
 
 
 async def get_log(call: Call) -> Answer:
-    """A file of the log of one of the request's containers, or the files that there are; or events
-    as it grows.
+    """A file or directory in the log of one of the request's containers; or the log as a stream of
+    events.
     """
     if log_streaming.is_wanted(call):
         return log_streaming.stream(call)
@@ -185,7 +185,7 @@ async def get_log(call: Call) -> Answer:
 
 
 def _check_claim(claim: Claim | None) -> None:
-    """Tell a server that passed a call on that the log is not at a gateway. Raises RequestError."""
+    """Tell a server that forwarded a call that the log is not at a gateway. Raises RequestError."""
     if claim is not None:
         raise from_status(
             gateway_logs.MISDIRECTED, "the supervisor of this container posts its log"
@@ -193,7 +193,7 @@ def _check_claim(claim: Claim | None) -> None:
 
 
 async def _logged(tx: Transaction, call: Call) -> tuple[Record, Container | None]:
-    """A request whose log is read, and its container."""
+    """The request whose log is read, and its container."""
     row = await authorization.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
     return row, await _container(tx, row)
 
@@ -208,7 +208,7 @@ async def _container(tx: Transaction, row: Record) -> Container | None:
 async def _scene(
     tx: Transaction, call: Call, subject: ContainerRequest, container: Container | None
 ) -> Scene:
-    """What there is to know about why a request waits."""
+    """The facts from which the reasons to wait are found."""
     services = call.services
     asking = subject.requesting_container_uuid
     parent = await records.get(tx, CONTAINERS, asking) if asking else None
@@ -239,7 +239,9 @@ def _silence(last: str | None, now: str) -> str:
 
 
 def _first(subject: ContainerRequest, container: Container | None, scene: Scene) -> str:
-    """Why the request itself does not let its container run, in one sentence."""
+    """The reason for which the request itself keeps its container from running, in one sentence, or
+    "".
+    """
     if container is None:
         return (
             next((one.sentence for one in delays(subject, None, scene)), "")
@@ -250,7 +252,7 @@ def _first(subject: ContainerRequest, container: Container | None, scene: Scene)
 
 
 async def _tried(tx: Transaction, subject: ContainerRequest) -> list[Container]:
-    """The containers that were tried before, oldest first, those that are still known."""
+    """The containers that were tried before, oldest first, but for deleted ones."""
     uuids = subject.attempted_container_uuids
     rows = {row["uuid"]: row for row in await records.among(tx, CONTAINERS, "uuid", uuids)}
     return [Container.from_record(rows[uuid]) for uuid in uuids if uuid in rows]
@@ -259,7 +261,7 @@ async def _tried(tx: Transaction, subject: ContainerRequest) -> list[Container]:
 async def _image_fault(
     tx: Transaction, call: Call, subject: ContainerRequest, container: Container | None
 ) -> str:
-    """What is wrong with the image of a request that waits or is a draft; "" if nothing is."""
+    """The fault of the image of a request that waits or is a draft; "" without a fault."""
     if subject.state is request.State.UNCOMMITTED:
         try:
             await check_image(tx, call.services, subject, call.caller)

@@ -1,8 +1,8 @@
-"""Repositories: git repositories that git_tree mounts can name by uuid or name.
+"""Git repositories that git_tree mounts name by uuid or name.
 
 Users may store addresses that the configuration lists (`Containers.GitRepositories`), admins any
-address. What is fetched from there is shown to whoever can read the record. Names are unique in the
-cluster.
+address. The content of a repository is shown to each user who can read its record. Names are unique
+in the cluster.
 """
 
 from __future__ import annotations
@@ -68,17 +68,15 @@ async def update_repository(call: Call) -> Answer:
 
 
 async def delete_repository(call: Call) -> Answer:
-    """Remove a repository; trees that containers were made of stay known."""
+    """Delete a repository; trees of earlier containers stay in the mirrors."""
     return await generic.delete_record(call, REPOSITORIES)
 
 
 async def address(
     tx: Transaction, services: Services, wanted: git_trees.Reference, acting: Principal
 ) -> str:
-    """Where the repository of a mount is fetched from. Raises Invalid when it may not be, or cannot
-    be read.
-
-    Raises Forbidden when the scopes of the token do not include a GET of the repository.
+    """The address of the repository of a mount. Raises Invalid when it is not allowed or the record
+    cannot be read, Forbidden when the scopes of the token do not include a GET of the repository.
     """
     where = f"Mounts [{wanted.target}][{wanted.source}]"
     if wanted.source == "git_url":

@@ -1,5 +1,5 @@
-"""API tokens: users make their own, admins make tokens for others; the secret is shown once, only
-its hash is stored.
+"""API tokens: users create their own, admins create tokens for others. The secret is shown once;
+only its hash is stored.
 
 Source: docs/spec/api, section Authentication.
 """
@@ -39,7 +39,7 @@ async def get_token(call: Call) -> Answer:
 
 
 async def current_token(call: Call) -> Answer:
-    """The token that calls, whatever its scopes."""
+    """The calling token, whatever its scopes."""
     caller, services = call.caller, call.services
     select = check_select(call.params.get("select"), TOKENS)
     if caller.token_uuid == root_token(services.config.ClusterID):
@@ -61,12 +61,12 @@ async def current_token(call: Call) -> Answer:
 
 
 async def create_token(call: Call) -> Answer:
-    """A new token for the caller; an admin may name another owner."""
+    """Create a token for the caller; an admin may name another owner."""
     return await _create(call, generic.check_attributes(call, TOKENS, None))
 
 
 async def create_system_token(call: Call) -> Answer:
-    """A new token of the system user; the scopes may be a parameter, as Arvados has it."""
+    """Create a token of the system user; the scopes may be a parameter, as in Arvados."""
     access.check_admin(call.caller, "make tokens of the system user")
     scopes = call.params.pop("scopes", None)
     sent = call.attributes(TOKENS)
@@ -98,7 +98,7 @@ async def _create(call: Call, given: Record) -> Answer:
 
 
 async def update_token(call: Call) -> Answer:
-    """Change when a token ends or what it may do."""
+    """Change the end or the scopes of a token."""
     _check_may_outlive(call)
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(tx, call.services, TOKENS, call.uuid, call.caller)
@@ -122,7 +122,9 @@ async def delete_token(call: Call) -> Answer:
 
 
 def _clamped(call: Call, expires_at: str | None) -> str | None:
-    """When a token ends, at the latest as the configuration allows those who are no admins."""
+    """The end of a token, for users who are not admins at most as late as the configuration
+    allows.
+    """
     limit = call.services.config.API.MaxTokenLifetime
     if not limit or call.caller.is_admin:
         return expires_at
@@ -143,8 +145,8 @@ def _check(given: Record) -> None:
 
 
 def _check_may_outlive(call: Call) -> None:
-    """What runs on a machine that may be against us must not keep its user's rights beyond its
-    container.
+    """Refuse a token of a container that would outlive it: a hostile machine must not keep its
+    user's rights beyond its container.
     """
     if call.caller.container_uuid is not None:
         raise Forbidden(

@@ -1,11 +1,12 @@
-"""One user merged into another: two accounts of one person become one (docs/spec/api, section
+"""Merge of one user into another: two accounts of one person become one (docs/spec/api, section
 Users).
 
 An admin names both (`old_user_uuid`, `new_user_uuid`); users merge themselves into the holder of
-`new_user_token`. What the old user owns goes to `new_owner_uuid`, a user or project that the new
-user can write, names made unique there. With `redirect_to_new_user` the old user's tokens, and
-permissions from and to the old user, become the new one's, and the old user is inactive from then
-on; without it they end, and the old user stays, with nothing. Each change has its trail.
+`new_user_token`. The records of the old user go to `new_owner_uuid`, a user or project that the new
+user can write, with names made unique there. With `redirect_to_new_user` the tokens of the old
+user, and permissions from and to the old user, become those of the new one, and the old user
+becomes inactive; without it they are deleted, and the old user stays, without records. Each change
+has a log row.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _OWNED: Final = tuple(
 
 
 async def merge_users(call: Call) -> Answer:
-    """Merge a user into another; the old user as it is then."""
+    """Merge a user into another; the old user after the merge."""
     redirect = bool(call.params.get("redirect_to_new_user"))
     old_uuid, new_uuid = await _named(call)
     services, user = call.services, call.caller.user_uuid
@@ -89,7 +90,7 @@ async def merge_users(call: Call) -> Answer:
 
 
 async def _named(call: Call) -> tuple[str, str]:
-    """Who is merged into whom. Raises Forbidden, Unauthenticated, Invalid."""
+    """The old and the new user. Raises Forbidden, Unauthenticated, Invalid."""
     caller, params = call.caller, call.params
     if params.get("old_user_uuid") or params.get("new_user_uuid"):
         access.check_admin(caller, "name the users that are merged (old_user_uuid, new_user_uuid)")
@@ -120,7 +121,7 @@ async def _user(tx: Transaction, name: str, uuid: str) -> Record:
 
 
 async def _check(tx: Transaction, call: Call, old: Record, new: Record, owner: object) -> None:
-    """Whether they may be merged so. Raises Invalid, Forbidden."""
+    """Check that the users may be merged in this way. Raises Invalid, Forbidden."""
     system = call.services.system_user
     if old["uuid"] == new["uuid"]:
         raise Invalid("new_user_uuid: a user cannot be merged into itself")
@@ -150,7 +151,7 @@ async def _check(tx: Transaction, call: Call, old: Record, new: Record, owner: o
 async def _give(
     tx: Transaction, call: Call, kind: RecordType, old_owner: str, new_owner: str
 ) -> None:
-    """All records of a type to the new owner, some at a time."""
+    """Give all records of a type to the new owner, in batches."""
     dialect, user = call.services.database.dialect, call.caller.user_uuid
     unit = UnitOfWork(tx, call.services, user_uuid=user)
     where = (records.equals(kind, "owner_uuid", old_owner),)
@@ -168,14 +169,16 @@ async def _give(
 
 
 async def _settle(tx: Transaction, kind: RecordType, record: Record) -> None:
-    """Change the name if the owner has it already."""
+    """Make the name distinct if the owner has a record of that name."""
     same = await records.matching(tx, kind, owner_uuid=record["owner_uuid"], name=record["name"])
     if any(one["uuid"] != record["uuid"] for one in same):
         record["name"] = f"{record['name'][:237]} ({record['uuid'][-15:]})"
 
 
 async def _move_permissions(tx: Transaction, call: Call, old: str, new: str | None) -> None:
-    """The permission links at the old user end, and are made anew for the new one."""
+    """Delete the permission links of the old user; with `redirect_to_new_user` create them for the
+    new one.
+    """
     for link in await links_of(tx, USERS, old):
         await generic.remove(tx, call.services, LINKS, link, user_uuid=call.caller.user_uuid)
         ends = {
@@ -188,7 +191,7 @@ async def _move_permissions(tx: Transaction, call: Call, old: str, new: str | No
 
 
 async def _act_for(tx: Transaction, call: Call, old: str, new: str) -> None:
-    """What is still to be run for the old user is run for the new one."""
+    """Let the requests and containers of the old user that have not ended act for the new one."""
     services, user = call.services, call.caller.user_uuid
     for state in LIVE:
         for row in await records.matching(tx, CONTAINERS, state=state, runtime_user_uuid=old):

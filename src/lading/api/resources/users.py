@@ -33,7 +33,7 @@ _OWN: Final = frozenset({"first_name", "last_name", "prefs"})
 
 
 async def list_users(call: Call) -> Answer:
-    """A page of users. Who asks for what is not seen of others finds themselves only."""
+    """A page of users. A query about attributes that are not public finds only the caller."""
     caller = call.caller
     where: tuple[Expression, ...] = ()
     if not caller.is_admin and not _asked_for(call) <= PUBLIC | {"created_at", "modified_at"}:
@@ -60,11 +60,10 @@ async def system_user(call: Call) -> Answer:
 
 
 async def authenticate_user(call: Call) -> Answer:
-    """The token that was sent as the password, if it is one of the user who is named. Raises
+    """The token that was sent as the password, if it belongs to the named user. Raises
     Unauthenticated.
 
-    For clients that know no other way to log in than a name and a password; there are no passwords
-    here.
+    For clients that only log in with a name and a password; Lading has no passwords.
     """
     services, name, secret = call.services, call.params.get("username"), call.params.get("password")
     refused = Unauthenticated(
@@ -114,7 +113,7 @@ async def make_user(tx: Transaction, call: Call, given: Record) -> Record:
 
 
 async def update_user(call: Call) -> Answer:
-    """Change a user: admins everything, users their names and preferences."""
+    """Change a user: admins all attributes, users their names and preferences."""
     select = check_select(call.params.get("select"), USERS)
     caller = call.caller
     async with call.services.database.writing() as tx:
@@ -135,7 +134,7 @@ async def update_user(call: Call) -> Answer:
 
 
 async def store_user(tx: Transaction, call: Call, old: Record, changes: Record) -> Record:
-    """Store what may be changed of a user, who is set up on becoming active."""
+    """Store the changed attributes of a user; a user who becomes active is set up."""
     changes = _checked({name: value for name, value in changes.items() if name != "owner_uuid"})
     new = await generic.apply(
         tx, call.services, USERS, old, changes, user_uuid=call.caller.user_uuid
@@ -146,7 +145,9 @@ async def store_user(tx: Transaction, call: Call, old: Record, changes: Record) 
 
 
 async def delete_user(call: Call) -> Answer:
-    """Remove a user, whose tokens end with that; neither the system user nor the caller can go."""
+    """Delete a user and the tokens of the user; the system user and the caller cannot be
+    deleted.
+    """
     access.check_admin(call.caller, "delete users")
     if call.uuid in (call.services.system_user, call.caller.user_uuid):
         raise Invalid("uuid: neither the system user nor yourself can be deleted")
@@ -165,7 +166,7 @@ def _checked(given: Record) -> Record:
 
 
 def _asked_for(call: Call) -> set[str]:
-    """The attributes that a list is filtered by, or made distinct by."""
+    """The attributes that the filters and `distinct` of a list name."""
     params = call.params
     names: set[str] = set()
     filters: JSON = params.get("filters")
@@ -180,7 +181,7 @@ def _asked_for(call: Call) -> set[str]:
 
 
 async def setup_user(call: Call) -> Answer:
-    """Give a user, named by `uuid` or described by `user` and made if need be, what users have."""
+    """Set up a user, named by `uuid`, or described by `user` and created if necessary."""
     access.check_admin(call.caller, "set up users")
     uuid = call.params.get("uuid")
     async with call.services.database.writing() as tx:
@@ -199,7 +200,7 @@ async def setup_user(call: Call) -> Answer:
 
 
 async def unsetup_user(call: Call) -> Answer:
-    """Take a user's permissions and tokens away; the user is inactive then."""
+    """Delete the permissions and tokens of a user, and make the user inactive."""
     access.check_admin(call.caller, "shut users out")
     services, caller = call.services, call.caller
     select = check_select(call.params.get("select"), USERS)
@@ -219,7 +220,7 @@ async def unsetup_user(call: Call) -> Answer:
 
 
 async def activate_user(call: Call) -> Answer:
-    """Make a user active: an admin anybody, users themselves once they were set up."""
+    """Make a user active: admins any user, users themselves once they were set up."""
     services, caller = call.services, call.caller
     select = check_select(call.params.get("select"), USERS)
     async with services.database.writing() as tx:
@@ -237,7 +238,7 @@ async def activate_user(call: Call) -> Answer:
 
 
 async def update_users(call: Call) -> Answer:
-    """Change many users, or make those that are missing: `updates` is {uuid: attributes}."""
+    """Change many users, and create missing ones: `updates` is {uuid: attributes}."""
     access.check_admin(call.caller, "change users")
     updates = call.params.get("updates")
     if not isinstance(updates, dict) or not all(isinstance(one, dict) for one in updates.values()):
@@ -306,7 +307,7 @@ async def list_agreements(call: Call) -> Answer:
 
 
 async def list_signatures(call: Call) -> Answer:
-    """What the caller has signed; an admin may name another user."""
+    """The signatures of the caller; an admin may name another user."""
     user, asked = call.caller.user_uuid, call.params.get("uuid")
     if call.caller.is_admin and isinstance(asked, str):
         user = asked
@@ -315,8 +316,8 @@ async def list_signatures(call: Call) -> Answer:
 
 
 async def sign_agreement(call: Call) -> Answer:
-    """Agree to the collection `uuid`; signing again changes nothing. Raises NotFound for what asks
-    no signature.
+    """Agree to the collection `uuid`; a second signature changes nothing. Raises NotFound for a
+    collection that needs no signature.
     """
     uuid, user, services = call.params.get("uuid"), call.caller.user_uuid, call.services
     if not isinstance(uuid, str) or not ids.is_uuid(uuid, Infix.COLLECTION):
@@ -339,7 +340,7 @@ async def sign_agreement(call: Call) -> Answer:
 
 
 async def _signature_links(tx: Transaction, call: Call, name: str, tail: str) -> list[Record]:
-    """Links of the system user's, which nobody else can make, from `tail` to collections."""
+    """Links of the system user's, which no other user can make, from `tail` to collections."""
     owner = call.services.system_user
     rows = await records.matching(
         tx, LINKS, tail_uuid=tail, link_class=_CLASS, name=name, owner_uuid=owner

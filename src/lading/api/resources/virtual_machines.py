@@ -1,11 +1,9 @@
-"""Machines that users log in to, and the keys that they do it with.
+"""Virtual machines that users log in to, and their SSH keys.
 
-Source: docs/spec/api, section Addresses and methods.
-
-Lading does not run these machines: it keeps what `arvados-login-sync` asks for there. Admins write
-the machines. A permission link `can_login` from a user to a machine says who may log in, with
-`properties.username` and, if need be, `properties.groups`. Everybody writes keys of their own,
-admins those of others too.
+Source: docs/spec/api, section Addresses and methods. Lading does not run these machines: it keeps
+the records for `arvados-login-sync`, which runs there. Admins write the machines. A permission link
+`can_login` from a user to a machine lets the user log in, with `properties.username` and, if
+needed, `properties.groups`. Users write keys of their own, admins also those of others.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ async def get_machine(call: Call) -> Answer:
 
 
 async def create_machine(call: Call) -> Answer:
-    """A new machine; of the system user, unless another owner is named."""
+    """Create a machine, of the system user unless another owner is named."""
     access.check_admin(call.caller, "write virtual machines")
     given = {
         "owner_uuid": call.services.system_user,
@@ -65,7 +63,7 @@ async def delete_machine(call: Call) -> Answer:
 
 
 async def list_logins(call: Call) -> Answer:
-    """Who may log in to one machine."""
+    """The logins of one machine."""
     access.check_admin(call.caller, "see logins")
     async with call.services.database.reading() as tx:
         machine = await authorization.find_readable(
@@ -75,7 +73,7 @@ async def list_logins(call: Call) -> Answer:
 
 
 async def list_all_logins(call: Call) -> Answer:
-    """Who may log in to any machine."""
+    """The logins of all machines."""
     access.check_admin(call.caller, "see logins")
     async with call.services.database.reading() as tx:
         machines = await records.find(tx, call.services.database.dialect, VIRTUAL_MACHINES, ())
@@ -122,7 +120,7 @@ async def get_key(call: Call) -> Answer:
 
 
 async def create_key(call: Call) -> Answer:
-    """A new key, of the caller unless an admin names another user."""
+    """Create a key, of the caller unless an admin names another user."""
     given = generic.check_attributes(call, AUTHORIZED_KEYS, None)
     given["authorized_user_uuid"] = given.get("authorized_user_uuid") or call.caller.user_uuid
     return await _create(call, AUTHORIZED_KEYS, generic.new_record(call, AUTHORIZED_KEYS, given))

@@ -73,8 +73,8 @@ async def delete_workflow(call: Call) -> Answer:
 
 
 async def _follow(old: Record, given: Record) -> Record:
-    """Name and description as far as they come from the definition. Raises Invalid when it is not a
-    mapping.
+    """Name and description, taken from the definition where they follow it. Raises Invalid when the
+    definition is not a mapping.
     """
     if given.get("collection_uuid") is not None:
         raise Invalid("Collection uuid must be null")
@@ -137,7 +137,7 @@ def _top(events: Iterator[yaml.Event]) -> Record:
 
 
 def _text(event: yaml.NodeEvent) -> str | None:
-    """What a scalar says, if it is a text and neither a number nor a date."""
+    """The value of a scalar if it is a text, and neither a number nor a date."""
     if not isinstance(event, yaml.ScalarEvent):
         return None
     resolver = yaml.resolver.Resolver()
