@@ -12,7 +12,7 @@ import pytest
 
 from lading.api import routes
 from lading.api.app import OWNED_PATHS, system_clock
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.core.errors import Forbidden, Unauthenticated
 from lading.testing.world import World, call_asgi, world
 
@@ -269,7 +269,7 @@ async def test_slashes_are_collapsed(it: World) -> None:
 async def test_a_handler_that_never_ends_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def never(call: Call) -> Answer:
+    async def never(call: ApiCall) -> ApiResponse:
         async with call.services.database.writing():
             await asyncio.Event().wait()
         raise AssertionError
@@ -293,8 +293,8 @@ async def test_an_answer_that_is_read_slowly_is_not_given_up(
                 await asyncio.Event().wait()
         yield b"b"
 
-    async def stream(call: Call) -> Answer:
-        return Answer(stream=parts())
+    async def stream(call: ApiCall) -> ApiResponse:
+        return ApiResponse(stream=parts())
 
     monkeypatch.setitem(routes.HANDLERS, "links.list", stream)
     async with world(tmp_path, API={"RequestTimeout": 0.05}) as it:

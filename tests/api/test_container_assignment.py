@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lading.api.container_assignment import Decision, look_ahead
+from lading.api.container_assignment import AssignmentChoice, look_ahead
 from lading.api.resources import container_requests
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.testing.world import WITH_API, World
 
 FILE = f"sha256:{'1' * 64}.tar"
@@ -304,7 +304,7 @@ async def test_what_is_deleted_after_the_look_and_before_the_turn_is_not_reused(
     old = await it.ok("GET", f"containers/{done['container_uuid']}")
     assert (await it.submit("echo", "1"))["container_uuid"] == old["uuid"]
 
-    async def look_and_lose(services: Services, *others: Any) -> Decision | None:
+    async def look_and_lose(services: ApiServices, *others: Any) -> AssignmentChoice | None:
         found = await look_ahead(services, *others)
         async with services.database.writing() as tx:
             await tx.execute(
@@ -323,7 +323,7 @@ async def test_what_was_asked_for_since_the_look_is_joined(
 ) -> None:
     made: list[str] = []
 
-    async def look_and_wait(services: Services, *others: Any) -> Decision | None:
+    async def look_and_wait(services: ApiServices, *others: Any) -> AssignmentChoice | None:
         found = await look_ahead(services, *others)
         if not made:
             made.append("")

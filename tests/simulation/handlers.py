@@ -21,8 +21,8 @@ import msgspec
 
 from lading.api.app import Application, make_app
 from lading.api.bootstrap import FirstTokens
-from lading.api.events.event_bus import Bus, Event
-from lading.api.services import Services
+from lading.api.events.event_bus import Bus, RecordEvent
+from lading.api.services import ApiServices
 from lading.core.errors import from_status
 from lading.core.timestamps import format_time
 from lading.store import schema
@@ -38,7 +38,7 @@ _LOGS: Final = Path("no-such-directory")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class NumberedServices(Services):
+class NumberedServices(ApiServices):
     """Services whose uuids are counted for each record type."""
 
     made: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -52,11 +52,11 @@ class NumberedServices(Services):
 class ToldBus(Bus):
     """A bus that passes each event about a container to `tell` too."""
 
-    def __init__(self, tell: Callable[[Event], None]) -> None:
+    def __init__(self, tell: Callable[[RecordEvent], None]) -> None:
         super().__init__()
         self._tell = tell
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: RecordEvent) -> None:
         """Tell everybody."""
         super().publish(event)
         if event.object_kind == "arvados#container":
@@ -70,7 +70,7 @@ class HandlerServer:
         self,
         clock: Callable[[], float],
         complete: Callable[[Coroutine[Any, Any, Any]], Any],
-        tell: Callable[[Event], None],
+        tell: Callable[[RecordEvent], None],
     ) -> None:
         self._complete = complete
         self.database = MemoryDatabase(seal=make_seal(), image=_prepared())

@@ -34,18 +34,18 @@ from lading.api.events.websocket import serve_websocket
 from lading.api.git.git_cache import GitCache
 from lading.api.http import (
     TAKE_OVER,
-    Answer,
+    ApiCall,
+    ApiResponse,
     BodyReader,
-    Call,
     TakeOver,
     announced,
     read_body,
     read_query,
 )
 from lading.api.public import load_vocabulary
-from lading.api.routes import Route, Routes
+from lading.api.routes import ApiRoute, Routes
 from lading.api.serializer import only
-from lading.api.services import Blocks, Services, make_policy
+from lading.api.services import ApiServices, Blocks, make_policy
 from lading.config import Config
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import (
@@ -121,7 +121,7 @@ def make_app(
     the server.
     """
     return Application(
-        Services(
+        ApiServices(
             database=database,
             config=config,
             policy=make_policy(config),
@@ -154,7 +154,7 @@ def _make_turns(config: Config) -> Turns:
 class Application:
     """The ASGI application."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: ApiServices) -> None:
         self.services = services
         self._routes = Routes()
         self._sites = make_sites(services.config)
@@ -240,10 +240,10 @@ class Application:
         headers: Mapping[str, str],
         request_id: str,
         receive: Receive,
-    ) -> Answer:
+    ) -> ApiResponse:
         method: str = scope["method"]
         if method == "OPTIONS":
-            return Answer(body=b"", headers=_CORS | propfind.offered(scope["path"]))
+            return ApiResponse(body=b"", headers=_CORS | propfind.offered(scope["path"]))
         origins.check_call(method, headers, scheme=str(scope.get("scheme", "https")))
         raw, sender = await self._read_body(scope, headers, receive)
         for _ in range(_ATTEMPTS):
@@ -258,7 +258,7 @@ class Application:
         request_id: str,
         raw: bytes,
         sender: Principal | None,
-    ) -> Answer:
+    ) -> ApiResponse:
         method: str = scope["method"]
         params = read_query(scope["query_string"])
         document: JSON = None
@@ -277,7 +277,7 @@ class Application:
         select = (
             check_select(params.get("select"), route.shows) if route.shows is not None else None
         )
-        call = Call(
+        call = ApiCall(
             services=self.services,
             method=method,
             path=path,
@@ -328,7 +328,7 @@ class Application:
         is_fresh = asyncio.get_running_loop().time() - began < _FRESH
         return raw, principal if is_fresh else None
 
-    def _route(self, method: str, path: str) -> tuple[Route, str, str]:
+    def _route(self, method: str, path: str) -> tuple[ApiRoute, str, str]:
         found = self._routes.find(method, path)
         if found is not None:
             return found
@@ -338,7 +338,7 @@ class Application:
 
     async def _principal(
         self,
-        route: Route,
+        route: ApiRoute,
         method: str,
         path: str,
         headers: Mapping[str, str],
@@ -394,10 +394,12 @@ def _override(method: str, headers: Mapping[str, str], params: dict[str, JSON]) 
     return str(wanted).upper() if method == "POST" and wanted else method
 
 
-def _refusal(error: LadingError, request_id: str) -> Answer:
+def _refusal(error: LadingError, request_id: str) -> ApiResponse:
     text = " ".join(error.message.split())
     headers = {"WWW-Authenticate": 'Basic realm="collections"'} if error.status == 401 else {}
-    return Answer(body={"errors": [f"{text} ({request_id})"]}, status=error.status, headers=headers)
+    return ApiResponse(
+        body={"errors": [f"{text} ({request_id})"]}, status=error.status, headers=headers
+    )
 
 
 def _nothing_at(path: str) -> NotFound:
@@ -422,7 +424,7 @@ async def _begun(stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     return parts()
 
 
-async def _send_answer(answer: Answer, request_id: str, method: str, send: Send) -> None:
+async def _send_answer(answer: ApiResponse, request_id: str, method: str, send: Send) -> None:
     body = answer.body if isinstance(answer.body, bytes) else _encode(answer.body)
     headers = [
         (b"x-request-id", request_id.encode("latin-1", "replace")),
@@ -467,7 +469,7 @@ async def _left(receive: Receive) -> None:
         pass
 
 
-async def _hand_over(answer: Answer, request_id: str, take_over: TakeOver) -> None:
+async def _hand_over(answer: ApiResponse, request_id: str, take_over: TakeOver) -> None:
     assert answer.session is not None
     fields = (*answer.headers.items(), ("X-Request-Id", request_id))
     head = Head(f"HTTP/1.1 {answer.status} Switching Protocols", fields)

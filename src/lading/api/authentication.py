@@ -13,7 +13,7 @@ import binascii
 import hmac
 from collections.abc import Mapping
 
-from lading.api.services import Services, hash_secret
+from lading.api.services import ApiServices, hash_secret
 from lading.core import ids
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Invalid, Unauthenticated
@@ -44,7 +44,7 @@ def find_token(headers: Mapping[str, str], params: Mapping[str, JSON]) -> str:
     return token if isinstance(token, str) else ""
 
 
-async def find_readers(services: Services, params: Mapping[str, JSON]) -> tuple[Principal, ...]:
+async def find_readers(services: ApiServices, params: Mapping[str, JSON]) -> tuple[Principal, ...]:
     """Who else a call reads for: the holders of the valid tokens among the parameter
     `reader_tokens`.
     """
@@ -61,7 +61,7 @@ async def find_readers(services: Services, params: Mapping[str, JSON]) -> tuple[
     return tuple(found.values())
 
 
-def nobody(services: Services) -> Principal:
+def nobody(services: ApiServices) -> Principal:
     """The anonymous user, who reads what was shared with the anonymous group."""
     config = services.config
     return Principal(
@@ -74,7 +74,7 @@ def nobody(services: Services) -> Principal:
     )
 
 
-async def authenticate(services: Services, token: str) -> Principal | None:
+async def authenticate(services: ApiServices, token: str) -> Principal | None:
     """Who holds this token; None when there is no token. Raises Unauthenticated when it is not
     valid.
     """
@@ -115,7 +115,7 @@ async def authenticate(services: Services, token: str) -> Principal | None:
     )
 
 
-def _configured(services: Services, token: str, secret: str) -> Principal | None:
+def _configured(services: ApiServices, token: str, secret: str) -> Principal | None:
     """The principal of the anonymous or the system root token; None for another secret."""
     config = services.config
     anonymous, root = config.Users.AnonymousUserToken, config.SystemRootToken
@@ -132,7 +132,7 @@ def _configured(services: Services, token: str, secret: str) -> Principal | None
 
 
 async def acting_for(
-    services: Services, subject: ContainerRequest, principal: Principal
+    services: ApiServices, subject: ContainerRequest, principal: Principal
 ) -> Principal:
     """The principal whose rights count for inputs and image. Raises Invalid when the runtime token
     is not valid.
@@ -148,7 +148,7 @@ async def acting_for(
     return found
 
 
-async def committer(tx: Transaction, services: Services, row: Record) -> Principal:
+async def committer(tx: Transaction, services: ApiServices, row: Record) -> Principal:
     """Whoever committed a stored request, as far as there is such a user still; nobody active
     else.
     """

@@ -8,8 +8,8 @@ nobody writes. Source: docs/spec/api, sections Records and Permissions.
 
 from __future__ import annotations
 
-from lading.api.http import Call
-from lading.api.services import Services
+from lading.api.http import ApiCall
+from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.records import access, groups
@@ -35,7 +35,7 @@ _BY_CONDITION = (CONTAINERS, LINKS, LOGS, USERS, GROUPS)
 
 async def find_readable(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     kind: RecordType,
     uuid: str,
     principal: Principal,
@@ -60,7 +60,7 @@ async def find_readable(
 
 async def can_read(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     kind: RecordType,
     record: Record,
     principal: Principal,
@@ -76,7 +76,7 @@ async def can_read(
 
 async def _can_read(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     kind: RecordType,
     record: Record,
     principal: Principal,
@@ -104,7 +104,7 @@ async def _can_read(
 
 async def check_content_scope(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     principal: Principal,
     pdh: str,
     what: str,
@@ -131,7 +131,9 @@ async def check_content_scope(
         )
 
 
-async def can_refer(tx: Transaction, services: Services, uuid: JSON, principal: Principal) -> bool:
+async def can_refer(
+    tx: Transaction, services: ApiServices, uuid: JSON, principal: Principal
+) -> bool:
     """Whether a record may refer to another one: the caller can read that one, and it is not in the
     trash.
     """
@@ -175,7 +177,7 @@ async def level_of(tx: Transaction, kind: RecordType, record: Record, principal:
 
 
 async def check_owner(
-    tx: Transaction, call: Call, owner_uuid: JSON, *, old: str | None = None
+    tx: Transaction, call: ApiCall, owner_uuid: JSON, *, old: str | None = None
 ) -> None:
     """Check that the caller may make `owner_uuid` the owner of a record, whose owner is `old` if it
     has one.
@@ -190,7 +192,7 @@ async def check_owner(
 
 
 async def check_owner_for(
-    tx: Transaction, services: Services, caller: Principal, owner_uuid: JSON
+    tx: Transaction, services: ApiServices, caller: Principal, owner_uuid: JSON
 ) -> None:
     """As `check_owner`, for another principal."""
     if owner_uuid == caller.user_uuid:
@@ -220,7 +222,7 @@ async def check_owner_for(
         await _check_level(tx, caller, owner_uuid)
 
 
-async def check_move(tx: Transaction, call: Call, group: Record, owner_uuid: str) -> None:
+async def check_move(tx: Transaction, call: ApiCall, group: Record, owner_uuid: str) -> None:
     """Check that a group may move to another owner. Raises Invalid when it would own itself, and as
     `check_owner`.
     """
@@ -235,7 +237,7 @@ async def _check_level(tx: Transaction, principal: Principal, owner_uuid: str) -
 
 async def _is_present(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     kind: RecordType,
     record: Record,
     principal: Principal,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from lading.api.events import audit
 from lading.api.resources import generic
-from lading.api.services import Services, hash_secret
+from lading.api.services import ApiServices, hash_secret
 from lading.core import ids
 from lading.core.records import access
 from lading.core.records.groups import GroupClass
@@ -32,7 +32,7 @@ class FirstTokens:
     dispatch_secret: str = field(repr=False)
 
 
-async def bootstrap(services: Services, tokens: FirstTokens) -> None:
+async def bootstrap(services: ApiServices, tokens: FirstTokens) -> None:
     """Create missing records; existing ones are not changed, but for the scopes of the dispatcher's
     token.
     """
@@ -75,7 +75,7 @@ async def bootstrap(services: Services, tokens: FirstTokens) -> None:
         await _restrict(tx, services, tokens.dispatch_token_uuid)
 
 
-async def _principals(tx: Transaction, services: Services) -> None:
+async def _principals(tx: Transaction, services: ApiServices) -> None:
     """Create the users and groups that each installation has, their permissions, and the empty
     collection.
 
@@ -102,7 +102,7 @@ async def _principals(tx: Transaction, services: Services) -> None:
                 await _share(tx, services, everybody, user["uuid"], Level.READ)
 
 
-async def _seed(tx: Transaction, services: Services, everybody: str) -> None:
+async def _seed(tx: Transaction, services: ApiServices, everybody: str) -> None:
     cluster = services.config.ClusterID
     nobody: Record = {
         "uuid": ids.anonymous_user(cluster),
@@ -138,7 +138,9 @@ async def _seed(tx: Transaction, services: Services, everybody: str) -> None:
         await _share(tx, services, tail, head, Level.READ)
 
 
-async def _share(tx: Transaction, services: Services, tail: str, head: str, level: Level) -> None:
+async def _share(
+    tx: Transaction, services: ApiServices, tail: str, head: str, level: Level
+) -> None:
     link: Record = {
         "tail_uuid": tail,
         "head_uuid": head,
@@ -148,14 +150,14 @@ async def _share(tx: Transaction, services: Services, tail: str, head: str, leve
     await _ensure(tx, services, LINKS, {**link, "uuid": services.new_uuid(ids.Infix.LINK)})
 
 
-async def _restrict(tx: Transaction, services: Services, uuid: str) -> None:
+async def _restrict(tx: Transaction, services: ApiServices, uuid: str) -> None:
     old = await records.get(tx, TOKENS, uuid)
     if old is not None:
         changes: Record = {"scopes": list(access.DISPATCHER_SCOPES)}
         await generic.apply(tx, services, TOKENS, old, changes, user_uuid=services.system_user)
 
 
-async def _ensure(tx: Transaction, services: Services, kind: RecordType, given: Record) -> None:
+async def _ensure(tx: Transaction, services: ApiServices, kind: RecordType, given: Record) -> None:
     if await records.get(tx, kind, given["uuid"]) is not None:
         return
     now, system = services.now(), services.system_user

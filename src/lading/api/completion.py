@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from lading.api import accounting, priorities
 from lading.api.events import audit
 from lading.api.resources.generic import distinct_name
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core.containers import finalize, request, retry
 from lading.core.containers.container import Container
 from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
@@ -174,7 +174,7 @@ async def _containers(tx: Transaction, uuids: Iterable[str | None]) -> dict[str,
 
 
 async def keep(
-    tx: Transaction, services: Services, plans: Sequence[CollectionPlan], *, user_uuid: str
+    tx: Transaction, services: ApiServices, plans: Sequence[CollectionPlan], *, user_uuid: str
 ) -> list[str | None]:
     """Make or renew the planned collections; the uuid of each, or None when its content is not
     there.
@@ -200,7 +200,7 @@ async def keep(
 
 
 async def keep_one(
-    tx: Transaction, services: Services, plan: CollectionPlan | None, *, user_uuid: str
+    tx: Transaction, services: ApiServices, plan: CollectionPlan | None, *, user_uuid: str
 ) -> str | None:
     """Make or renew a collection, if one is planned; its uuid, or None when its content is not
     there.
@@ -213,7 +213,7 @@ def _renewed(plans: Sequence[CollectionPlan]) -> list[str]:
 
 
 async def _renew(
-    tx: Transaction, services: Services, old: Record, content: Record, user_uuid: str
+    tx: Transaction, services: ApiServices, old: Record, content: Record, user_uuid: str
 ) -> str:
     if old["portable_data_hash"] != content["portable_data_hash"]:
         changes = {**content, "modified_at": services.now(), "modified_by_user_uuid": user_uuid}
@@ -224,7 +224,7 @@ async def _renew(
 
 async def _make(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     plan: CollectionPlan,
     content: Record,
     taken: set[tuple[str, str]],

@@ -16,7 +16,7 @@ from lading.api import authorization, completion, priorities
 from lading.api.authentication import acting_for
 from lading.api.events import audit
 from lading.api.git.git_mounts import NO_TREES, Trees
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.containers import (
     explain,
@@ -60,7 +60,7 @@ UNSATISFIABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class AssignmentChoice:
     """A choice, with the recipe that it was made for. `possible`: a new container could meet the
     filters of the request.
     """
@@ -92,8 +92,8 @@ def defer(change: request.Change, principal: Principal) -> request.Change:
 
 
 async def look_ahead(
-    services: Services, change: request.Change, principal: Principal, trees: Trees | None
-) -> Decision | None:
+    services: ApiServices, change: request.Change, principal: Principal, trees: Trees | None
+) -> AssignmentChoice | None:
     """The decision for a new request, made before its write transaction where several servers share
     the database; else None.
 
@@ -115,12 +115,12 @@ async def look_ahead(
 
 async def decide(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     subject: ContainerRequest,
     principal: Principal,
     trees: Trees = NO_TREES,
     made_of: Recipe | None = None,
-) -> Decision:
+) -> AssignmentChoice:
     """The decision for a request now; `made_of` is its recipe if that is known. Raises Invalid."""
     if made_of is None:
         acting = await acting_for(services, subject, principal)
@@ -136,16 +136,16 @@ async def decide(
         waiting=await _waiting(tx, subject.requesting_container_uuid),
     )
     if isinstance(choice, Reuse) or not filters:
-        return Decision(made_of, choice)
+        return AssignmentChoice(made_of, choice)
     fresh = recipe.new_container(made_of, uuid="", now=services.now()).to_record()
     possible = filter_satisfiability.can_meet(
         filters, {**fresh, "owner_uuid": services.system_user}
     )
-    return Decision(made_of, choice, possible)
+    return AssignmentChoice(made_of, choice, possible)
 
 
 async def find_nearest(
-    tx: Transaction, services: Services, ours: Recipe, created_at: str
+    tx: Transaction, services: ApiServices, ours: Recipe, created_at: str
 ) -> tuple[explain.Nearest, ...]:
     """The earlier containers with the most similar recipes."""
     rows = await containers.earlier(tx, services.database.dialect, created_at, ours.container_image)
@@ -153,7 +153,7 @@ async def find_nearest(
 
 
 async def check_image(
-    tx: Transaction, services: Services, subject: ContainerRequest, principal: Principal
+    tx: Transaction, services: ApiServices, subject: ContainerRequest, principal: Principal
 ) -> None:
     """Check that the image of a request can be found. Raises Invalid."""
     acting, term = (
@@ -204,7 +204,7 @@ async def resolve(
     change: request.Change,
     principal: Principal,
     trees: Trees,
-    ahead: Decision | None = None,
+    ahead: AssignmentChoice | None = None,
 ) -> request.Change:
     """The change with the container that `core.containers.reuse` chooses, or with a new one.
     `ahead` is a decision that was made before this transaction. Raises Invalid.
@@ -308,7 +308,11 @@ async def _remember(unit: UnitOfWork, subject: ContainerRequest, explanation: Re
 
 
 async def _facts(
-    tx: Transaction, services: Services, subject: ContainerRequest, acting: Principal, trees: Trees
+    tx: Transaction,
+    services: ApiServices,
+    subject: ContainerRequest,
+    acting: Principal,
+    trees: Trees,
 ) -> Facts:
     if {one.target for one in git_trees.references(subject.mounts)} != trees.keys():
         raise Conflict(f"{subject.uuid}: somebody else changed its mounts first; read it again")
@@ -338,7 +342,7 @@ async def _facts(
 
 
 async def _present(
-    tx: Transaction, services: Services, hashes: Iterable[str], acting: Principal
+    tx: Transaction, services: ApiServices, hashes: Iterable[str], acting: Principal
 ) -> set[str]:
     """The hashes of which the principal can read the content."""
     reader = None if acting.is_admin else acting.user_uuid
@@ -353,7 +357,7 @@ def _bare(pdh: str) -> str:
 
 async def _hash(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     reference: mounts.Reference,
     acting: Principal,
     present: Collection[str],
@@ -367,7 +371,7 @@ async def _hash(
 
 
 async def _usable(
-    tx: Transaction, collection: Record, services: Services, acting: Principal
+    tx: Transaction, collection: Record, services: ApiServices, acting: Principal
 ) -> bool:
     if is_trashed(collection, services.now()):
         return False
@@ -375,7 +379,7 @@ async def _usable(
 
 
 async def _image(
-    tx: Transaction, services: Services, term: Term, acting: Principal, present: Collection[str]
+    tx: Transaction, services: ApiServices, term: Term, acting: Principal, present: Collection[str]
 ) -> str:
     if term.pdh is not None:
         if term.pdh not in present:
@@ -391,7 +395,7 @@ async def _image(
 
 
 async def _image_links(
-    tx: Transaction, services: Services, term: Term, acting: Principal
+    tx: Transaction, services: ApiServices, term: Term, acting: Principal
 ) -> list[ImageLink]:
     readable = access.readable(LINKS, acting, now=services.now())
     link_class, name = Column("link_class", Type.STRING), Column("name", Type.STRING)
@@ -433,7 +437,7 @@ def _escaped(text: str) -> str:
 
 
 async def _candidates(
-    tx: Transaction, services: Services, made_of: Recipe, filters: tuple[Expression, ...]
+    tx: Transaction, services: ApiServices, made_of: Recipe, filters: tuple[Expression, ...]
 ) -> list[Candidate]:
     now, keys, dialect = services.now(), recipe.keys(made_of), services.database.dialect
     found = await containers.candidates(tx, dialect, keys, filters, now=now)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.public import websocket_url
 from lading.core.records.record_types import RECORDS
 from lading.core.records.schema import Action, Parameter, Record, RecordType, Scope, Type
@@ -34,11 +34,11 @@ _SCHEMA_TYPES: Final = {
 }
 
 
-async def get_document(call: Call) -> Answer:
+async def get_document(call: ApiCall) -> ApiResponse:
     """The discovery document of this server."""
     config = call.services.config
     url = config.ExternalURL
-    return Answer(
+    return ApiResponse(
         body={
             "kind": "discovery#restDescription",
             "discoveryVersion": "v1",

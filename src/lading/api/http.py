@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.config import API
 from lading.core.errors import (
     Invalid,
@@ -71,7 +71,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 @dataclass(slots=True, kw_only=True)
-class Answer:
+class ApiResponse:
     """The response to a call. `body` is JSON, unless it is bytes; `stream` yields bytes to send.
 
     With `session` the connection ends to be HTTP after the head: `session` serves it until it ends.
@@ -87,14 +87,14 @@ class Answer:
 
 
 @dataclass(slots=True, kw_only=True)
-class Call:
+class ApiCall:
     """One request that has been read and authenticated.
 
     `uuid` is the record that it names, "" for a collection of records; `rest` is the path after the
     action.
     """
 
-    services: Services
+    services: ApiServices
     method: str
     path: str
     headers: Mapping[str, str]

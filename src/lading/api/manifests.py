@@ -17,8 +17,8 @@ from datetime import timedelta
 from typing import Final, TypeVar
 
 from lading.api.authorization import check_content_scope
-from lading.api.http import Call
-from lading.api.services import Services
+from lading.api.http import ApiCall
+from lading.api.services import ApiServices
 from lading.api.tree_cache import Trees
 from lading.core import ids
 from lading.core.data import filetree, locator, manifest, splice
@@ -56,7 +56,7 @@ def not_trashed(now: str) -> Expression:
 
 
 async def find_content(
-    tx: Transaction, services: Services, principal: Principal, pdh: str
+    tx: Transaction, services: ApiServices, principal: Principal, pdh: str
 ) -> Record:
     """A readable collection outside the trash with this content, the one that is kept longest.
     Raises NotFound.
@@ -77,7 +77,9 @@ async def find_content(
     return max(found, key=lambda one: (one["trash_at"] is None, one["trash_at"] or ""))
 
 
-async def _find_log(tx: Transaction, services: Services, principal: Principal, pdh: str) -> Record:
+async def _find_log(
+    tx: Transaction, services: ApiServices, principal: Principal, pdh: str
+) -> Record:
     """The log with this content of a container of a readable request, or of an earlier attempt.
     Raises NotFound.
     """
@@ -92,7 +94,7 @@ async def _find_log(tx: Transaction, services: Services, principal: Principal, p
     raise NotFound(f"Path not found: no collection with content {pdh}")
 
 
-def read_splicing(call: Call, given: Record) -> Splicing:
+def read_splicing(call: ApiCall, given: Record) -> Splicing:
     """The splices that the call asks for. Raises Malformed."""
     files, segments = call.params.get("replace_files"), call.params.get("replace_segments")
     return Splicing(
@@ -102,7 +104,7 @@ def read_splicing(call: Call, given: Record) -> Splicing:
 
 
 async def read_content(
-    call: Call,
+    call: ApiCall,
     given: Record,
     stored: Record | None,
     splicing: Splicing,
@@ -143,14 +145,14 @@ async def read_content(
     return content
 
 
-async def sign(services: Services, principal: Principal, text: str, trash_at: str | None) -> str:
+async def sign(services: ApiServices, principal: Principal, text: str, trash_at: str | None) -> str:
     """The manifest, signed for a token until the signature's lifetime or the trash time ends,
     whichever is first.
     """
     return await _apart(len(text), lambda: _sign(services, principal, text, trash_at))
 
 
-async def _fetch(services: Services, principal: Principal, hashes: set[str]) -> dict[str, str]:
+async def _fetch(services: ApiServices, principal: Principal, hashes: set[str]) -> dict[str, str]:
     if not hashes:
         return {}
     async with services.database.reading() as tx:
@@ -214,7 +216,7 @@ def _check_hash(given: Record, found: str) -> None:
 
 
 def _check_manifest(
-    services: Services, principal: Principal, text: str, kept: frozenset[str]
+    services: ApiServices, principal: Principal, text: str, kept: frozenset[str]
 ) -> tuple[int, int]:
     """Number of files, and their bytes."""
     try:
@@ -227,12 +229,14 @@ def _check_manifest(
 
 
 def _check_segments(
-    services: Services, principal: Principal, segments: tuple[Repoint, ...]
+    services: ApiServices, principal: Principal, segments: tuple[Repoint, ...]
 ) -> None:
     _check_locators(services, principal, [one.new.locator for one in segments], "replace_segments")
 
 
-def _check_locators(services: Services, principal: Principal, found: list[str], where: str) -> None:
+def _check_locators(
+    services: ApiServices, principal: Principal, found: list[str], where: str
+) -> None:
     settings = services.config.Collections
     if not settings.BlobSigning or (
         principal.is_admin and access.covers_list(principal, COLLECTIONS)
@@ -252,7 +256,7 @@ def _check_locators(services: Services, principal: Principal, found: list[str], 
             raise Forbidden(f"Forbidden: {where}: {error.message}") from None
 
 
-def _sign(services: Services, principal: Principal, text: str, trash_at: str | None) -> str:
+def _sign(services: ApiServices, principal: Principal, text: str, trash_at: str | None) -> str:
     settings = services.config.Collections
     now = services.clock()
     expiry = now + timedelta(seconds=settings.BlobSigningTTL)

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Final
 
 from lading import __version__
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.core.ids import Infix
 from lading.core.records.record_types import COLLECTIONS, RECORDS
 from lading.core.records.schema import Action, Field, Parameter, Record, RecordType, Scope, Type
@@ -115,9 +115,9 @@ _SIMPLE: Final = (
 )
 
 
-async def get_document(call: Call) -> Answer:
+async def get_document(call: ApiCall) -> ApiResponse:
     """The OpenAPI document of this server."""
-    return Answer(
+    return ApiResponse(
         body={**describe(), "servers": [{"url": call.services.config.ExternalURL or "/"}]}
     )
 

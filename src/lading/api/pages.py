@@ -14,7 +14,7 @@ from typing import Final
 
 from lading import __version__
 from lading.api.authentication import authenticate, find_token
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
 from lading.core.errors import Unauthenticated
 from lading.core.records import access
@@ -35,13 +35,13 @@ _PLACES: Final = {
 }
 
 
-async def get_root(call: Call) -> Answer:
+async def get_root(call: ApiCall) -> ApiResponse:
     """The name of the server, and the addresses of its descriptions."""
     config = call.services.config
     url = config.ExternalURL.rstrip("/") + "/"
     if not _wants_page(call):
         places: Record = {name: url + path for name, path in _PLACES.items()}
-        return Answer(
+        return ApiResponse(
             body={"name": "Lading", "version": __version__, "cluster": config.ClusterID, **places}
         )
     links = "".join(
@@ -50,7 +50,7 @@ async def get_root(call: Call) -> Answer:
     return _page(f"Lading {__version__}, cluster {config.ClusterID}", f"<ul>{links}</ul>")
 
 
-async def get_login(call: Call) -> Answer:
+async def get_login(call: ApiCall) -> ApiResponse:
     """How to log in: with a token."""
     text = (
         "There is no page to log in at. Give your token to your client: in ARVADOS_API_TOKEN, or "
@@ -60,11 +60,11 @@ async def get_login(call: Call) -> Answer:
     return (
         _page("Log in", f"<p>{escape(text)}</p>")
         if _wants_page(call)
-        else Answer(body={"message": text})
+        else ApiResponse(body={"message": text})
     )
 
 
-async def log_out(call: Call) -> Answer:
+async def log_out(call: ApiCall) -> ApiResponse:
     """End the calling token. Raises Unauthenticated without a token, Forbidden for a token that may
     not end itself.
     """
@@ -85,17 +85,17 @@ async def log_out(call: Call) -> Answer:
     return (
         _page("Logged out", f"<p>{text}</p>")
         if _wants_page(call)
-        else Answer(body={"message": text})
+        else ApiResponse(body={"message": text})
     )
 
 
-def _wants_page(call: Call) -> bool:
+def _wants_page(call: ApiCall) -> bool:
     return "text/html" in call.headers.get("accept", "")
 
 
-def _page(title: str, body: str) -> Answer:
+def _page(title: str, body: str) -> ApiResponse:
     text = (
         '<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8">'
         f"<title>{title}</title><h1>{title}</h1>{body}</html>\n"
     )
-    return Answer(body=text.encode(), headers=dict(_HTML))
+    return ApiResponse(body=text.encode(), headers=dict(_HTML))

@@ -12,7 +12,7 @@ from typing import Final
 
 from lading import __version__
 from lading.api.authentication import find_token
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.config import export
 from lading.core.errors import Forbidden, Invalid, Unauthenticated, Unavailable
 from lading.core.records import vocabulary
@@ -48,7 +48,7 @@ _WORKBENCH: Record = {
 """What Workbench 2 shows and asks of its users; it stops where a key is missing."""
 
 
-async def get_config(call: Call) -> Answer:
+async def get_config(call: ApiCall) -> ApiResponse:
     """The configuration without its private keys."""
     config = call.services.config
     url = config.ExternalURL
@@ -71,7 +71,7 @@ async def get_config(call: Call) -> Answer:
         "Workbench": _WORKBENCH,
         "TLS": {"Insecure": False},
     }
-    return Answer(body=shown)
+    return ApiResponse(body=shown)
 
 
 def websocket_url(url: str) -> str:
@@ -79,9 +79,9 @@ def websocket_url(url: str) -> str:
     return url.replace("http", "ws", 1).rstrip("/") + "/websocket" if url else ""
 
 
-async def get_vocabulary(call: Call) -> Answer:
+async def get_vocabulary(call: ApiCall) -> ApiResponse:
     """The vocabulary; without one all properties are allowed."""
-    return Answer(body=call.services.vocabulary.document)
+    return ApiResponse(body=call.services.vocabulary.document)
 
 
 def load_vocabulary(path: str) -> Vocabulary:
@@ -94,28 +94,28 @@ def load_vocabulary(path: str) -> Vocabulary:
         raise Invalid(f"configuration: API.VocabularyPath: {path}: {error}") from error
 
 
-async def get_status(call: Call) -> Answer:
+async def get_status(call: ApiCall) -> ApiResponse:
     """The number of listeners for events (docs/spec/api, section Websocket)."""
-    return Answer(body={"Clients": call.services.bus.listening, "Version": __version__})
+    return ApiResponse(body={"Clients": call.services.bus.listening, "Version": __version__})
 
 
-async def get_debug(call: Call) -> Answer:
+async def get_debug(call: ApiCall) -> ApiResponse:
     """The number of queued events of each listener; needs the management token."""
     _check_management(call)
-    return Answer(body={"Queues": call.services.bus.queues})
+    return ApiResponse(body={"Queues": call.services.bus.queues})
 
 
-async def get_health(call: Call) -> Answer:
+async def get_health(call: ApiCall) -> ApiResponse:
     """Whether the server and its database answer and accept changes; needs the management token."""
     _check_management(call)
     if call.services.database.fault is not None:
         raise Unavailable(f"the database takes no changes: {call.services.database.fault.message}")
     async with call.services.database.reading() as tx:
         await records.get(tx, USERS, call.services.system_user)
-    return Answer(body={"health": "OK"})
+    return ApiResponse(body={"health": "OK"})
 
 
-async def get_all_health(call: Call) -> Answer:
+async def get_all_health(call: ApiCall) -> ApiResponse:
     """The health of the services of this server, in the form of Arvados' health aggregator; needs
     the management token.
     """
@@ -141,7 +141,7 @@ async def get_all_health(call: Call) -> Answer:
     url = call.services.config.ExternalURL.rstrip("/")
     checks = {f"{name}+{url}/_health/ping": check for name in _SERVICES}
     services = {name: {"Health": health, "N": 1} for name in _SERVICES}
-    return Answer(
+    return ApiResponse(
         body={
             "Health": health,
             "Checks": checks,
@@ -152,7 +152,7 @@ async def get_all_health(call: Call) -> Answer:
     )
 
 
-async def get_metrics(call: Call) -> Answer:
+async def get_metrics(call: ApiCall) -> ApiResponse:
     """The metrics, in the text format of Prometheus; needs the management token."""
     _check_management(call)
     listening, writable = call.services.bus.listening, int(call.services.database.fault is None)
@@ -167,10 +167,10 @@ async def get_metrics(call: Call) -> Answer:
         "# TYPE lading_event_listeners gauge",
         f"lading_event_listeners {listening}",
     )
-    return Answer(body=("\n".join(lines) + "\n").encode(), headers={"Content-Type": _METRICS})
+    return ApiResponse(body=("\n".join(lines) + "\n").encode(), headers={"Content-Type": _METRICS})
 
 
-def _check_management(call: Call) -> None:
+def _check_management(call: ApiCall) -> None:
     token = find_token(call.headers, call.params)
     wanted = call.services.config.ManagementToken
     if not token:

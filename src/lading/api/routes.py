@@ -9,7 +9,7 @@ from typing import Final
 from lading.api import discovery, openapi, pages, public, sweep
 from lading.api.container_access import shell_sessions
 from lading.api.git import git_mounts
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import (
     collections,
     container_requests,
@@ -35,12 +35,12 @@ from lading.core.protocols.forwarding_claims import Purpose
 from lading.core.records.record_types import RECORDS
 from lading.core.records.schema import Action, RecordType, Scope
 
-Handler = Callable[[Call], Awaitable[Answer]]
+Handler = Callable[[ApiCall], Awaitable[ApiResponse]]
 PREFIX: Final = "/arvados/v1/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class ApiRoute:
     """A handler and the checks before it.
 
     `open` needs no token, `anyone` no active user; `raw` has a body that is not JSON. `claims`:
@@ -81,24 +81,26 @@ _ANYONE: Final = frozenset({"users.current", "users.activate", "api_client_autho
 _OPEN: Final = frozenset({"users.authenticate", "keep_services.accessible"})
 _RAW: Final = frozenset({"containers.live"})
 _CLAIMS: Final = {"container_requests.log": Purpose.LOG}
-_FIXED: Final[dict[str, dict[str, Route]]] = {
-    "/discovery/v1/apis/arvados/v1/rest": {"GET": Route(handler=discovery.get_document, open=True)},
-    "/arvados/v1/openapi.json": {"GET": Route(handler=openapi.get_document, open=True)},
-    "/arvados/v1/config": {"GET": Route(handler=public.get_config, open=True)},
-    "/arvados/v1/vocabulary": {"GET": Route(handler=public.get_vocabulary, open=True)},
-    "/arvados/v1/user_agreements": {"GET": Route(handler=users.list_agreements)},
-    "/arvados/v1/user_agreements/signatures": {"GET": Route(handler=users.list_signatures)},
-    "/arvados/v1/user_agreements/sign": {"POST": Route(handler=users.sign_agreement)},
-    "/arvados/v1/dispatch/statuses": {"POST": Route(handler=dispatching.put_statuses)},
-    "/sys/trash_sweep": {"POST": Route(handler=sweep.sweep_now)},
-    "/status.json": {"GET": Route(handler=public.get_status, open=True)},
-    "/debug.json": {"GET": Route(handler=public.get_debug, open=True)},
-    "/metrics": {"GET": Route(handler=public.get_metrics, open=True)},
-    "/_health/ping": {"GET": Route(handler=public.get_health, open=True)},
-    "/_health/all": {"GET": Route(handler=public.get_all_health, open=True)},
-    "/": {"GET": Route(handler=pages.get_root, open=True)},
-    "/login": {name: Route(handler=pages.get_login, open=True) for name in ("GET", "POST")},
-    "/logout": {name: Route(handler=pages.log_out, open=True) for name in ("GET", "POST")},
+_FIXED: Final[dict[str, dict[str, ApiRoute]]] = {
+    "/discovery/v1/apis/arvados/v1/rest": {
+        "GET": ApiRoute(handler=discovery.get_document, open=True)
+    },
+    "/arvados/v1/openapi.json": {"GET": ApiRoute(handler=openapi.get_document, open=True)},
+    "/arvados/v1/config": {"GET": ApiRoute(handler=public.get_config, open=True)},
+    "/arvados/v1/vocabulary": {"GET": ApiRoute(handler=public.get_vocabulary, open=True)},
+    "/arvados/v1/user_agreements": {"GET": ApiRoute(handler=users.list_agreements)},
+    "/arvados/v1/user_agreements/signatures": {"GET": ApiRoute(handler=users.list_signatures)},
+    "/arvados/v1/user_agreements/sign": {"POST": ApiRoute(handler=users.sign_agreement)},
+    "/arvados/v1/dispatch/statuses": {"POST": ApiRoute(handler=dispatching.put_statuses)},
+    "/sys/trash_sweep": {"POST": ApiRoute(handler=sweep.sweep_now)},
+    "/status.json": {"GET": ApiRoute(handler=public.get_status, open=True)},
+    "/debug.json": {"GET": ApiRoute(handler=public.get_debug, open=True)},
+    "/metrics": {"GET": ApiRoute(handler=public.get_metrics, open=True)},
+    "/_health/ping": {"GET": ApiRoute(handler=public.get_health, open=True)},
+    "/_health/all": {"GET": ApiRoute(handler=public.get_all_health, open=True)},
+    "/": {"GET": ApiRoute(handler=pages.get_root, open=True)},
+    "/login": {name: ApiRoute(handler=pages.get_login, open=True) for name in ("GET", "POST")},
+    "/logout": {name: ApiRoute(handler=pages.log_out, open=True) for name in ("GET", "POST")},
 }
 
 
@@ -108,8 +110,8 @@ class Routes:
     """
 
     def __init__(self) -> None:
-        self._collection: dict[tuple[str, str], dict[str, Route]] = {}
-        self._member: dict[tuple[str, str], dict[str, Route]] = {}
+        self._collection: dict[tuple[str, str], dict[str, ApiRoute]] = {}
+        self._member: dict[tuple[str, str], dict[str, ApiRoute]] = {}
         self._rest: set[tuple[str, str]] = set()
         for kind, action in actions():
             route = _route(kind, action)
@@ -118,16 +120,16 @@ class Routes:
                 table.setdefault((kind.plural, action.path), {})[method] = route
             if action.rest:
                 self._rest.add((kind.plural, action.path))
-        self._member["permissions", ""] = {"GET": Route(handler=links.get_permissions)}
+        self._member["permissions", ""] = {"GET": ApiRoute(handler=links.get_permissions)}
         for plural in ("connect", "containers"):
             for name, handler in shell_sessions.HANDLERS.items():
                 claims = Purpose.SHELL if name == "ssh" else None
                 self._member[plural, name] = {
-                    "POST": Route(handler=handler, claims=claims),
-                    "GET": Route(handler=shell_sessions.gone),
+                    "POST": ApiRoute(handler=handler, claims=claims),
+                    "GET": ApiRoute(handler=shell_sessions.gone),
                 }
 
-    def find(self, method: str, path: str) -> tuple[Route, str, str] | None:
+    def find(self, method: str, path: str) -> tuple[ApiRoute, str, str] | None:
         """The route with the uuid and the rest of the path, or None."""
         found = self._look(path)
         if found is None:
@@ -140,7 +142,7 @@ class Routes:
         """Whether the path exists, with any method."""
         return self._look(path) is not None
 
-    def _look(self, path: str) -> tuple[dict[str, Route], str, str] | None:
+    def _look(self, path: str) -> tuple[dict[str, ApiRoute], str, str] | None:
         if not path.startswith(PREFIX) or "//" in path:
             path = "/" + "/".join(part for part in path.split("/") if part)
         fixed = _FIXED.get(path)
@@ -167,9 +169,9 @@ def actions() -> Iterator[tuple[RecordType, Action]]:
             yield kind, action
 
 
-def _route(kind: RecordType, action: Action) -> Route:
+def _route(kind: RecordType, action: Action) -> ApiRoute:
     name = f"{kind.plural}.{action.name}"
-    return Route(
+    return ApiRoute(
         handler=HANDLERS[name],
         anyone=name in _ANYONE,
         raw=name in _RAW,

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.records.access import PUBLIC, Principal
 from lading.core.records.permissions import Level
@@ -129,7 +129,7 @@ def show_row(kind: RecordType, row: Record, names: tuple[str, ...], *, distinct:
 
 async def present(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     principal: Principal,
     kind: RecordType,
     rows: Sequence[Record],
@@ -159,7 +159,7 @@ async def present(
 
 async def present_one(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     principal: Principal,
     kind: RecordType,
     record: Record,
@@ -171,7 +171,7 @@ async def present_one(
 
 async def _decorate(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     principal: Principal,
     kind: RecordType,
     rows: Sequence[Record],

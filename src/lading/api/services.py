@@ -103,7 +103,7 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
+class ApiServices:
     """The parts of one server. `entropy(n)` gives n random bytes."""
 
     database: Database

@@ -8,9 +8,9 @@ import asyncio
 import logging
 from datetime import timedelta
 
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import groups
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core.errors import Unavailable
 from lading.core.records import access
 from lading.core.timestamps import format_time
@@ -20,7 +20,7 @@ from lading.telemetry import event
 _logger = logging.getLogger("lading.api.sweep")
 
 
-async def sweep(services: Services) -> None:
+async def sweep(services: ApiServices) -> None:
     """Sweep once."""
     yesterday = format_time(services.clock() - timedelta(days=1))
     async with services.database.writing() as tx:
@@ -44,17 +44,17 @@ async def sweep(services: Services) -> None:
         )
 
 
-async def sweep_now(call: Call) -> Answer:
+async def sweep_now(call: ApiCall) -> ApiResponse:
     """Sweep at once, for an admin; 204 when it is done.
 
     Source: docs/spec/api, section Addresses and methods.
     """
     access.check_admin(call.caller, "sweep the trash")
     await sweep(call.services)
-    return Answer(body=b"", status=204)
+    return ApiResponse(body=b"", status=204)
 
 
-async def keep_the_trail_short(services: Services) -> int:
+async def keep_the_trail_short(services: ApiServices) -> int:
     """Store the times at which tokens were used, and delete log rows older than AuditLogs.MaxAge;
     the number of deleted rows.
     """
@@ -75,7 +75,7 @@ async def keep_the_trail_short(services: Services) -> int:
     return total
 
 
-async def sweep_for_ever(services: Services) -> None:
+async def sweep_for_ever(services: ApiServices) -> None:
     """Sweep after every Collections.TrashSweepInterval, until cancelled."""
     while True:
         await asyncio.sleep(services.config.Collections.TrashSweepInterval)

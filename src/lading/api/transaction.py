@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from lading.api import accounting, completion, container_assignment, priorities
-from lading.api.container_assignment import Decision
+from lading.api.container_assignment import AssignmentChoice
 from lading.api.events import audit
 from lading.api.git.git_mounts import NO_TREES, Trees
-from lading.api.services import Services, hash_secret
+from lading.api.services import ApiServices, hash_secret
 from lading.core.containers import lifecycle, request
 from lading.core.containers.container import FINAL, Container
 from lading.core.containers.effects import (
@@ -75,7 +75,7 @@ class Commit:
     change: request.Change
     principal: Principal
     trees: Trees
-    ahead: Decision | None
+    ahead: AssignmentChoice | None
     is_early: bool
 
 
@@ -85,7 +85,7 @@ _Target: TypeAlias = Transition | Commit | request.Change
 class UnitOfWork:
     """The changes of one transaction on behalf of one user."""
 
-    def __init__(self, tx: Transaction, services: Services, *, user_uuid: str) -> None:
+    def __init__(self, tx: Transaction, services: ApiServices, *, user_uuid: str) -> None:
         self.tx = tx
         self.services = services
         self.user_uuid = user_uuid
@@ -156,7 +156,7 @@ class UnitOfWork:
         change: request.Change,
         principal: Principal,
         trees: Trees | None = NO_TREES,
-        ahead: Decision | None = None,
+        ahead: AssignmentChoice | None = None,
     ) -> request.Change:
         """The change of a request, to be stored, with a container assigned; the request is Final if
         that container has ended, or if a request that it depends on did not end well.

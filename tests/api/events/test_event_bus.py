@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lading.api.events import event_bus
-from lading.api.events.event_bus import Bus, Event
+from lading.api.events.event_bus import Bus, RecordEvent
 
 
-def event(number: int) -> Event:
-    return Event(
+def event(number: int) -> RecordEvent:
+    return RecordEvent(
         id=number,
         uuid="l",
         object_uuid="o",

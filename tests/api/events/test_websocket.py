@@ -13,7 +13,7 @@ import pytest
 
 from lading.api.authentication import authenticate
 from lading.api.events import audit, event_bus, websocket
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.client.api import ApiClient
 from lading.client.events import Reconnected, events
 from lading.core.errors import Full, Unavailable
@@ -155,7 +155,7 @@ async def test_clients_come_back_after_what_passes(
 ) -> None:
     real, failures = authenticate, [Unavailable("locked"), Full("full")]
 
-    async def sometimes(services: Services, token: str) -> Principal | None:
+    async def sometimes(services: ApiServices, token: str) -> Principal | None:
         if failures:
             raise failures.pop()
         return await real(services, token)
@@ -263,7 +263,7 @@ async def test_replay(it: World) -> None:
     ],
 )
 def test_filters(one: JSON, matches: bool) -> None:
-    event = event_bus.Event(
+    event = event_bus.RecordEvent(
         id=1,
         uuid="l",
         object_uuid="o",
@@ -505,7 +505,7 @@ async def test_who_listens_is_looked_up_once_a_second(
 ) -> None:
     looked_up = []
 
-    async def counted(services: Services, token: str) -> Principal | None:
+    async def counted(services: ApiServices, token: str) -> Principal | None:
         looked_up.append(token)
         return await authenticate(services, token)
 
@@ -578,7 +578,9 @@ async def test_many_events_at_once_reach_a_client_that_reads(it: World) -> None:
         (listener,) = it.app.services.bus._listeners
         await it.ok("POST", "collections", {"name": "one"})
         event = await socket.receive()
-        told = event_bus.Event(**{name: value for name, value in event.items() if name != "msgID"})
+        told = event_bus.RecordEvent(
+            **{name: value for name, value in event.items() if name != "msgID"}
+        )
         for number in range(5 * websocket.QUEUE):
             listener.put(replace(told, id=told.id + 1 + number))
         heard = [(await socket.receive())["msgID"] for _ in range(5 * websocket.QUEUE)]

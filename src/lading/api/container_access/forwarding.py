@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lading.api.authentication import nobody
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.errors import Unauthenticated
 from lading.core.protocols import forwarding_claims
@@ -21,7 +21,7 @@ from lading.store import records
 
 
 def make_claim(
-    services: Services,
+    services: ApiServices,
     url: str,
     principal: Principal | None,
     container_uuid: str,
@@ -43,7 +43,7 @@ def make_claim(
     return {HEADER: forwarding_claims.sign(services.forward_key, claim)}
 
 
-def read_claim(services: Services, headers: Mapping[str, str], purpose: Purpose) -> Claim | None:
+def read_claim(services: ApiServices, headers: Mapping[str, str], purpose: Purpose) -> Claim | None:
     """The claim of a call, None when the call was not forwarded. Raises Unauthenticated."""
     if HEADER not in headers:
         return None
@@ -56,7 +56,7 @@ def read_claim(services: Services, headers: Mapping[str, str], purpose: Purpose)
     )
 
 
-async def claimed(services: Services, claim: Claim) -> Principal | None:
+async def claimed(services: ApiServices, claim: Claim) -> Principal | None:
     """The present principal of a claim; None for a claim without a caller.
 
     Raises Unauthenticated when the user was deleted, Forbidden when the user is inactive.

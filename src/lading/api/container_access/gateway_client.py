@@ -20,7 +20,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core.containers import sessions
 from lading.core.containers.container import Container
 from lading.core.errors import Corrupt, LadingError, Unavailable
@@ -65,7 +65,7 @@ class Gateway:
             )
 
 
-async def reach(services: Services, container: Container) -> Gateway:
+async def reach(services: ApiServices, container: Container) -> Gateway:
     """A connection to the gateway of a running container, which has proved itself. Raises
     Unavailable.
     """
@@ -76,7 +76,7 @@ async def reach(services: Services, container: Container) -> Gateway:
     return await _reach(services, container, last)
 
 
-async def _reach(services: Services, container: Container, key: str) -> Gateway:
+async def _reach(services: ApiServices, container: Container, key: str) -> Gateway:
     if sessions.tunnel_url(container.gateway_address) is not None:
         plain = await services.tunnels.open(container.uuid)
     else:
@@ -138,7 +138,7 @@ def _silent(uuid: str) -> Unavailable:
     )
 
 
-def elsewhere(services: Services, container: Container, *, forwarded: bool) -> str | None:
+def elsewhere(services: ApiServices, container: Container, *, forwarded: bool) -> str | None:
     """The address of the server that has the container's tunnel, None when that is this one.
 
     Raises Unavailable when the call was forwarded already: two servers that name each other have no

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lading.api import authorization
-from lading.api.http import Call
-from lading.api.services import Services
+from lading.api.http import ApiCall
+from lading.api.services import ApiServices
 from lading.config import Config
 from lading.core import ids
 from lading.core.containers import sessions
@@ -44,7 +44,7 @@ _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PortAddress:
     """The port of a container that a request is for. `base` is the part of the path that names
     it.
     """
@@ -70,7 +70,7 @@ class Sites:
     own: bool = True
     """Whether the server listens on the ports itself."""
 
-    def find(self, scope: Mapping[str, Any]) -> Place | None:
+    def find(self, scope: Mapping[str, Any]) -> PortAddress | None:
         """The port that a request is for; None when the request is for the API."""
         host = (
             next((value for name, value in scope["headers"] if name == b"host"), b"")
@@ -80,17 +80,17 @@ class Sites:
         name, _, port = host.rpartition(":") if ":" in host else (host, "", "")
         match = _HOST.fullmatch(name)
         if match:
-            return Place(name=match[1], base="")
+            return PortAddress(name=match[1], base="")
         label = name.removesuffix(self.suffix) if self.suffix and name.endswith(self.suffix) else ""
         if _LABEL.fullmatch(label):
-            return Place(name=label, base="")
+            return PortAddress(name=label, base="")
         if self.first and port.isdigit() and len(port) < 6 and self.first <= int(port) <= self.last:
-            return Place(name=f":{port}", base="")
+            return PortAddress(name=f":{port}", base="")
         path = str(scope["path"])
         if not path.startswith(PREFIX):
             return None
         name = path.removeprefix(PREFIX).partition("/")[0]
-        return Place(name=name, base=f"{PREFIX}{name}")
+        return PortAddress(name=name, base=f"{PREFIX}{name}")
 
     def addresses(self, listen: str) -> tuple[str, ...]:
         """Further addresses at which a server listens that listens at this one."""
@@ -126,7 +126,7 @@ def base_url(config: Config, uuid: str, port: str, external: int | None) -> str:
     return f"{own.rstrip('/')}{PREFIX}{uuid}-{port}/"
 
 
-async def assign(tx: Transaction, services: Services, container: Container) -> Record:
+async def assign(tx: Transaction, services: ApiServices, container: Container) -> Record:
     """The published ports of a container that begins to run, with the address of each. Raises
     Unavailable.
     """
@@ -153,7 +153,7 @@ async def assign(tx: Transaction, services: Services, container: Container) -> R
     return found
 
 
-async def resolve(tx: Transaction, services: Services, place: Place) -> Target:
+async def resolve(tx: Transaction, services: ApiServices, place: PortAddress) -> Target:
     """Container and port of a place. Raises NotFound for an unknown name, Gone for a port without a
     container, Malformed.
     """
@@ -174,7 +174,7 @@ async def resolve(tx: Transaction, services: Services, place: Place) -> Target:
     )
 
 
-async def check_link(tx: Transaction, call: Call, record: Record) -> None:
+async def check_link(tx: Transaction, call: ApiCall, record: Record) -> None:
     """Check that a link may name a port. Raises Invalid, Forbidden."""
     name, port = str(record["name"]), (record["properties"] or {}).get("port")
     if not _LABEL.fullmatch(name) or sessions.is_target(name):
@@ -198,7 +198,7 @@ async def check_link(tx: Transaction, call: Call, record: Record) -> None:
         raise Invalid(f"name: there is a published port called {name!r} already")
 
 
-async def _assigned(tx: Transaction, services: Services) -> list[tuple[int, Target]]:
+async def _assigned(tx: Transaction, services: ApiServices) -> list[tuple[int, Target]]:
     """The external ports that running containers have."""
     query = Query(
         where=(

@@ -29,9 +29,9 @@ from lading.api.authentication import authenticate, find_token
 from lading.api.container_access import port_addresses
 from lading.api.container_access.forwarding import claimed, make_claim, read_claim
 from lading.api.container_access.gateway_client import Gateway, elsewhere, reach
-from lading.api.container_access.port_addresses import Place
+from lading.api.container_access.port_addresses import PortAddress
 from lading.api.http import TAKE_OVER
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core.containers import sessions
 from lading.core.containers.container import Container
 from lading.core.containers.sessions import Target
@@ -63,7 +63,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 async def serve(
-    services: Services, place: Place, scope: Message, receive: Receive, send: Send
+    services: ApiServices, place: PortAddress, scope: Message, receive: Receive, send: Send
 ) -> None:
     """Answer one request for a port."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
@@ -80,7 +80,9 @@ async def serve(
         await _say(send, error.status, f"{error.message}\n".encode(), headers_out.items())
 
 
-async def _redirect(place: Place, scope: Message, headers: Mapping[str, str], send: Send) -> bool:
+async def _redirect(
+    place: PortAddress, scope: Message, headers: Mapping[str, str], send: Send
+) -> bool:
     """Answer a request that leads to another address of the port, if it is one. Raises
     Forbidden.
     """
@@ -99,8 +101,8 @@ async def _redirect(place: Place, scope: Message, headers: Mapping[str, str], se
 
 
 async def _serve(
-    services: Services,
-    place: Place,
+    services: ApiServices,
+    place: PortAddress,
     scope: Message,
     headers: Mapping[str, str],
     receive: Receive,
@@ -213,7 +215,7 @@ class _Rules:
         return Head(found.start, (*found.fields, *more))
 
 
-def _moved(place: Place, scope: Mapping[str, Any], *, secure: bool) -> dict[str, str] | None:
+def _moved(place: PortAddress, scope: Mapping[str, Any], *, secure: bool) -> dict[str, str] | None:
     """The redirection of an address with a token: the address without it, and the token as a cookie
     of that port.
     """
@@ -240,7 +242,7 @@ def _moved(place: Place, scope: Mapping[str, Any], *, secure: bool) -> dict[str,
 
 
 async def _find(
-    services: Services, target: Target, headers: Mapping[str, str], claim: Claim | None
+    services: ApiServices, target: Target, headers: Mapping[str, str], claim: Claim | None
 ) -> tuple[Principal | None, Container]:
     """The caller, None for a public port, and the container, if the caller may use the port. Raises
     as `sessions.check_access` and `authorization` do.
@@ -305,7 +307,9 @@ def _cookie(headers: Mapping[str, str]) -> str:
     return found.value if found else ""
 
 
-def _request_head(gateway: Gateway, target: Target, place: Place, exchange: _Exchange) -> Head:
+def _request_head(
+    gateway: Gateway, target: Target, place: PortAddress, exchange: _Exchange
+) -> Head:
     scope, given = exchange.scope, exchange.headers
     raw = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
     path = "/" + raw[len(place.base) :].lstrip("/")

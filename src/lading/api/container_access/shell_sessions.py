@@ -21,7 +21,7 @@ from lading.api import authorization
 from lading.api.container_access.forwarding import make_claim, read_claim
 from lading.api.container_access.gateway_client import Gateway, elsewhere, reach
 from lading.api.events import audit
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
 from lading.core.containers import lifecycle, sessions, write_permissions
@@ -41,7 +41,7 @@ from lading.telemetry import event
 _logger = logging.getLogger("lading.api.container_access.shell_sessions")
 
 
-async def open_shell(call: Call) -> Answer:
+async def open_shell(call: ApiCall) -> ApiResponse:
     """Connect the caller to an SSH server in the container; with `probe` only tell that this is
     possible.
     """
@@ -65,7 +65,7 @@ async def open_shell(call: Call) -> Answer:
     form = {name: str(call.params.get(name) or "") for name in ("login_username", "detach_keys")}
     if call.params.get("probe"):
         await gateway.pipe.close()
-        return Answer(body={"uuid": container.uuid})
+        return ApiResponse(body={"uuid": container.uuid})
     await switch(
         gateway.pipe,
         "/ssh",
@@ -80,14 +80,14 @@ async def open_shell(call: Call) -> Answer:
     except BaseException:
         await gateway.pipe.close()
         raise
-    return Answer(
+    return ApiResponse(
         status=101,
         headers=_switched("ssh"),
         session=lambda pipe: _attend(call, container, gateway, pipe),
     )
 
 
-async def open_tunnel(call: Call) -> Answer:
+async def open_tunnel(call: ApiCall) -> ApiResponse:
     """Accept the tunnel of a gateway, whose supervisor proves itself with the key of the
     container.
     """
@@ -117,12 +117,12 @@ async def open_tunnel(call: Call) -> Answer:
     services.supervisors.note_writer(Container.from_record(row), role, call.caller.token)
     await _note_tunnel(call)
     headers = {**_switched(sessions.TUNNEL), "X-Arvados-Internal-Url": services.config.ExternalURL}
-    return Answer(
+    return ApiResponse(
         status=101, headers=headers, session=lambda pipe: services.tunnels.serve(uuid, pipe)
     )
 
 
-async def _note_tunnel(call: Call) -> None:
+async def _note_tunnel(call: ApiCall) -> None:
     """Store in the record that this server has the tunnel, for the other servers."""
     services = call.services
     async with services.database.writing() as tx:
@@ -144,12 +144,12 @@ async def _note_tunnel(call: Call) -> None:
             await unit.settle()
 
 
-async def gone(call: Call) -> Answer:
+async def gone(call: ApiCall) -> ApiResponse:
     """Refuse the old form of the calls. Raises Gone."""
     raise Gone(f"{call.path}: send POST with the header 'Upgrade'; this form is no longer served")
 
 
-async def find_target(tx: Transaction, call: Call, uuid: str) -> Record:
+async def find_target(tx: Transaction, call: ApiCall, uuid: str) -> Record:
     """The container that a uuid names, or that of the request that it names, if the caller can read
     it. Raises NotFound, Unavailable without a container.
     """
@@ -167,19 +167,19 @@ async def find_target(tx: Transaction, call: Call, uuid: str) -> Record:
     return await authorization.find_readable(tx, services, CONTAINERS, uuid, call.caller)
 
 
-async def caller_is(tx: Transaction, call: Call, container: Container) -> sessions.Who:
+async def caller_is(tx: Transaction, call: ApiCall, container: Container) -> sessions.Who:
     """The relation of the caller to the container."""
     rows = await records.matching(tx, REQUESTS, container_uuid=container.uuid)
     changed_by = frozenset(str(row["modified_by_user_uuid"]) for row in rows)
     return sessions.who(call.caller.user_uuid, is_admin=call.caller.is_admin, changed_by=changed_by)
 
 
-async def _check_access(tx: Transaction, call: Call, container: Container) -> None:
+async def _check_access(tx: Transaction, call: ApiCall, container: Container) -> None:
     admin, user = call.services.shell_access
     sessions.check_access(await caller_is(tx, call, container), admin=admin, user=user)
 
 
-def _check_upgrade(call: Call, protocol: str) -> None:
+def _check_upgrade(call: ApiCall, protocol: str) -> None:
     if call.params.get("probe"):
         return
     if call.headers.get("upgrade", "").lower() != protocol:
@@ -192,7 +192,7 @@ def _switched(protocol: str) -> dict[str, str]:
     return {"Connection": "upgrade", "Upgrade": protocol}
 
 
-async def _forward(call: Call, container: Container, url: str) -> Answer:
+async def _forward(call: ApiCall, container: Container, url: str) -> ApiResponse:
     """Forward the call to another server of this installation, which has the same certificate,
     without the token.
     """
@@ -215,10 +215,10 @@ async def _forward(call: Call, container: Container, url: str) -> Answer:
     async def attend(near: Pipe) -> None:
         await join(near, pipe, call.services.turns)
 
-    return Answer(status=101, headers=_switched("ssh"), session=attend)
+    return ApiResponse(status=101, headers=_switched("ssh"), session=attend)
 
 
-async def _begin(call: Call, container: Container, login: str) -> None:
+async def _begin(call: ApiCall, container: Container, login: str) -> None:
     """Write a log row of the beginning of a session, and set `interactive_session_started`."""
     services = call.services
     async with services.database.writing() as tx:
@@ -233,7 +233,7 @@ async def _begin(call: Call, container: Container, login: str) -> None:
         await _note(tx, call, row, "shell", {"login_username": login} if login else {})
 
 
-async def _attend(call: Call, container: Container, gateway: Gateway, pipe: Pipe) -> None:
+async def _attend(call: ApiCall, container: Container, gateway: Gateway, pipe: Pipe) -> None:
     """Pass bytes until the session ends, and write a log row of its length."""
     services = call.services
     began = services.clock()
@@ -258,7 +258,7 @@ async def _attend(call: Call, container: Container, gateway: Gateway, pipe: Pipe
             _logger.error("session of %s not written down: %s", container.uuid, error.message)
 
 
-async def _note(tx: Transaction, call: Call, row: Record, event_type: str, more: Record) -> None:
+async def _note(tx: Transaction, call: ApiCall, row: Record, event_type: str, more: Record) -> None:
     user = call.caller.user_uuid
     properties = {"user_uuid": user, "address": call.address, "request_id": call.request_id, **more}
     what = "entered" if event_type == "shell" else "left"

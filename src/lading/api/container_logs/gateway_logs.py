@@ -32,8 +32,8 @@ from xml.sax.saxutils import unescape
 from lading.api.container_access.forwarding import make_claim
 from lading.api.container_access.gateway_client import elsewhere, reach
 from lading.api.container_logs import propfind
-from lading.api.http import Answer, Call
-from lading.api.services import Services
+from lading.api.http import ApiCall, ApiResponse
+from lading.api.services import ApiServices
 from lading.api.supervisor_registry import SupervisorKind
 from lading.core.containers.container import HELD, Container
 from lading.core.errors import Corrupt, Malformed, NotFound, Unavailable, from_status
@@ -57,7 +57,7 @@ _TEXT: Final = "text/plain; charset=utf-8"
 _XML: Final = "application/xml; charset=utf-8"
 
 
-def is_source(services: Services, container: Container | None, uuid: str) -> bool:
+def is_source(services: ApiServices, container: Container | None, uuid: str) -> bool:
     """Whether the log of the container `uuid` may be at a gateway: `container` is that one, and is
     Locked or Running.
     """
@@ -78,7 +78,7 @@ def is_source(services: Services, container: Container | None, uuid: str) -> boo
     return container.started_at is not None and container.started_at < latest
 
 
-async def serve(call: Call, container: Container) -> Answer | None:
+async def serve(call: ApiCall, container: Container) -> ApiResponse | None:
     """Answer a path below `log/` from the container's gateway; None when the supervisor is one of
     Lading.
 
@@ -99,11 +99,13 @@ async def serve(call: Call, container: Container) -> Answer | None:
         if head.status != _NO_FILE:
             raise _fault(head, path)
     names = await _names(call, container, path)
-    return None if names is None else Answer(body={"items": [{"name": name} for name in names]})
+    return (
+        None if names is None else ApiResponse(body={"items": [{"name": name} for name in names]})
+    )
 
 
 async def read_part(
-    call: Call, container: Container, name: str, start: int, length: int
+    call: ApiCall, container: Container, name: str, start: int, length: int
 ) -> bytes | None:
     """At most `length` bytes of a file from `start`, b"" when there are none; None as `serve` does.
 
@@ -123,7 +125,7 @@ async def read_part(
         _drop(pipe)
 
 
-async def _describe(call: Call, container: Container, path: str) -> Answer | None:
+async def _describe(call: ApiCall, container: Container, path: str) -> ApiResponse | None:
     depth = "0" if call.headers.get("depth") == "0" else "1"
     found = await _ask(call, container, path, propfind.METHOD, {"Depth": depth})
     if found is None:
@@ -135,7 +137,7 @@ async def _describe(call: Call, container: Container, path: str) -> Answer | Non
     raise _fault(head, path)
 
 
-async def _names(call: Call, container: Container, path: str) -> list[str] | None:
+async def _names(call: ApiCall, container: Container, path: str) -> list[str] | None:
     """The names in a directory of the log."""
     found = await _ask(call, container, path, propfind.METHOD, {"Depth": "1"})
     if found is None:
@@ -155,7 +157,7 @@ async def _names(call: Call, container: Container, path: str) -> list[str] | Non
 
 
 async def _ask(
-    call: Call, container: Container, path: str, method: str, fields: Mapping[str, str]
+    call: ApiCall, container: Container, path: str, method: str, fields: Mapping[str, str]
 ) -> tuple[Pipe, Head] | None:
     """The head of the response, and the connection with its body; None as in `serve`."""
     services = call.services
@@ -201,22 +203,22 @@ async def _ask(
     return pipe, head
 
 
-def _prefix(call: Call, container: Container) -> str:
+def _prefix(call: ApiCall, container: Container) -> str:
     return f"/arvados/v1/container_requests/{call.uuid}/log/{container.uuid}"
 
 
-def _given(call: Call, name: str) -> dict[str, str]:
+def _given(call: ApiCall, name: str) -> dict[str, str]:
     return {name.title(): call.headers[name]} if name in call.headers else {}
 
 
-async def _stream(pipe: Pipe, head: Head, media: str) -> Answer:
+async def _stream(pipe: Pipe, head: Head, media: str) -> ApiResponse:
     headers = {"Content-Type": media, "Accept-Ranges": "bytes"}
     for name, form in (("Content-Length", _DIGITS), ("Content-Range", _RANGE)):
         if form.fullmatch(head.get(name.lower())):
             headers[name] = head.get(name.lower())
     stream = _pieces(pipe, head)
     await anext(stream)
-    return Answer(stream=stream, status=head.status, headers=headers)
+    return ApiResponse(stream=stream, status=head.status, headers=headers)
 
 
 async def _pieces(pipe: Pipe, head: Head) -> AsyncGenerator[bytes]:

@@ -16,8 +16,8 @@ from contextlib import aclosing
 from typing import BinaryIO, Final
 
 from lading.api.container_logs import propfind
-from lading.api.http import Answer, Call
-from lading.api.services import Blocks, Services
+from lading.api.http import ApiCall, ApiResponse
+from lading.api.services import ApiServices, Blocks
 from lading.core.containers.container import HELD, Container
 from lading.core.containers.finalize import LOG_DIRECTORY
 from lading.core.data import filetree
@@ -32,7 +32,9 @@ PART: Final = 1 << 18
 _RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)")
 
 
-async def serve(tx: Transaction, call: Call, row: Record, container: Container | None) -> Answer:
+async def serve(
+    tx: Transaction, call: ApiCall, row: Record, container: Container | None
+) -> ApiResponse:
     """Answer a path below `log/` of the request `row`, whose present container is `container`.
     Raises NotFound.
     """
@@ -40,7 +42,9 @@ async def serve(tx: Transaction, call: Call, row: Record, container: Container |
     path = path.strip("/")
     known = [row["container_uuid"], *(row["attempted_container_uuids"] or [])]
     if not uuid:
-        return _listing(call, (propfind.Entry(name=one) for one in dict.fromkeys(known) if one))
+        return _listing(
+            call, (propfind.PropfindEntry(name=one) for one in dict.fromkeys(known) if one)
+        )
     if uuid not in known:
         raise NotFound(f"Path not found: {uuid[:60]!r} is not a container of this request")
     if container is not None and container.uuid == uuid and container.state in HELD:
@@ -52,13 +56,13 @@ async def serve(tx: Transaction, call: Call, row: Record, container: Container |
     return _serve_saved(call, filetree.from_manifest(text), path)
 
 
-async def _serve_live(call: Call, uuid: str, path: str) -> Answer:
+async def _serve_live(call: ApiCall, uuid: str, path: str) -> ApiResponse:
     spool = call.services.spool
     if not path:
         return _listing(
             call,
             (
-                propfind.Entry(name=one, size=_size(spool.open(uuid, one)))
+                propfind.PropfindEntry(name=one, size=_size(spool.open(uuid, one)))
                 for one in spool.names(uuid)
             ),
         )
@@ -67,7 +71,7 @@ async def _serve_live(call: Call, uuid: str, path: str) -> Answer:
     if file is None:
         raise NotFound(f"Path not found: no log {path[:80]!r} yet")
     if call.method == propfind.METHOD:
-        return propfind.describe(call, propfind.Entry(size=_size(file)))
+        return propfind.describe(call, propfind.PropfindEntry(size=_size(file)))
     try:
         start, end, size, partial = _span(call, os.fstat(file.fileno()).st_size)
     except LadingError:
@@ -97,7 +101,7 @@ class LastBlock:
 
 
 async def read_part(
-    services: Services, row: Record, uuid: str, name: str, start: int, *, blocks: LastBlock
+    services: ApiServices, row: Record, uuid: str, name: str, start: int, *, blocks: LastBlock
 ) -> bytes:
     """At most `PART` bytes from `start` of a file in the log of a container; b"" behind the end."""
     file = services.spool.open(uuid, name)
@@ -118,7 +122,7 @@ async def read_part(
     )
 
 
-def _serve_saved(call: Call, tree: filetree.Tree, path: str) -> Answer:
+def _serve_saved(call: ApiCall, tree: filetree.Tree, path: str) -> ApiResponse:
     found = filetree.find(tree, path)
     if found is None and not path:
         return _listing(call, ())
@@ -127,7 +131,7 @@ def _serve_saved(call: Call, tree: filetree.Tree, path: str) -> Answer:
     if found is None:
         raise NotFound(f"Path not found: no log {path[:80]!r}")
     if call.method == propfind.METHOD:
-        return propfind.describe(call, propfind.Entry(size=found.size))
+        return propfind.describe(call, propfind.PropfindEntry(size=found.size))
     start, end, size, partial = _span(call, found.size)
     return _answer(
         _read_blocks(LastBlock(call.services.blocks), found, start, end),
@@ -138,15 +142,17 @@ def _serve_saved(call: Call, tree: filetree.Tree, path: str) -> Answer:
     )
 
 
-def _listing(call: Call, entries: Iterable[propfind.Entry]) -> Answer:
+def _listing(call: ApiCall, entries: Iterable[propfind.PropfindEntry]) -> ApiResponse:
     """The entries of a directory: as JSON, or for WebDAV clients as a multi-status."""
     if call.method == propfind.METHOD:
-        return propfind.describe(call, propfind.Entry(), entries)
-    return Answer(body={"items": [{"name": one.name} for one in entries]})
+        return propfind.describe(call, propfind.PropfindEntry(), entries)
+    return ApiResponse(body={"items": [{"name": one.name} for one in entries]})
 
 
-def _entry(name: str, found: filetree.Tree | filetree.File) -> propfind.Entry:
-    return propfind.Entry(name=name, size=None if isinstance(found, filetree.Tree) else found.size)
+def _entry(name: str, found: filetree.Tree | filetree.File) -> propfind.PropfindEntry:
+    return propfind.PropfindEntry(
+        name=name, size=None if isinstance(found, filetree.Tree) else found.size
+    )
 
 
 def _size(file: BinaryIO | None) -> int:
@@ -159,7 +165,7 @@ def _size(file: BinaryIO | None) -> int:
 
 def _answer(
     stream: AsyncGenerator[bytes], start: int, end: int, size: int, *, partial: bool
-) -> Answer:
+) -> ApiResponse:
     headers = {
         "Content-Type": "text/plain; charset=utf-8",
         "Content-Length": str(end - start),
@@ -167,10 +173,10 @@ def _answer(
     }
     if partial:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
-    return Answer(stream=stream, status=206 if partial else 200, headers=headers)
+    return ApiResponse(stream=stream, status=206 if partial else 200, headers=headers)
 
 
-def _span(call: Call, size: int) -> tuple[int, int, int, bool]:
+def _span(call: ApiCall, size: int) -> tuple[int, int, int, bool]:
     """Begin and end of what is asked for, the size of the file, and whether a range was asked for.
 
     `bytes=-0`, the last 0 bytes, is an empty range: `arvados-client logs` asks so how long a file

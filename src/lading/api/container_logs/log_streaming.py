@@ -21,7 +21,7 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.container_logs import gateway_logs, log_files
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.core.containers.container import FINAL, Container
 from lading.core.containers.request import State
 from lading.core.errors import NotFound, Unavailable
@@ -39,14 +39,14 @@ up.
 _LONGEST: Final = 1 << 16
 
 
-def is_wanted(call: Call) -> bool:
+def is_wanted(call: ApiCall) -> bool:
     """Whether the call asks for events."""
     return (
         call.method == "GET" and call.headers.get("accept", "").partition(";")[0].strip() == MEDIA
     )
 
 
-def stream(call: Call, *, period: float = PERIOD) -> Answer:
+def stream(call: ApiCall, *, period: float = PERIOD) -> ApiResponse:
     """The events from the container in the path, or from the position in Last-Event-ID. Raises
     NotFound.
     """
@@ -58,13 +58,13 @@ def stream(call: Call, *, period: float = PERIOD) -> Answer:
     if last and number.isascii() and number.isdigit():
         uuid, offset = last, int(number)
     headers = {"Content-Type": MEDIA, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return Answer(
+    return ApiResponse(
         stream=_events(call, uuid, name, offset, period), headers=headers, is_endless=True
     )
 
 
 async def _events(
-    call: Call, uuid: str, name: str, offset: int, period: float
+    call: ApiCall, uuid: str, name: str, offset: int, period: float
 ) -> AsyncGenerator[bytes]:
     row = await _request(call)
     if uuid not in _attempts(row):
@@ -124,21 +124,21 @@ def _event(kind: str, data: str) -> bytes:
     return f"event: {kind}\ndata: {data}\n\n".encode()
 
 
-async def _request(call: Call) -> Record:
+async def _request(call: ApiCall) -> Record:
     async with call.services.database.reading() as tx:
         return await authorization.find_readable(
             tx, call.services, REQUESTS, call.uuid, call.caller
         )
 
 
-async def _container(call: Call, uuid: str) -> Container | None:
+async def _container(call: ApiCall, uuid: str) -> Container | None:
     async with call.services.database.reading() as tx:
         found = await records.get(tx, CONTAINERS, uuid)
     return Container.from_record(found) if found else None
 
 
 async def _read(
-    call: Call,
+    call: ApiCall,
     row: Record,
     container: Container | None,
     uuid: str,

@@ -13,14 +13,14 @@ from typing import Final
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 
 METHOD: Final = "PROPFIND"
 _HEADERS: Final = {"Content-Type": "application/xml; charset=utf-8", "DAV": "1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class PropfindEntry:
     """One file, of `size` bytes, or directory, of None; `name` is "" for the target."""
 
     name: str = ""
@@ -32,7 +32,9 @@ def offered(path: str) -> dict[str, str]:
     return {"DAV": "1"} if "/container_requests/" in path and "/log" in path else {}
 
 
-def describe(call: Call, target: Entry, inside: Iterable[Entry] = ()) -> Answer:
+def describe(
+    call: ApiCall, target: PropfindEntry, inside: Iterable[PropfindEntry] = ()
+) -> ApiResponse:
     """207 Multi-Status: the target, and unless Depth is 0 its entries."""
     entries = [target] if call.headers.get("depth") == "0" else [target, *inside]
     parts = "".join(_response(call.path.rstrip("/"), one) for one in entries)
@@ -40,10 +42,10 @@ def describe(call: Call, target: Entry, inside: Iterable[Entry] = ()) -> Answer:
         '<?xml version="1.0" encoding="utf-8"?>\n'
         f'<D:multistatus xmlns:D="DAV:">{parts}</D:multistatus>\n'
     )
-    return Answer(body=text.encode(), status=207, headers=dict(_HEADERS))
+    return ApiResponse(body=text.encode(), status=207, headers=dict(_HEADERS))
 
 
-def _response(base: str, entry: Entry) -> str:
+def _response(base: str, entry: PropfindEntry) -> str:
     path = "/".join(part for part in (base, entry.name) if part)
     name = path.rpartition("/")[2]
     href = escape(quote(path) + ("/" if entry.size is None else ""))

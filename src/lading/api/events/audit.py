@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from lading.api.events.event_bus import Event
+from lading.api.events.event_bus import RecordEvent
 from lading.api.serializer import etag
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core.ids import Infix
 from lading.core.records.record_types import KINDS, LOGS, TOKENS
 from lading.core.records.schema import Record, RecordType
@@ -30,7 +30,7 @@ LISTENED: Final = (
 
 
 async def created(
-    tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str
+    tx: Transaction, services: ApiServices, kind: RecordType, record: Record, *, user_uuid: str
 ) -> None:
     """Write the log row of a new record."""
     new = _logged(services, kind, record)
@@ -39,7 +39,7 @@ async def created(
 
 
 async def deleted(
-    tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str
+    tx: Transaction, services: ApiServices, kind: RecordType, record: Record, *, user_uuid: str
 ) -> None:
     """Write the log row of a deleted record."""
     _note_token(tx, services, kind)
@@ -51,7 +51,7 @@ async def deleted(
 
 async def changed(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     kind: RecordType,
     old: Record,
     new: Record,
@@ -78,7 +78,7 @@ async def changed(
 
 async def note(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     record: Record,
     event_type: str,
     summary: str,
@@ -90,19 +90,19 @@ async def note(
         tell(tx, services, row)
 
 
-def _note_token(tx: Transaction, services: Services, kind: RecordType) -> None:
+def _note_token(tx: Transaction, services: ApiServices, kind: RecordType) -> None:
     if kind is TOKENS:
         tx.after_commit(services.bus.note_token_change)
 
 
-def _logged(services: Services, kind: RecordType, record: Record) -> Record:
+def _logged(services: ApiServices, kind: RecordType, record: Record) -> Record:
     unlogged = services.config.AuditLogs.UnloggedAttributes
     return {name: record[name] for name in kind.visible if name in record and name not in unlogged}
 
 
 async def _write(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     record: Record,
     event_type: str,
     user_uuid: str,
@@ -118,7 +118,7 @@ async def _write(
 
 async def _store(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     record: Record,
     event_type: str,
     summary: str,
@@ -145,7 +145,7 @@ async def _store(
     return row
 
 
-def tell(tx: Transaction, services: Services, row: Record) -> None:
+def tell(tx: Transaction, services: ApiServices, row: Record) -> None:
     """Publish the event of a log row once the row is committed: on the bus of this process, or by
     the `Relay` of each process where several share the database.
     """
@@ -172,9 +172,9 @@ def listened(properties: Record) -> Record:
     }
 
 
-def make_event(row: Record, properties: Record) -> Event:
+def make_event(row: Record, properties: Record) -> RecordEvent:
     """The event of a log row."""
-    return Event(
+    return RecordEvent(
         id=row["id"],
         uuid=row["uuid"],
         object_uuid=row["object_uuid"],

@@ -18,7 +18,7 @@ QUEUE = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class RecordEvent:
     """A log row as listeners see it; `owner_uuid` decides which users may see it."""
 
     id: int
@@ -35,10 +35,10 @@ class Listener:
     """One queue of events. It ends when it overflows."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[Event] = asyncio.Queue(QUEUE)
+        self._queue: asyncio.Queue[RecordEvent] = asyncio.Queue(QUEUE)
         self.lost = False
 
-    def put(self, event: Event) -> None:
+    def put(self, event: RecordEvent) -> None:
         """Add an event, or drop the listener when its queue is full."""
         try:
             self._queue.put_nowait(event)
@@ -50,7 +50,7 @@ class Listener:
         """Number of events in the queue."""
         return self._queue.qsize()
 
-    async def get(self) -> Event:
+    async def get(self) -> RecordEvent:
         """The next event."""
         return await self._queue.get()
 
@@ -69,7 +69,7 @@ class Bus:
         """
         self.token_changes += 1
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: RecordEvent) -> None:
         """Put an event into the queue of each listener."""
         for listener in self._listeners:
             listener.put(event)

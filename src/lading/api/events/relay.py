@@ -14,7 +14,7 @@ from contextlib import aclosing
 from typing import Final
 
 from lading.api.events import audit
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core.errors import Unavailable
 from lading.core.records.filters import Column, Compare, Order, Query
 from lading.core.records.record_types import LOGS
@@ -28,7 +28,7 @@ _NAMES: Final = tuple(one.name for one in LOGS.columns)
 _logger = logging.getLogger("lading.api.events.relay")
 
 
-async def latest(services: Services) -> int:
+async def latest(services: ApiServices) -> int:
     """The number of the last log row; 0 when there is none."""
     query = Query(order=(Order("id", descending=True),), select=("id",), limit=1)
     async with services.database.reading() as tx:
@@ -39,7 +39,7 @@ async def latest(services: Services) -> int:
 class Relay:
     """Publishes the events that were committed after `start` on the bus of this process."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: ApiServices) -> None:
         self._services = services
         self._last = 0
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from lading.api.authentication import committer
 from lading.api.git.git_mounts import look_up
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.core.containers import request
 from lading.core.containers.request import ContainerRequest
@@ -35,7 +35,7 @@ _BATCH: Final = 20
 _logger = logging.getLogger("lading.api.events.timers")
 
 
-async def act(services: Services) -> str | None:
+async def act(services: ApiServices) -> str | None:
     """Do the work that is due; the time of the next timer, or None."""
     now = services.now()
     async with services.database.reading() as tx:
@@ -49,7 +49,7 @@ async def act(services: Services) -> str | None:
     return upcoming
 
 
-async def keep_time(services: Services) -> None:
+async def keep_time(services: ApiServices) -> None:
     """Do the work of every timer, until cancelled."""
     while True:
         upcoming = None
@@ -64,7 +64,7 @@ async def keep_time(services: Services) -> None:
         await services.alarm.until_moment(pause)
 
 
-async def seek(services: Services) -> int:
+async def seek(services: ApiServices) -> int:
     """Find the containers of requests that wait for a git repository; the number of requests that
     still wait.
     """
@@ -80,7 +80,7 @@ async def seek(services: Services) -> int:
     return left
 
 
-async def seek_for_ever(services: Services) -> None:
+async def seek_for_ever(services: ApiServices) -> None:
     """Call `seek` whenever a request begins to wait, and at intervals, until cancelled."""
     while True:
         try:
@@ -91,7 +91,7 @@ async def seek_for_ever(services: Services) -> None:
         await services.alarm.until_sought(LONGEST if left else 6 * LONGEST)
 
 
-async def _satisfy(services: Services, uuid: str) -> bool:
+async def _satisfy(services: ApiServices, uuid: str) -> bool:
     async with services.database.reading() as tx:
         row = await records.get(tx, REQUESTS, uuid)
         if row is None or not _sought(row):

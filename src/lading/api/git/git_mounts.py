@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from lading.api.authentication import acting_for, committer
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources.repositories import address
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core.containers import git_trees
 from lading.core.containers.gateway_addresses import is_local
 from lading.core.containers.git_trees import Found, host_of, is_allowed
@@ -36,7 +36,7 @@ _PATIENCE: Final = 10.0
 
 
 async def look_up(
-    services: Services, subject: ContainerRequest, principal: Principal, *, patience: float
+    services: ApiServices, subject: ContainerRequest, principal: Principal, *, patience: float
 ) -> Trees | None:
     """The trees of a request, None if finding them takes longer than `patience` seconds.
 
@@ -64,7 +64,7 @@ async def look_up(
     return trees if len(trees) == len(wanted) else None
 
 
-async def _check_place(services: Services, url: str) -> None:
+async def _check_place(services: ApiServices, url: str) -> None:
     """Check that this server may fetch from an address. Raises Invalid for an address of this
     machine, its links or its cloud.
 
@@ -95,7 +95,7 @@ async def _check_place(services: Services, url: str) -> None:
 _TYPE: Final = {"tree": "application/x-tar", "blob": "application/octet-stream"}
 
 
-async def get_git_tree(call: Call) -> Answer:
+async def get_git_tree(call: ApiCall) -> ApiResponse:
     """The tree (tar) or blob with the hash `hash`, which one of the container's mounts must
     have.
     """
@@ -119,10 +119,10 @@ async def get_git_tree(call: Call) -> Answer:
             f"Path not found: no repository that the requests of {call.uuid} name "
             f"has {kind} {wanted}"
         )
-    return Answer(stream=stream, headers={"Content-Type": _TYPE[kind]})
+    return ApiResponse(stream=stream, headers={"Content-Type": _TYPE[kind]})
 
 
-async def _fetch(call: Call) -> None:
+async def _fetch(call: ApiCall) -> None:
     services = call.services
     async with services.database.reading() as tx:
         rows = await records.matching(tx, REQUESTS, container_uuid=call.uuid)

@@ -15,11 +15,11 @@ import asyncio
 from typing import Final
 
 from lading.api import authorization
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.manifests import find_content, not_trashed, read_content, read_splicing, sign
 from lading.api.resources import dispatching, generic
 from lading.api.serializer import etag, show
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.data import replication_state
 from lading.core.errors import Conflict, Invalid, NotFound, from_status
@@ -45,7 +45,7 @@ class _Outrun(Exception):
     """The content that a change was made from has been changed by another call."""
 
 
-async def list_collections(call: Call) -> Answer:
+async def list_collections(call: ApiCall) -> ApiResponse:
     """A page of collections; manifests are signed when they are selected."""
     where = listed(call)
     query = generic.prepare_query(call, COLLECTIONS, where)
@@ -68,7 +68,7 @@ async def list_collections(call: Call) -> Answer:
     return answer
 
 
-def listed(call: Call) -> tuple[Expression, ...]:
+def listed(call: ApiCall) -> tuple[Expression, ...]:
     """The conditions of lists: collections outside the trash and no past versions, unless the call
     asks for more.
     """
@@ -76,7 +76,7 @@ def listed(call: Call) -> tuple[Expression, ...]:
     return trash if call.params.get("include_old_versions") else (*trash, PRESENT)
 
 
-async def get_collection(call: Call) -> Answer:
+async def get_collection(call: ApiCall) -> ApiResponse:
     """One collection by uuid, or by the hash of its content."""
     select = check_select(call.params.get("select"), COLLECTIONS)
     services, now = call.services, call.services.now()
@@ -99,12 +99,12 @@ async def get_collection(call: Call) -> Answer:
     }
     if found["trash_at"] is not None:
         pseudo["trash_at"] = found["trash_at"]
-    return Answer(
+    return ApiResponse(
         body={name: value for name, value in pseudo.items() if select is None or name in select}
     )
 
 
-async def create_collection(call: Call) -> Answer:
+async def create_collection(call: ApiCall) -> ApiResponse:
     """Store a new collection."""
     select = check_select(call.params.get("select"), COLLECTIONS)
     given = _check_attributes(call, None)
@@ -123,7 +123,7 @@ async def create_collection(call: Call) -> Answer:
     return await _shown(call, record, select)
 
 
-async def update_collection(call: Call) -> Answer:
+async def update_collection(call: ApiCall) -> ApiResponse:
     """Change a collection."""
     select = check_select(call.params.get("select"), COLLECTIONS)
     if not (call.params.get("replace_files") or call.params.get("replace_segments")):
@@ -139,7 +139,7 @@ async def update_collection(call: Call) -> Answer:
     raise Conflict(f"{call.uuid}: others change its files all the time; try again")
 
 
-async def _update(call: Call) -> Record:
+async def _update(call: ApiCall) -> Record:
     services = call.services
     async with services.database.reading() as tx:
         base = await find_collection(tx, services, call.uuid, call.caller)
@@ -172,19 +172,19 @@ async def _update(call: Call) -> Record:
         )
 
 
-async def delete_collection(call: Call) -> Answer:
+async def delete_collection(call: ApiCall) -> ApiResponse:
     """Put a collection in the trash, to be deleted as soon as all signatures for its blocks have
     expired.
     """
     return await _trash(call, lasting=call.services.config.Collections.BlobSigningTTL)
 
 
-async def trash_collection(call: Call) -> Answer:
+async def trash_collection(call: ApiCall) -> ApiResponse:
     """Put a collection in the trash."""
     return await _trash(call)
 
 
-async def untrash_collection(call: Call) -> Answer:
+async def untrash_collection(call: ApiCall) -> ApiResponse:
     """Take a collection out of the trash."""
     services, now = call.services, call.services.now()
     async with services.database.writing() as tx:
@@ -196,7 +196,7 @@ async def untrash_collection(call: Call) -> Answer:
         )
 
 
-async def _trash(call: Call, *, lasting: float | None = None) -> Answer:
+async def _trash(call: ApiCall, *, lasting: float | None = None) -> ApiResponse:
     """Trash a collection; `lasting` is the most seconds until it is deleted."""
     services = call.services
     async with services.database.writing() as tx:
@@ -207,21 +207,21 @@ async def _trash(call: Call, *, lasting: float | None = None) -> Answer:
         return await _moved(tx, call, old, new)
 
 
-async def _writable(tx: Transaction, call: Call) -> Record:
+async def _writable(tx: Transaction, call: ApiCall) -> Record:
     old = await find_collection(tx, call.services, call.uuid, call.caller, include_trash=True)
     check_present(old)
     await authorization.check_writable(tx, COLLECTIONS, old, call.caller)
     return old
 
 
-async def _moved(tx: Transaction, call: Call, old: Record, new: Record) -> Answer:
+async def _moved(tx: Transaction, call: ApiCall, old: Record, new: Record) -> ApiResponse:
     """Put a collection into the trash or take it out."""
     await settle_name(tx, new, ensure=bool(call.params.get("ensure_unique_name")))
     new = await change_collection(tx, call.services, old, new, {}, user_uuid=call.caller.user_uuid)
     return await _shown(call, new, check_select(call.params.get("select"), COLLECTIONS))
 
 
-def _check_attributes(call: Call, stored: Record | None) -> Record:
+def _check_attributes(call: ApiCall, stored: Record | None) -> Record:
     """The attributes to store; an admin may store the numbers of copies. Raises Invalid."""
     sent = dict(call.attributes(COLLECTIONS))
     counted: Record = {}
@@ -232,7 +232,7 @@ def _check_attributes(call: Call, stored: Record | None) -> Record:
     return generic.check_attributes(call, COLLECTIONS, stored, sent) | counted
 
 
-def _check_match(call: Call, record: Record) -> None:
+def _check_match(call: ApiCall, record: Record) -> None:
     wanted = call.headers.get("if-match", "").strip()
     if (
         wanted
@@ -242,15 +242,15 @@ def _check_match(call: Call, record: Record) -> None:
         raise from_status(412, f"{record['uuid']}: somebody else changed it since; read it again")
 
 
-async def _shown(call: Call, record: Record, select: tuple[str, ...] | None) -> Answer:
+async def _shown(call: ApiCall, record: Record, select: tuple[str, ...] | None) -> ApiResponse:
     shown = show(COLLECTIONS, record, select)
     if "manifest_text" in shown:
         text = await sign(call.services, call.caller, record["manifest_text"], record["trash_at"])
         shown["manifest_text"] = text
-    return Answer(body=shown)
+    return ApiResponse(body=shown)
 
 
-def _check_values(services: Services, record: Record, given: Record) -> None:
+def _check_values(services: ApiServices, record: Record, given: Record) -> None:
     name = record["name"] = record["name"] or None
     check_name(name, slashes=bool(services.config.Collections.ForwardSlashNameSubstitution))
     if given.get("storage_classes_desired") == []:
@@ -264,7 +264,7 @@ def _check_values(services: Services, record: Record, given: Record) -> None:
         raise Invalid("replication_desired: must not be negative")
 
 
-def trash_times(services: Services, old: Record, given: Record) -> Record:
+def trash_times(services: ApiServices, old: Record, given: Record) -> Record:
     """`trash_at`, `delete_at` and `is_trashed` after a write; empty if the write names none of
     them. Raises Invalid.
     """
@@ -292,7 +292,7 @@ async def settle_name(tx: Transaction, record: Record, *, ensure: bool) -> None:
 
 async def find_collection(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     uuid: str,
     principal: Principal,
     *,
@@ -319,7 +319,13 @@ async def find_collection(
 
 
 async def change_collection(
-    tx: Transaction, services: Services, old: Record, new: Record, given: Record, *, user_uuid: str
+    tx: Transaction,
+    services: ApiServices,
+    old: Record,
+    new: Record,
+    given: Record,
+    *,
+    user_uuid: str,
 ) -> Record:
     """Change a collection, store its past version if that is to be kept, and update its past
     versions; the new record.

@@ -15,10 +15,10 @@ from typing import Final
 from lading.api import accounting, authorization
 from lading.api.container_assignment import look_ahead
 from lading.api.git.git_mounts import NO_TREES, Trees, look_up
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
 from lading.api.serializer import show
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork, asks_for_container
 from lading.core.containers import request
 from lading.core.containers.container import Container
@@ -36,17 +36,17 @@ from lading.store import records
 from lading.store.database import Transaction
 
 
-async def list_requests(call: Call) -> Answer:
+async def list_requests(call: ApiCall) -> ApiResponse:
     """A page of requests."""
     return await generic.list_records(call, REQUESTS)
 
 
-async def get_request(call: Call) -> Answer:
+async def get_request(call: ApiCall) -> ApiResponse:
     """One request."""
     return await generic.get_record(call, REQUESTS)
 
 
-async def create_request(call: Call) -> Answer:
+async def create_request(call: ApiCall) -> ApiResponse:
     """Create a request. If it is Committed, the answer has its container, unless a git repository
     is still being fetched.
 
@@ -76,10 +76,12 @@ async def create_request(call: Call) -> Answer:
         await check_dependencies(tx, services, caller, change.request, [])
         record = await unit.add_request(await unit.commit(change, caller, trees, ahead))
         await unit.settle()
-    return Answer(body=show(REQUESTS, record, select), status=_status(record) if satisfy else 200)
+    return ApiResponse(
+        body=show(REQUESTS, record, select), status=_status(record) if satisfy else 200
+    )
 
 
-async def update_request(call: Call) -> Answer:
+async def update_request(call: ApiCall) -> ApiResponse:
     """Change a request; a commit finds its container. `satisfy` as in `create_request`."""
     satisfy = bool(call.params.get("satisfy"))
     select = check_select(call.params.get("select"), REQUESTS)
@@ -128,10 +130,10 @@ async def update_request(call: Call) -> Answer:
         ):
             await unit.release(subject)
         await unit.settle()
-    return Answer(body=show(REQUESTS, row, select), status=_status(row) if satisfy else 200)
+    return ApiResponse(body=show(REQUESTS, row, select), status=_status(row) if satisfy else 200)
 
 
-async def satisfy_request(call: Call) -> Answer:
+async def satisfy_request(call: ApiCall) -> ApiResponse:
     """Find or make the container of a request: 200 with a container, 202 while a git repository is
     still being fetched.
     """
@@ -140,7 +142,7 @@ async def satisfy_request(call: Call) -> Answer:
     async with services.database.reading() as tx:
         row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, caller)
     if row["container_uuid"] is not None:
-        return Answer(body=show(REQUESTS, row, select))
+        return ApiResponse(body=show(REQUESTS, row, select))
     trees = await _look_up_stored(call, {})
     async with services.database.writing() as tx:
         row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, caller)
@@ -149,10 +151,10 @@ async def satisfy_request(call: Call) -> Answer:
         change = request.satisfy(ContainerRequest.from_record(row), policy=services.policy)
         row = await unit.change_request(row, await unit.commit(change, caller, trees))
         await unit.settle()
-    return Answer(body=show(REQUESTS, row, select), status=_status(row))
+    return ApiResponse(body=show(REQUESTS, row, select), status=_status(row))
 
 
-async def cancel_request(call: Call) -> Answer:
+async def cancel_request(call: ApiCall) -> ApiResponse:
     """Set the priority to 0; the request ends if its container has not started."""
     services, caller = call.services, call.caller
     async with services.database.writing() as tx:
@@ -164,10 +166,10 @@ async def cancel_request(call: Call) -> Answer:
         unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
         row = await unit.cancel(row)
         await unit.settle()
-    return Answer(body=show(REQUESTS, row, check_select(call.params.get("select"), REQUESTS)))
+    return ApiResponse(body=show(REQUESTS, row, check_select(call.params.get("select"), REQUESTS)))
 
 
-async def delete_request(call: Call) -> Answer:
+async def delete_request(call: ApiCall) -> ApiResponse:
     """Delete a request; its container is cancelled if no other request wants it."""
     services, caller = call.services, call.caller
     async with services.database.writing() as tx:
@@ -178,10 +180,10 @@ async def delete_request(call: Call) -> Answer:
         await unit.removed(row)
         await unit.release(ContainerRequest.from_record(row))
         await unit.settle()
-    return Answer(body=show(REQUESTS, row, None))
+    return ApiResponse(body=show(REQUESTS, row, None))
 
 
-async def _check_results(tx: Transaction, call: Call, change: request.Change) -> None:
+async def _check_results(tx: Transaction, call: ApiCall, change: request.Change) -> None:
     """Check that the caller can read the log and the output that a change names. Raises Invalid,
     Forbidden.
     """
@@ -194,7 +196,7 @@ async def _check_results(tx: Transaction, call: Call, change: request.Change) ->
         access.check_scope(call.caller, "GET", f"/arvados/v1/collections/{uuid}")
 
 
-def _new(call: Call, given: Record, *, parent: Parent | None = None) -> request.Change:
+def _new(call: ApiCall, given: Record, *, parent: Parent | None = None) -> request.Change:
     services, user = call.services, call.caller.user_uuid
     return request.create(
         given,
@@ -207,14 +209,14 @@ def _new(call: Call, given: Record, *, parent: Parent | None = None) -> request.
     )
 
 
-def _has_parent(call: Call, given: Record) -> bool:
+def _has_parent(call: ApiCall, given: Record) -> bool:
     """Whether a container may have made the request, so that the container must be looked up."""
     return (
         call.caller.container_uuid is not None or given.get("requesting_container_uuid") is not None
     )
 
 
-async def find_parent(tx: Transaction, call: Call, given: Record) -> Parent | None:
+async def find_parent(tx: Transaction, call: ApiCall, given: Record) -> Parent | None:
     """The container that makes a request: the token's own, or for an admin the container that the
     request names. Raises Invalid.
     """
@@ -232,7 +234,7 @@ async def find_parent(tx: Transaction, call: Call, given: Record) -> Parent | No
     return Parent(container_uuid=uuid, state=Container.from_record(row).state, priority=highest)
 
 
-async def look_up_given(call: Call, given: Record) -> Trees | None:
+async def look_up_given(call: ApiCall, given: Record) -> Trees | None:
     """The git trees of the mounts in a body; None if they are not found within
     Containers.ResolveTimeout.
     """
@@ -245,11 +247,11 @@ async def look_up_given(call: Call, given: Record) -> Trees | None:
     return await look_up(call.services, subject, call.caller, patience=patience)
 
 
-async def _look_up(call: Call, given: Record) -> Trees | None:
+async def _look_up(call: ApiCall, given: Record) -> Trees | None:
     return await look_up_given(call, given) if given.get("mounts") else NO_TREES
 
 
-async def _look_up_stored(call: Call, given: Record) -> Trees | None:
+async def _look_up_stored(call: ApiCall, given: Record) -> Trees | None:
     async with call.services.database.reading() as tx:
         row = await authorization.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
     if row["state"] == request.State.FINAL:
@@ -276,7 +278,7 @@ def _status(record: Record) -> int:
 
 
 async def _new_parent(
-    tx: Transaction, call: Call, given: Record, subject: ContainerRequest
+    tx: Transaction, call: ApiCall, given: Record, subject: ContainerRequest
 ) -> Parent | None:
     """The container that a change of a draft names as the one that made it."""
     if subject.state is not request.State.UNCOMMITTED or not given.get("requesting_container_uuid"):
@@ -292,7 +294,7 @@ _FARTHEST = 10_000
 
 async def check_dependencies(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     principal: Principal,
     subject: ContainerRequest,
     old: list[str],

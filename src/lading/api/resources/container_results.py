@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lading.api.authentication import authenticate
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.manifests import Splicing, read_content
 from lading.api.resources import generic
 from lading.api.resources.collections import trash_times
@@ -50,7 +50,7 @@ _PACK: Final = 8 << 20
 _logger = logging.getLogger("lading.api")
 
 
-async def finish_container(call: Call) -> Answer:
+async def finish_container(call: ApiCall) -> ApiResponse:
     """Store output and log, and the final state (for the container's supervisor)."""
     services = call.services
     given, manifests, data = (
@@ -84,7 +84,7 @@ async def finish_container(call: Call) -> Answer:
             now=services.now(),
         )
         row = await store_change(tx, call, row, change)
-    return Answer(body={"uuid": row["uuid"], "state": row["state"]})
+    return ApiResponse(body={"uuid": row["uuid"], "state": row["state"]})
 
 
 def _check_end(given: Record) -> None:
@@ -98,7 +98,7 @@ def _check_end(given: Record) -> None:
             raise Invalid(f"{name}: send its manifest in collections")
 
 
-async def as_container(call: Call, container: Container) -> Call:
+async def as_container(call: ApiCall, container: Container) -> ApiCall:
     """The same call with the container's own token. Raises as `authenticate` and
     `access.check_scope` do.
     """
@@ -112,7 +112,7 @@ async def as_container(call: Call, container: Container) -> Call:
 
 
 async def make_collection(
-    own: Call, container: Container, name: str, text: str, kept: frozenset[str]
+    own: ApiCall, container: Container, name: str, text: str, kept: frozenset[str]
 ) -> Record:
     """The record of a collection of results (`output` or `log`), made with the rights of the
     container's own token.
@@ -129,7 +129,7 @@ async def make_collection(
     return record | trash_times(own.services, {**COLLECTIONS.defaults}, given)
 
 
-def _manifests(call: Call) -> Mapping[str, str]:
+def _manifests(call: ApiCall) -> Mapping[str, str]:
     given = call.params.get("collections")
     if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
         raise Malformed("collections: must be an object of manifests")
@@ -154,8 +154,8 @@ def _blocks(given: JSON) -> list[bytes]:
 
 
 async def save_spooled(
-    call: Call, container: Container, given: Record
-) -> tuple[Call, Record] | None:
+    call: ApiCall, container: Container, given: Record
+) -> tuple[ApiCall, Record] | None:
     """The collection of the live log of a container that its dispatcher cancels without a log, and
     the call to insert it with.
 

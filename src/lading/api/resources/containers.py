@@ -11,7 +11,7 @@ from typing import Final
 from lading.api import authorization
 from lading.api.container_access import port_addresses
 from lading.api.events import audit
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
 from lading.api.serializer import show
 from lading.api.transaction import UnitOfWork
@@ -36,12 +36,12 @@ _LOST: Final = (Failure.NODE, Failure.PREEMPTED, Failure.INFRASTRUCTURE)
 _RECIPE: Final = recipe.GIVEN
 
 
-async def list_containers(call: Call) -> Answer:
+async def list_containers(call: ApiCall) -> ApiResponse:
     """A page of containers."""
     return await generic.list_records(call, CONTAINERS)
 
 
-async def get_container(call: Call) -> Answer:
+async def get_container(call: ApiCall) -> ApiResponse:
     """One container."""
     select = check_select(call.params.get("select"), CONTAINERS)
     async with call.services.database.reading() as tx:
@@ -49,10 +49,10 @@ async def get_container(call: Call) -> Answer:
     shown = show(CONTAINERS, record, select)
     if call.caller.supervises == call.uuid:
         shown = _for_supervisor(call, shown, record)
-    return Answer(body=shown)
+    return ApiResponse(body=shown)
 
 
-async def current_container(call: Call) -> Answer:
+async def current_container(call: ApiCall) -> ApiResponse:
     """The container to which the calling token belongs."""
     if call.caller.container_uuid is None:
         raise NotFound("Token is not associated with a container.")
@@ -60,7 +60,7 @@ async def current_container(call: Call) -> Answer:
     return await get_container(call)
 
 
-async def create_container(call: Call) -> Answer:
+async def create_container(call: ApiCall) -> ApiResponse:
     """Create a container without a request (admins)."""
     access.check_admin(call.caller, "make containers")
     services = call.services
@@ -83,10 +83,10 @@ async def create_container(call: Call) -> Answer:
     async with services.database.writing() as tx:
         unit = UnitOfWork(tx, services, user_uuid=call.caller.user_uuid)
         row = await unit.add_container(container)
-    return Answer(body=show(CONTAINERS, row))
+    return ApiResponse(body=show(CONTAINERS, row))
 
 
-async def update_container(call: Call) -> Answer:
+async def update_container(call: ApiCall) -> ApiResponse:
     """Store the report of a supervisor, of the container itself or of an admin."""
     services = call.services
     select = check_select(call.params.get("select"), CONTAINERS)
@@ -115,10 +115,10 @@ async def update_container(call: Call) -> Answer:
     if "gateway_address" in change.changed:
         role = write_permissions.role_of(container, caller_of(call))
         services.supervisors.note_writer(container, role, call.caller.token)
-    return Answer(body=show(CONTAINERS, row, select))
+    return ApiResponse(body=show(CONTAINERS, row, select))
 
 
-async def _spooled_log(call: Call, given: Record) -> tuple[Call, Record] | None:
+async def _spooled_log(call: ApiCall, given: Record) -> tuple[ApiCall, Record] | None:
     """The log of a container whose supervisor is lost (`container_results.save_spooled`)."""
     # Few containers end so.
     from lading.api.resources.container_results import save_spooled
@@ -128,7 +128,7 @@ async def _spooled_log(call: Call, given: Record) -> tuple[Call, Record] | None:
     return await save_spooled(call, container, given)
 
 
-async def delete_container(call: Call) -> Answer:
+async def delete_container(call: ApiCall) -> ApiResponse:
     """Remove a container that has ended."""
     access.check_admin(call.caller, "delete containers")
     async with call.services.database.writing() as tx:
@@ -138,10 +138,10 @@ async def delete_container(call: Call) -> Answer:
                 f"State: a container that is {row['state']} cannot be deleted; cancel it first"
             )
         await generic.remove(tx, call.services, CONTAINERS, row, user_uuid=call.caller.user_uuid)
-    return Answer(body=show(CONTAINERS, row))
+    return ApiResponse(body=show(CONTAINERS, row))
 
 
-async def lock_container(call: Call) -> Answer:
+async def lock_container(call: ApiCall) -> ApiResponse:
     """Lock a Queued container; the answer has the token for its supervisor.
 
     With `runtime_constraints` {"ram", "vcpus"} the dispatcher sets the sizes, within
@@ -170,10 +170,10 @@ async def lock_container(call: Call) -> Answer:
             "container": _for_supervisor(call, show(CONTAINERS, row), row),
             "auth": auth,
         }
-    return Answer(body=shown)
+    return ApiResponse(body=shown)
 
 
-async def unlock_container(call: Call) -> Answer:
+async def unlock_container(call: ApiCall) -> ApiResponse:
     """Unlock a container: it is Queued again."""
     services = call.services
     async with services.database.writing() as tx:
@@ -185,10 +185,10 @@ async def unlock_container(call: Call) -> Answer:
             max_attempts=services.policy.max_dispatch_attempts,
         )
         row = await store_change(tx, call, row, change)
-    return Answer(body=show(CONTAINERS, row))
+    return ApiResponse(body=show(CONTAINERS, row))
 
 
-async def get_auth(call: Call) -> Answer:
+async def get_auth(call: ApiCall) -> ApiResponse:
     """The container's own token, for the holder of its lock and for its supervisor."""
     services = call.services
     async with services.database.reading() as tx:
@@ -199,10 +199,10 @@ async def get_auth(call: Call) -> Answer:
         token = await records.get(tx, TOKENS, uuid)
     if token is None:
         raise NotFound(f"Path not found: container {call.uuid} has no token")
-    return Answer(body={**show(TOKENS, token), "api_token": secret})
+    return ApiResponse(body={**show(TOKENS, token), "api_token": secret})
 
 
-async def update_priority(call: Call) -> Answer:
+async def update_priority(call: ApiCall) -> ApiResponse:
     """Compute the priority of a container anew."""
     access.check_admin(call.caller, "recompute priorities")
     async with call.services.database.writing() as tx:
@@ -211,18 +211,18 @@ async def update_priority(call: Call) -> Answer:
         unit.stale([call.uuid])
         await unit.settle()
         row = await find_container(tx, call)
-    return Answer(body=show(CONTAINERS, row))
+    return ApiResponse(body=show(CONTAINERS, row))
 
 
-async def get_secret_mounts(call: Call) -> Answer:
+async def get_secret_mounts(call: ApiCall) -> ApiResponse:
     """The secret mounts, for the container's own token only."""
     async with call.services.database.reading() as tx:
         row = await find_container(tx, call)
     write_permissions.check_may_read_secrets(Container.from_record(row), caller_of(call))
-    return Answer(body={"secret_mounts": row["secret_mounts"]})
+    return ApiResponse(body={"secret_mounts": row["secret_mounts"]})
 
 
-async def report_progress(call: Call) -> Answer:
+async def report_progress(call: ApiCall) -> ApiResponse:
     """{"progress": 0 to 1}, from the container itself."""
     given = call.attributes(CONTAINERS)
     if given.keys() != {"progress"}:
@@ -238,10 +238,12 @@ async def report_progress(call: Call) -> Answer:
             row,
             lifecycle.update(container, given, caller=caller, now=call.services.now()),
         )
-    return Answer(body=show(CONTAINERS, row, check_select(call.params.get("select"), CONTAINERS)))
+    return ApiResponse(
+        body=show(CONTAINERS, row, check_select(call.params.get("select"), CONTAINERS))
+    )
 
 
-async def get_accounting(call: Call) -> Answer:
+async def get_accounting(call: ApiCall) -> ApiResponse:
     """The intervals in which a container held resources, each with request, user, priority and
     state.
 
@@ -273,10 +275,10 @@ async def get_accounting(call: Call) -> Answer:
         for one in intervals
         if one.request_uuid in requests
     ]
-    return Answer(body={"items": items})
+    return ApiResponse(body={"items": items})
 
 
-async def append_live(call: Call) -> Answer:
+async def append_live(call: ApiCall) -> ApiResponse:
     """Append to one of the live logs of a container."""
     async with call.services.database.reading() as tx:
         row = await find_container(tx, call)
@@ -284,12 +286,12 @@ async def append_live(call: Call) -> Answer:
     if role not in (write_permissions.Role.SUPERVISOR, write_permissions.Role.HOLDER):
         raise Forbidden("Forbidden: live logs are written by the container's supervisor")
     offset = check_number(call.params, "offset", 0)
-    return Answer(
+    return ApiResponse(
         body={"length": call.services.spool.append(call.uuid, call.rest, call.raw, offset=offset)}
     )
 
 
-async def find_container(tx: Transaction, call: Call, *, raw: bool = False) -> Record:
+async def find_container(tx: Transaction, call: ApiCall, *, raw: bool = False) -> Record:
     """The container that a call names. Raises NotFound unless the caller can read it.
 
     With `raw` nested values may be JSON texts, to be answered unchanged.
@@ -304,7 +306,7 @@ async def find_container(tx: Transaction, call: Call, *, raw: bool = False) -> R
     )
 
 
-def caller_of(call: Call) -> Caller:
+def caller_of(call: ApiCall) -> Caller:
     """The caller, as the rules for writers of a container see it."""
     caller = call.caller
     return Caller(
@@ -314,7 +316,7 @@ def caller_of(call: Call) -> Caller:
     )
 
 
-def _places(call: Call) -> Places:
+def _places(call: ApiCall) -> Places:
     """The addresses that the gateway of a container may have whose supervisor makes this call."""
     services = call.services
     return Places(
@@ -322,7 +324,7 @@ def _places(call: Call) -> Places:
     )
 
 
-def _new_tokens(call: Call) -> NewTokens:
+def _new_tokens(call: ApiCall) -> NewTokens:
     services = call.services
     return NewTokens(
         auth_uuid=services.new_uuid(Infix.TOKEN), supervisor_uuid=services.new_uuid(Infix.TOKEN)
@@ -330,7 +332,7 @@ def _new_tokens(call: Call) -> NewTokens:
 
 
 async def store_change(
-    tx: Transaction, call: Call, row: Record, change: lifecycle.Change
+    tx: Transaction, call: ApiCall, row: Record, change: lifecycle.Change
 ) -> Record:
     """Store a container's change and carry out its effects; the new row. Raises Conflict when
     another call changed the container first.
@@ -359,7 +361,7 @@ async def store_change(
 
 
 async def _output_readable(
-    tx: Transaction, call: Call, container: Container, given: Record
+    tx: Transaction, call: ApiCall, container: Container, given: Record
 ) -> bool:
     """Whether the caller may name this output; a supervisor may name collections that the
     container's user can read.
@@ -382,7 +384,7 @@ async def _output_readable(
     return named.get("output") is None or named["output"] in found
 
 
-async def _user(tx: Transaction, call: Call, container: Container) -> str | None:
+async def _user(tx: Transaction, call: ApiCall, container: Container) -> str | None:
     """The user whom a container acts for; None for a user who can read everything."""
     uuid = container.runtime_user_uuid or call.services.system_user
     row = await records.get(tx, USERS, uuid)
@@ -391,7 +393,7 @@ async def _user(tx: Transaction, call: Call, container: Container) -> str | None
     )
 
 
-def _for_supervisor(call: Call, shown: Record, record: Record) -> Record:
+def _for_supervisor(call: ApiCall, shown: Record, record: Record) -> Record:
     """A record as its supervisor sees it: with the hash of the secret mounts, which tells whether
     there are any, and the key of the gateway.
     """
@@ -399,7 +401,7 @@ def _for_supervisor(call: Call, shown: Record, record: Record) -> Record:
     return {**shown, "secret_mounts_md5": record["secret_mounts_md5"], "gateway_auth_secret": key}
 
 
-def auth_token(call: Call, container: Container) -> tuple[str, str]:
+def auth_token(call: ApiCall, container: Container) -> tuple[str, str]:
     """Uuid and secret of the container's own token. Raises NotFound."""
     if container.auth_uuid is not None:
         return container.auth_uuid, call.services.container_secret(container.auth_uuid)

@@ -11,10 +11,10 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.events import audit
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic, links
 from lading.api.serializer import show
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core.containers.container import State
 from lading.core.errors import Forbidden, Invalid
 from lading.core.records.attributes import convert
@@ -29,17 +29,17 @@ from lading.store.graph import PERMISSION
 _REQUIRED: Final = ("name", "credential_class", "external_id", "secret", "expires_at")
 
 
-async def list_credentials(call: Call) -> Answer:
+async def list_credentials(call: ApiCall) -> ApiResponse:
     """A page of credentials, without their secrets."""
     return await generic.list_records(call, CREDENTIALS)
 
 
-async def get_credential(call: Call) -> Answer:
+async def get_credential(call: ApiCall) -> ApiResponse:
     """One credential, without its secret."""
     return await generic.get_record(call, CREDENTIALS)
 
 
-async def create_credential(call: Call) -> Answer:
+async def create_credential(call: ApiCall) -> ApiResponse:
     """A new credential, which its owner may manage."""
     given = _given(call, None)
     services = call.services
@@ -52,10 +52,10 @@ async def create_credential(call: Call) -> Answer:
         await generic.insert(tx, call, CREDENTIALS, record)
         if manager != services.system_user:
             await _let_manage(tx, call, record["uuid"], manager)
-    return Answer(body=show(CREDENTIALS, record))
+    return ApiResponse(body=show(CREDENTIALS, record))
 
 
-async def update_credential(call: Call) -> Answer:
+async def update_credential(call: ApiCall) -> ApiResponse:
     """Change a credential."""
     services = call.services
     async with services.database.writing() as tx:
@@ -67,15 +67,15 @@ async def update_credential(call: Call) -> Answer:
         new = await generic.apply(
             tx, services, CREDENTIALS, old, new, user_uuid=call.caller.user_uuid
         )
-    return Answer(body=show(CREDENTIALS, new))
+    return ApiResponse(body=show(CREDENTIALS, new))
 
 
-async def delete_credential(call: Call) -> Answer:
+async def delete_credential(call: ApiCall) -> ApiResponse:
     """Remove a credential."""
     return await generic.delete_record(call, CREDENTIALS)
 
 
-async def tell_secret(call: Call) -> Answer:
+async def tell_secret(call: ApiCall) -> ApiResponse:
     """{"external_id", "secret"}, for the token of a running container."""
     services, caller = call.services, call.caller
     async with services.database.writing() as tx:
@@ -86,7 +86,7 @@ async def tell_secret(call: Call) -> Answer:
         await audit.note(
             tx, services, record, "secret_access", f"secret of {record['uuid']} was read", told
         )
-    return Answer(body={"external_id": record["external_id"], "secret": record["secret"]})
+    return ApiResponse(body={"external_id": record["external_id"], "secret": record["secret"]})
 
 
 async def _check_running(tx: Transaction, container_uuid: str | None) -> None:
@@ -95,12 +95,12 @@ async def _check_running(tx: Transaction, container_uuid: str | None) -> None:
         raise Forbidden("Token is not associated with a running container.")
 
 
-def _check_current(services: Services, record: Record) -> None:
+def _check_current(services: ApiServices, record: Record) -> None:
     if record["expires_at"] <= services.now():
         raise Forbidden("Credential has expired.")
 
 
-def _given(call: Call, stored: Record | None) -> Record:
+def _given(call: ApiCall, stored: Record | None) -> Record:
     """The attributes to store, with the encrypted secret. Raises Invalid."""
     sent = call.attributes(CREDENTIALS)
     given = generic.check_attributes(
@@ -119,7 +119,7 @@ def _check(record: Record) -> None:
         raise Invalid("scopes: must be an array of strings")
 
 
-async def _settle_name(tx: Transaction, call: Call, record: Record) -> None:
+async def _settle_name(tx: Transaction, call: ApiCall, record: Record) -> None:
     taken = await records.matching(
         tx, CREDENTIALS, owner_uuid=record["owner_uuid"], name=record["name"]
     )
@@ -133,7 +133,7 @@ async def _settle_name(tx: Transaction, call: Call, record: Record) -> None:
     record["name"] = f"{record['name'][:237]} ({record['uuid'][-15:]})"
 
 
-async def _let_manage(tx: Transaction, call: Call, uuid: str, manager: str) -> None:
+async def _let_manage(tx: Transaction, call: ApiCall, uuid: str, manager: str) -> None:
     """Let the owner that the creation named manage the credential."""
     link = {
         "link_class": PERMISSION,

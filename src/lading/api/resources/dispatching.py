@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Final
 
 from lading.api.dispatcher_statuses import believed_since
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
 from lading.core.containers import lifecycle
@@ -47,7 +47,7 @@ _LONGEST_REASON: Final = 40
 _LONGEST_SENTENCE: Final = 2000
 
 
-async def put_statuses(call: Call) -> Answer:
+async def put_statuses(call: ApiCall) -> ApiResponse:
     """Remember what a dispatcher says: why containers wait, and what it has decided about them.
 
     {"items": {container uuid: {"reason", "sentence"}, or a sentence alone; "" takes it back}; {}
@@ -67,7 +67,7 @@ async def put_statuses(call: Call) -> Answer:
     written = await write_events(call)
     await call.services.statuses.report(call.caller.token_uuid, said, call.services.now())
     await warn_misfits(call, said)
-    return Answer(body={"items": len(items), "events": written})
+    return ApiResponse(body={"items": len(items), "events": written})
 
 
 def _said(uuid: str, one: JSON) -> Said | None:
@@ -91,7 +91,7 @@ def _said(uuid: str, one: JSON) -> Said | None:
     return Said(reason, sentence)
 
 
-async def write_events(call: Call) -> int:
+async def write_events(call: ApiCall) -> int:
     """Write the `events` of a dispatcher's report; the number of those about containers that exist.
     Raises Invalid.
     """
@@ -115,7 +115,7 @@ async def write_events(call: Call) -> int:
     return written
 
 
-async def check_log(tx: Transaction, call: Call, *collections: Record) -> None:
+async def check_log(tx: Transaction, call: ApiCall, *collections: Record) -> None:
     """Check that a dispatcher's token stores nothing but the log of a container that it has locked.
     Raises Forbidden.
 
@@ -139,7 +139,7 @@ async def check_log(tx: Transaction, call: Call, *collections: Record) -> None:
             )
 
 
-async def hold_lease(call: Call) -> None:
+async def hold_lease(call: ApiCall) -> None:
     """Renew the lease of the token for the `holder` of a report, if the report names one; with
     `release` end it.
 
@@ -185,7 +185,7 @@ def waited(decisions: list[Json]) -> list[Json]:
     return [{"container_uuid": one["container_uuid"], "text": one["waited"]} for one in rows]
 
 
-def _row(call: Call, event: object) -> Record:
+def _row(call: ApiCall, event: object) -> Record:
     services = call.services
     match event:
         case {
@@ -234,7 +234,7 @@ def _shown(row: Record) -> dict[str, Json]:
 _MOST_MISFITS: Final = 10_000
 
 
-async def warn_misfits(call: Call, reported: Collection[str]) -> None:
+async def warn_misfits(call: ApiCall, reported: Collection[str]) -> None:
     """Warn the clients of waiting containers that no dispatcher can ever run, in `runtime_status`,
     and withdraw warnings that no longer hold.
 

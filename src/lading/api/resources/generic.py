@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from lading.api.authorization import check_writable, find_readable
 from lading.api.events import audit
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.serializer import is_plain, needed, present, present_one, show, show_texts
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core.errors import Conflict
 from lading.core.records import access, attributes, mixed_lists
 from lading.core.records.access import Principal
@@ -27,7 +27,9 @@ from lading.store import graph, permission_queries, records
 from lading.store.database import Transaction
 
 
-async def list_records(call: Call, kind: RecordType, where: Sequence[Expression] = ()) -> Answer:
+async def list_records(
+    call: ApiCall, kind: RecordType, where: Sequence[Expression] = ()
+) -> ApiResponse:
     """A page of the records that the caller can read and that meet `where` and the caller's
     filters.
     """
@@ -40,7 +42,7 @@ async def list_records(call: Call, kind: RecordType, where: Sequence[Expression]
             texts = await records.search_texts(tx, database.dialect, kind, query)
             if texts is not None:
                 body = envelope(kind, query, [], available)
-                return Answer(body={**body, "items": show_texts(kind, texts)})
+                return ApiResponse(body={**body, "items": show_texts(kind, texts)})
         rows = (
             await records.search(tx, database.dialect, kind, query, raw=True) if query.limit else []
         )
@@ -49,10 +51,10 @@ async def list_records(call: Call, kind: RecordType, where: Sequence[Expression]
         items = await present(
             tx, call.services, call.caller, kind, rows, names, distinct=query.distinct
         )
-    return Answer(body={**envelope(kind, query, items, available), "included": included})
+    return ApiResponse(body={**envelope(kind, query, items, available), "included": included})
 
 
-def prepare_query(call: Call, kind: RecordType, where: Sequence[Expression] = ()) -> Query:
+def prepare_query(call: ApiCall, kind: RecordType, where: Sequence[Expression] = ()) -> Query:
     """The checked query of a list call, restricted to what the caller can read. Raises Invalid."""
     asked = check_query(call.params, kind, max_limit=call.services.config.API.MaxItemsPerResponse)
     access.check_filters(call.caller, asked.where)
@@ -71,7 +73,7 @@ def prepare_query(call: Call, kind: RecordType, where: Sequence[Expression] = ()
     )
 
 
-def readable(call: Call, kind: RecordType) -> tuple[Expression, ...]:
+def readable(call: ApiCall, kind: RecordType) -> tuple[Expression, ...]:
     """The conditions that records meet which the caller can read, with or without the trash as the
     call asks.
     """
@@ -110,7 +112,7 @@ def envelope(kind: RecordType, query: Query, items: list[Record], available: int
     return body
 
 
-async def get_record(call: Call, kind: RecordType) -> Answer:
+async def get_record(call: ApiCall, kind: RecordType) -> ApiResponse:
     """One record."""
     select = check_select(call.params.get("select"), kind)
     async with call.services.database.reading() as tx:
@@ -118,11 +120,13 @@ async def get_record(call: Call, kind: RecordType) -> Answer:
         record = await find_readable(
             tx, call.services, kind, call.uuid, call.caller, include_trash=trash, raw=True
         )
-        return Answer(body=await present_one(tx, call.services, call.caller, kind, record, select))
+        return ApiResponse(
+            body=await present_one(tx, call.services, call.caller, kind, record, select)
+        )
 
 
 def check_attributes(
-    call: Call, kind: RecordType, stored: Record | None, sent: Record | None = None
+    call: ApiCall, kind: RecordType, stored: Record | None, sent: Record | None = None
 ) -> Record:
     """The attributes of the call, or `sent`, with names and types checked. Raises Invalid."""
     return attributes.check(
@@ -134,7 +138,7 @@ def check_attributes(
     )
 
 
-def new_record(call: Call, kind: RecordType, given: Record) -> Record:
+def new_record(call: ApiCall, kind: RecordType, given: Record) -> Record:
     """A complete new record: defaults, given attributes, and the common attributes."""
     services, now = call.services, call.services.now()
     return {
@@ -148,7 +152,7 @@ def new_record(call: Call, kind: RecordType, given: Record) -> Record:
     }
 
 
-async def insert(tx: Transaction, call: Call, kind: RecordType, record: Record) -> None:
+async def insert(tx: Transaction, call: ApiCall, kind: RecordType, record: Record) -> None:
     """Store a new record and its log row. Raises Invalid for a duplicate key."""
     await records.insert(tx, kind, record)
     await graph.inserted(tx, kind, record)
@@ -157,7 +161,7 @@ async def insert(tx: Transaction, call: Call, kind: RecordType, record: Record) 
 
 async def apply(
     tx: Transaction,
-    services: Services,
+    services: ApiServices,
     kind: RecordType,
     old: Record,
     changes: Record,
@@ -179,17 +183,17 @@ async def apply(
     return new
 
 
-async def delete_record(call: Call, kind: RecordType) -> Answer:
+async def delete_record(call: ApiCall, kind: RecordType) -> ApiResponse:
     """Delete a record."""
     async with call.services.database.writing() as tx:
         old = await find_readable(tx, call.services, kind, call.uuid, call.caller)
         await check_writable(tx, kind, old, call.caller)
         await remove(tx, call.services, kind, old, user_uuid=call.caller.user_uuid)
-    return Answer(body=show(kind, old))
+    return ApiResponse(body=show(kind, old))
 
 
 async def remove(
-    tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str
+    tx: Transaction, services: ApiServices, kind: RecordType, record: Record, *, user_uuid: str
 ) -> None:
     """Delete a record and the permission links of which it is an end, and write their log rows."""
     for link in await graph.links_of(tx, kind, record["uuid"]):
@@ -201,7 +205,7 @@ async def remove(
 
 async def find_included(
     tx: Transaction,
-    call: Call,
+    call: ApiCall,
     rows: Iterable[Record],
     names: tuple[str, ...],
     *,
@@ -227,7 +231,7 @@ async def find_included(
 
 
 async def _readable(
-    tx: Transaction, call: Call, kind: RecordType, uuids: set[str], names: tuple[str, ...]
+    tx: Transaction, call: ApiCall, kind: RecordType, uuids: set[str], names: tuple[str, ...]
 ) -> list[Record]:
     """The records that one of the callers can read and whose scopes include a GET of them, or of
     their list.

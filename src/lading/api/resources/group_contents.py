@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from lading.api import authorization
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import collections, generic
 from lading.api.resources.generic import find_included
 from lading.api.resources.groups import CONTENT
@@ -48,7 +48,7 @@ _INCLUDED: Final[Mapping[str, tuple[RecordType, ...]]] = {
 _OWNER: Final = Column("owner_uuid", Type.STRING)
 
 
-async def list_contents(call: Call) -> Answer:
+async def list_contents(call: ApiCall) -> ApiResponse:
     """The contents of a user or group, or all records that the caller can read."""
     uuid = call.uuid or call.params.get("uuid")
     include = _include(call.params.get("include"))
@@ -88,7 +88,7 @@ async def list_contents(call: Call) -> Answer:
         "items": items,
         "included": included,
     }
-    return Answer(body={**body, "items_available": available} if first.count else body)
+    return ApiResponse(body={**body, "items_available": available} if first.count else body)
 
 
 async def _page(
@@ -121,7 +121,7 @@ async def _page(
     return found, available
 
 
-async def list_shared(call: Call) -> Answer:
+async def list_shared(call: ApiCall) -> ApiResponse:
     """Projects and filter groups that are neither in a project of the caller nor in one that the
     caller can read.
     """
@@ -157,7 +157,9 @@ async def list_shared(call: Call) -> Answer:
         items = await present(
             tx, call.services, caller, GROUPS, rows, names, distinct=query.distinct
         )
-    return Answer(body={**generic.envelope(GROUPS, query, items, available), "included": included})
+    return ApiResponse(
+        body={**generic.envelope(GROUPS, query, items, available), "included": included}
+    )
 
 
 def _beside(include: Iterable[str]) -> tuple[RecordType, ...]:
@@ -171,7 +173,7 @@ def _include(given: JSON) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-async def _holder(tx: Transaction, call: Call, uuid: JSON) -> Record:
+async def _holder(tx: Transaction, call: ApiCall, uuid: JSON) -> Record:
     """The user or group whose contents are listed. Raises NotFound."""
     kind = BY_INFIX.get(ids.infix_of(uuid)) if isinstance(uuid, str) and ids.is_uuid(uuid) else None
     if kind not in (USERS, GROUPS):
@@ -201,7 +203,7 @@ def _held(holder: Record | None, parts: Sequence[Part]) -> tuple[Part, ...]:
     )
 
 
-def _place(call: Call, holder: Record | None) -> tuple[Expression, ...]:
+def _place(call: ApiCall, holder: Record | None) -> tuple[Expression, ...]:
     """The condition that a record is in the listed place."""
     home = call.caller.user_uuid
     where: list[Expression] = []
@@ -215,7 +217,7 @@ def _place(call: Call, holder: Record | None) -> tuple[Expression, ...]:
 
 
 def _restricted(
-    call: Call, part: Part, where: Sequence[Expression], include: tuple[str, ...]
+    call: ApiCall, part: Part, where: Sequence[Expression], include: tuple[str, ...]
 ) -> Query:
     kind, query = part.kind, part.query
     access.check_filters(call.caller, query.where)
@@ -229,7 +231,7 @@ def _restricted(
 
 async def _shown(
     tx: Transaction,
-    call: Call,
+    call: ApiCall,
     found: Sequence[tuple[RecordType, list[Record]]],
     parts: Sequence[Part],
 ) -> list[Record]:

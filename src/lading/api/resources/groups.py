@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from lading.api import authorization, priorities
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic, links
 from lading.api.resources.collections import trash_times
 from lading.api.serializer import present_one
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
 from lading.core.errors import Invalid
@@ -45,20 +45,20 @@ CONTENT: Final = tuple(
 _OWNED: Final = tuple(
     one for one in RECORDS if one.stored and one.owned and one not in (USERS, GROUPS, TOKENS, LOGS)
 )
-_Wanted = Callable[[Call, RecordType, Record], Record]
+_Wanted = Callable[[ApiCall, RecordType, Record], Record]
 
 
-async def list_groups(call: Call) -> Answer:
+async def list_groups(call: ApiCall) -> ApiResponse:
     """A page of groups."""
     return await generic.list_records(call, GROUPS)
 
 
-async def get_group(call: Call) -> Answer:
+async def get_group(call: ApiCall) -> ApiResponse:
     """One group."""
     return await generic.get_record(call, GROUPS)
 
 
-async def create_group(call: Call) -> Answer:
+async def create_group(call: ApiCall) -> ApiResponse:
     """A new group."""
     select = check_select(call.params.get("select"), GROUPS)
     services, caller = call.services, call.caller
@@ -81,15 +81,15 @@ async def create_group(call: Call) -> Answer:
             }
             link = generic.new_record(call, LINKS, {**ends, "name": NAMES[Level.MANAGE]})
             await links.grant(tx, call, link, Level.MANAGE)
-        return Answer(body=await present_one(tx, services, caller, GROUPS, record, select))
+        return ApiResponse(body=await present_one(tx, services, caller, GROUPS, record, select))
 
 
-async def update_group(call: Call) -> Answer:
+async def update_group(call: ApiCall) -> ApiResponse:
     """Change a group, move it, freeze or thaw it, put it in the trash or take it out."""
     return await _change(call, generic.check_attributes)
 
 
-async def delete_group(call: Call) -> Answer:
+async def delete_group(call: ApiCall) -> ApiResponse:
     """Put a project or filter group in the trash; remove a role at once."""
     async with call.services.database.reading() as tx:
         found = await authorization.find_readable(
@@ -103,20 +103,20 @@ async def delete_group(call: Call) -> Answer:
         await authorization.check_writable(tx, GROUPS, old, call.caller, Level.MANAGE)
         shown = await present_one(tx, call.services, call.caller, GROUPS, old)
         await generic.remove(tx, call.services, GROUPS, old, user_uuid=call.caller.user_uuid)
-    return Answer(body=shown)
+    return ApiResponse(body=shown)
 
 
-async def trash_group(call: Call) -> Answer:
+async def trash_group(call: ApiCall) -> ApiResponse:
     """Put a group in the trash, with all that it owns."""
     return await _change(call, lambda *_: {"is_trashed": True})
 
 
-async def untrash_group(call: Call) -> Answer:
+async def untrash_group(call: ApiCall) -> ApiResponse:
     """Take a group out of the trash."""
     return await _change(call, _out_of_the_trash)
 
 
-async def delete_expired(tx: Transaction, services: Services) -> int:
+async def delete_expired(tx: Transaction, services: ApiServices) -> int:
     """Delete the groups whose time in the trash is over, and the records that they own; the number
     of groups.
     """
@@ -130,7 +130,7 @@ async def delete_expired(tx: Transaction, services: Services) -> int:
     return len(expired)
 
 
-async def follow_trashed(tx: Transaction, services: Services, uuids: Sequence[str]) -> None:
+async def follow_trashed(tx: Transaction, services: ApiServices, uuids: Sequence[str]) -> None:
     """Compute the priorities of the containers of projects that have gone into the trash."""
     unit = UnitOfWork(tx, services, user_uuid=services.system_user)
     for uuid in uuids:
@@ -138,7 +138,7 @@ async def follow_trashed(tx: Transaction, services: Services, uuids: Sequence[st
     await unit.settle()
 
 
-async def _change(call: Call, wanted: _Wanted) -> Answer:
+async def _change(call: ApiCall, wanted: _Wanted) -> ApiResponse:
     select = check_select(call.params.get("select"), GROUPS)
     services, caller = call.services, call.caller
     async with services.database.writing() as tx:
@@ -157,10 +157,10 @@ async def _change(call: Call, wanted: _Wanted) -> Answer:
                 unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
                 unit.stale(await priorities.wanted_in(tx, new["uuid"]))
                 await unit.settle()
-        return Answer(body=await present_one(tx, services, caller, GROUPS, new, select))
+        return ApiResponse(body=await present_one(tx, services, caller, GROUPS, new, select))
 
 
-async def _check_change(tx: Transaction, call: Call, new: Record, old: Record) -> None:
+async def _check_change(tx: Transaction, call: ApiCall, new: Record, old: Record) -> None:
     level = await authorization.level_of(tx, GROUPS, old, call.caller)
     if level < Level.WRITE:
         raise authorization.lacking(old["uuid"], Level.WRITE)
@@ -175,7 +175,9 @@ async def _check_change(tx: Transaction, call: Call, new: Record, old: Record) -
                 raise groups.frozen(uuid)
 
 
-def _check(call: Call, new: Record, old: Record | None, *, level: int, frozen_above: bool) -> None:
+def _check(
+    call: ApiCall, new: Record, old: Record | None, *, level: int, frozen_above: bool
+) -> None:
     groups.check(
         new, old, slashes=bool(call.services.config.Collections.ForwardSlashNameSubstitution)
     )
@@ -186,20 +188,20 @@ def _check(call: Call, new: Record, old: Record | None, *, level: int, frozen_ab
     )
 
 
-def _check_seeded(call: Call, uuid: str) -> None:
+def _check_seeded(call: ApiCall, uuid: str) -> None:
     cluster = call.services.config.ClusterID
     seeded = (ids.system_group, ids.all_users, ids.anonymous_group, ids.public_favorites)
     if uuid in [name(cluster) for name in seeded]:
         raise Invalid(f"uuid: {uuid} is part of every installation and stays")
 
 
-def _out_of_the_trash(call: Call, kind: RecordType, old: Record) -> Record:
+def _out_of_the_trash(call: ApiCall, kind: RecordType, old: Record) -> Record:
     if old["trash_at"] is None or (old["delete_at"] or "") <= call.services.now():
         raise Invalid(f"Item is not trashed, cannot untrash {kind.singular} {old['uuid']}")
     return {"is_trashed": False, "trash_at": None}
 
 
-async def _settle_name(tx: Transaction, call: Call, record: Record) -> None:
+async def _settle_name(tx: Transaction, call: ApiCall, record: Record) -> None:
     """Check that no other group of the owner has this name; with `ensure_unique_name` make it
     distinct. Raises Invalid.
     """

@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import urlsplit
 
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.serializer import show
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core.errors import NotFound
 from lading.core.ids import Infix
 from lading.core.records.schema import Record
 from lading.core.records.service_records import KEEP_SERVICES
 
 
-def the_service(services: Services) -> Record:
+def the_service(services: ApiServices) -> Record:
     """The record of this server."""
     url = urlsplit(services.config.ExternalURL)
     cluster = services.config.ClusterID
@@ -36,7 +36,7 @@ def the_service(services: Services) -> Record:
     }
 
 
-async def list_services(call: Call) -> Answer:
+async def list_services(call: ApiCall) -> ApiResponse:
     """All services, whatever the filters."""
     item = show(KEEP_SERVICES, the_service(call.services))
     body: Record = {
@@ -49,15 +49,15 @@ async def list_services(call: Call) -> Answer:
         "items_available": 1,
         "included": [],
     }
-    return Answer(body=body)
+    return ApiResponse(body=body)
 
 
-async def get_service(call: Call) -> Answer:
+async def get_service(call: ApiCall) -> ApiResponse:
     """One service."""
     record = the_service(call.services)
     if record["uuid"] != call.uuid:
         raise NotFound(f"Path not found: no keep_service {call.uuid[:60]!r}")
-    return Answer(body=show(KEEP_SERVICES, record))
+    return ApiResponse(body=show(KEEP_SERVICES, record))
 
 
 HANDLERS: Final = {

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from lading.api import authorization
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.manifests import find_content
 from lading.api.resources import collections
 from lading.api.serializer import show
@@ -33,25 +33,25 @@ _Next = Callable[[Transaction, list[str]], Awaitable[list[str]]]
 _Ends = Callable[[Record], Iterable[str]]
 
 
-async def provenance(call: Call) -> Answer:
+async def provenance(call: ApiCall) -> ApiResponse:
     """The records that the content came from."""
 
     async def makers(tx: Transaction, hashes: list[str]) -> list[str]:
         return await lineage.makers(tx, hashes, limit=_LIMIT)
 
-    return Answer(body=await _follow(call, makers, _inputs))
+    return ApiResponse(body=await _follow(call, makers, _inputs))
 
 
-async def used_by(call: Call) -> Answer:
+async def used_by(call: ApiCall) -> ApiResponse:
     """The records that used the content."""
 
     async def users(tx: Transaction, hashes: list[str]) -> list[str]:
         return await lineage.users(tx, hashes, limit=_LIMIT)
 
-    return Answer(body=await _follow(call, users, _outputs))
+    return ApiResponse(body=await _follow(call, users, _outputs))
 
 
-async def _follow(call: Call, following: _Next, ends: _Ends) -> Record:
+async def _follow(call: ApiCall, following: _Next, ends: _Ends) -> Record:
     async with call.services.database.reading() as tx:
         start = await _start(tx, call)
         found: Record = {call.uuid: show(COLLECTIONS, start, COLLECTIONS.listed)}
@@ -74,13 +74,13 @@ async def _follow(call: Call, following: _Next, ends: _Ends) -> Record:
     return found
 
 
-async def _start(tx: Transaction, call: Call) -> Record:
+async def _start(tx: Transaction, call: ApiCall) -> Record:
     if ids.is_uuid(call.uuid):
         return await collections.find_collection(tx, call.services, call.uuid, call.caller)
     return await find_content(tx, call.services, call.caller, call.uuid)
 
 
-async def _content(tx: Transaction, call: Call, pdh: str) -> Record | None:
+async def _content(tx: Transaction, call: ApiCall, pdh: str) -> Record | None:
     for one in call.caller.everybody:
         with suppress(Forbidden, NotFound):
             await authorization.check_content_scope(tx, call.services, one, pdh, "provenance")
@@ -89,7 +89,7 @@ async def _content(tx: Transaction, call: Call, pdh: str) -> Record | None:
 
 
 async def _readable(
-    tx: Transaction, call: Call, kind: RecordType, column: str, values: list[str]
+    tx: Transaction, call: ApiCall, kind: RecordType, column: str, values: list[str]
 ) -> list[Record]:
     if not values:
         return []

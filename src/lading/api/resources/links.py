@@ -15,7 +15,7 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.container_access import port_addresses
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
 from lading.api.serializer import show
 from lading.core import ids
@@ -39,17 +39,17 @@ from lading.store.database import Transaction
 from lading.store.graph import PERMISSION
 
 
-async def list_links(call: Call) -> Answer:
+async def list_links(call: ApiCall) -> ApiResponse:
     """A page of links."""
     return await generic.list_records(call, LINKS)
 
 
-async def get_link(call: Call) -> Answer:
+async def get_link(call: ApiCall) -> ApiResponse:
     """One link."""
     return await generic.get_record(call, LINKS)
 
 
-async def create_link(call: Call) -> Answer:
+async def create_link(call: ApiCall) -> ApiResponse:
     """Create a link. If an equal permission exists, it is raised if necessary, and answered."""
     record = generic.new_record(call, LINKS, generic.check_attributes(call, LINKS, None))
     _check(record)
@@ -62,10 +62,10 @@ async def create_link(call: Call) -> Answer:
             if record["link_class"] == port_addresses.PUBLISHED:
                 await port_addresses.check_link(tx, call, record)
             await generic.insert(tx, call, LINKS, record)
-    return Answer(body=show(LINKS, record))
+    return ApiResponse(body=show(LINKS, record))
 
 
-async def update_link(call: Call) -> Answer:
+async def update_link(call: ApiCall) -> ApiResponse:
     """Change a link; of a permission only the name."""
     select = check_select(call.params.get("select"), LINKS)
     async with call.services.database.writing() as tx:
@@ -84,10 +84,10 @@ async def update_link(call: Call) -> Answer:
         new = await generic.apply(
             tx, call.services, LINKS, old, new, user_uuid=call.caller.user_uuid
         )
-    return Answer(body=show(LINKS, new, select))
+    return ApiResponse(body=show(LINKS, new, select))
 
 
-async def get_permissions(call: Call) -> Answer:
+async def get_permissions(call: ApiCall) -> ApiResponse:
     """All permission links on a record, for a manager of the record. Raises NotFound, Forbidden."""
     kind = BY_INFIX.get(ids.infix_of(call.uuid)) if ids.is_uuid(call.uuid) else None
     if kind is None or kind.infix not in HEADS:
@@ -99,10 +99,10 @@ async def get_permissions(call: Call) -> Answer:
         await check_manager(tx, call.uuid, call.caller)
         rows = await records.matching(tx, LINKS, head_uuid=call.uuid, link_class=PERMISSION)
     items = [show(LINKS, row) for row in sorted(rows, key=lambda row: str(row["uuid"]))]
-    return Answer(body=generic.envelope(LINKS, Query(limit=len(items)), items, len(items)))
+    return ApiResponse(body=generic.envelope(LINKS, Query(limit=len(items)), items, len(items)))
 
 
-async def delete_link(call: Call) -> Answer:
+async def delete_link(call: ApiCall) -> ApiResponse:
     """Delete a link; its permission ends."""
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(tx, call.services, LINKS, call.uuid, call.caller)
@@ -111,7 +111,7 @@ async def delete_link(call: Call) -> Answer:
         else:
             await authorization.check_writable(tx, LINKS, old, call.caller)
         await generic.remove(tx, call.services, LINKS, old, user_uuid=call.caller.user_uuid)
-    return Answer(body=show(LINKS, old))
+    return ApiResponse(body=show(LINKS, old))
 
 
 def _check(record: Record) -> None:
@@ -119,7 +119,7 @@ def _check(record: Record) -> None:
         raise Invalid("link_class: can't be blank")
 
 
-async def _check_ends(tx: Transaction, call: Call, record: Record, old: Record) -> None:
+async def _check_ends(tx: Transaction, call: ApiCall, record: Record, old: Record) -> None:
     for name in ("head_uuid", "tail_uuid"):
         uuid = record[name]
         if uuid is None or uuid == old.get(name):
@@ -134,7 +134,7 @@ async def _check_ends(tx: Transaction, call: Call, record: Record, old: Record) 
 _LAST: Final = ("user_uuid", "target_uuid")
 
 
-async def list_permissions(call: Call) -> Answer:
+async def list_permissions(call: ApiCall) -> ApiResponse:
     """A page of permissions. They are not counted, and clients page by filters."""
     access.check_admin(call.caller, "see everybody's permissions")
     params = call.params
@@ -169,13 +169,13 @@ async def list_permissions(call: Call) -> Answer:
         "offset": 0,
         "limit": limit,
     }
-    return Answer(body={**body, "items": items, "included": []})
+    return ApiResponse(body={**body, "items": items, "included": []})
 
 
 _FIXED: Final = ("link_class", "tail_uuid", "head_uuid", "owner_uuid")
 
 
-async def share(tx: Transaction, call: Call, record: Record) -> Record:
+async def share(tx: Transaction, call: ApiCall, record: Record) -> Record:
     """Store a permission link, or raise an equal one. Raises Invalid, Forbidden."""
     level = permissions.level_of(record["name"])
     tail, head = record["tail_uuid"], record["head_uuid"]
@@ -188,7 +188,7 @@ async def share(tx: Transaction, call: Call, record: Record) -> Record:
     return await grant(tx, call, record, level)
 
 
-async def grant(tx: Transaction, call: Call, record: Record, level: Level) -> Record:
+async def grant(tx: Transaction, call: ApiCall, record: Record, level: Level) -> Record:
     """Store a permission link without checks, or raise the link between the same ends."""
     services, user = call.services, call.caller.user_uuid
     ends = {
@@ -206,7 +206,7 @@ async def grant(tx: Transaction, call: Call, record: Record, level: Level) -> Re
     return record
 
 
-async def check_permission_change(tx: Transaction, call: Call, old: Record, new: Record) -> None:
+async def check_permission_change(tx: Transaction, call: ApiCall, old: Record, new: Record) -> None:
     """Check a change of a permission link. Raises Invalid, Forbidden."""
     await check_manager(tx, old["head_uuid"], call.caller)
     for name in _FIXED:
@@ -227,7 +227,7 @@ async def check_manager(tx: Transaction, head_uuid: str, principal: Principal) -
         raise authorization.lacking(head_uuid, Level.MANAGE)
 
 
-async def set_up(tx: Transaction, call: Call, user_uuid: str) -> None:
+async def set_up(tx: Transaction, call: ApiCall, user_uuid: str) -> None:
     """Make a user a member of the role of all users, and visible to its members if
     Users.ActivatedUsersAreVisibleToOthers.
     """
@@ -237,7 +237,7 @@ async def set_up(tx: Transaction, call: Call, user_uuid: str) -> None:
         await _give(tx, call, everybody, user_uuid, Level.READ)
 
 
-async def _give(tx: Transaction, call: Call, tail: str, head: str, level: Level) -> None:
+async def _give(tx: Transaction, call: ApiCall, tail: str, head: str, level: Level) -> None:
     link = {"link_class": PERMISSION, "name": NAMES[level], "tail_uuid": tail, "head_uuid": head}
     await grant(tx, call, generic.new_record(call, LINKS, link), level)
 

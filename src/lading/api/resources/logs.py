@@ -8,7 +8,7 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.events import audit
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import dispatching, generic
 from lading.api.serializer import show
 from lading.core.errors import Invalid
@@ -20,17 +20,17 @@ _OURS: Final = dispatching.EVENT_TYPES - {"dispatch"} | {
 }  # fmt: skip
 
 
-async def list_logs(call: Call) -> Answer:
+async def list_logs(call: ApiCall) -> ApiResponse:
     """A page of log rows."""
     return await generic.list_records(call, LOGS)
 
 
-async def get_log(call: Call) -> Answer:
+async def get_log(call: ApiCall) -> ApiResponse:
     """One log row."""
     return await generic.get_record(call, LOGS)
 
 
-async def create_log(call: Call) -> Answer:
+async def create_log(call: ApiCall) -> ApiResponse:
     """Add a row about a record that the caller can read."""
     given = generic.check_attributes(call, LOGS, None)
     record = generic.new_record(call, LOGS, {**given, "owner_uuid": call.caller.user_uuid})
@@ -51,7 +51,7 @@ async def create_log(call: Call) -> Answer:
         record["id"] = await records.insert(tx, LOGS, record)
         if audit.is_event(record):
             audit.tell(tx, call.services, record)
-    return Answer(body=show(LOGS, record))
+    return ApiResponse(body=show(LOGS, record))
 
 
 HANDLERS: Final = {"logs.list": list_logs, "logs.get": get_log, "logs.create": create_log}

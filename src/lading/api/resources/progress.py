@@ -10,10 +10,10 @@ from lading.api.container_access.forwarding import read_claim
 from lading.api.container_assignment import UNSATISFIABLE, check_image, decide, find_nearest
 from lading.api.container_logs import gateway_logs, log_files, log_streaming
 from lading.api.dispatcher_statuses import believed_since
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import dispatching
 from lading.api.resources.container_requests import find_parent, look_up_given
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core.containers import explain, recipe, request
 from lading.core.containers.container import HELD, HIDDEN, LIVE, Container, State
 from lading.core.containers.recipe import Recipe
@@ -46,7 +46,7 @@ _SHOWN: Final = (
 )
 
 
-async def get_status(call: Call) -> Answer:
+async def get_status(call: ApiCall) -> ApiResponse:
     """{uuid, container_state, scheduling_status}: the state of a request's container, and the
     reason for which it waits.
     """
@@ -60,10 +60,10 @@ async def get_status(call: Call) -> Answer:
     known = (
         {"uuid": container.uuid, "container_state": container.state} if container else _NO_CONTAINER
     )
-    return Answer(body={**known, "scheduling_status": sentence})
+    return ApiResponse(body={**known, "scheduling_status": sentence})
 
 
-async def get_why(call: Call) -> Answer:
+async def get_why(call: ApiCall) -> ApiResponse:
     """Why a request is where it is.
 
     {"request_uuid", "state", "priority", "outcome": one sentence, "scheduling_status": one
@@ -94,7 +94,7 @@ async def get_why(call: Call) -> Answer:
         ended = await _last(tx, call, "end")
         dispatched = await dispatching.trail(tx, subject)
     waits = _first(subject, container, scene)
-    return Answer(
+    return ApiResponse(
         body={
             "request_uuid": subject.uuid,
             "state": subject.state,
@@ -113,7 +113,7 @@ async def get_why(call: Call) -> Answer:
     )
 
 
-async def preview(call: Call) -> Answer:
+async def preview(call: ApiCall) -> ApiResponse:
     """The effect that a create with this body would have: the explanation, and the recipe of the
     container. Nothing is stored.
     """
@@ -140,7 +140,7 @@ async def preview(call: Call) -> Answer:
         reused = isinstance(decision.choice, Reuse)
         near = () if reused else await find_nearest(tx, services, decision.recipe, now)
     uuid = decision.choice.container.uuid if isinstance(decision.choice, Reuse) else None
-    return Answer(
+    return ApiResponse(
         body={
             **explain.explain(decision.choice, container_uuid=uuid, near=near, trees=trees),
             **({} if decision.possible else {"decision": "none", "reason": UNSATISFIABLE}),
@@ -152,7 +152,7 @@ async def preview(call: Call) -> Answer:
     )
 
 
-async def get_log(call: Call) -> Answer:
+async def get_log(call: ApiCall) -> ApiResponse:
     """A file or directory in the log of one of the request's containers; or the log as a stream of
     events.
     """
@@ -192,7 +192,7 @@ def _check_claim(claim: Claim | None) -> None:
         )
 
 
-async def _logged(tx: Transaction, call: Call) -> tuple[Record, Container | None]:
+async def _logged(tx: Transaction, call: ApiCall) -> tuple[Record, Container | None]:
     """The request whose log is read, and its container."""
     row = await authorization.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
     return row, await _container(tx, row)
@@ -206,7 +206,7 @@ async def _container(tx: Transaction, row: Record) -> Container | None:
 
 
 async def _scene(
-    tx: Transaction, call: Call, subject: ContainerRequest, container: Container | None
+    tx: Transaction, call: ApiCall, subject: ContainerRequest, container: Container | None
 ) -> Scene:
     """The facts from which the reasons to wait are found."""
     services = call.services
@@ -259,7 +259,7 @@ async def _tried(tx: Transaction, subject: ContainerRequest) -> list[Container]:
 
 
 async def _image_fault(
-    tx: Transaction, call: Call, subject: ContainerRequest, container: Container | None
+    tx: Transaction, call: ApiCall, subject: ContainerRequest, container: Container | None
 ) -> str:
     """The fault of the image of a request that waits or is a draft; "" without a fault."""
     if subject.state is request.State.UNCOMMITTED:
@@ -279,12 +279,12 @@ async def _image_fault(
     )
 
 
-async def _last(tx: Transaction, call: Call, event_type: str) -> Record | None:
+async def _last(tx: Transaction, call: ApiCall, event_type: str) -> Record | None:
     rows = await records.matching(tx, LOGS, object_uuid=call.uuid, event_type=event_type)
     return max(rows, key=lambda row: int(row["id"])) if rows else None
 
 
-async def _nearest(tx: Transaction, services: Services, container_uuid: str) -> Record:
+async def _nearest(tx: Transaction, services: ApiServices, container_uuid: str) -> Record:
     row = await records.get(tx, CONTAINERS, container_uuid)
     if row is None:
         return {"nearest": None, "near": []}

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 from lading.api import authorization
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
 from lading.api.serializer import show
-from lading.api.services import Services
+from lading.api.services import ApiServices
 from lading.core.containers import git_trees
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.records import access
@@ -25,17 +25,17 @@ from lading.store import records
 from lading.store.database import Transaction
 
 
-async def list_repositories(call: Call) -> Answer:
+async def list_repositories(call: ApiCall) -> ApiResponse:
     """A page of repositories."""
     return await generic.list_records(call, REPOSITORIES)
 
 
-async def get_repository(call: Call) -> Answer:
+async def get_repository(call: ApiCall) -> ApiResponse:
     """One repository."""
     return await generic.get_record(call, REPOSITORIES)
 
 
-async def create_repository(call: Call) -> Answer:
+async def create_repository(call: ApiCall) -> ApiResponse:
     """A new repository."""
     record = generic.new_record(
         call, REPOSITORIES, generic.check_attributes(call, REPOSITORIES, None)
@@ -44,10 +44,10 @@ async def create_repository(call: Call) -> Answer:
     async with call.services.database.writing() as tx:
         await authorization.check_owner(tx, call, record["owner_uuid"])
         await generic.insert(tx, call, REPOSITORIES, record)
-    return Answer(body=show(REPOSITORIES, record))
+    return ApiResponse(body=show(REPOSITORIES, record))
 
 
-async def update_repository(call: Call) -> Answer:
+async def update_repository(call: ApiCall) -> ApiResponse:
     """Change a repository."""
     select = check_select(call.params.get("select"), REPOSITORIES)
     async with call.services.database.writing() as tx:
@@ -64,16 +64,16 @@ async def update_repository(call: Call) -> Answer:
         new = await generic.apply(
             tx, call.services, REPOSITORIES, old, new, user_uuid=call.caller.user_uuid
         )
-    return Answer(body=show(REPOSITORIES, new, select))
+    return ApiResponse(body=show(REPOSITORIES, new, select))
 
 
-async def delete_repository(call: Call) -> Answer:
+async def delete_repository(call: ApiCall) -> ApiResponse:
     """Delete a repository; trees of earlier containers stay in the mirrors."""
     return await generic.delete_record(call, REPOSITORIES)
 
 
 async def address(
-    tx: Transaction, services: Services, wanted: git_trees.Reference, acting: Principal
+    tx: Transaction, services: ApiServices, wanted: git_trees.Reference, acting: Principal
 ) -> str:
     """The address of the repository of a mount. Raises Invalid when it is not allowed or the record
     cannot be read, Forbidden when the scopes of the token do not include a GET of the repository.
@@ -98,7 +98,7 @@ async def address(
     return str(record["fetch_url"])
 
 
-def _check(call: Call, record: Record) -> None:
+def _check(call: ApiCall, record: Record) -> None:
     git_trees.check_name("name", record["name"] or "")
     git_trees.check_url("fetch_url", record["fetch_url"] or "")
     listed = git_trees.is_allowed(

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from lading.api import authorization
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
 from lading.api.serializer import show
 from lading.api.services import hash_secret
@@ -28,17 +28,17 @@ from lading.store import records
 _SCOPE: Final = re.compile(r"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) /\S*")
 
 
-async def list_tokens(call: Call) -> Answer:
+async def list_tokens(call: ApiCall) -> ApiResponse:
     """A page of tokens, without their secrets."""
     return await generic.list_records(call, TOKENS)
 
 
-async def get_token(call: Call) -> Answer:
+async def get_token(call: ApiCall) -> ApiResponse:
     """One token, without its secret."""
     return await generic.get_record(call, TOKENS)
 
 
-async def current_token(call: Call) -> Answer:
+async def current_token(call: ApiCall) -> ApiResponse:
     """The calling token, whatever its scopes."""
     caller, services = call.caller, call.services
     select = check_select(call.params.get("select"), TOKENS)
@@ -57,15 +57,15 @@ async def current_token(call: Call) -> Answer:
     parts = caller.token.split("/")
     if select is None and call.params.get("remote") is None:
         shown["api_token"] = parts[2] if len(parts) >= 3 else caller.token
-    return Answer(body=shown)
+    return ApiResponse(body=shown)
 
 
-async def create_token(call: Call) -> Answer:
+async def create_token(call: ApiCall) -> ApiResponse:
     """Create a token for the caller; an admin may name another owner."""
     return await _create(call, generic.check_attributes(call, TOKENS, None))
 
 
-async def create_system_token(call: Call) -> Answer:
+async def create_system_token(call: ApiCall) -> ApiResponse:
     """Create a token of the system user; the scopes may be a parameter, as in Arvados."""
     access.check_admin(call.caller, "make tokens of the system user")
     scopes = call.params.pop("scopes", None)
@@ -76,7 +76,7 @@ async def create_system_token(call: Call) -> Answer:
     return await _create(call, {**given, "owner_uuid": call.services.system_user})
 
 
-async def _create(call: Call, given: Record) -> Answer:
+async def _create(call: ApiCall, given: Record) -> ApiResponse:
     services = call.services
     _check_may_outlive(call)
     _check(given)
@@ -94,10 +94,10 @@ async def _create(call: Call, given: Record) -> Answer:
             ):
                 raise Invalid(f"owner_uuid: '{record['owner_uuid']}' not found")
         await generic.insert(tx, call, TOKENS, record)
-    return Answer(body={**show(TOKENS, record), "api_token": secret})
+    return ApiResponse(body={**show(TOKENS, record), "api_token": secret})
 
 
-async def update_token(call: Call) -> Answer:
+async def update_token(call: ApiCall) -> ApiResponse:
     """Change the end or the scopes of a token."""
     _check_may_outlive(call)
     async with call.services.database.writing() as tx:
@@ -113,15 +113,15 @@ async def update_token(call: Call) -> Answer:
         new = await generic.apply(
             tx, call.services, TOKENS, old, changes, user_uuid=call.caller.user_uuid
         )
-    return Answer(body=show(TOKENS, new))
+    return ApiResponse(body=show(TOKENS, new))
 
 
-async def delete_token(call: Call) -> Answer:
+async def delete_token(call: ApiCall) -> ApiResponse:
     """End a token at once."""
     return await generic.delete_record(call, TOKENS)
 
 
-def _clamped(call: Call, expires_at: str | None) -> str | None:
+def _clamped(call: ApiCall, expires_at: str | None) -> str | None:
     """The end of a token, for users who are not admins at most as late as the configuration
     allows.
     """
@@ -144,7 +144,7 @@ def _check(given: Record) -> None:
             )
 
 
-def _check_may_outlive(call: Call) -> None:
+def _check_may_outlive(call: ApiCall) -> None:
     """Refuse a token of a container that would outlive it: a hostile machine must not keep its
     user's rights beyond its container.
     """
@@ -155,7 +155,7 @@ def _check_may_outlive(call: Call) -> None:
         )
 
 
-def _check_within_own_scopes(call: Call, given: Record) -> None:
+def _check_within_own_scopes(call: ApiCall, given: Record) -> None:
     # A token of limited scope must not make itself a better one.
     own = set(call.caller.scopes)
     if "all" not in own and not set(given.get("scopes", ["all"])) <= own:

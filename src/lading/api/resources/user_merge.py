@@ -15,7 +15,7 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.authentication import authenticate
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic, links
 from lading.api.resources.collections import settle_name
 from lading.api.serializer import present_one
@@ -47,7 +47,7 @@ _OWNED: Final = tuple(
 )
 
 
-async def merge_users(call: Call) -> Answer:
+async def merge_users(call: ApiCall) -> ApiResponse:
     """Merge a user into another; the old user after the merge."""
     redirect = bool(call.params.get("redirect_to_new_user"))
     old_uuid, new_uuid = await _named(call)
@@ -86,10 +86,10 @@ async def merge_users(call: Call) -> Answer:
                 {**gone, "redirect_to_user_uuid": new["uuid"]},
                 user_uuid=user,
             )
-        return Answer(body=await present_one(tx, services, call.caller, USERS, old))
+        return ApiResponse(body=await present_one(tx, services, call.caller, USERS, old))
 
 
-async def _named(call: Call) -> tuple[str, str]:
+async def _named(call: ApiCall) -> tuple[str, str]:
     """The old and the new user. Raises Forbidden, Unauthenticated, Invalid."""
     caller, params = call.caller, call.params
     if params.get("old_user_uuid") or params.get("new_user_uuid"):
@@ -120,7 +120,7 @@ async def _user(tx: Transaction, name: str, uuid: str) -> Record:
     return found
 
 
-async def _check(tx: Transaction, call: Call, old: Record, new: Record, owner: object) -> None:
+async def _check(tx: Transaction, call: ApiCall, old: Record, new: Record, owner: object) -> None:
     """Check that the users may be merged in this way. Raises Invalid, Forbidden."""
     system = call.services.system_user
     if old["uuid"] == new["uuid"]:
@@ -149,7 +149,7 @@ async def _check(tx: Transaction, call: Call, old: Record, new: Record, owner: o
 
 
 async def _give(
-    tx: Transaction, call: Call, kind: RecordType, old_owner: str, new_owner: str
+    tx: Transaction, call: ApiCall, kind: RecordType, old_owner: str, new_owner: str
 ) -> None:
     """Give all records of a type to the new owner, in batches."""
     dialect, user = call.services.database.dialect, call.caller.user_uuid
@@ -175,7 +175,7 @@ async def _settle(tx: Transaction, kind: RecordType, record: Record) -> None:
         record["name"] = f"{record['name'][:237]} ({record['uuid'][-15:]})"
 
 
-async def _move_permissions(tx: Transaction, call: Call, old: str, new: str | None) -> None:
+async def _move_permissions(tx: Transaction, call: ApiCall, old: str, new: str | None) -> None:
     """Delete the permission links of the old user; with `redirect_to_new_user` create them for the
     new one.
     """
@@ -190,7 +190,7 @@ async def _move_permissions(tx: Transaction, call: Call, old: str, new: str | No
             await links.grant(tx, call, generic.new_record(call, LINKS, again), level)
 
 
-async def _act_for(tx: Transaction, call: Call, old: str, new: str) -> None:
+async def _act_for(tx: Transaction, call: ApiCall, old: str, new: str) -> None:
     """Let the requests and containers of the old user that have not ended act for the new one."""
     services, user = call.services, call.caller.user_uuid
     for state in LIVE:

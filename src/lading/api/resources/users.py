@@ -13,7 +13,7 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.authentication import authenticate
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic, links
 from lading.api.serializer import present, present_one, show
 from lading.core import ids
@@ -32,7 +32,7 @@ from lading.store.graph import PERMISSION
 _OWN: Final = frozenset({"first_name", "last_name", "prefs"})
 
 
-async def list_users(call: Call) -> Answer:
+async def list_users(call: ApiCall) -> ApiResponse:
     """A page of users. A query about attributes that are not public finds only the caller."""
     caller = call.caller
     where: tuple[Expression, ...] = ()
@@ -41,25 +41,25 @@ async def list_users(call: Call) -> Answer:
     return await generic.list_records(call, USERS, where)
 
 
-async def get_user(call: Call) -> Answer:
+async def get_user(call: ApiCall) -> ApiResponse:
     """One user."""
     return await generic.get_record(call, USERS)
 
 
-async def current_user(call: Call) -> Answer:
+async def current_user(call: ApiCall) -> ApiResponse:
     """The user of the calling token."""
     call.uuid = call.caller.user_uuid
     return await generic.get_record(call, USERS)
 
 
-async def system_user(call: Call) -> Answer:
+async def system_user(call: ApiCall) -> ApiResponse:
     """The system user."""
     access.check_admin(call.caller, "see the system user")
     call.uuid = call.services.system_user
     return await generic.get_record(call, USERS)
 
 
-async def authenticate_user(call: Call) -> Answer:
+async def authenticate_user(call: ApiCall) -> ApiResponse:
     """The token that was sent as the password, if it belongs to the named user. Raises
     Unauthenticated.
 
@@ -85,20 +85,20 @@ async def authenticate_user(call: Call) -> Answer:
         raise refused
     access.check_active(principal)
     parts = principal.token.split("/")
-    return Answer(
+    return ApiResponse(
         body={**show(TOKENS, token), "api_token": parts[2] if len(parts) >= 3 else principal.token}
     )
 
 
-async def create_user(call: Call) -> Answer:
+async def create_user(call: ApiCall) -> ApiResponse:
     """A new user, made by an admin."""
     access.check_admin(call.caller, "make users")
     async with call.services.database.writing() as tx:
         record = await make_user(tx, call, generic.check_attributes(call, USERS, None))
-        return Answer(body=await present_one(tx, call.services, call.caller, USERS, record))
+        return ApiResponse(body=await present_one(tx, call.services, call.caller, USERS, record))
 
 
-async def make_user(tx: Transaction, call: Call, given: Record) -> Record:
+async def make_user(tx: Transaction, call: ApiCall, given: Record) -> Record:
     """Store a new user, set up if active. Raises Invalid."""
     record = generic.new_record(
         call, USERS, {**_checked(given), "owner_uuid": call.services.system_user}
@@ -112,7 +112,7 @@ async def make_user(tx: Transaction, call: Call, given: Record) -> Record:
     return record
 
 
-async def update_user(call: Call) -> Answer:
+async def update_user(call: ApiCall) -> ApiResponse:
     """Change a user: admins all attributes, users their names and preferences."""
     select = check_select(call.params.get("select"), USERS)
     caller = call.caller
@@ -130,10 +130,10 @@ async def update_user(call: Call) -> Answer:
         if old["uuid"] == call.services.system_user and {"is_admin", "is_active"} & set(changed):
             raise Invalid(f"{changed[0]}: the system user stays an active admin")
         new = await store_user(tx, call, old, changes)
-        return Answer(body=await present_one(tx, call.services, caller, USERS, new, select))
+        return ApiResponse(body=await present_one(tx, call.services, caller, USERS, new, select))
 
 
-async def store_user(tx: Transaction, call: Call, old: Record, changes: Record) -> Record:
+async def store_user(tx: Transaction, call: ApiCall, old: Record, changes: Record) -> Record:
     """Store the changed attributes of a user; a user who becomes active is set up."""
     changes = _checked({name: value for name, value in changes.items() if name != "owner_uuid"})
     new = await generic.apply(
@@ -144,7 +144,7 @@ async def store_user(tx: Transaction, call: Call, old: Record, changes: Record) 
     return new
 
 
-async def delete_user(call: Call) -> Answer:
+async def delete_user(call: ApiCall) -> ApiResponse:
     """Delete a user and the tokens of the user; the system user and the caller cannot be
     deleted.
     """
@@ -155,7 +155,7 @@ async def delete_user(call: Call) -> Answer:
         old = await authorization.find_readable(tx, call.services, USERS, call.uuid, call.caller)
         shown = await present_one(tx, call.services, call.caller, USERS, old)
         await generic.remove(tx, call.services, USERS, old, user_uuid=call.caller.user_uuid)
-    return Answer(body=shown)
+    return ApiResponse(body=shown)
 
 
 def _checked(given: Record) -> Record:
@@ -165,7 +165,7 @@ def _checked(given: Record) -> Record:
     return given
 
 
-def _asked_for(call: Call) -> set[str]:
+def _asked_for(call: ApiCall) -> set[str]:
     """The attributes that the filters and `distinct` of a list name."""
     params = call.params
     names: set[str] = set()
@@ -180,7 +180,7 @@ def _asked_for(call: Call) -> set[str]:
     return {name.removeprefix("users.") for name in names}
 
 
-async def setup_user(call: Call) -> Answer:
+async def setup_user(call: ApiCall) -> ApiResponse:
     """Set up a user, named by `uuid`, or described by `user` and created if necessary."""
     access.check_admin(call.caller, "set up users")
     uuid = call.params.get("uuid")
@@ -194,12 +194,12 @@ async def setup_user(call: Call) -> Answer:
         await links.set_up(tx, call, user["uuid"])
         given = await _given_to(tx, user["uuid"])
         shown = await present_one(tx, call.services, call.caller, USERS, user)
-    return Answer(
+    return ApiResponse(
         body={"kind": "arvados#HashList", "items": [shown, *(show(LINKS, one) for one in given)]}
     )
 
 
-async def unsetup_user(call: Call) -> Answer:
+async def unsetup_user(call: ApiCall) -> ApiResponse:
     """Delete the permissions and tokens of a user, and make the user inactive."""
     access.check_admin(call.caller, "shut users out")
     services, caller = call.services, call.caller
@@ -216,10 +216,10 @@ async def unsetup_user(call: Call) -> Answer:
                 await generic.remove(tx, services, kind, one, user_uuid=caller.user_uuid)
         gone = {"is_active": False, "is_admin": False, "prefs": {}}
         user = await generic.apply(tx, services, USERS, user, gone, user_uuid=caller.user_uuid)
-        return Answer(body=await present_one(tx, services, caller, USERS, user, select))
+        return ApiResponse(body=await present_one(tx, services, caller, USERS, user, select))
 
 
-async def activate_user(call: Call) -> Answer:
+async def activate_user(call: ApiCall) -> ApiResponse:
     """Make a user active: admins any user, users themselves once they were set up."""
     services, caller = call.services, call.caller
     select = check_select(call.params.get("select"), USERS)
@@ -234,10 +234,10 @@ async def activate_user(call: Call) -> Answer:
                     "Forbidden: is_active: you were not invited; ask an admin to set you up"
                 )
         user = await store_user(tx, call, user, {"is_active": True})
-        return Answer(body=await present_one(tx, services, caller, USERS, user, select))
+        return ApiResponse(body=await present_one(tx, services, caller, USERS, user, select))
 
 
-async def update_users(call: Call) -> Answer:
+async def update_users(call: ApiCall) -> ApiResponse:
     """Change many users, and create missing ones: `updates` is {uuid: attributes}."""
     access.check_admin(call.caller, "change users")
     updates = call.params.get("updates")
@@ -246,7 +246,7 @@ async def update_users(call: Call) -> Answer:
     async with call.services.database.writing() as tx:
         users = [await _updated(tx, call, uuid, given) for uuid, given in updates.items()]
         items = await present(tx, call.services, call.caller, USERS, users, None)
-    return Answer(
+    return ApiResponse(
         body={
             "kind": "arvados#userList",
             "items": items,
@@ -256,7 +256,7 @@ async def update_users(call: Call) -> Answer:
     )
 
 
-async def _updated(tx: Transaction, call: Call, uuid: str, given: Record) -> Record:
+async def _updated(tx: Transaction, call: ApiCall, uuid: str, given: Record) -> Record:
     if not ids.is_uuid(uuid) or not is_user(uuid):
         raise Invalid(f"updates: {uuid[:60]!r} is not the uuid of a user")
     old = await records.get(tx, USERS, uuid)
@@ -267,7 +267,7 @@ async def _updated(tx: Transaction, call: Call, uuid: str, given: Record) -> Rec
     return await store_user(tx, call, old, generic.check_attributes(call, USERS, old, given))
 
 
-async def _described(tx: Transaction, call: Call) -> Record:
+async def _described(tx: Transaction, call: ApiCall) -> Record:
     given = generic.check_attributes(call, USERS, None, _description(call.params.get("user")))
     email = given.get("email")
     if not email:
@@ -295,7 +295,7 @@ _REQUIRED: Final = "require"
 _SIGNED: Final = "click"
 
 
-async def list_agreements(call: Call) -> Answer:
+async def list_agreements(call: ApiCall) -> ApiResponse:
     """The collections that users have to agree to."""
     async with call.services.database.reading() as tx:
         links = await _signature_links(tx, call, _REQUIRED, call.services.system_user)
@@ -306,7 +306,7 @@ async def list_agreements(call: Call) -> Answer:
     )
 
 
-async def list_signatures(call: Call) -> Answer:
+async def list_signatures(call: ApiCall) -> ApiResponse:
     """The signatures of the caller; an admin may name another user."""
     user, asked = call.caller.user_uuid, call.params.get("uuid")
     if call.caller.is_admin and isinstance(asked, str):
@@ -315,7 +315,7 @@ async def list_signatures(call: Call) -> Answer:
         return _list_all(LINKS, await _signature_links(tx, call, _SIGNED, user))
 
 
-async def sign_agreement(call: Call) -> Answer:
+async def sign_agreement(call: ApiCall) -> ApiResponse:
     """Agree to the collection `uuid`; a second signature changes nothing. Raises NotFound for a
     collection that needs no signature.
     """
@@ -332,14 +332,14 @@ async def sign_agreement(call: Call) -> Answer:
             if one["head_uuid"] == uuid
         ]
         if signed:
-            return Answer(body=show(LINKS, signed[0]))
+            return ApiResponse(body=show(LINKS, signed[0]))
         given = {"link_class": _CLASS, "name": _SIGNED, "tail_uuid": user, "head_uuid": uuid}
         record = generic.new_record(call, LINKS, {**given, "owner_uuid": services.system_user})
         await generic.insert(tx, call, LINKS, record)
-    return Answer(body=show(LINKS, record))
+    return ApiResponse(body=show(LINKS, record))
 
 
-async def _signature_links(tx: Transaction, call: Call, name: str, tail: str) -> list[Record]:
+async def _signature_links(tx: Transaction, call: ApiCall, name: str, tail: str) -> list[Record]:
     """Links of the system user's, which no other user can make, from `tail` to collections."""
     owner = call.services.system_user
     rows = await records.matching(
@@ -349,9 +349,9 @@ async def _signature_links(tx: Transaction, call: Call, name: str, tail: str) ->
     return sorted(found, key=lambda row: str(row["uuid"]))
 
 
-def _list_all(kind: RecordType, rows: list[Record]) -> Answer:
+def _list_all(kind: RecordType, rows: list[Record]) -> ApiResponse:
     shown = [show(kind, row, kind.listed) for row in rows]
-    return Answer(body=generic.envelope(kind, Query(limit=len(shown)), shown, len(shown)))
+    return ApiResponse(body=generic.envelope(kind, Query(limit=len(shown)), shown, len(shown)))
 
 
 HANDLERS: Final = {

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lading.api import authorization
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
 from lading.api.serializer import show
 from lading.core import ids
@@ -30,17 +30,17 @@ from lading.store.graph import PERMISSION
 _LOGIN: Final = "can_login"
 
 
-async def list_machines(call: Call) -> Answer:
+async def list_machines(call: ApiCall) -> ApiResponse:
     """A page of machines."""
     return await generic.list_records(call, VIRTUAL_MACHINES)
 
 
-async def get_machine(call: Call) -> Answer:
+async def get_machine(call: ApiCall) -> ApiResponse:
     """One machine."""
     return await generic.get_record(call, VIRTUAL_MACHINES)
 
 
-async def create_machine(call: Call) -> Answer:
+async def create_machine(call: ApiCall) -> ApiResponse:
     """Create a machine, of the system user unless another owner is named."""
     access.check_admin(call.caller, "write virtual machines")
     given = {
@@ -50,37 +50,37 @@ async def create_machine(call: Call) -> Answer:
     return await _create(call, VIRTUAL_MACHINES, generic.new_record(call, VIRTUAL_MACHINES, given))
 
 
-async def update_machine(call: Call) -> Answer:
+async def update_machine(call: ApiCall) -> ApiResponse:
     """Change a machine."""
     access.check_admin(call.caller, "write virtual machines")
     return await _update(call, VIRTUAL_MACHINES)
 
 
-async def delete_machine(call: Call) -> Answer:
+async def delete_machine(call: ApiCall) -> ApiResponse:
     """Remove a machine, and the links that let users log in to it."""
     access.check_admin(call.caller, "write virtual machines")
     return await generic.delete_record(call, VIRTUAL_MACHINES)
 
 
-async def list_logins(call: Call) -> Answer:
+async def list_logins(call: ApiCall) -> ApiResponse:
     """The logins of one machine."""
     access.check_admin(call.caller, "see logins")
     async with call.services.database.reading() as tx:
         machine = await authorization.find_readable(
             tx, call.services, VIRTUAL_MACHINES, call.uuid, call.caller
         )
-        return Answer(body=await _logins(tx, call, [machine]))
+        return ApiResponse(body=await _logins(tx, call, [machine]))
 
 
-async def list_all_logins(call: Call) -> Answer:
+async def list_all_logins(call: ApiCall) -> ApiResponse:
     """The logins of all machines."""
     access.check_admin(call.caller, "see logins")
     async with call.services.database.reading() as tx:
         machines = await records.find(tx, call.services.database.dialect, VIRTUAL_MACHINES, ())
-        return Answer(body=await _logins(tx, call, machines))
+        return ApiResponse(body=await _logins(tx, call, machines))
 
 
-async def _logins(tx: Transaction, call: Call, machines: Sequence[Record]) -> Record:
+async def _logins(tx: Transaction, call: ApiCall, machines: Sequence[Record]) -> Record:
     """One item for each login and key; one without a key for users who have none."""
     items: list[Record] = []
     for machine in sorted(machines, key=lambda one: str(one["hostname"])):
@@ -109,42 +109,42 @@ async def _logins(tx: Transaction, call: Call, machines: Sequence[Record]) -> Re
     return {"kind": "arvados#HashList", "items": items}
 
 
-async def list_keys(call: Call) -> Answer:
+async def list_keys(call: ApiCall) -> ApiResponse:
     """A page of keys."""
     return await generic.list_records(call, AUTHORIZED_KEYS)
 
 
-async def get_key(call: Call) -> Answer:
+async def get_key(call: ApiCall) -> ApiResponse:
     """One key."""
     return await generic.get_record(call, AUTHORIZED_KEYS)
 
 
-async def create_key(call: Call) -> Answer:
+async def create_key(call: ApiCall) -> ApiResponse:
     """Create a key, of the caller unless an admin names another user."""
     given = generic.check_attributes(call, AUTHORIZED_KEYS, None)
     given["authorized_user_uuid"] = given.get("authorized_user_uuid") or call.caller.user_uuid
     return await _create(call, AUTHORIZED_KEYS, generic.new_record(call, AUTHORIZED_KEYS, given))
 
 
-async def update_key(call: Call) -> Answer:
+async def update_key(call: ApiCall) -> ApiResponse:
     """Change a key."""
     return await _update(call, AUTHORIZED_KEYS)
 
 
-async def delete_key(call: Call) -> Answer:
+async def delete_key(call: ApiCall) -> ApiResponse:
     """Remove a key."""
     return await generic.delete_record(call, AUTHORIZED_KEYS)
 
 
-async def _create(call: Call, kind: RecordType, record: Record) -> Answer:
+async def _create(call: ApiCall, kind: RecordType, record: Record) -> ApiResponse:
     async with call.services.database.writing() as tx:
         await _check(tx, call, kind, record, {})
         await authorization.check_owner(tx, call, record["owner_uuid"])
         await generic.insert(tx, call, kind, record)
-    return Answer(body=show(kind, record))
+    return ApiResponse(body=show(kind, record))
 
 
-async def _update(call: Call, kind: RecordType) -> Answer:
+async def _update(call: ApiCall, kind: RecordType) -> ApiResponse:
     select = check_select(call.params.get("select"), kind)
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(tx, call.services, kind, call.uuid, call.caller)
@@ -156,11 +156,11 @@ async def _update(call: Call, kind: RecordType) -> Answer:
         new = await generic.apply(
             tx, call.services, kind, old, new, user_uuid=call.caller.user_uuid
         )
-    return Answer(body=show(kind, new, select))
+    return ApiResponse(body=show(kind, new, select))
 
 
 async def _check(
-    tx: Transaction, call: Call, kind: RecordType, record: Record, old: Record
+    tx: Transaction, call: ApiCall, kind: RecordType, record: Record, old: Record
 ) -> None:
     if kind is VIRTUAL_MACHINES:
         if not _is_line(record["hostname"]):

@@ -14,7 +14,7 @@ from typing import Final
 import yaml
 
 from lading.api import authorization
-from lading.api.http import Answer, Call
+from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
 from lading.api.serializer import show
 from lading.core.errors import Invalid
@@ -28,17 +28,17 @@ _NO_MAPPING: Final = "definition: must be one YAML or JSON document with a mappi
 _TEXT: Final = "tag:yaml.org,2002:str"
 
 
-async def list_workflows(call: Call) -> Answer:
+async def list_workflows(call: ApiCall) -> ApiResponse:
     """A page of workflows."""
     return await generic.list_records(call, WORKFLOWS)
 
 
-async def get_workflow(call: Call) -> Answer:
+async def get_workflow(call: ApiCall) -> ApiResponse:
     """One workflow."""
     return await generic.get_record(call, WORKFLOWS)
 
 
-async def create_workflow(call: Call) -> Answer:
+async def create_workflow(call: ApiCall) -> ApiResponse:
     """A new workflow."""
     given = generic.check_attributes(call, WORKFLOWS, None)
     record = generic.new_record(call, WORKFLOWS, given)
@@ -46,10 +46,10 @@ async def create_workflow(call: Call) -> Answer:
     async with call.services.database.writing() as tx:
         await authorization.check_owner(tx, call, record["owner_uuid"])
         await generic.insert(tx, call, WORKFLOWS, record)
-    return Answer(body=show(WORKFLOWS, record))
+    return ApiResponse(body=show(WORKFLOWS, record))
 
 
-async def update_workflow(call: Call) -> Answer:
+async def update_workflow(call: ApiCall) -> ApiResponse:
     """Change a workflow."""
     services = call.services
     async with services.database.reading() as tx:
@@ -64,10 +64,10 @@ async def update_workflow(call: Call) -> Answer:
         new = await generic.apply(
             tx, services, WORKFLOWS, old, changes, user_uuid=call.caller.user_uuid
         )
-    return Answer(body=show(WORKFLOWS, new))
+    return ApiResponse(body=show(WORKFLOWS, new))
 
 
-async def delete_workflow(call: Call) -> Answer:
+async def delete_workflow(call: ApiCall) -> ApiResponse:
     """Remove a workflow."""
     return await generic.delete_record(call, WORKFLOWS)
 
