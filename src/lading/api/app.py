@@ -70,6 +70,7 @@ from lading.telemetry import redact
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+# Times that a call whose transaction was interrupted by another one is carried out again.
 _ATTEMPTS: Final = 3
 OWNED_PATHS: Final = (
     "/arvados/",
@@ -92,6 +93,7 @@ _CORS: Final = {
 }
 _READING: Final = frozenset({"GET", "HEAD", "PROPFIND"})
 _BODIED: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+# Bytes of a body that is read before its path is looked up; a larger one is refused early.
 _SMALL_BODY: Final = 64 << 10
 _FRESH: Final = 1.0
 """Seconds for which it stays true who sent a request, while its body comes."""

@@ -250,6 +250,7 @@ def decode(text: bytes | str, what: str) -> JSON:
 
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+# Digits of a Content-Length: more could not be a length, and a long number takes long to parse.
 _DIGITS: Final = 15
 
 

@@ -34,6 +34,8 @@ from lading.core.timestamps import parse_time
 from lading.store import attempts, records
 from lading.store.database import Transaction
 
+# Characters from which a manifest is worked on in a thread: shorter ones take less time than the
+# switch to a thread and back.
 LARGE: Final = 1 << 18
 _Result = TypeVar("_Result")
 

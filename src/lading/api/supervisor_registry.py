@@ -14,6 +14,8 @@ from lading.core.containers import sessions
 from lading.core.containers.container import Container
 from lading.core.containers.write_permissions import Role
 
+# More than the containers that one server is likely to have running. A supervisor that is dropped
+# is asked again (`container_logs.gateway_logs`).
 MOST: Final = 16384
 
 

@@ -15,7 +15,9 @@ from lading.core.data import filetree
 from lading.core.data.filetree import Tree
 from lading.core.lru import LruMap
 
+# Characters below which a manifest is parsed each time, which takes a millisecond or so.
 _SMALL: Final = 1 << 16
+# Characters of all cached manifests; a tree takes some times the memory of its text.
 _KEPT: Final = 32 << 20
 
 

@@ -13,6 +13,7 @@ from lading.core.errors import Unavailable
 from lading.net.pipes import Pipe
 from lading.net.tunnel import Tunnel
 
+# Tunnels of one server, each a connection with its file descriptor.
 MOST = 4096
 PATIENCE = 3.0
 

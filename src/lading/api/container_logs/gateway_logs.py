@@ -52,6 +52,7 @@ _FIRST_POST: Final = timedelta(seconds=5)
 _RANGE: Final = re.compile(r"bytes \d{1,18}-\d{1,18}/\d{1,18}")
 _DIGITS: Final = re.compile(r"\d{1,18}")
 _HREF: Final = re.compile(rb"<D:href>([^<]*)</D:href>")
+# Bytes of a listing: a gateway is on a machine that may be hostile.
 _LONGEST_LISTING: Final = 1 << 20
 _TEXT: Final = "text/plain; charset=utf-8"
 _XML: Final = "application/xml; charset=utf-8"

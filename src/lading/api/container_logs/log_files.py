@@ -28,6 +28,7 @@ from lading.core.records.schema import Record
 from lading.store import records
 from lading.store.database import Transaction
 
+# Bytes of a file that are read into memory at a time.
 PART: Final = 1 << 18
 _RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)")
 

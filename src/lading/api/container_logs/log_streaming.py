@@ -36,6 +36,7 @@ _SILENCE: Final = 30
 """Looks without news after which a comment is sent, so that nobody on the way gives the connection
 up.
 """
+# Bytes of a line without an end that are kept in memory for one reader.
 _LONGEST: Final = 1 << 16
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from lading.core.records.schema import Record
 
+# Events that a listener may be behind. A batch of some hundred submissions fits.
 QUEUE = 1024
 
 

@@ -22,7 +22,9 @@ from lading.core.records.schema import Type
 from lading.store import records
 from lading.telemetry import event
 
+# Rows that are read at a time.
 _PAGE: Final = 500
+# Seconds before another try after the database failed.
 _PAUSE: Final = 1.0
 _NAMES: Final = tuple(one.name for one in LOGS.columns)
 _logger = logging.getLogger("lading.api.events.relay")

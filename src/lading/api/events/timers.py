@@ -31,6 +31,7 @@ LONGEST: Final = 10.0
 """Seconds after which moments are looked up again, in case another process knows of an earlier
 one.
 """
+# Requests that one search looks at; the others are looked at by the next.
 _BATCH: Final = 20
 _logger = logging.getLogger("lading.api.events.timers")
 

@@ -44,6 +44,7 @@ from lading.core.timestamps import format_time, parse_time
 from lading.net.peer import note_known
 from lading.store import records
 
+# Seconds, minutes and messages as in Arvados (docs/spec/api, section Websocket).
 PING: Final = 60.0
 REPLAY: Final = timedelta(minutes=10)
 QUEUE: Final = 64
@@ -56,6 +57,7 @@ FRESH: Final = timedelta(seconds=1)
 _REFUSED: Final = 4401
 _NOT_HERE: Final = 4404
 _LATER: Final = 1013
+# Each event is matched against each subscription: a client cannot make events costly for others.
 _SUBSCRIPTIONS: Final = 100
 _logger = logging.getLogger("lading.api.events.websocket")
 _encode = msgspec.json.Encoder().encode

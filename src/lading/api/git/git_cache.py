@@ -30,9 +30,12 @@ from lading.core.containers.git_trees import Found, Reference
 from lading.core.errors import Invalid, Unavailable
 
 TRANSPORTS: Final = "file:git:http:https:ssh"
+# Searches that are remembered at a time; a search is kept until its caller asks again.
 _MOST: Final = 100
 _LAYOUT: Final = CacheLayout(pattern="*/", lock="{}/lading.lock")
+# Seconds since its last use for which a mirror is not removed, whatever the size of all.
 _LATELY: Final = 600.0
+# Bytes of an archive that are read, and sent, at a time.
 _PIECE: Final = 1 << 20
 _FULL: Final = re.compile(r"[0-9a-f]{40}")
 _SAFE: Final = (

@@ -32,6 +32,7 @@ from lading.store import records
 Trees: TypeAlias = Mapping[str, tuple[Found, ...]]
 """What was found, by target, the newest first."""
 NO_TREES: Final[Trees] = MappingProxyType({})
+# Seconds for the name service.
 _PATIENCE: Final = 10.0
 
 

@@ -36,7 +36,9 @@ from lading.core.records.visibility import Present
 from lading.store import contents, records
 from lading.store.database import Transaction
 
+# Characters of the signed manifests of one page: the answer is held in memory as a whole.
 _PAGE_BYTES: Final = 128 << 20
+# Times that a change is prepared again because another call changed the content first.
 _ATTEMPTS: Final = 20
 PRESENT: Final[Expression] = Present()
 

@@ -289,6 +289,7 @@ async def _new_parent(
 _LOOKED_AT: Final = ("mounts", "runtime_token")
 
 
+# Requests that are looked up to find a circle of dependencies, within the transaction.
 _FARTHEST = 10_000
 
 

@@ -43,6 +43,8 @@ from lading.core.records.schema import JSON, Record
 from lading.telemetry import event
 from lading.threads import in_thread
 
+# Characters of all blocks in one call. The call is held in memory as a whole; larger results are
+# stored block by block before the end is reported.
 MOST_BYTES: Final = 1 << 18
 _NAMES: Final = {"output": "output", "log": "logs"}
 _PACK: Final = 8 << 20

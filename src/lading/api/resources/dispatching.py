@@ -35,14 +35,18 @@ from lading.core.timestamps import format_time
 from lading.store import containers, leases, records
 from lading.store.database import Transaction
 
+# Events of one report; a dispatcher sends more in further reports.
 _MOST: Final = 1000
+# Characters of the text of an event and of the name of a holder.
 _LONGEST: Final = 4000
+# Seconds: an event is dated back by at most 30 days, for a dispatcher without a connection.
 _OLDEST: Final = 30 * 86400
 _LOG: Final = re.compile(r"logs for ([a-z0-9]{5}-dz642-[a-z0-9]{15})( \([a-z0-9]{15}\))?")
 EVENT_TYPES: Final = frozenset(one.value for one in Decision)
 
 
 _SAID: Final = "dispatcher"
+# Characters of a reason, which is a word, and of a sentence.
 _LONGEST_REASON: Final = 40
 _LONGEST_SENTENCE: Final = 2000
 
@@ -231,6 +235,7 @@ def _shown(row: Record) -> dict[str, Json]:
     }
 
 
+# Containers in one report; each is looked up.
 _MOST_MISFITS: Final = 10_000
 
 

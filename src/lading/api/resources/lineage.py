@@ -27,7 +27,9 @@ from lading.core.records.schema import Record, RecordType, Type
 from lading.store import lineage, records
 from lading.store.database import Transaction
 
+# Containers of one answer: enough for a workflow, and little enough for one read transaction.
 _LIMIT: Final = 1000
+# Contents that are looked up by one query.
 _STEP: Final = 100
 _Next = Callable[[Transaction, list[str]], Awaitable[list[str]]]
 _Ends = Callable[[Record], Iterable[str]]

@@ -30,6 +30,7 @@ from lading.store import contents, records, waiting
 from lading.store.database import Transaction
 
 _NO_CONTAINER: Final = {"uuid": "", "container_state": ""}
+# Containers ahead in the queue are counted up to here: an exact number would say no more.
 _MOST_AHEAD: Final = 1000
 _SHOWN: Final = (
     "uuid",

@@ -41,6 +41,7 @@ from lading.store import permission_queries, records
 from lading.store.database import Transaction
 from lading.store.graph import PERMISSION, links_of
 
+# Records that are held in memory at a time.
 _BATCH: Final = 200
 _OWNED: Final = tuple(
     one for one in RECORDS if one.stored and one.owned and one not in (USERS, TOKENS, LOGS)

@@ -22,6 +22,7 @@ from lading.core.json_values import MAX_DEPTH
 from lading.core.records.record_types import WORKFLOWS
 from lading.core.records.schema import JSON, Record
 
+# Characters from which a definition is read in a thread.
 LARGE: Final = 1 << 16
 _FOLLOWS: Final = ("name", "description")
 _NO_MAPPING: Final = "definition: must be one YAML or JSON document with a mapping at its top"
