@@ -215,28 +215,30 @@ class Application:
         self.services.turns.note_call()
         try:
             async with asyncio.timeout(self.services.config.API.RequestTimeout):
-                answer = await self._answer(scope, headers, request_id, receive)
-                if answer.stream is not None and scope["method"] != "HEAD":
-                    answer.stream = await _begun(answer.stream)
+                response = await self._respond(scope, headers, request_id, receive)
+                if response.stream is not None and scope["method"] != "HEAD":
+                    response.stream = await _begun(response.stream)
         except LadingError as error:
-            answer = _refusal(error, request_id)
+            response = _refusal(error, request_id)
         except TimeoutError:
-            answer = _refusal(Unavailable("the request took too long; try again later"), request_id)
+            response = _refusal(
+                Unavailable("the request took too long; try again later"), request_id
+            )
         except asyncio.CancelledError:
             raise
         except Exception:  # the boundary of a request: a fault of ours must not end the connection
             _logger.exception(
                 "request failed path=%s request_id=%s", redact(scope["path"]), request_id
             )
-            answer = _refusal(LadingError("internal error: see the server's log"), request_id)
-        if answer.session is not None:
-            await _hand_over(answer, request_id, scope["extensions"][TAKE_OVER])
-        elif answer.is_endless:
-            await _while_read(receive, _send_answer(answer, request_id, scope["method"], send))
+            response = _refusal(LadingError("internal error: see the server's log"), request_id)
+        if response.session is not None:
+            await _hand_over(response, request_id, scope["extensions"][TAKE_OVER])
+        elif response.is_endless:
+            await _while_read(receive, _send_response(response, request_id, scope["method"], send))
         else:
-            await _send_answer(answer, request_id, scope["method"], send)
+            await _send_response(response, request_id, scope["method"], send)
 
-    async def _answer(
+    async def _respond(
         self,
         scope: MutableMapping[str, Any],
         headers: Mapping[str, str],
@@ -298,10 +300,10 @@ class Application:
             if not call.principal.is_anonymous:
                 note_known(scope)
             self.services.upkeep.note(call.principal.token_uuid, self.services.now(), call.address)
-        answer = await route.handler(call)
+        response = await route.handler(call)
         if select is not None and route.shows is not None:
-            answer.body = only(answer.body, select)
-        return answer
+            response.body = only(response.body, select)
+        return response
 
     async def _read_body(
         self, scope: Mapping[str, Any], headers: Mapping[str, str], receive: Receive
@@ -426,26 +428,30 @@ async def _begun(stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     return parts()
 
 
-async def _send_answer(answer: ApiResponse, request_id: str, method: str, send: Send) -> None:
-    body = answer.body if isinstance(answer.body, bytes) else _encode(answer.body)
+async def _send_response(response: ApiResponse, request_id: str, method: str, send: Send) -> None:
+    body = response.body if isinstance(response.body, bytes) else _encode(response.body)
     headers = [
         (b"x-request-id", request_id.encode("latin-1", "replace")),
         (b"access-control-allow-origin", b"*"),
         (b"x-content-type-options", b"nosniff"),
     ]
-    if "Content-Type" not in answer.headers:
+    if "Content-Type" not in response.headers:
         headers.append((b"content-type", b"application/json; charset=utf-8"))
     headers += [
         (name.lower().encode(), value.encode("latin-1", "replace"))
-        for name, value in answer.headers.items()
+        for name, value in response.headers.items()
     ]
-    if answer.stream is None and answer.status != 204 and "Content-Length" not in answer.headers:
+    if (
+        response.stream is None
+        and response.status != 204
+        and "Content-Length" not in response.headers
+    ):
         headers.append((b"content-length", b"%d" % len(body)))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    if answer.stream is None:
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    if response.stream is None:
         await send({"type": "http.response.body", "body": b"" if method == "HEAD" else body})
         return
-    async with aclosing(answer.stream) as stream:
+    async with aclosing(response.stream) as stream:
         if method != "HEAD":
             async for part in stream:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
@@ -471,11 +477,11 @@ async def _left(receive: Receive) -> None:
         pass
 
 
-async def _hand_over(answer: ApiResponse, request_id: str, take_over: TakeOver) -> None:
-    assert answer.session is not None
-    fields = (*answer.headers.items(), ("X-Request-Id", request_id))
-    head = Head(f"HTTP/1.1 {answer.status} Switching Protocols", fields)
-    await answer.session(await take_over(head.encode()))
+async def _hand_over(response: ApiResponse, request_id: str, take_over: TakeOver) -> None:
+    assert response.session is not None
+    fields = (*response.headers.items(), ("X-Request-Id", request_id))
+    head = Head(f"HTTP/1.1 {response.status} Switching Protocols", fields)
+    await response.session(await take_over(head.encode()))
 
 
 async def _live(receive: Receive, send: Send) -> None:

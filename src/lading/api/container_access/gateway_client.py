@@ -57,9 +57,9 @@ class Gateway:
             "X-Arvados-Container-Gateway-Uuid": self.uuid,
         }
 
-    def check(self, answer: Head) -> None:
+    def check(self, response: Head) -> None:
         """Check that a response came from the gateway. Raises Corrupt when it did not."""
-        if not sessions.is_proof(answer.get(sessions.AUTHORIZATION_RESPONSE), self.expected):
+        if not sessions.is_proof(response.get(sessions.AUTHORIZATION_RESPONSE), self.expected):
             raise Corrupt(
                 "the gateway of the container did not prove to be it; nothing was sent to it"
             )
@@ -121,10 +121,10 @@ async def _challenge(gateway: Gateway) -> None:
     pipe.writer.write(
         Head("GET / HTTP/1.1", (("Host", gateway.uuid), *gateway.headers.items())).encode()
     )
-    answer = http_head.parse_answer(await read_head(pipe, timeout=TIMEOUT))
-    gateway.check(answer)
-    length = answer.get("content-length")
-    if answer.says("connection", "close") or not length.isdigit() or int(length) > _MOST_ANSWER:
+    response = http_head.parse_answer(await read_head(pipe, timeout=TIMEOUT))
+    gateway.check(response)
+    length = response.get("content-length")
+    if response.says("connection", "close") or not length.isdigit() or int(length) > _MOST_ANSWER:
         raise Corrupt(
             "the gateway of the container ends the connection on which it has proven itself"
         )

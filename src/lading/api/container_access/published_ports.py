@@ -205,11 +205,11 @@ class _Rules:
     by_path: bool = False
     cookie: str = ""
 
-    def shown(self, answer: Head) -> Head:
+    def shown(self, response: Head) -> Head:
         """The answer with those fields that may pass."""
         if not self.is_container:
-            return answer
-        found = origins.passed_on(answer, by_path=self.by_path, reserved=(COOKIE, OWNER))
+            return response
+        found = origins.passed_on(response, by_path=self.by_path, reserved=(COOKIE, OWNER))
         more = [("Content-Security-Policy", _SANDBOX)] if self.by_path else []
         more += [("Set-Cookie", self.cookie)] if self.cookie else []
         return Head(found.start, (*found.fields, *more))
@@ -370,12 +370,12 @@ async def _pass_on(pipe: Pipe, head: Head, exchange: _Exchange, rules: _Rules) -
             _feed(pipe, exchange, chunked="Transfer-Encoding" in dict(head.fields))
         )
         try:
-            answer = http_head.parse_answer(await read_head(pipe, timeout=_ANSWER_TIMEOUT))
-            rules.check(answer)
-            if answer.status == 101:
-                await _switch(pipe, rules.shown(answer), exchange)
+            response = http_head.parse_answer(await read_head(pipe, timeout=_ANSWER_TIMEOUT))
+            rules.check(response)
+            if response.status == 101:
+                await _switch(pipe, rules.shown(response), exchange)
             else:
-                await _answer(pipe, answer, exchange, rules)
+                await _answer(pipe, response, exchange, rules)
         finally:
             feeding.cancel()
             await asyncio.gather(feeding, return_exceptions=True)
@@ -385,13 +385,13 @@ async def _pass_on(pipe: Pipe, head: Head, exchange: _Exchange, rules: _Rules) -
         await pipe.close()
 
 
-def _check(gateway: Gateway, answer: Head) -> None:
+def _check(gateway: Gateway, response: Head) -> None:
     """Check the sender of a response. Raises NotFound when nothing listens at the port, Corrupt
     when it is not the gateway.
     """
-    if answer.status == 422 and not answer.get(sessions.AUTHORIZATION_RESPONSE):
+    if response.status == 422 and not response.get(sessions.AUTHORIZATION_RESPONSE):
         raise NotFound("nothing of this container listens at that port")
-    gateway.check(answer)
+    gateway.check(response)
 
 
 async def _feed(pipe: Pipe, exchange: _Exchange, *, chunked: bool) -> None:
@@ -411,19 +411,21 @@ async def _feed(pipe: Pipe, exchange: _Exchange, *, chunked: bool) -> None:
             await writer.drain()
 
 
-async def _switch(pipe: Pipe, answer: Head, exchange: _Exchange) -> None:
+async def _switch(pipe: Pipe, response: Head, exchange: _Exchange) -> None:
     """Pass bytes in both directions, after a WebSocket or another protocol was agreed upon."""
-    near = await exchange.scope["extensions"][TAKE_OVER](answer.encode())
+    near = await exchange.scope["extensions"][TAKE_OVER](response.encode())
     await join(near, pipe, exchange.turns)
 
 
-async def _answer(pipe: Pipe, answer: Head, exchange: _Exchange, rules: _Rules) -> None:
-    shown = rules.shown(answer).without(http_head.HOP_BY_HOP)
+async def _answer(pipe: Pipe, response: Head, exchange: _Exchange, rules: _Rules) -> None:
+    shown = rules.shown(response).without(http_head.HOP_BY_HOP)
     fields = [
         (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in shown.fields
     ]
-    await exchange.send({"type": "http.response.start", "status": answer.status, "headers": fields})
-    body: AsyncGenerator[bytes] = read_body(pipe.reader, answer, method=exchange.scope["method"])
+    await exchange.send(
+        {"type": "http.response.start", "status": response.status, "headers": fields}
+    )
+    body: AsyncGenerator[bytes] = read_body(pipe.reader, response, method=exchange.scope["method"])
     stream = exchange.turns.stream()
     async with aclosing(body) as pieces:
         async for piece in pieces:

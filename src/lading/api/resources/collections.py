@@ -53,10 +53,10 @@ async def list_collections(call: ApiCall) -> ApiResponse:
     query = generic.prepare_query(call, COLLECTIONS, where)
     if query.select is None or not {"manifest_text", "unsigned_manifest_text"} & set(query.select):
         return await generic.list_records(call, COLLECTIONS, where)
-    answer = await generic.list_records(call, COLLECTIONS, where)
+    response = await generic.list_records(call, COLLECTIONS, where)
     kept: list[Record] = []
     size = 0
-    for item in answer.body["items"]:
+    for item in response.body["items"]:
         text = item.get("manifest_text", item.get("unsigned_manifest_text", ""))
         size += len(text)
         if kept and size > _PAGE_BYTES:
@@ -66,8 +66,8 @@ async def list_collections(call: ApiCall) -> ApiResponse:
                 call.services, call.caller, text, item.get("trash_at")
             )
         kept.append(item)
-    answer.body["items"] = kept
-    return answer
+    response.body["items"] = kept
+    return response
 
 
 def listed(call: ApiCall) -> tuple[Expression, ...]:

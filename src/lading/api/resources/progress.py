@@ -171,9 +171,9 @@ async def get_log(call: ApiCall) -> ApiResponse:
             _check_claim(claim)
             return await log_files.serve(tx, call, row, container)
     try:
-        answer = await gateway_logs.serve(call, container)
-        if answer is not None:
-            return answer
+        response = await gateway_logs.serve(call, container)
+        if response is not None:
+            return response
     except Unavailable as error:
         fault = error
     _check_claim(claim)
