@@ -98,8 +98,8 @@ class UnitOfWork:
     async def _carry_out(self, effect: ContainerEffect | RequestEffect, target: _Target) -> None:
         """Carry out one effect that `core` returned with the change of `target`."""
         match effect, target:
-            case MintTokens(), _:
-                await self._mint_tokens(effect)
+            case MintTokens() as minting, _:
+                await self._mint_tokens(minting)
             case RevokeTokens(token_uuids), _:
                 await self._revoke_tokens(token_uuids)
             case RefreshLog(), Transition(after=after):
@@ -112,7 +112,7 @@ class UnitOfWork:
                 self.stale(await containers.wanted_below(self.tx, [uuid]))
             case Reprioritise(uuids), _:
                 self.stale(uuids)
-            case ((Resolve() | Confirm()), Commit(is_early=True) as commit):
+            case Resolve() | Confirm(), Commit(is_early=True) as commit:
                 commit.change = container_assignment.defer(commit.change, commit.principal)
             case Resolve(), Commit(change, principal, trees, ahead) as commit:
                 commit.change = await container_assignment.resolve(
@@ -126,7 +126,7 @@ class UnitOfWork:
                 commit.change = await container_assignment.confirm(
                     self, change, principal, uuid, trees
                 )
-            case ((Resolve() | Adopt() | Confirm()), request.Change()):
+            case Resolve() | Adopt() | Confirm(), request.Change():
                 pass  # `commit` carried them out before the request was stored.
             case _:
                 raise TypeError(f"{effect} is no effect of the change of a {type(target).__name__}")
