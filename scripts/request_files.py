@@ -20,6 +20,7 @@ import json
 import mmap
 import os
 import signal
+import socket
 import sqlite3
 import ssl
 import subprocess
@@ -134,7 +135,7 @@ def _shared_map(path: Path, size: int) -> Iterator[mmap.mmap]:
 def _running(data: Path, hook: Path, shared: Path) -> Iterator[dict[str, str]]:
     """The environment of clients of a traced `lading up`."""
     traced = {**os.environ, "PYTHONPATH": str(hook), _SHARED: str(shared)}
-    command = [_program(), "up", "--data", str(data), "--listen", "127.0.0.1:0"]
+    command = [_program(), "up", "--data", str(data), "--listen", f"127.0.0.1:{_free_port()}"]
     with subprocess.Popen(command, env=traced, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -177,6 +178,11 @@ def _state(database: Path, uuid: str) -> str:
 
 def _lading(environment: dict[str, str], *arguments: str) -> None:
     subprocess.run([_program(), *arguments], env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
+def _free_port() -> int:
+    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+        return int(probe.getsockname()[1])
 
 
 def _program() -> str:
