@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from lading.api.events.event_bus import RecordEvent as ApiEvent
-from lading.client.events import RecordEvent
+from lading.api.events.event_bus import RecordEvent
+from lading.client.events import Event
 from lading.core.errors import LadingError
 from tests.simulation.handlers import HandlerServer
 from tests.simulation.rules import CORRECT, ServerRules
@@ -108,7 +108,7 @@ class ComparedServer(ModelServer):
             return token_text(token_uuid)
         return self._real.text_of(token_uuid)
 
-    def publish(self, event: RecordEvent) -> None:
+    def publish(self, event: Event) -> None:
         """Send an event of the real handlers; those of the model are not sent."""
         if not self._is_modelled:
             super().publish(event)
@@ -117,9 +117,9 @@ class ComparedServer(ModelServer):
         """Drop the database of the real handlers."""
         self._real.close()
 
-    def _relay(self, event: ApiEvent) -> None:
+    def _relay(self, event: RecordEvent) -> None:
         self.publish(
-            RecordEvent(
+            Event(
                 event_type=event.event_type,
                 object_uuid=event.object_uuid,
                 object_kind=event.object_kind or "",
