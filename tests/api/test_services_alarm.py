@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from lading.api.services import Alarm
+from lading.api.services import Wakeups
 
 
 async def test_a_bell_that_rang_before_is_remembered_once() -> None:
-    alarm = Alarm()
+    alarm = Wakeups()
     alarm.wake()
     alarm.seek()
     await alarm.until_moment(60.0)
@@ -17,7 +17,7 @@ async def test_a_bell_that_rang_before_is_remembered_once() -> None:
 
 
 async def test_a_bell_wakes_who_waits() -> None:
-    alarm = Alarm()
+    alarm = Wakeups()
     waiting = asyncio.create_task(alarm.until_moment(60.0))
     await asyncio.sleep(0)
     alarm.wake()

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lading.api.events.event_bus import RecordEvent
+from lading.api.events.event_bus import LogEvent
 from lading.client.events import Event
 from lading.core.errors import LadingError
 from tests.simulation.handlers import HandlerServer
@@ -117,7 +117,7 @@ class ComparedServer(ModelServer):
         """Drop the database of the real handlers."""
         self._real.close()
 
-    def _relay(self, event: RecordEvent) -> None:
+    def _relay(self, event: LogEvent) -> None:
         self.publish(
             Event(
                 event_type=event.event_type,

@@ -21,7 +21,7 @@ import msgspec
 
 from lading.api.app import Application, make_app
 from lading.api.bootstrap import FirstTokens
-from lading.api.events.event_bus import Bus, RecordEvent
+from lading.api.events.event_bus import EventBus, LogEvent
 from lading.api.services import ApiServices
 from lading.core.errors import from_status
 from lading.core.timestamps import format_time
@@ -49,14 +49,14 @@ class NumberedServices(ApiServices):
         return f"zzzzz-{infix}-{self.made[infix]:015d}"
 
 
-class ToldBus(Bus):
+class ToldBus(EventBus):
     """A bus that passes each event about a container to `tell` too."""
 
-    def __init__(self, tell: Callable[[RecordEvent], None]) -> None:
+    def __init__(self, tell: Callable[[LogEvent], None]) -> None:
         super().__init__()
         self._tell = tell
 
-    def publish(self, event: RecordEvent) -> None:
+    def publish(self, event: LogEvent) -> None:
         """Tell everybody."""
         super().publish(event)
         if event.object_kind == "arvados#container":
@@ -70,7 +70,7 @@ class HandlerServer:
         self,
         clock: Callable[[], float],
         complete: Callable[[Coroutine[Any, Any, Any]], Any],
-        tell: Callable[[RecordEvent], None],
+        tell: Callable[[LogEvent], None],
     ) -> None:
         self._complete = complete
         self.database = MemoryDatabase(seal=make_seal(), image=_prepared())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from starlette.types import ASGIApp
 
-from lading.api.container_access.port_addresses import Sites
+from lading.api.container_access.port_addresses import PortAddresses
 from lading.blobs.app import make_app as make_block_app
 from lading.blobs.volume_set import Mount, Mounts
 from lading.client.transport import Body, Response, Transport
@@ -89,7 +89,7 @@ async def site(
         blocks = make_block_app(
             mounts, it.config, clock=lambda: it.clock().timestamp(), check_token=it.app.check_token
         )
-        inner = AsgiTransport(combine(it.app, blocks, blocks, Sites()))
+        inner = AsgiTransport(combine(it.app, blocks, blocks, PortAddresses()))
         files = make_app(inner, cache=root / "cache", cache_bytes=cache_bytes, anonymous=anonymous)
-        whole = AsgiTransport(combine(it.app, blocks, files, Sites()))
+        whole = AsgiTransport(combine(it.app, blocks, files, PortAddresses()))
         yield Site(world=it, volume=volume, transport=whole, gateway=files)

@@ -28,7 +28,7 @@ from lading.api.container_logs import propfind
 from lading.api.container_logs.log_spool import Spool
 from lading.api.dispatcher_statuses import OwnStatuses, SharedStatuses
 from lading.api.events import timers
-from lading.api.events.event_bus import Bus
+from lading.api.events.event_bus import EventBus
 from lading.api.events.relay import Relay
 from lading.api.events.websocket import serve_websocket
 from lading.api.git.git_cache import GitCache
@@ -130,7 +130,7 @@ def make_app(
             clock=clock,
             entropy=entropy,
             blocks=blocks,
-            bus=Bus(),
+            bus=EventBus(),
             spool=Spool(
                 live, kept=Amount(config.Containers.DiskReserve, config.Containers.DiskReserveFiles)
             ),

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 from lading.api.container_access.tunnels import Tunnels
 from lading.api.container_logs.log_spool import Spool
 from lading.api.dispatcher_statuses import Statuses
-from lading.api.events.event_bus import Bus
+from lading.api.events.event_bus import EventBus
 from lading.api.git.git_cache import GitCache
 from lading.api.supervisor_registry import Supervisors
 from lading.api.tree_cache import Trees
@@ -69,7 +69,7 @@ class Upkeep:
         return taken
 
 
-class Alarm:
+class Wakeups:
     """Wakes the two tasks of `events.timers`. A wake-up that no task waits for yet is
     remembered.
     """
@@ -112,7 +112,7 @@ class ApiServices:
     clock: Callable[[], datetime]
     entropy: Callable[[int], bytes]
     blocks: Blocks
-    bus: Bus
+    bus: EventBus
     spool: Spool
     statuses: Statuses
     git: GitCache
@@ -120,7 +120,7 @@ class ApiServices:
     """The certificate of this server and of those that share its database (PEM); None: one that the
     machine trusts.
     """
-    alarm: Alarm = field(default_factory=Alarm)
+    alarm: Wakeups = field(default_factory=Wakeups)
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     upkeep: Upkeep = field(default_factory=Upkeep)
     trees: Trees = field(default_factory=Trees)

@@ -29,7 +29,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from lading.api.container_access.port_addresses import Sites
+from lading.api.container_access.port_addresses import PortAddresses
 from lading.api.http import TAKE_OVER
 from lading.blobs.body_reader import RECEIVE_INTO, Extend, Progress
 from lading.core.protocols.connection_limits import LOCAL, Connection, ConnectionTable, HttpLimits
@@ -55,7 +55,7 @@ _TOO_LARGE = (
 class ReceivingProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol, with the extensions and the limits."""
 
-    sites = Sites()
+    sites = PortAddresses()
     """Hosts and ports of containers."""
     _is_touch = False
     is_taken_over = False

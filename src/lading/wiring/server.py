@@ -26,7 +26,7 @@ import uvicorn
 
 from lading.api.app import OWNED_PATHS, Application, make_app
 from lading.api.bootstrap import FirstTokens
-from lading.api.container_access.port_addresses import Sites, make_sites
+from lading.api.container_access.port_addresses import PortAddresses, make_sites
 from lading.blobs.app import make_app as make_block_app
 from lading.blobs.app import owns
 from lading.blobs.fd_passing import Lender
@@ -85,7 +85,7 @@ class VolumeBlocks:
         return f"{name}+{len(data)}"
 
 
-def combine(api: App, blocks: App, files: App, sites: Sites) -> App:
+def combine(api: App, blocks: App, files: App, sites: PortAddresses) -> App:
     """One application for blocks, files of collections and the API, which also answers unknown
     paths.
     """
@@ -184,7 +184,7 @@ async def _listen(
     listen: Sequence[str],
     stop: asyncio.Event,
     on_ready: Callable[[], None],
-    sites: Sites,
+    sites: PortAddresses,
     config: Config,
 ) -> None:
     proxies, limits = config.API.TrustedProxies, make_limits(config)

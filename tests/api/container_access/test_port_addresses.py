@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lading.api.container_access.port_addresses import Sites, base_url, make_sites
+from lading.api.container_access.port_addresses import PortAddresses, base_url, make_sites
 from lading.config import Config, load
 from lading.core.errors import Invalid
 from lading.testing.world import World, world
@@ -20,7 +20,7 @@ def configured(**web: Any) -> Config:
     return load(None, {"Services": {"ContainerWebServices": web}, "ExternalURL": "https://h:1/"})
 
 
-def found(sites: Sites, host: str, path: str = "/a") -> tuple[str, str] | None:
+def found(sites: PortAddresses, host: str, path: str = "/a") -> tuple[str, str] | None:
     place = sites.find({"headers": [(b"x", b"y"), (b"host", host.encode())], "path": path})
     return (place.name, place.base) if place else None
 
@@ -31,9 +31,9 @@ def test_whose_request_it_is() -> None:
     dashes = make_sites(configured(ExternalURL="https://*--c.example:8443/"))
     ports = make_sites(configured(ExternalPortMin=2000, ExternalPortMax=2010))
     for sites, host, path, expected in (
-        (Sites(), f"{uuid}-80--x.y", "/a", (f"{uuid}-80", "")),
-        (Sites(), "h:1", f"/services/{uuid}-80/x", (f"{uuid}-80", f"/services/{uuid}-80")),
-        (Sites(), "notebook.containers.example", "/a", None),
+        (PortAddresses(), f"{uuid}-80--x.y", "/a", (f"{uuid}-80", "")),
+        (PortAddresses(), "h:1", f"/services/{uuid}-80/x", (f"{uuid}-80", f"/services/{uuid}-80")),
+        (PortAddresses(), "notebook.containers.example", "/a", None),
         (wildcard, "Notebook.containers.example:443", "/a", ("notebook", "")),
         (wildcard, "a.notebook.containers.example", "/a", None),
         (wildcard, ".containers.example", "/a", None),

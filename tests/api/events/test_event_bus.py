@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lading.api.events import event_bus
-from lading.api.events.event_bus import Bus, RecordEvent
+from lading.api.events.event_bus import EventBus, LogEvent
 
 
-def event(number: int) -> RecordEvent:
-    return RecordEvent(
+def event(number: int) -> LogEvent:
+    return LogEvent(
         id=number,
         uuid="l",
         object_uuid="o",
@@ -20,7 +20,7 @@ def event(number: int) -> RecordEvent:
 
 
 async def test_listeners_hear_what_is_published_meanwhile() -> None:
-    made = Bus()
+    made = EventBus()
     made.publish(event(1))
     with made.listen() as one, made.listen() as other:
         made.publish(event(2))
@@ -28,7 +28,7 @@ async def test_listeners_hear_what_is_published_meanwhile() -> None:
 
 
 async def test_a_listener_that_does_not_keep_up_is_lost() -> None:
-    made = Bus()
+    made = EventBus()
     with made.listen() as listener:
         for number in range(event_bus.QUEUE + 1):
             made.publish(event(number))

@@ -263,7 +263,7 @@ async def test_replay(it: World) -> None:
     ],
 )
 def test_filters(one: JSON, matches: bool) -> None:
-    event = event_bus.RecordEvent(
+    event = event_bus.LogEvent(
         id=1,
         uuid="l",
         object_uuid="o",
@@ -578,7 +578,7 @@ async def test_many_events_at_once_reach_a_client_that_reads(it: World) -> None:
         (listener,) = it.app.services.bus._listeners
         await it.ok("POST", "collections", {"name": "one"})
         event = await socket.receive()
-        told = event_bus.RecordEvent(
+        told = event_bus.LogEvent(
             **{name: value for name, value in event.items() if name != "msgID"}
         )
         for number in range(5 * websocket.QUEUE):

@@ -59,7 +59,7 @@ class PortAddress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sites:
+class PortAddresses:
     """The configured addresses. `suffix` follows the name in a host; there are no external ports
     when `first` is 0.
     """
@@ -100,19 +100,23 @@ class Sites:
         return tuple(f"{host}:{port}" for port in range(self.first, self.last + 1))
 
 
-def make_sites(config: Config) -> Sites:
+def make_sites(config: Config) -> PortAddresses:
     """The configured addresses of published ports. Raises Invalid."""
     web = config.Services.ContainerWebServices
     if "*" in web.ExternalURL:
-        return Sites(suffix=web.ExternalURL.partition("*")[2].rstrip("/").partition(":")[0].lower())
+        return PortAddresses(
+            suffix=web.ExternalURL.partition("*")[2].rstrip("/").partition(":")[0].lower()
+        )
     if not web.ExternalPortMin:
-        return Sites()
+        return PortAddresses()
     if not 0 < web.ExternalPortMin <= web.ExternalPortMax < 65536:
         raise Invalid(
             "configuration: Services.ContainerWebServices.ExternalPortMax: "
             "must not be below ExternalPortMin"
         )
-    return Sites(first=web.ExternalPortMin, last=web.ExternalPortMax, own=not web.ExternalURL)
+    return PortAddresses(
+        first=web.ExternalPortMin, last=web.ExternalPortMax, own=not web.ExternalURL
+    )
 
 
 def base_url(config: Config, uuid: str, port: str, external: int | None) -> str:

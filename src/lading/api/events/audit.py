@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lading.api.events.event_bus import RecordEvent
+from lading.api.events.event_bus import LogEvent
 from lading.api.serializer import etag
 from lading.api.services import ApiServices
 from lading.core.ids import Infix
@@ -172,9 +172,9 @@ def listened(properties: Record) -> Record:
     }
 
 
-def make_event(row: Record, properties: Record) -> RecordEvent:
+def make_event(row: Record, properties: Record) -> LogEvent:
     """The event of a log row."""
-    return RecordEvent(
+    return LogEvent(
         id=row["id"],
         uuid=row["uuid"],
         object_uuid=row["object_uuid"],

@@ -19,7 +19,7 @@ QUEUE = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordEvent:
+class LogEvent:
     """A log row as listeners see it; `owner_uuid` decides which users may see it."""
 
     id: int
@@ -36,10 +36,10 @@ class Listener:
     """One queue of events. It ends when it overflows."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[RecordEvent] = asyncio.Queue(QUEUE)
+        self._queue: asyncio.Queue[LogEvent] = asyncio.Queue(QUEUE)
         self.lost = False
 
-    def put(self, event: RecordEvent) -> None:
+    def put(self, event: LogEvent) -> None:
         """Add an event, or drop the listener when its queue is full."""
         try:
             self._queue.put_nowait(event)
@@ -51,12 +51,12 @@ class Listener:
         """Number of events in the queue."""
         return self._queue.qsize()
 
-    async def get(self) -> RecordEvent:
+    async def get(self) -> LogEvent:
         """The next event."""
         return await self._queue.get()
 
 
-class Bus:
+class EventBus:
     """Hands each event to each listener."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Bus:
         """
         self.token_changes += 1
 
-    def publish(self, event: RecordEvent) -> None:
+    def publish(self, event: LogEvent) -> None:
         """Put an event into the queue of each listener."""
         for listener in self._listeners:
             listener.put(event)

@@ -27,7 +27,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from lading.api.authentication import authenticate, find_token
 from lading.api.authorization import find_readable
 from lading.api.events.audit import is_event, listened, make_event
-from lading.api.events.event_bus import Listener, RecordEvent
+from lading.api.events.event_bus import Listener, LogEvent
 from lading.api.events.relay import latest
 from lading.api.http import decode
 from lading.api.services import ApiServices
@@ -234,14 +234,14 @@ class _Session:
         self._principal, self._known_at, self._known_changes = principal, now, changes
         self._check_at = asyncio.get_running_loop().time() + PING
 
-    async def _pass_on_readable(self, event: RecordEvent) -> bool:
+    async def _pass_on_readable(self, event: LogEvent) -> bool:
         """Queue the part of an event that the caller may read; whether there is any."""
         if not await self._may_read(event):
             return False
         await self._pass_on(event, await self._properties(event))
         return True
 
-    def _is_new(self, event: RecordEvent) -> bool:
+    def _is_new(self, event: LogEvent) -> bool:
         if event.id in self._replayed:
             self._replayed.remove(event.id)
             return False
@@ -302,10 +302,10 @@ class _Session:
                 if _meets(filters, event) and await self._pass_on_readable(event):
                     self._replayed.add(event.id)
 
-    def _is_wanted(self, event: RecordEvent) -> bool:
+    def _is_wanted(self, event: LogEvent) -> bool:
         return any(_meets(filters, event) for filters in self._subscriptions)
 
-    async def _may_read(self, event: RecordEvent) -> bool:
+    async def _may_read(self, event: LogEvent) -> bool:
         kind = BY_INFIX.get(event.object_uuid[6:11])
         path = f"/arvados/v1/{kind.plural if kind else LOGS.plural}/{event.object_uuid}"
         if not access.covers(self._principal, "GET", path):
@@ -345,7 +345,7 @@ class _Session:
             return True
         return BY_INFIX.get(owner[6:11]) is GROUPS and await self._find(GROUPS, owner) is not None
 
-    async def _properties(self, event: RecordEvent) -> Record:
+    async def _properties(self, event: LogEvent) -> Record:
         """The properties of an event, without the old attributes of a record that was in a place
         that the caller cannot read.
         """
@@ -358,7 +358,7 @@ class _Session:
             return given
         return {name: value for name, value in given.items() if name != "old_attributes"}
 
-    async def _pass_on(self, event: RecordEvent, properties: Record) -> None:
+    async def _pass_on(self, event: LogEvent, properties: Record) -> None:
         self._sent += 1
         await self._send(
             {
@@ -381,11 +381,11 @@ class _Session:
                 await self._outgoing.put(_encode(message).decode())
 
 
-def _meets(filters: list[JSON], event: RecordEvent) -> bool:
+def _meets(filters: list[JSON], event: LogEvent) -> bool:
     return all(_matches(one, event) for one in filters)
 
 
-def _matches(one: JSON, event: RecordEvent) -> bool:
+def _matches(one: JSON, event: LogEvent) -> bool:
     attribute, operator, operand = one
     if attribute == "event_type" and operator == "in" and isinstance(operand, list):
         return event.event_type in operand
