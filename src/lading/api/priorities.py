@@ -7,8 +7,9 @@ project in the trash. Source: docs/spec/containers, section Priority.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from lading.core.containers import priority, request, waiting
 from lading.core.containers.container import LIVE, Container

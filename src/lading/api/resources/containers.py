@@ -5,8 +5,9 @@ Source: docs/spec/api, section Containers.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from lading.api import authorization
 from lading.api.container_access import port_addresses
