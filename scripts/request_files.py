@@ -134,7 +134,8 @@ def _shared_map(path: Path, size: int) -> Iterator[mmap.mmap]:
 @contextmanager
 def _running(data: Path, hook: Path, shared: Path) -> Iterator[dict[str, str]]:
     """The environment of clients of a traced `lading up`."""
-    traced = {**os.environ, "PYTHONPATH": str(hook), _SHARED: str(shared)}
+    paths = os.pathsep.join(filter(None, (str(hook), os.environ.get("PYTHONPATH"))))
+    traced = {**os.environ, "PYTHONPATH": paths, _SHARED: str(shared)}
     command = [_program(), "up", "--data", str(data), "--listen", f"127.0.0.1:{_free_port()}"]
     with subprocess.Popen(command, env=traced, stdout=subprocess.PIPE, text=True) as process:
         try:
