@@ -34,8 +34,11 @@ from lading.wiring.directory import DataDirectory
 from lading.wiring.process import private_files
 
 Progress = Callable[[int, int], None]
+# The cache, the run directories and the logs of running containers are left out: they can be made
+# again.
 _KEPT: Final = ("secrets.json", "config.yml", "tls.crt", "tls.key")
 _END: Final = "complete.json"
+# The first three digits of the hash name the directory; \1 refuses a block in another directory.
 _BLOCK: Final = re.compile(r"blocks/([0-9a-f]{3})/(\1[0-9a-f]{29})")
 _CHUNK: Final = 1 << 20
 
@@ -52,6 +55,7 @@ class Contents:
     blocks: int
     size: int
     database: str
+    # Version of the layout; 1 is the only one so far, and restoration does not check it.
     format: int = 1
     complete: bool = True
 
@@ -71,11 +75,11 @@ class Restored:
 def backup(
     directory: DataDirectory, file: Path, *, progress: Progress, with_blocks: bool = True
 ) -> Contents:
-    """Write a backup to `file`, which must not be there; `progress(done, total)` counts bytes.
+    """Write a backup to the new file `file`; `progress(done, total)` counts bytes.
 
-    Raises Invalid when there is nothing to back up, the records are in PostgreSQL, or blocks are
-    wanted that are on volumes of the configuration; Corrupt when the records are damaged; Conflict
-    when the file is there, Full or Unavailable when it cannot be written.
+    Raises Invalid when there are no data, the records are in PostgreSQL, or the blocks are on
+    volumes of the configuration and `with_blocks` is set; Corrupt when the records are damaged;
+    Conflict when the file exists; Full or Unavailable when it cannot be written.
     """
     _check(directory, file, with_blocks=with_blocks)
     try:
@@ -90,9 +94,13 @@ def backup(
                 tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar,
             ):
                 contents = _fill(tar, directory, copy, progress, with_blocks=with_blocks)
+                # Closing the archive writes its end; the data must be on the disk before the file
+                # gets its name.
                 tar.close()
                 out.flush()
                 os.fsync(out.fileno())
+            # A link, unlike a rename, fails with FileExistsError when another process made the file
+            # meanwhile.
             os.link(name, file)
             _sync(file.parent)
     except FileExistsError:
@@ -114,13 +122,17 @@ def restore(file: Path, directory: DataDirectory, *, progress: Progress) -> Rest
         raise Invalid(
             f"{directory.root}: is not empty; restore into a directory that is not there yet"
         )
+    # The data are restored into a sibling directory and renamed at the end, so that an interrupted
+    # restoration leaves no incomplete data directory under the final name.
     aside = directory.root.with_name(f".{directory.root.name}.restoring")
+    # Left by an earlier restoration that was killed.
     shutil.rmtree(aside, ignore_errors=True)
     made = DataDirectory(aside)
     try:
         with private_files(), tarfile.open(file, mode="r:") as tar:
             made.prepare()
             restored = _unpack(tar, file, made, progress)
+        # One call in place of a sync for each of many block files.
         os.sync()
         if directory.root.exists():
             directory.root.rmdir()
@@ -131,6 +143,7 @@ def restore(file: Path, directory: DataDirectory, *, progress: Progress) -> Rest
     except tarfile.TarError as error:
         raise Corrupt(f"{file}: not a backup, or cut off ({error})") from error
     except OSError as error:
+        # After a successful rename this removes nothing.
         raise _failure(directory.root, error) from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -163,9 +176,11 @@ def _fill(
     *,
     with_blocks: bool,
 ) -> Contents:
+    # All of these files are optional: a server that was never configured has no config.yml.
     for name in _KEPT:
         with suppress(FileNotFoundError):
             _add(tar, f"kept/{name}", directory.root / name)
+    # SQLite's backup may copy damaged pages without an error, so the copy is checked as well.
     try:
         copy_database(directory.database, copy, progress=progress)
         check_database(copy)
@@ -180,13 +195,14 @@ def _fill(
     found = sorted(_blocks(directory.blocks)) if with_blocks else []
     total, done, count = sum(size for _, size in found), 0, 0
     for path, size in found:
-        # A block that was deleted meanwhile had been in the bin for weeks.
+        # A block deleted since the listing had been in the trash for weeks: no record names it.
         with suppress(FileNotFoundError):
             _add(tar, f"blocks/{path.parent.name}/{path.name}", path)
             count += 1
             done += size
         progress(done, total)
     contents = Contents(blocks=count, size=done, database=digest, complete=with_blocks)
+    # The last member proves that the archive is complete: a cut-off archive lacks it.
     data = msgspec.json.encode(contents)
     last = tarfile.TarInfo(_END)
     last.size = len(data)
@@ -196,6 +212,8 @@ def _fill(
 
 def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
     with path.open("rb") as source:
+        # Size and time are from the open descriptor, not from the path, so they describe the bytes
+        # written.
         found = os.fstat(source.fileno())
         member = tarfile.TarInfo(name)
         member.size, member.mtime, member.mode = found.st_size, int(found.st_mtime), 0o600
@@ -204,6 +222,7 @@ def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
 
 def _blocks(root: Path) -> Iterator[tuple[Path, int]]:
     for folder in root.iterdir():
+        # Entries of other names in the volume are no blocks.
         for path in folder.iterdir() if len(folder.name) == 3 else ():
             if _BLOCK.fullmatch(f"blocks/{folder.name}/{path.name}"):
                 with suppress(FileNotFoundError):
@@ -256,7 +275,9 @@ def _write_block(source: IO[bytes], path: Path, mtime: float) -> bool:
 
 def _copy(source: IO[bytes], path: Path) -> str:
     """Write a new file (0600); return the MD5 of its bytes."""
+    # MD5 because it is the name of a block in Keep, not for security.
     digest = hashlib.md5(usedforsecurity=False)
+    # O_EXCL: a second member with the same name is an error, not a replacement.
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as out:
         while chunk := source.read(_CHUNK):
@@ -265,11 +286,13 @@ def _copy(source: IO[bytes], path: Path) -> str:
     return digest.hexdigest()
 
 
+# Hashes of all non-empty blocks that a collection names and the backup does not hold.
 def _missing(made: DataDirectory, damaged: list[str]) -> tuple[str, ...]:
     wanted = {
         text[:32]
         for one in manifests(made.database)
         for text in manifest.locators(one)
+        # The empty block has size 0 and is never stored.
         if text[33:] != "0"
     }
     return tuple(

@@ -1,6 +1,4 @@
-"""`lading cloud test`: makes a trial of the configured cloud, with a temporary key and
-directory.
-"""
+"""`lading cloud test`: tests the configured cloud, with a temporary key and directory."""
 
 from __future__ import annotations
 
@@ -62,6 +60,7 @@ def main(wish: Wish, *, tell: Callable[[Step], None], doing: Callable[[str], Non
     told = config.Containers.DispatchPrivateKey
     with tempfile.TemporaryDirectory(prefix="lading-cloud-test-") as folder:
         key = read_key(told) if told else keep_key(Path(folder) / "key")
+        # asyncssh logs each connection at INFO, between the lines of the report.
         logging.getLogger("asyncssh").setLevel(logging.WARNING)
         return asyncio.run(_test(config, chosen, types, key, Path(folder), wish, tell, doing))
 

@@ -19,6 +19,7 @@ from lading.store.database import Database, Transaction
 from lading.store.references import Reference
 
 # Manifests may be large: keep few in memory.
+# Enough to show which collections a damaged block affects; the report lists no more.
 _PAGE: Final = 20
 _HITS: Final = 20
 _Page = Callable[[Transaction, str], Coroutine[Any, Any, list[Reference]]]
@@ -63,17 +64,21 @@ class RecordedReferences:
         while True:
             async with self._database.reading() as tx:
                 found = await page(tx, after)
+            # Parsing takes long for large manifests, so it runs in a thread while no transaction is
+            # open.
             for one in found:
                 hashes = await asyncio.to_thread(_hashes, one.manifest_text)
                 copies = (
                     self._copies if one.replication_desired is None else one.replication_desired
                 )
+                # A collection with replication 0 still needs one copy to be readable.
                 yield Named(hashes, max(1, copies), one.storage_classes_desired or self._classes)
             if len(found) < _PAGE:
                 return
             after = found[-1].uuid
 
 
+# A manifest may name a block many times; dict.fromkeys keeps one of each, in order.
 def _hashes(text: str) -> list[str]:
     return [
         hash
@@ -85,5 +90,6 @@ def _hashes(text: str) -> list[str]:
 def _files(text: str, hash: str) -> list[str]:
     try:
         return files_with(text, hash)
+    # A manifest that cannot be parsed has no files to name; the hit itself is still reported.
     except Malformed:
         return []

@@ -21,6 +21,7 @@ async def open_database(config: Config, directory: DataDirectory) -> Database:
                 "a second server on a directory needs PostgreSQL.Connection in the configuration"
             )
         return SqliteDatabase(directory.database, seal=seal)
+    # Imported here because asyncpg is not needed with SQLite.
     from lading.store.databases.postgres import PostgresDatabase
 
     return await PostgresDatabase.open(

@@ -22,13 +22,16 @@ from lading.client.disk_space import read_disk
 from lading.core.containers import disk_space
 from lading.core.containers.disk_space import Amount
 
+# The write-ahead log and its shared memory grow beside the database, so they need space too.
 _SUFFIXES: Final = ("", "-wal", "-shm")
+# Seconds. A container was measured to write a megabyte between two checks, so they are this close.
 _PERIOD: Final = 1.0
+# Share of the reserve that is preallocated for each file of the database.
 _PART: Final = 16
 _LEAST, _MOST = 8 << 20, 64 << 20
 """The log of the database grows by about a megabyte in a second of steady writing."""
 _KEEP_SIZE: Final = 1
-"""FALLOC_FL_KEEP_SIZE of linux/falloc.h."""
+"""FALLOC_FL_KEEP_SIZE of linux/falloc.h: allocate blocks beyond the end, do not change the size."""
 _BLOCK: Final = 512
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
@@ -57,8 +60,10 @@ def _extend(path: Path, size: int) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)
+        # Half of the space is still there: nothing to do. SQLite uses the blocks from the front.
         if found.st_blocks * _BLOCK >= found.st_size + size // 2:
             return
+        # ENOSPC or EOPNOTSUPP: the caller ignores it and tries again in the next period.
         if _libc.fallocate(descriptor, _KEEP_SIZE, found.st_size, size):
             raise OSError(ctypes.get_errno(), "no room can be set aside", str(path))
     finally:

@@ -36,7 +36,9 @@ from lading.config import Config, load
 from lading.core import ids
 from lading.core.errors import Conflict, Invalid
 
+# 50 characters of 36 letters and digits are 258 bits, as in the tokens of Arvados.
 _SECRET_LENGTH = 50
+# Permission bits of group and others.
 _OTHERS = 0o077
 
 
@@ -138,6 +140,8 @@ class DataDirectory:
                 )
             for path in (self.blocks, self.run, self.cache, self.live):
                 path.mkdir(mode=0o700, exist_ok=True)
+            # ext4 does not reuse an inode within a minute; neighbouring directories make every new
+            # file search past the removed ones (docs/performance).
             for path in (self.run, self.live):
                 spread_directories(path)
         except OSError as error:
@@ -150,6 +154,7 @@ class DataDirectory:
 
         Raises Conflict when another `lading up` serves it.
         """
+        # The lock belongs to the open descriptor, so a crash of the process releases it.
         descriptor = os.open(self.root / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -174,6 +179,7 @@ class DataDirectory:
                     f"{path}: cannot be read ({error}); restore it from a backup"
                 ) from error
         made = make_secrets(entropy)
+        # Written before anything uses the secrets, so two starts never have different ones.
         write_private(path, msgspec.json.format(msgspec.json.encode(made)))
         return made
 
@@ -184,6 +190,7 @@ class DataDirectory:
             path if path.exists() else None,
             {
                 "ClusterID": secrets.cluster_id,
+                # These values overrule config.yml.
                 "SystemRootToken": secrets.system_root_token,
                 "ManagementToken": secrets.management_token,
                 "ExternalURL": f"https://{address}/",
@@ -195,6 +202,7 @@ class DataDirectory:
         """Write the file that clients source."""
         lines = (
             f"export ARVADOS_API_HOST={address}",
+            # Clients are told not to verify: the certificate is self-signed.
             f"export ARVADOS_API_TOKEN={secrets.admin_token}",
             "export ARVADOS_API_HOST_INSECURE=1",
             f"export LADING_DATA={shlex.quote(str(self.root.absolute()))}",
@@ -229,18 +237,23 @@ def _close_to_others(root: Path) -> str:
         root.chmod(mode & ~_OTHERS)
     inside = [
         one
+        # Not deeper: `blocks`, `run` and `cache` are directories of mode 0700 already, and may hold
+        # millions of files.
         for folder in (root, root / "log", root / "live")
         if folder.is_dir()
         for one in os.scandir(folder)
     ]
     for entry in inside:
+        # A file may vanish between the listing and this call.
         with suppress(FileNotFoundError):
             facts = entry.stat(follow_symlinks=False)
+            # Sockets and symbolic links are left alone: a chmod of a link would change its target.
             kept = stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)
             if (
                 kept
                 and facts.st_uid == os.geteuid()
                 and facts.st_mode & _OTHERS
+                # config.yml is the operator's own file: its mode is left as it is.
                 and entry.name != "config.yml"
             ):
                 wide = wide or f"{entry.name}: mode {stat.S_IMODE(facts.st_mode):o}"
@@ -258,6 +271,7 @@ def make_secrets(entropy: bytes) -> Secrets:
     """Fresh secrets from at least 400 random bytes. Raises ValueError when there are fewer."""
     if len(entropy) < 400:
         raise ValueError("secrets need 400 random bytes")
+    # One part of 40 bytes for each secret: 40 bytes are more than the 258 bits of a secret hold.
     parts = [entropy[at : at + 40] for at in range(0, 400, 40)]
     cluster = ids.encode(parts[0], 5)
     secret = [ids.encode(part, _SECRET_LENGTH) for part in parts]
@@ -276,6 +290,8 @@ def make_secrets(entropy: bytes) -> Secrets:
 
 def write_private(path: Path, data: bytes) -> None:
     """Write `path` (0600) atomically and durably."""
+    # Written beside the file, synced and renamed: a reader sees the old or the new content, never a
+    # part.
     aside = path.with_name(f".{path.name}.new")
     descriptor = os.open(aside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -283,6 +299,7 @@ def write_private(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     aside.rename(path)
+    # Without a sync of the directory a power cut may undo the rename.
     folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(folder)

@@ -29,7 +29,9 @@ from lading.wiring.directory import DataDirectory
 from lading.wiring.options import Options, parse_options
 from lading.wiring.process import Start, end_with_parent
 
+# Seconds to wait for the server's socket; afterwards the client reports the failure itself.
 _PATIENCE = 30.0
+# Seconds between two attempts to connect to the socket of a starting server.
 _PAUSE = 0.02
 
 
@@ -150,6 +152,7 @@ async def _listens(path: Path) -> bool:
         _, writer = await asyncio.open_unix_connection(path)
     except OSError:
         return False
+    # The connection was a test; the server closes its end when it finds no request.
     writer.close()
     with suppress(OSError):
         await writer.wait_closed()
@@ -172,6 +175,7 @@ def main(options: Options) -> int:
     try:
         asyncio.run(_run(options, start))
     except asyncio.CancelledError:
+        # TERM is the ordinary end of this process, so it is no failure.
         return 0
     except LadingError as error:
         start.failed(error.message)

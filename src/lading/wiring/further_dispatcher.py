@@ -33,6 +33,7 @@ from lading.wiring.directory import DataDirectory, write_private
 from lading.wiring.dispatcher import holder_of, settings, template
 from lading.wiring.process import say
 
+# Name below the data directory; supervisors are given the path of this file.
 _CERTIFICATE = "server.crt"
 
 
@@ -76,6 +77,7 @@ def invite(directory: DataDirectory, file: Path, *, for_arvados: bool = False) -
 
 async def _make(directory: DataDirectory, api: str, scopes: tuple[str, ...]) -> Membership:
     async with HttpTransport(api, verify=directory.certificate) as transport:
+        # The admin's token makes the new one, which has the narrow scopes of a dispatcher only.
         client = ApiClient(transport, directory.secrets().admin_token)
         made = await client.create("api_client_authorizations", {"scopes": list(scopes)})
     token = f"v2/{made['uuid']}/{made['api_token']}"

@@ -1,22 +1,20 @@
-"""The HTTP protocol of the server, with three extensions for the application.
+"""The HTTP protocol of the server: uvicorn's protocol with limits and three extensions.
 
-`RECEIVE_INTO`: a large body is written straight into memory which the application names.
-
-Every other way to read a body copies it four times and wakes the application for each 64 KiB. The
-application finds the extension `RECEIVE_INTO` in the scope of a request that announces its length;
-while it is used, the connection hands its bytes to a buffered protocol instead of the HTTP parser,
-and a new parser takes over after the last of them.
+`RECEIVE_INTO`: a large body is written straight into memory that the application names. Every other
+way to read a body copies it four times and wakes the application for each 64 KiB. The application
+finds the extension `RECEIVE_INTO` in the scope of a request that announces its length. While it is
+used, the connection passes its bytes to a buffered protocol instead of the HTTP parser, and a new
+parser continues after the last byte of the body.
 
 `TAKE_OVER`: a request with the header Upgrade, for anything but our own websockets, may turn its
 connection into plain bytes. Such a connection serves no second request, taken over or not. The
-header Connection has to name Upgrade, but for the protocols `ssh` and `tunnel`: Arvados' own
+header Connection has to name Upgrade, except for the protocols `ssh` and `tunnel`: Arvados' own
 programs do not send it with them.
 
-`PEER`: the application says that a request was authenticated, so that its connection is no
-stranger's any more.
+`PEER`: the application reports that a request was authenticated. Its connection then no longer
+counts among those of unauthenticated clients.
 
-Heads are limited in size and time, a body that was refused is not read beyond
-`HttpLimits.linger_bytes`.
+Heads are limited in size and time. A refused body is read up to `HttpLimits.linger_bytes` only.
 """
 
 from __future__ import annotations
@@ -38,7 +36,10 @@ from lading.net.peer import PEER, Peer
 from lading.net.pipes import Pipe
 
 _WEBSOCKET = b"/websocket"
+# Media type of responses without an end (server-sent events).
 _EVENTS = b"text/event-stream"
+# Bytes. Largest body of a request for another protocol, and most data kept that came after it. Such
+# bodies are short forms (user, command); more data stays in the kernel's buffer.
 _LARGEST_FORM = 1 << 16
 _ALONE = frozenset({b"ssh", b"tunnel"})
 """Protocols that clients request with Upgrade but without Connection (docs/spec/api, section
@@ -60,65 +61,74 @@ class ReceivingProtocol(HttpToolsProtocol):
     _is_touch = False
     is_taken_over = False
     _is_switching = False
-    """The message is one that asks for another protocol, and the parser has ended."""
+    """The request asks for another protocol, and the parser has stopped after its head."""
     _switches_after = False
-    """The message asks for another protocol in a way that the parser does not know: it reads the
-    body to its end.
+    """The request asks for another protocol in a form that the parser does not know; the parser
+    reads the body to its end.
     """
+    # Bytes of the body of a request for another protocol that have not come yet.
     _missing = 0
+    # The data that the parser is working on.
     _data = b""
     early = b""
-    """What came after a request that asks for another protocol."""
+    """Bytes that follow a request for another protocol; the first bytes of that protocol."""
     _has_head = False
-    """Whether the head of the message that comes is complete."""
+    """Whether the head of the current message is complete."""
     _has_begun = False
-    """Whether a part of a head has come."""
+    """Whether a part of a head has come since the last response."""
     _events = 0
-    """Parts of messages that the parser has told of."""
+    """Number of events of the parser: heads, parts of bodies, ends of messages."""
     _unparsed = 0
-    """Bytes of which the parser has told nothing: heads, trailers, extensions of chunks."""
+    """Bytes since the last event of the parser: heads, trailers, extensions of chunks. The parser
+    does not limit them, so this class does.
+    """
     _forgotten = -1
-    """Bytes that were read and forgotten since the answer to a refused message; -1 before."""
+    """Bytes read and discarded since the response to a refused message; -1 before."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        # Limits without an acceptor, as in tests; the acceptor replaces this with its own entry.
         self.admitted_as(Peer(_UNCOUNTED, Connection(LOCAL, 0.0)))
 
     def admitted_as(self, peer: Peer) -> None:
-        """Take the place in the table that this connection was given."""
+        """Take the entry of this connection in the connection table."""
         self._peer, self._table, self._connection = peer, peer.table, peer.connection
         self._limits = peer.table.limits
         self.app_state = {**self.app_state, PEER: peer}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
-        """Begin to wait for the first head."""
+        """Start the time limit of the first head."""
         super().connection_made(transport)
         self._table.wait(self._connection, self.loop.time() + self._limits.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Leave the table."""
+        """Remove the connection from the table."""
         self._peer.leave()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Let the method TOUCH of Keep pass, which the parser does not know; count what is no part
-        of a body.
+        """Parse data, and limit the bytes that belong to no body. The method TOUCH of Keep, which
+        the parser does not know, is parsed as PATCH.
         """
         if self._forgotten >= 0:
             self._forget(data)
             return
         cycle = cast("RequestResponseCycle | None", self.cycle)
+        # Only between requests: in the middle of a body these bytes are data.
         if data.startswith(b"TOUCH /") and (cycle is None or cycle.response_complete):
             self._is_touch, data = True, b"PATCH" + data[5:]
         if self._is_switching:
             self._take_rest(data)
             return
+        # Each head has its own time limit, which starts with its first byte.
         if not self._has_begun and self._connection.is_waiting:
             self._has_begun = True
             self._table.wait(self._connection, self.loop.time() + self._limits.head_seconds)
         self._data, events = data, self._events
         super().data_received(data)
         self._data = b""
+        # Data with an event may end in the middle of a head; that part counts as 0, at most one
+        # read.
         self._unparsed = self._unparsed + len(data) if events == self._events else 0
         if self._unparsed > self._limits.head_bytes:
             self._refuse_head()
@@ -126,12 +136,13 @@ class ReceivingProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A head begins. Raises ValueError after a request that asks for another protocol."""
         if self._is_switching:
+            # Pipelined data after a request for another protocol cannot be a second request.
             raise ValueError("the other protocol was not waited for")
         self._has_head = False
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a field of a head; nobody reads those of a trailer."""
+        """Keep a field of a head; fields of trailers are dropped, since nothing reads them."""
         if not self._has_head:
             super().on_header(name, value)
 
@@ -162,30 +173,34 @@ class ReceivingProtocol(HttpToolsProtocol):
             self._table.wait(self._connection, self.loop.time() + limits.idle_seconds)
 
     def pause_writing(self) -> None:
-        """The other side takes nothing for now."""
+        """The peer does not read, so the transport's buffer is full."""
         self._table.stall(self._connection, self.loop.time())
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """The other side reads on."""
+        """The peer reads again."""
         if not self._connection.is_waiting:
             self._table.serve(self._connection)
         super().resume_writing()
 
     def on_headers_complete(self) -> None:
-        """Offer the extensions; those for a body when its length is known."""
+        """Offer the extensions; those for a body only when its length is known."""
         self._has_head = True
         self._events += 1
         self._check_head()
         self._table.serve(self._connection)
+        # uvicorn makes no new cycle for a websocket handshake; `before` tells the two cases apart.
         before = self.cycle
         super().on_headers_complete()
+        # uvicorn's pipeline is unlimited; each waiting request keeps its head in memory.
         if len(self.pipeline) > self._limits.pipelined:
             raise ValueError("too many requests that wait for an answer")
         if self._is_touch:
             self._is_touch, self.scope["method"] = False, "TOUCH"
         self._switches_after = self.cycle is not before and self._asks_alone()
         if self.cycle is not before and (self._switches_after or self.parser.should_upgrade()):
+            # A connection that asked for another protocol serves no second request, accepted or
+            # not.
             self.cycle.keep_alive = False
             cast("dict[str, Any]", self.scope).setdefault("extensions", {})[TAKE_OVER] = _Switch(
                 self, self.cycle
@@ -200,14 +215,16 @@ class ReceivingProtocol(HttpToolsProtocol):
                 _Reception(self, self.cycle)
             )
         if is_sized or b"transfer-encoding" in fields:
+            # The cycle must not close the connection while the client still sends: see _Lingering.
             self.cycle.transport = cast(asyncio.Transport, _Lingering(self))
             if not is_sized or int(length) > self._limits.stranger_body_bytes:
-                # Not the rest of a small body: that is read whatever the answer is.
+                # A small body is read to its end whatever the response is, so the connection can
+                # be used again.
                 self.cycle.__class__ = _LargeCycle
 
     def shutdown(self) -> None:
-        """The server ends: a connection that was taken over, or has an answer without an end, ends
-        as well.
+        """Called at shutdown: close a connection that was taken over, or whose response has no end,
+        at once; others finish their response.
         """
         if self.is_taken_over or (self.headers and dict(self.headers).get(b"accept") == _EVENTS):
             self.transport.close()
@@ -231,23 +248,25 @@ class ReceivingProtocol(HttpToolsProtocol):
         self.linger()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP, unless it was refused before."""
+        """Refuse data that is not HTTP, unless the message was refused before."""
         if self._forgotten < 0:
             super().send_400_response(msg)
 
     def linger(self) -> None:
-        """Close the connection when the other side has seen the answer; what it still sends is
-        forgotten.
+        """Close the connection after the peer has received the response; discard the data that it
+        still sends.
 
-        Bytes that nobody read would make the system break the connection, and the answer might be
-        lost. Source: RFC 9112, 9.6.
+        Closing a socket with unread data makes the kernel send a reset, and the response may be
+        lost. Source: RFC 9112, section 9.6.
         """
         if self.transport.is_closing() or self._forgotten >= 0:
             return
         self._forgotten = 0
         self._table.wait(self._connection, self.loop.time() + self._limits.linger_seconds)
+        # A filler of a body may be the protocol of the transport; its data are discarded as well.
         self.transport.set_protocol(self)
         self.flow.resume_reading()
+        # The peer may ignore the end: the connection is closed after this time in any case.
         self.loop.call_later(self._limits.linger_seconds, self.transport.close)
 
     def _forget(self, data: bytes) -> None:
@@ -256,11 +275,12 @@ class ReceivingProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def eof_received(self) -> None:
-        """The other side ends: nothing is waited for."""
+        """The peer has ended its side; a lingering connection is closed."""
         if self._forgotten >= 0:
             self.transport.close()
 
     def _should_upgrade_to_ws(self) -> bool:
+        # Ports of containers have websockets of their own at any path, also this one.
         ours = self.url.partition(b"?")[0].rstrip(b"/") == _WEBSOCKET
         return (
             ours
@@ -269,16 +289,17 @@ class ReceivingProtocol(HttpToolsProtocol):
         )
 
     def _asks_alone(self) -> bool:
-        """Whether the header Upgrade asks for another protocol without Connection."""
+        """Whether the header Upgrade asks for another protocol, without the header Connection."""
         wanted = dict(self.headers).get(b"upgrade", b"").lower()
         return (
             wanted in _ALONE and self.scope["method"] == "POST" and not self.parser.should_upgrade()
         )
 
     def _unsupported_upgrade_warning(self) -> None:
-        """The parser leaves the body of a request that asks for another protocol; whatever that is,
-        it is read here.
+        """Take the body of a request for another protocol: uvicorn calls this when the parser stops
+        at such a request, whose body it does not read.
         """
+        # httptools reports the position behind the head in the exception that is being handled.
         error = sys.exc_info()[1]
         offset = error.args[0] if error is not None and error.args else len(self._data)
         length = dict(self.headers).get(b"content-length", b"0")
@@ -295,24 +316,30 @@ class ReceivingProtocol(HttpToolsProtocol):
         self._missing -= len(part)
         cycle.more_body = self._missing > 0
         self.early += data[len(part) :]
+        # The application takes these bytes with the connection; until then the kernel keeps the
+        # rest.
         if len(self.early) > _LARGEST_FORM:
             self.flow.pause_reading()
         cycle.message_event.set()
 
     def divert(self, target: asyncio.BufferedProtocol | None) -> None:
-        """Hand what comes from now on to `target`; None takes the connection back for the next
-        request.
+        """Pass incoming data to `target`; None returns the connection to the HTTP parser for the
+        next request.
         """
+        # No data may arrive between the two protocols.
         self.flow.pause_reading()
         self.transport.set_protocol(target or self)
         if target is None:
+            # The old parser waits for the rest of a body that it never sees, so a new one is made.
             self.parser = httptools.HttpRequestParser(self)
+            # As uvicorn sets its own parser: a pipelined request after one with Connection: close
+            # is no error.
             self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.flow.resume_reading()
 
 
 class EventsProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's websocket protocol, whose connection is counted as well."""
+    """uvicorn's websocket protocol; its connection counts in the connection table as well."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave the table."""
@@ -323,8 +350,8 @@ class EventsProtocol(WebSocketsSansIOProtocol):
 
 
 class _LargeCycle(RequestResponseCycle):
-    """A request with a large body. The connection is not used again when the answer comes before
-    its end.
+    """A request with a large body. The connection is closed when the response begins before the end
+    of the body.
     """
 
     async def send(self, message: Any) -> None:
@@ -335,7 +362,9 @@ class _LargeCycle(RequestResponseCycle):
 
 
 class _Lingering:
-    """The transport as a cycle uses it: it is not closed before the answer was seen."""
+    """The transport as uvicorn's cycle sees it: `close` waits until the peer has received the
+    response.
+    """
 
     def __init__(self, protocol: ReceivingProtocol) -> None:
         self._protocol = protocol
@@ -349,7 +378,7 @@ class _Lingering:
         return self._protocol.transport.is_closing()
 
     def close(self) -> None:
-        """End the connection, at once where all of the body has come."""
+        """Close the connection: at once when the whole body has come, otherwise by lingering."""
         protocol = self._protocol
         if protocol.cycle.more_body:
             protocol.linger()
@@ -365,12 +394,15 @@ class _Switch:
         self._cycle = cycle
 
     async def __call__(self, head: bytes) -> Pipe:
-        """Answer with `head`; from then on the connection is bytes, until the pipe is closed."""
+        """Send `head` as the response; from then on the connection carries plain bytes until the
+        pipe is closed.
+        """
         protocol, cycle = self._protocol, self._cycle
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=LIMIT, loop=loop)
         streams = _Streams(reader, protocol)
         transport = protocol.transport
+        # uvicorn then sends no response of its own for this request.
         cycle.response_started = cycle.response_complete = True
         protocol.is_taken_over = True
         if cycle.disconnected or transport.is_closing():
@@ -378,7 +410,9 @@ class _Switch:
         else:
             protocol.flow.resume_reading()
             transport.set_protocol(streams)
+        # Called by hand, because the transport was connected long before.
         streams.connection_made(transport)
+        # The client may send the first bytes of the new protocol without waiting for the response.
         if protocol.early:
             reader.feed_data(protocol.early)
             protocol.early = b""
@@ -387,7 +421,9 @@ class _Switch:
 
 
 class _Streams(asyncio.StreamReaderProtocol):
-    """Tells the server when the connection that was taken over has ended."""
+    """Reports the end of a taken-over connection to the HTTP protocol, which removes it from the
+    table.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, protocol: ReceivingProtocol) -> None:
         super().__init__(reader)
@@ -399,21 +435,23 @@ class _Streams(asyncio.StreamReaderProtocol):
 
 
 class _Reception:
-    """The extension for one request."""
+    """The extension `RECEIVE_INTO` for one request."""
 
     def __init__(self, protocol: ReceivingProtocol, cycle: RequestResponseCycle) -> None:
         self._protocol = protocol
         self._cycle = cycle
 
     async def __call__(self, view: memoryview, progress: Progress, extend: Extend) -> int:
-        """Fill `view`, as long as the whole body; how many bytes came before the connection
-        ended.
+        """Receive the body into `view`, which is as long as the whole body; return the number of
+        bytes that came before the connection ended. `progress` is told the number of bytes so far
+        and returns the number allowed; `extend` waits for more memory.
         """
         cycle, protocol = self._cycle, self._protocol
+        # uvicorn sends this when the application reads; here the application never reads.
         if cycle.waiting_for_100_continue and not protocol.transport.is_closing():
             protocol.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         cycle.waiting_for_100_continue = False
-        # What the parser has seen came together with the headers.
+        # The parser has this part already: it came in the same read as the headers.
         body, cycle.body = cycle.body, bytearray()
         first, allowed = len(body), progress(0)
         while allowed < first:
@@ -431,12 +469,13 @@ class _Reception:
                 protocol.flow.resume_reading()
         finally:
             if not filler.is_full:
+                # Without the whole body the position of the next request is unknown.
                 filler.give_up()
         return filler.filled
 
 
 class _Filler(asyncio.BufferedProtocol):
-    """Takes the place of the HTTP protocol until `view` is full."""
+    """Replaces the HTTP protocol until `view` is full."""
 
     def __init__(
         self,
@@ -455,23 +494,25 @@ class _Filler(asyncio.BufferedProtocol):
         self._stopped = asyncio.Event()
 
     async def stopped(self) -> bool:
-        """Wait until no more can come; whether that is for want of memory."""
+        """Wait until no more data can be taken. True when memory is missing, False at the end of
+        the body or of the connection.
+        """
         await self._stopped.wait()
         self._stopped.clear()
         return not self.is_full and not self._is_lost
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 (the loop calls it so)
-        """Where the next bytes go."""
+        """Memory for the next bytes; the event loop reads straight into it."""
         return self._view[self.filled : self.allowed]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes came."""
+        """The event loop has read `nbytes` bytes."""
         self.filled += nbytes
         progress = self._progress
         if self.filled == len(self._view):
             self.is_full = True
             self._forget()
-            # At once: the next byte belongs to the next request.
+            # In this call, before the loop reads again: the next byte belongs to the next request.
             self._cycle.more_body = False
             self._protocol.divert(None)
             self._stopped.set()
@@ -481,22 +522,22 @@ class _Filler(asyncio.BufferedProtocol):
             self._stopped.set()
 
     def give_up(self) -> None:
-        """Leave the rest of the body unread: the connection cannot be used again."""
+        """Leave the rest of the body unread; the connection cannot be used again."""
         self._cycle.keep_alive = False
         self._forget()
         if not self._protocol.transport.is_closing():
             self._protocol.flow.pause_reading()
 
     def _forget(self) -> None:
-        # The transport may go on referring to this object: the memory must not hang on it.
+        # The transport may keep a reference to this object, which must not keep the memory alive.
         self._view, self._progress = memoryview(b""), _ignore
 
     def eof_received(self) -> None:
-        """The other side has ended."""
+        """The peer has ended its side."""
         self._protocol.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
+        """The connection has ended."""
         self._is_lost = True
         self._protocol.connection_lost(exc)
         self._stopped.set()
@@ -511,5 +552,5 @@ class _Filler(asyncio.BufferedProtocol):
 
 
 def _ignore(filled: int) -> int:
-    """Nobody wants to know any more."""
+    """Progress after the end of a body: ignored."""
     return filled

@@ -17,6 +17,7 @@ from lading.core.protocols.connection_limits import Connection, ConnectionTable,
 from lading.net.acceptor import Acceptor
 from lading.net.peer import Peer
 
+# Descriptors per connection. A session has a connection from the client and one to the container.
 _OF_FILES = 2
 """Connections per session or request to a port of a container; only one of the two is counted."""
 
@@ -28,6 +29,7 @@ def make_limits(config: Config) -> HttpLimits:
     most = (
         api.MaxConnections
         if files == resource.RLIM_INFINITY
+        # Half of the limit of open files at most: the server must be able to serve each connection.
         else min(api.MaxConnections, files // _OF_FILES)
     )
     return HttpLimits(
@@ -43,8 +45,8 @@ def make_limits(config: Config) -> HttpLimits:
 
 
 class LimitedServer(uvicorn.Server):
-    """A uvicorn server without signal handlers, since the caller stops two servers, and with a
-    signal of readiness.
+    """A uvicorn server with an acceptor, a signal of readiness, and no signal handlers: the caller
+    stops two servers.
 
     Its `http` protocol must be a `ReceivingProtocol`. `table` may be shared with other servers.
     """
@@ -55,11 +57,14 @@ class LimitedServer(uvicorn.Server):
         self.serving = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen at the sockets."""
+        """Listen at `sockets` through the acceptor. Replaces uvicorn's method, which limits
+        nothing.
+        """
         await self.lifespan.startup()
         acceptor = Acceptor(self._table, self._make, context=self.config.ssl)
         self._acceptor = acceptor
         acceptor.listen(sockets or [])
+        # uvicorn closes these at shutdown; the acceptor has the methods that it calls.
         self.servers = cast("list[asyncio.base_events.Server]", [acceptor])
         self.started = True
         self.serving.set()

@@ -25,6 +25,8 @@ _ATTRIBUTES = "=IIQiIQQQ"
 """Its structure: size, policy, flags, nice, priority, runtime (the turn, in nanoseconds), deadline,
 period.
 """
+# Nanoseconds. With 0.1 ms a call lost its processor several times; a quarter as much waiting is
+# left with this value.
 _TURN = 1_300_000
 
 
@@ -34,6 +36,7 @@ def end_with_parent(parent: int) -> None:
     Raises SystemExit when the parent is gone.
     """
     libc = ctypes.CDLL(None, use_errno=True)
+    # The parent may have died before prctl; then the signal never comes.
     libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != parent:
         raise SystemExit(0)
@@ -47,6 +50,7 @@ def come_before(priority: int) -> None:
     process gets its own session with the same nice value. Steps without permission are skipped.
     Threads that run already keep their nice value.
     """
+    # Without CAP_SYS_NICE, as in a container, the process keeps its priority.
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, priority)
     with contextlib.suppress(OSError):
@@ -63,26 +67,28 @@ def open_many_files() -> None:
 
 
 def _take_short_turns() -> None:
-    """Have a processor for a little less at a time than others have, and that at once when there is
-    something to do.
+    """Set a time slice a little shorter than the usual one, so that this process gets a processor
+    at once when it has work.
 
-    Linux since 6.12 breaks a turn off only for whoever takes a shorter one ("EEVDF Scheduler" in
-    its documentation); everybody else waits for its end, which is noticed every 4 ms. Usual turns
-    are 1.4 ms with two processors. One that is over in the middle of a call may well be followed by
-    those of all others.
+    Linux since 6.12 preempts a running process only for one with a shorter slice ("EEVDF Scheduler"
+    in its documentation); other processes wait for the end of the slice, which the kernel notices
+    every 4 ms. The usual slice is 1.4 ms with two processors. Much shorter slices end in the middle
+    of a call, and the slices of all other processes may follow.
     """
     number = _SETTING_ATTRIBUTES.get(platform.machine())
+    # Real-time and batch policies were chosen by the operator and stay.
     if number is None or os.sched_getscheduler(0) != os.SCHED_OTHER:
         return
     size = struct.calcsize(_ATTRIBUTES)
     priority = os.getpriority(os.PRIO_PROCESS, 0)
     told = struct.pack(_ATTRIBUTES, size, os.SCHED_OTHER, 0, priority, 0, _TURN, 0, 0)
+    # The result is ignored: without permission, or on an older kernel, nothing changes.
     ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_long(0), told, ctypes.c_long(0))
 
 
 class Start:
-    """The message of a child to its parent through an inherited pipe, sent once: ready, or the
-    reason of a failure.
+    """Sends one message from a child to its parent through an inherited pipe: ready, or the reason
+    of a failure.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -101,6 +107,7 @@ class Start:
 
     def _tell(self, text: bytes) -> None:
         if self._descriptor >= 0:
+            # Reset first, so that a second call writes nothing to a descriptor that may be reused.
             descriptor, self._descriptor = self._descriptor, -1
             try:
                 os.write(descriptor, text)
@@ -124,7 +131,9 @@ def private_files() -> Iterator[None]:
 
 
 async def ended(pid: int) -> None:
-    """Wait until a child process has ended, without collecting its status."""
+    """Wait until a child process has ended, without collecting its exit status."""
+    # A pidfd becomes readable when the process ends (pidfd_open(2)). asyncio's child watcher would
+    # collect the status, for which the caller's Popen waits.
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -58,8 +58,11 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+# Connections that the kernel holds until they are accepted; it cuts this to net.core.somaxconn.
 _BACKLOG = 1024
+# Seconds for responses in progress at shutdown; afterwards they are cut off.
 _DRAIN = 10
+# Highest nice priority: calls need little processor time, and containers may use all processors.
 _PRIORITY = -20
 
 
@@ -80,6 +83,7 @@ class VolumeBlocks:
     async def keep(self, data: bytes, /) -> str:
         """Store a small block; return its locator. Raises Full, Unavailable."""
         name = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        # Ask for existing copies only when there is a choice of volumes.
         places = await self._mounts.places(name, look=len(self._mounts.writable) > 1)
         await self._mounts.put(name, data, wish=self._wish, places=places)
         return f"{name}+{len(data)}"
@@ -91,6 +95,7 @@ def combine(api: App, blocks: App, files: App, sites: PortAddresses) -> App:
     """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        # WebSockets (scope type "websocket") and ports of containers belong to the API.
         path = scope["path"]
         if scope["type"] != "http" or path.startswith(OWNED_PATHS) or sites.find(scope) is not None:
             return await api(scope, receive, send)
@@ -191,6 +196,7 @@ async def _listen(
     table = ConnectionTable(limits)
     common: dict[str, Any] = {
         "http": type("Reception", (ReceivingProtocol,), {"sites": sites}),
+        # The runner has made the loop: uvicorn must not replace it.
         "loop": "none",
         "lifespan": "off",
         "log_config": None,
@@ -198,6 +204,7 @@ async def _listen(
         "server_header": False,
         "timeout_graceful_shutdown": _DRAIN,
         "ws": EventsProtocol,
+        # Bytes of a message from a client; filters of a subscription are far smaller.
         "ws_max_size": 1 << 20,
         "timeout_keep_alive": limits.idle_seconds,
     }
@@ -209,6 +216,7 @@ async def _listen(
     }
     tls: dict[str, Any] = {"ssl_certfile": directory.certificate, "ssl_keyfile": str(directory.key)}
     public = LimitedServer(uvicorn.Config(app, **tls, **common, **forwarded), table)
+    # No proxy speaks to the local socket.
     local = LimitedServer(uvicorn.Config(app, proxy_headers=False, **common), table)
     with (
         contextlib.ExitStack() as sockets,
@@ -221,10 +229,13 @@ async def _listen(
             tended = [tasks.create_task(work(), name="upkeep") for work in tending]
             await public.serving.wait()
             await local.serving.wait()
+            # After the start, when the long-lived objects exist.
             _settle_memory()
             on_ready()
             await stop.wait()
             for task in tended:
+                # Maintenance stops before the servers: it uses the database, which is closed
+                # afterwards.
                 task.cancel()
             public.should_exit = local.should_exit = True
 
@@ -236,17 +247,20 @@ def _settle_memory() -> None:
     """
     gc.collect()
     gc.freeze()
+    # Python's defaults are 700, 10, 10: many more collections for each call.
     gc.set_threshold(20_000, 20, 20)
 
 
 def _tcp_socket(listen: str) -> socket.socket:
     host, port = parse_listen(listen)
     try:
+        # The first address only: `listen` names one address.
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM
         )[0]
         with contextlib.ExitStack() as undo:
             made = undo.enter_context(socket.socket(family, kind, protocol))
+            # A restart must not wait for connections in TIME_WAIT of the earlier server.
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind(address)
             made.listen(_BACKLOG)
@@ -259,22 +273,26 @@ def _tcp_socket(listen: str) -> socket.socket:
 
 
 def _unix_socket(path: Path, kind: socket.SocketKind) -> socket.socket:
+    # Left by an earlier server: bind fails on an existing path. The data directory is locked.
     path.unlink(missing_ok=True)
     try:
         with contextlib.ExitStack() as undo:
             made = undo.enter_context(socket.socket(socket.AF_UNIX, kind))
             made.bind(str(path))
+            # Before listen: nobody connects to the socket while others may use it.
             path.chmod(0o600)
             made.listen(_BACKLOG)
             undo.pop_all()
             return made
     except OSError as error:
+        # A common cause: paths of Unix sockets have at most 107 bytes (unix(7)).
         raise Unavailable(
             f"cannot listen on {path}: {error}; choose a --data with a shorter path"
         ) from error
 
 
 async def _lend(lender: Lender, path: Path) -> None:
+    # SOCK_SEQPACKET keeps requests apart, and passes descriptors with them (unix(7)).
     with _unix_socket(path, socket.SOCK_SEQPACKET) as listening:
         await lender.serve(listening)
 
@@ -306,6 +324,7 @@ async def _run(options: Options, start: Start) -> None:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
+    # Imported here: only the server process needs it.
     import uvloop
 
     return uvloop.new_event_loop()

@@ -34,9 +34,11 @@ def move_records(
     """
     if not directory.database.exists():
         raise Invalid(f"{directory.database}: no records there; name the directory with --data")
+    # The lock of `lading up`: the directory cannot be served during the move.
     held = directory.claim()
     try:
         copied = asyncio.run(_copy(directory, progress))
+        # After the copy has succeeded only; the file stays for the way back.
         directory.database.rename(directory.root / MOVED)
     finally:
         os.close(held)
@@ -56,6 +58,7 @@ async def _copy(directory: DataDirectory, progress: Callable[[int, int], None]) 
         stack.push_async_callback(target.close)
         source = SqliteDatabase(directory.database, seal=seal)
         stack.push_async_callback(source.close)
+        # Both databases have the same schema version before rows are copied.
         await prepare(target, now=now)
         await prepare(source, now=now)
         return await copy_records(source, target, progress=progress)

@@ -1,9 +1,8 @@
-"""The server of `lading cloud test`: an installation for the time of a trial, whose dispatcher has
-one VM.
+"""The server of `lading cloud test`: a temporary installation whose dispatcher has one VM.
 
-The server and its records live in a directory of the trial. The dispatcher is the real one, with
-the cloud fleet, and with a driver that lists this VM alone: so the request of the trial is handled
-like every request.
+The server and its records live in a directory of the test. The dispatcher is the real one with the
+cloud fleet; its driver lists this VM only, so the request of the test is handled like every
+request.
 """
 
 from __future__ import annotations
@@ -47,14 +46,20 @@ from lading.wiring.up import choose_port, make_server
 PORT: Final = 8000
 PAGE: Final = "the page of the trial"
 _IMAGE: Final = "lading-cloud-test:1"
+# The server starts no dispatcher of its own: the test runs one in this process.
 _CONFIG: Final = "Containers: {Dispatcher: none}\n"
 _SCRIPT: Final = (
     f"echo {PAGE} >/out/page; exec python3 -m http.server {PORT} --bind 127.0.0.1 --directory /out"
 )
+# Reason in a wait report: no instance type can hold the container, so that waiting is useless.
 _TOO_LARGE: Final = "too large"
+# Seconds between two looks at records.
 _PAUSE: Final = 0.2
+# Seconds for one `lading` command; adding the image is the longest.
 _COMMAND_TIMEOUT: Final = 120.0
+# Seconds until the program in the container must answer; it starts after the container runs.
 _PORT_TIMEOUT: Final = 30.0
+# Seconds to wait for the end of the cancelled container; afterwards the VM is removed anyway.
 _PARTING: Final = 10.0
 
 
@@ -67,6 +72,7 @@ class OneInstance:
         self.preemption = driver.preemption
 
     async def create(self, spec: Spec) -> Instance:
+        # The dispatcher handles this like a quota: it waits and asks for no more VMs.
         """Raise QuotaReached."""
         raise QuotaReached(
             f"the trial has one instance at a time, and none of {spec.kind.name} beside it"
@@ -142,6 +148,7 @@ class RunningServer:
             async with asyncio.timeout(self._patience):
                 return f"{await self._until_running()} runs on the VM"
         except TimeoutError as error:
+            # The container's wait report tells more than the time-out.
             words = (await self._why()).get("scheduling_status") or "nothing is said about why"
             raise Unavailable(f"it does not run after {self._patience:g} s: {words}") from error
 
@@ -176,6 +183,7 @@ class RunningServer:
     async def end(self) -> None:
         """Cancel the request and wait a short time for the end of its container."""
         if not self._uuid:
+            # Failures are ignored: the VM and the server of the test are removed next.
             return
         with contextlib.suppress(LadingError, TimeoutError):
             async with asyncio.timeout(_PARTING):
@@ -205,6 +213,7 @@ class RunningServer:
                 raise Unavailable(f"its container ended as {container['state']}: {said}")
             if container["state"] == "Queued":
                 for wait in (await self._why()).get("waits", ()):
+                    # No other instance type will appear: fail now rather than after the time limit.
                     if wait["reason"] == _TOO_LARGE:
                         raise Unavailable(wait["sentence"])
             await asyncio.sleep(_PAUSE)
@@ -235,6 +244,7 @@ class RunningServer:
                 f"lading {arguments[0]}: no end after {_COMMAND_TIMEOUT:g} s"
             ) from error
         finally:
+            # The time limit or a cancellation ended the wait; the child must not stay behind.
             if process.returncode is None:
                 process.kill()
                 await process.wait()
@@ -291,6 +301,8 @@ def facing(address: str) -> str:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            # Connecting a UDP socket sends nothing; the kernel only chooses the route (connect(2),
+            # udp(7)). Port 9 is discard.
             probe.connect((address, 9))
             host: str = probe.getsockname()[0]
     except OSError as error:
@@ -305,6 +317,7 @@ async def _dispatching(
     """Run a dispatcher for this VM inside the context; yields its task."""
     assert machine.kind is not None
     fields = template(given.config, address=address, insecure=True)
+    # One instance type: the planner can choose no other VM.
     told = replace(
         given.settings, types=(machine.kind,), template={**fields, "api_url": f"https://{address}"}
     )
@@ -338,6 +351,8 @@ async def _dispatching(
             yield task
         finally:
             task.cancel()
+            # return_exceptions: the failure was reported by RunningServer, and must not hide
+            # another.
             await asyncio.gather(task, return_exceptions=True)
 
 
@@ -359,6 +374,7 @@ def _request(kind: InstanceType) -> dict[str, object]:
         "mounts": {"/out": {"kind": "tmp", "capacity": 1 << 20}},
         "runtime_constraints": {"vcpus": 1, "ram": 128 << 20, "keep_cache_disk": 64 << 20},
         "scheduling_parameters": {"preemptible": kind.preemptible},
+        # One attempt: the test reports the first failure.
         "container_count_max": 1,
         "use_existing": False,
         "service": True,

@@ -30,11 +30,17 @@ from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.process import READY, ended, private_files, say
 
 DEFAULT_LISTEN = "127.0.0.1:9440"
+# Seconds until a child must be ready; includes opening the database and volumes.
 _START_TIMEOUT = 60.0
+# Seconds between TERM and KILL; longer than the 10 s that the server gives responses.
 _STOP_TIMEOUT = 20.0
+# Seconds to wait for the exit status of a child that has closed its pipe.
 _LAST_BREATH = 5.0
+# Bytes of a log file at a start of its service; a larger one is moved to `.log.1`.
 _LOG_LIMIT = 16 << 20
+# Seconds of life after which a child counts as healthy and its restart pause is reset.
 _STEADY = 30.0
+# Bytes of the readiness message; a longer message of failure is cut.
 _LONGEST = 4096
 _OF_CONTAINERS = 0o022
 """umask for files in the trees of containers: programs in a container that are not root must be
@@ -87,6 +93,7 @@ def _main(
             )
         )
     finally:
+        # Released last: the children have ended.
         os.close(lock)
 
 
@@ -105,6 +112,7 @@ def choose_port(listen: str) -> str:
         return listen
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
+        # Another process may take the port before the server binds it; the start then fails.
         with socket.socket(family) as probe:
             probe.bind((host, 0))
             port = probe.getsockname()[1]
@@ -136,8 +144,10 @@ async def _serve(
     try:
         if not await start_all(services, stop):
             return 0
+        # Clients are told the address only when the server answers.
         directory.write_env(secrets, address=addresses[0])
         on_ready(Ready(address=addresses[0], data=directory.root, seconds=loop.time() - started))
+        # From here on a child that ends is started again, until the keepers are cancelled.
         keepers = [asyncio.create_task(service.keep(), name=service.name) for service in services]
         keepers.append(
             asyncio.create_task(keep_room(directory.database, kept), name="room for records")
@@ -145,10 +155,13 @@ async def _serve(
         await stop.wait()
         for keeper in keepers:
             keeper.cancel()
+        # Keepers end by cancellation; their results mean nothing.
         await asyncio.gather(*keepers, return_exceptions=True)
     except BaseExceptionGroup as failures:
+        # The first failure is the cause: the task group has cancelled the other starts.
         raise failures.exceptions[0] from None
     finally:
+        # The dispatcher, last in the list, stops before the servers that it calls.
         for service in reversed(services):
             await service.stop()
     return 0
@@ -164,6 +177,7 @@ async def start_all(services: Sequence[Service], stop: asyncio.Event) -> bool:
             for service in services:
                 starting.create_task(service.start_though_killed())
 
+    # Whichever ends first: all children are ready, or the user stops the program.
     starting, told = asyncio.create_task(start()), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait((starting, told), return_when=asyncio.FIRST_COMPLETED)
@@ -178,7 +192,9 @@ async def start_all(services: Sequence[Service], stop: asyncio.Event) -> bool:
 
 
 def make_server(directory: DataDirectory, number: int, address: str) -> Service:
-    """The first server has the local socket of the directory, a further one its own."""
+    """Make the service of server `number`: the first has the local socket of the directory, each
+    further one its own.
+    """
     if number == 1:
         return _service(directory, "server", "server", address)
     return _service(
@@ -229,6 +245,7 @@ class Service:
         try:
             began = self._spawn(write)
         finally:
+            # The child has its copy; with this one closed, the end of the child ends the pipe.
             os.close(write)
         try:
             ready = await asyncio.wait_for(_read_line(read), _START_TIMEOUT)
@@ -239,6 +256,7 @@ class Service:
             raise Unavailable(f"{late}: {said} (log: {self._log})") from None
         finally:
             os.close(read)
+        # An empty line: the child ended without a message.
         if ready != READY:
             code = await self._code()
             await self.stop()
@@ -257,6 +275,7 @@ class Service:
         pause = 0.0
         while True:
             try:
+                # A signal from outside is no fault of the configuration: the start is repeated.
                 return await self.start()
             except Killed as error:
                 event(_logger, "service not started", service=self.name, error=error)
@@ -270,6 +289,7 @@ class Service:
         if self._process is None:
             return 0
         with suppress(TimeoutError):
+            # The pipe closes a moment before the process ends.
             await asyncio.wait_for(ended(self._process.pid), _LAST_BREATH)
         return self._process.poll() or 0
 
@@ -281,6 +301,7 @@ class Service:
             if self._process is not None:
                 await ended(self._process.pid)
                 event(_logger, "service ended", service=self.name, code=self._process.wait())
+            # A child that lived long has not failed at start.
             if loop.time() - began > _STEADY:
                 pause = 0.0
             await asyncio.sleep(pause)
@@ -292,6 +313,7 @@ class Service:
 
     async def stop(self) -> None:
         """Stop the child: TERM, then KILL after a time limit."""
+        # Taken first, so that a second call does nothing.
         process, self._process = self._process, None
         if process is None or process.returncode is not None:
             return
@@ -316,18 +338,22 @@ class Service:
     def _open_log(self) -> IO[bytes]:
         self._log.parent.mkdir(mode=0o700, exist_ok=True)
         if self._log.exists() and self._log.stat().st_size > _LOG_LIMIT:
+            # One earlier log is kept, so logs of a service have at most twice this size and one
+            # run.
             self._log.replace(self._log.with_suffix(".log.1"))
         return self._log.open("ab")
 
     def _last_words(self, began: int) -> str:
         with self._log.open("rb") as log:
             log.seek(began)
+            # The last part is enough for one message.
             lines = log.read()[-4096:].decode(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def _longer(pause: float) -> float:
     """The next pause after a pause in seconds."""
+    # Starts at 50 ms, doubles, and stays at 2 s.
     return min(2.0, pause * 2 + 0.05)
 
 

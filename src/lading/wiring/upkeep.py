@@ -31,9 +31,14 @@ from lading.wiring.database import open_database
 from lading.wiring.directory import DataDirectory, write_private
 from lading.wiring.volumes import open_mounts
 
+# Seconds after a start of the server before the first collection: frequent restarts must not start
+# one each time.
 _SETTLE: Final = 300.0
+# Seconds between two writes of a scrub's position; at most so much is scrubbed again after a crash.
 _SAVE: Final = 30.0
+# Seconds before another attempt after a failure, such as another process doing the same.
 _RETRY: Final = 600.0
+# Number of messages and hashes kept in the file, which `lading admin` prints.
 _KEPT: Final = 100
 _logger = logging.getLogger("lading.upkeep")
 
@@ -141,6 +146,7 @@ def alone(directory: DataDirectory, what: str) -> Iterator[None]:
         raise Conflict(
             f"{directory.root}: another {what} is at work; try again when it is done"
         ) from error
+    # Closing the descriptor releases the lock.
     finally:
         os.close(descriptor)
 
@@ -149,6 +155,7 @@ def read_state(directory: DataDirectory) -> State:
     """The stored state; an empty one when the file cannot be read."""
     try:
         return msgspec.json.decode(_path(directory).read_bytes(), type=State)
+    # The state is a cache of results: without it the next run starts from the beginning.
     except (OSError, msgspec.DecodeError):
         return State(balance=Balance(), scrub=Scrub())
 
@@ -235,6 +242,7 @@ async def scrub(storage: Storage) -> Findings:
 
         async def save_now_and_then(findings: Findings) -> None:
             nonlocal saved
+            # Parts of blocks are not saved: the scrub continues after the last whole block.
             if time.monotonic() - saved > _SAVE:
                 saved = time.monotonic()
                 await save(findings, 0.0)
@@ -248,6 +256,8 @@ async def _balance_for_ever(storage: Storage, sleep: Callable[[float], Awaitable
     period = storage.config.Collections.BalancePeriod
     while True:
         last = (await asyncio.to_thread(read_state, storage.directory)).balance.at
+        # Not before _SETTLE after the start, and one period after the last collection, also across
+        # restarts.
         await sleep(max(min(_SETTLE, period), last + period - time.time()))
         try:
             await balance(storage)
@@ -260,6 +270,7 @@ async def _scrub_for_ever(storage: Storage, sleep: Callable[[float], Awaitable[N
     period = storage.config.Collections.ScrubPeriod
     while True:
         state = (await asyncio.to_thread(read_state, storage.directory)).scrub
+        # An interrupted scrub continues without waiting for its next period.
         due = 0.0 if state.position else state.began + period - time.time()
         await sleep(max(min(_SETTLE, period), due))
         try:
@@ -271,7 +282,7 @@ async def _scrub_for_ever(storage: Storage, sleep: Callable[[float], Awaitable[N
 
 @contextmanager
 def _changing(directory: DataDirectory) -> Iterator[None]:
-    """Serialize changes of the file: collection and scrub may end at the same time."""
+    """Lock `storage.json` for one change: a collection and a scrub may end at the same time."""
     with (directory.root / "storage.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -28,13 +28,16 @@ from lading.core.errors import Invalid
 from lading.wiring.directory import DataDirectory
 
 _UUID: Final = re.compile(r"[a-z0-9]{5}-nyw5e-[a-z0-9]{15}")
+# UUID of the only volume; fixed, so that clients and blocks agree after a restart.
 _ALONE: Final = "nyw5e-000000000000000"
 
 
 async def open_mounts(
     config: Config, directory: DataDirectory, *, clock: Callable[[], float] = time.time
 ) -> Mounts:
-    """Open the volumes that this server reaches. Raises Invalid with the wrong key."""
+    """Open the volumes that this server reaches. Raises Invalid that names the wrong configuration
+    key.
+    """
     if not config.Volumes:
         kept = await asyncio.to_thread(_reserve, config, directory)
         own = await asyncio.to_thread(
@@ -45,6 +48,7 @@ async def open_mounts(
         alone = Mount(
             uuid=f"{config.ClusterID}-{_ALONE}",
             volume=own,
+            # None: reports as many copies as the client asks for.
             copies=None,
             classes=frozenset(config.StorageClasses),
         )
@@ -59,6 +63,7 @@ def _reserve(config: Config, directory: DataDirectory) -> Amount:
     """
     wanted = Amount(config.Containers.DiskReserve, config.Containers.DiskReserveFiles)
     kept = disk_space.reserve(read_disk(directory.root).total, wanted)
+    # The other half stays for the records when blocks have used theirs.
     return Amount(kept.size // 2, kept.files // 2)
 
 
@@ -76,8 +81,10 @@ def _mount(config: Config, directory: DataDirectory, uuid: str, settings: Volume
     if settings.Replication < 1:
         raise Invalid(f"configuration: Volumes.{uuid}.Replication: must be at least 1")
     classes = frozenset(name for name, serves in settings.StorageClasses.items() if serves)
+    # Addresses are compared without the final slash.
     hosts = {address.rstrip("/"): one for address, one in settings.AccessViaHosts.items()}
     here = config.ExternalURL.rstrip("/")
+    # Without AccessViaHosts every server reaches the volume itself.
     is_here = not hosts or here in hosts
     return Mount(
         uuid=uuid,
@@ -87,6 +94,7 @@ def _mount(config: Config, directory: DataDirectory, uuid: str, settings: Volume
         driver=settings.Driver if is_here else "remote",
         copies=settings.Replication,
         classes=classes
+        # A volume without classes serves the default ones.
         or frozenset(name for name, one in config.StorageClasses.items() if one.get("Default")),
         is_read_only=settings.ReadOnly or hosts.get(here, {}).get("ReadOnly", False),
     )
