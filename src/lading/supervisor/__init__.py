@@ -1,1 +1,6 @@
-"""One process per container: an ordered list of named, idempotent, undoable steps."""
+"""Runs one container per process: an ordered list of named, idempotent, undoable steps.
+
+Start with `supervisor`, the life cycle. `process` starts supervisors on this machine, `inputs`
+prepares mounts and images, `engines` run the container, `limits` watch its resources, `gang`
+connects the ranks of an MPI job over several machines.
+"""

@@ -1,16 +1,20 @@
-"""`python -m lading.supervisor`: supervisors of this machine, one at a time.
+"""`python -m lading.supervisor`: run, list, signal and clean up the supervisors of this machine.
 
-    python -m lading.supervisor [--detach] [--log FILE] [UUID] < assignment    run a container
-    python -m lading.supervisor --list [--stdin-prices]                        who runs here
-    python -m lading.supervisor --kill SIGNAL UUID                             send a signal, wait a
-    second at most python -m lading.supervisor --clean UUID                                   undo
-    what a dead one left python -m lading.supervisor --annex ADDRESS
-    a rank of a gang of a supervisor there python -m lading.supervisor --line
-    a connection to such a rank
+    python -m lading.supervisor [--detach] [--log FILE] [UUID] < assignment
+        run a container
+    python -m lading.supervisor --list [--stdin-prices]
+        list the containers that are supervised here
+    python -m lading.supervisor --kill SIGNAL UUID
+        send a signal, wait at most a second for the end
+    python -m lading.supervisor --clean UUID
+        undo the steps of a dead supervisor
+    python -m lading.supervisor --annex ADDRESS
+        prepare a rank of the gang of a supervisor at ADDRESS
+    python -m lading.supervisor --line
+        connect to such a rank
 
-All take `--lock-directory DIR`. Exit code 0 when the life cycle was completed, or what was asked is
-so; 1 when it is not; 2 for a command line or an assignment that cannot be read.
-`docs/supervisor.md` has it in words.
+All take `--lock-directory DIR`. Exit code 0 on success, 1 on failure, 2 for a command line or an
+assignment that cannot be read. Described in `docs/supervisor.md`.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from lading.supervisor.process.register import DEFAULT, Entry, Register
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do what the command line says; see above for the exit code."""
+    """Carry out one command line; the exit code is described above."""
     given = _parser().parse_args(arguments)
     telemetry.configure()
     try:
@@ -129,6 +133,7 @@ def _list(given: argparse.Namespace) -> int:
         register.write_prices(sys.stdin.buffer.read())
     for found in register.look(_clean_up):
         _print(found.line)
+    # Tells the dispatcher to start nothing more on this machine (node_health).
     if register.broken:
         _print("broken")
     return 0
@@ -153,6 +158,8 @@ def _clean(given: argparse.Namespace) -> int:
 def _clean_up(entry: Entry) -> None:
     from lading.supervisor.process.standalone import clean
 
+    # A supervisor that died is cleaned up by the next listing, so a listing needs these modules
+    # only then.
     try:
         clean(entry)
     except (LadingError, OSError) as error:

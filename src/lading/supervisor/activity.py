@@ -1,7 +1,7 @@
-"""What takes long before the command starts, told to those who wait: `runtime_status.activity` of
-the Locked container.
+"""Reports steps that take long before the command starts: `runtime_status.activity` of the Locked
+container.
 
-Nothing is told of what is over soon; then a container costs no further call.
+Short steps are not reported, so that an ordinary container costs no further call.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Any
 from lading.core.errors import LadingError
 
 PATIENCE = 2.0
-"""Seconds before anything is told, and between two tellings."""
+"""Seconds before the first report, and between two reports."""
+# Seconds for one report; the server may be away, and the container need not wait for it.
 _LONGEST = 10.0
 
 
 class Activity:
-    """Tells what is being done by calling `tell` with a phrase; what that raises is passed over: it
-    is but for show.
+    """Reports the current steps by calling `tell` with a phrase. Errors of `tell` are ignored,
+    since the report is only informative.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class Activity:
         self.told = ""
 
     async def doing(self, what: str, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work; meanwhile `what` is being done."""
+        """Await `work`; meanwhile `what` is reported as the current step."""
         self._doing[what] = None
         try:
             await work
@@ -42,8 +43,8 @@ class Activity:
 
     @contextlib.asynccontextmanager
     async def shown(self) -> AsyncGenerator[None]:
-        """Inside, it is told. What is being told at the end is told first, so that nothing is told
-        afterwards.
+        """Report the current steps inside the context. At its end a report in progress is completed
+        first, so that none follows.
         """
         task = asyncio.create_task(self._run(), name="activity")
         try:
@@ -57,6 +58,7 @@ class Activity:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._patience):
                     await self._over.wait()
+            # Inputs and image are prepared at the same time.
             text = " and ".join(self._doing)
             if text and text != self.told and not self._over.is_set():
                 with contextlib.suppress(LadingError, TimeoutError):

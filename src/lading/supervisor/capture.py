@@ -1,6 +1,4 @@
-"""Saving what a container left: its output, by the plan of `core.containers.output`, and its
-log.
-"""
+"""Saving of the output, by the plan of `core.containers.output`, and of the log."""
 
 from __future__ import annotations
 
@@ -34,31 +32,34 @@ from lading.supervisor.logs import Log
 from lading.threads import in_thread
 
 _SMALL = 1 << 17
-"""Bytes of a file that is read in the event loop."""
+"""Bytes. A smaller file is read in the event loop, which is faster than starting a thread."""
+# Bytes of a block of packed small files. Smaller than a block of 64 MiB, to bound the memory.
 _PACK = 8 << 20
+# Entries of an output that are examined in the event loop, and files sent with their manifest.
 _FEW = 64
+# Bytes of results that are sent with their manifest in one call.
 _LITTLE = 1 << 16
 _Place = TypeVar("_Place")
 
 
 class Files(Protocol):
-    """Where the files of a plan are, as `Stage`. Both raise OSError, also where a link is on the
-    way.
+    """Access to the files of a plan; implemented by `Stage`. Both raise OSError, also when the path
+    has a symbolic link.
     """
 
     def open_folder(self, source: Source) -> Tree:
-        """A directory."""
+        """Open a directory."""
 
     def open_file(self, source: Source) -> int:
         """A descriptor of a regular file."""
 
 
 class _Many(Exception):
-    """There is more to look at than is looked at in the event loop."""
+    """The output has more entries than are examined in the event loop."""
 
 
 class _Few:
-    """Looks at a few places, of few entries, only. `look` raises _Many when there are more."""
+    """Examines at most `_FEW` entries. `look` raises _Many when there are more."""
 
     def __init__(self, look: Callable[[Source, Stop], Entry | None]) -> None:
         self._look = look
@@ -66,7 +67,7 @@ class _Few:
         self._asked = 0
 
     def look(self, source: Source) -> Entry | None:
-        """What is at a place."""
+        """The entry at a place."""
         self._asked = 0
         try:
             entry = self._look(source, self._is_enough)
@@ -84,8 +85,8 @@ class _Few:
 
 
 async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int = 0) -> OutputPlan:
-    """Look at what the container left and decide what is kept, of at most `limit` bytes (0: any
-    number).
+    """Examine the output of the container and decide which files are kept, of at most `limit` bytes
+    (0: no limit).
 
     Raises ExecutionError(USER).
     """
@@ -109,8 +110,11 @@ async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int =
             )
         return entry
 
-    # Most outputs are a few files: going to a thread would take longer than looking.
+    # Most outputs are a few files, for which starting a thread would take longer than the
+    # examination.
     with suppress(_Many):
+        # Collections and keep mounts may be large or on FUSE, so they are always examined in a
+        # thread.
         if not plan.collections and not plan.keeps:
             return work(_Few(look).look, never)
     return await in_thread(lambda stop, _: work(functools.partial(look, stop=stop), stop))
@@ -125,9 +129,9 @@ async def save_output(
     output_path: str = "",
     limit: int = 0,
 ) -> str:
-    """Store the files of the plan, of at most `limit` bytes (0: any number); the manifest.
+    """Store the files of the plan, of at most `limit` bytes (0: no limit); return the manifest.
 
-    Raises ExecutionError when a file has gone or cannot be read, or where there are more bytes.
+    Raises ExecutionError when a file vanished or cannot be read, or when there are more bytes.
     """
     async with CollectionWriter(blocks, pack=_PACK, most=limit) as writer:
         try:
@@ -146,13 +150,15 @@ async def save_output(
                         await writer.add_bytes(name, b"")
             return await writer.finish()
         except TooLarge:
+            # TooLarge of a parcel is raised on: the caller then sends the blocks one by one.
             if 0 < limit < writer.size:
                 raise too_large(output_path, writer.size, limit) from None
             raise
 
 
 async def save_log(log: Log, *, blocks: BlockSink) -> str:
-    """Store every file of a log; the manifest."""
+    """Store every file of a log; return the manifest."""
+    # Lines that are in memory and not yet in the files.
     tails = log.tails()
     with Tree.open(log.directory) as directory:
         async with CollectionWriter(blocks, pack=_PACK) as writer:
@@ -162,22 +168,21 @@ async def save_log(log: Log, *, blocks: BlockSink) -> str:
 
 
 class Parcel:
-    """Blocks that are sent with the manifests that name them: those of results that are small
-    (`is_small`).
-    """
+    """Small blocks that are sent in one call with the manifests that name them (see `is_small`)."""
 
     def __init__(self) -> None:
         self.blocks: list[bytes] = []
 
     async def put(self, data: bytes | bytearray) -> str:
-        """Add a block; its locator without signature. Raises TooLarge."""
+        """Add a block; return its locator without signature. Raises TooLarge."""
+        # Twice: output and log share the parcel.
         if sum(map(len, self.blocks)) + len(data) > 2 * _LITTLE:
             raise TooLarge(f"a block of {len(data)} bytes is too large for a parcel")
         self.blocks.append(bytes(data))
         return f"{hashlib.md5(data, usedforsecurity=False).hexdigest()}+{len(data)}"
 
     async def put_part(self, _descriptor: int, _start: int, length: int, /) -> str:
-        """No part of a large file belongs here. Raises TooLarge."""
+        """Raises TooLarge: parts of large files are not sent in a parcel."""
         raise TooLarge(f"a part of {length} bytes is too large for a parcel")
 
 
@@ -192,7 +197,7 @@ def is_small(plan: OutputPlan, *, files: Files) -> bool:
 
 
 def _sizes(plan: OutputPlan, files: Files) -> Iterator[int]:
-    """The sizes of the files that are to be read."""
+    """Sizes of the files that will be read."""
     for item in plan.items:
         if isinstance(item, CopyFile):
             descriptor = files.open_file(item.source)
@@ -227,11 +232,11 @@ async def _add_file(
     *,
     tail: bytes = b"",
 ) -> None:
-    """Add a file, and to a small one these bytes."""
+    """Add a file, and append `tail` to a small one."""
     try:
         descriptor = open_file(place)
         try:
-            # It is read sooner than a thread is started.
+            # Reading it takes less time than starting a thread.
             if os.fstat(descriptor).st_size <= _SMALL:
                 await writer.add_bytes(name, _read(descriptor) + tail)
             else:

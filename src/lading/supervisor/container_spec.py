@@ -1,4 +1,4 @@
-"""What the engine is told of a container: its record, the mounts as they were made, and the
+"""Specification of the container for the engine: its record, the prepared mounts, and the
 streams.
 """
 
@@ -30,12 +30,13 @@ def specify(
     notices: int = -1,
     spread: Spread | None = None,
 ) -> Spec:
-    """The specification.
+    """Make the specification.
 
-    `token` is the container's own, which it gets only when it may use the API; `given` has its
-    GPUs.
+    `token` is the container's own token, which it gets only when it may use the API; `given` has
+    its GPUs.
     """
     gang = read_gang(container.scheduling_parameters)
+    # Without `spread` all ranks of the gang share one container on this machine.
     here = gang.nodes if spread is None else 1
     environment = {name: str(value) for name, value in container.environment.items()}
     binds = list(stage.binds)
@@ -46,6 +47,7 @@ def specify(
         if assignment.api_host_insecure:
             environment["ARVADOS_API_HOST_INSECURE"] = "1"
         bundle = certificates()
+        # A mount of the request at this path takes precedence.
         if bundle and all(bind.target != CERTIFICATES for bind in binds):
             binds.append(Bind(bundle, CERTIFICATES, True))
     return Spec(
@@ -63,6 +65,7 @@ def specify(
         ),
         devices=given.devices,
         cuda=given.cuda,
+        # Constraints are for one rank; 0 (no limit) stays 0.
         ram=amount(container.runtime_constraints, "ram") * here,
         vcpus=amount(container.runtime_constraints, "vcpus") * here,
         processes=assignment.max_processes * here,
@@ -79,6 +82,6 @@ def specify(
 
 
 def amount(constraints: Mapping[str, object], name: str) -> int:
-    """A number of the runtime constraints; 0 when nothing is asked for."""
+    """A number of the runtime constraints; 0 when the request has none."""
     value = constraints.get(name)
     return value if isinstance(value, int) and value > 0 else 0

@@ -1,5 +1,5 @@
-"""The cost of one container while it runs: what is known of its machine's price, and when that was
-heard last.
+"""Cost of one container while it runs: the prices of its machine, and the time of the last
+update.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from lading.supervisor.supervisor_config import Assignment
 
 @dataclass(slots=True)
 class Costing:
-    """Prices come from the register of the machine, else from the description of the instance; else
-    all is free.
+    """Prices are read from the register of the machine, else from the description of the instance;
+    without either the cost is None.
     """
 
     assignment: Assignment
     clock: Clock
     began: datetime = field(init=False)
     ended: datetime | None = None
-    """When the last of its processes ended; None before."""
+    """End of the last process of the container; None while one runs."""
     _heard: bytes = b""
     _prices: tuple[Price, ...] = ()
 
@@ -42,18 +42,19 @@ class Costing:
         self.look()
 
     def end(self) -> None:
-        """Nothing of the container runs any more: what comes now costs nothing, however long the
-        server is away.
+        """Stop the clock of the cost: no process of the container runs any more. Reporting the end
+        may take longer, when the server is away.
         """
         self.ended = self.clock()
 
     def look(self) -> bool:
-        """Read the prices of the register; whether they are others than before. What is no history
-        is passed over.
+        """Read the prices of the register; whether they have changed. An invalid history is
+        ignored.
         """
         if not self.assignment.lock_directory:
             return False
         said = Register(Path(self.assignment.lock_directory)).read_prices()
+        # The file is rewritten with each listing of the dispatcher; mostly it has not changed.
         if said == self._heard:
             return False
         self._heard = said
@@ -63,7 +64,7 @@ class Costing:
         return False
 
     def amount(self, constraints: Mapping[str, object]) -> float | None:
-        """Dollars until now, or the end, for a container of this size; None where nothing has a
+        """Dollars until now, or until the end, for a container of this size; None without any
         price.
         """
         if not self._prices:

@@ -1,6 +1,4 @@
-"""How a supervisor reports the end of its container: with its results, or without them where nobody
-waits for them.
-"""
+"""Report of the end of a container by its supervisor, with or without the results."""
 
 from __future__ import annotations
 
@@ -19,23 +17,23 @@ from lading.supervisor.gather_or_cancel import Interrupted, unless
 from lading.supervisor.results import Results
 
 LAST_CALL = 1.0
-"""Seconds for what is under way when we are told to stop: a call that the server has taken is not
-called off.
+"""Seconds for a call in progress when the supervisor is told to stop: the server may have received
+the call already.
 """
 _FREE_TIME = 60.0
-"""Seconds to remove what a container wrote, when the server's disk may be full of it."""
+"""Seconds to remove the scratch of a container whose files may fill the disk of the server."""
 _LAST_TIME = 5.0
-"""Seconds to say the end of a container that somebody wants no results of."""
+"""Seconds to report the end of a container whose results nobody wants."""
 _KEPT_SAVING = 60.0
-"""Seconds in which the results of a container that was kept are saved whatever we are told."""
+"""Seconds in which results of a kept container are saved whatever signals arrive."""
 _logger = logging.getLogger("lading.supervisor")
 
 
 class Report:
-    """The report of one container. `stop` is set when we are told to stop; `kept`: the container
-    was kept after its command had failed; `started`: its command was run, and is dead.
+    """Report of one container. `stop` is set when the supervisor is told to stop; `kept`: the
+    container was kept after its command had failed; `started`: its command was run, and is dead.
 
-    `untold` is what is left to report once the disk of the server has room again.
+    `untold` is left to report when the disk of the server has space again.
     """
 
     def __init__(self, results: Results, stop: asyncio.Event, *, kept: bool, started: bool) -> None:
@@ -46,10 +44,11 @@ class Report:
         self._started = started
 
     async def tell(self, ending: Ending, *, is_last: bool = False) -> bool:
-        """Save what there is and write the end; False when there was nothing to write or the server
-        did not take it.
+        """Save the results and write the end; False when there was nothing to write or the server
+        did not accept it.
         """
         try:
+            # The container goes back to the queue: nothing of it is saved.
             if ending.state is State.QUEUED:
                 giving_back = self._results.session.give_back()
                 await unless(self._told_again(), giving_back, grace=LAST_CALL)
@@ -60,17 +59,20 @@ class Report:
             return await self._give_up(ending)
         except (LadingError, OSError) as error:
             self._blame_server(error)
+            # The server's disk is full. Removing the scratch may free it, so the end is reported
+            # once more.
             if isinstance(error, Full):
                 self.untold = without_results(ending, error)
             return False
         return ending.state is not None
 
     async def _told_again(self) -> None:
-        """Wait until we are told to stop once more: whoever ended the command may still want its
-        results.
+        """Wait until the supervisor is told to stop once more: the first signal ended the command,
+        but the results may still be wanted.
 
-        Dispatchers repeat what they say every few seconds. Where that has ended the time for which
-        a failed container was kept, its results are wanted, so they get a while.
+        Dispatchers repeat their signal every few seconds. When the first signal ended the time for
+        which a failed container was kept, its results are wanted, so saving gets `_KEPT_SAVING`
+        seconds.
         """
         was_told = self._stop.is_set()
         self._stop.clear()
@@ -80,7 +82,9 @@ class Report:
         await self._stop.wait()
 
     async def _give_up(self, ending: Ending) -> bool:
-        """Say the end without what is not saved; False when the server does not take it at once."""
+        """Report the end without the unsaved results; False when the server does not accept it at
+        once.
+        """
         self._results.log.say("told to stop before all results were saved")
         if ending.state is State.QUEUED:
             return False
@@ -98,9 +102,9 @@ class Report:
 
 
 async def free(scratch: Path) -> None:
-    """Remove what a container wrote, as far as the time allows."""
+    """Remove the scratch of a container, as far as the time allows."""
     with contextlib.suppress(OSError, confined.Stopped):
-        # What stays may still leave room enough.
+        # Errors are ignored: a partial removal may free enough space.
         await asyncio.to_thread(linux.unmount_below, scratch)
         until = asyncio.get_running_loop().time() + _FREE_TIME
         await asyncio.to_thread(confined.remove, scratch, stop=lambda: time.monotonic() > until)

@@ -1,4 +1,4 @@
-"""How a container's life ended, and what the record is told about it (docs/spec/containers, section
+"""Outcome of a container, and the corresponding update of its record (docs/spec/containers, section
 Run).
 """
 
@@ -16,7 +16,9 @@ from lading.supervisor.engines import Exit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How it ended. `state` None: the container is somebody else's, nothing may be written."""
+    """The outcome. `state` None: the record belongs to another process, and nothing may be
+    written.
+    """
 
     state: State | None
     exit_code: int | None = None
@@ -26,15 +28,15 @@ class Ending:
 
 
 def failed(error: ExecutionError, *, exit_code: int | None = None) -> Ending:
-    """The end of a container that could not be run, or whose output could not be saved."""
+    """Outcome of a container that could not be run, or whose output could not be saved."""
     return Ending(
         state=State.CANCELLED, exit_code=exit_code, failure=error.failure, error=error.message
     )
 
 
 def without_results(ending: Ending, error: Full) -> Ending:
-    """The same end where neither output nor log could be saved: nothing is Complete without
-    them.
+    """The same outcome when neither output nor log could be saved: a Complete container has
+    both.
     """
     if ending.state is not State.COMPLETE:
         return ending
@@ -43,7 +45,7 @@ def without_results(ending: Ending, error: Full) -> Ending:
 
 
 def stopped_while_saving(ending: Ending) -> Ending:
-    """The same end where somebody wanted no results any more: nothing is Complete without them."""
+    """The same outcome when its results were refused: a Complete container has an output."""
     if ending.state is not State.COMPLETE:
         return ending
     return replace(
@@ -55,20 +57,20 @@ def stopped_while_saving(ending: Ending) -> Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What else is known when a command has ended."""
+    """Further facts about the end of a command."""
 
     stopped: bool = False
-    """It was told to stop."""
+    """The supervisor was told to stop it."""
     timed_out: bool = False
-    """Because its time was over."""
+    """It exceeded its max_run_time."""
     preempted: str = ""
-    """What the cloud said when it took the machine away."""
+    """The cloud's notice of preemption, or ""."""
     overfull: str = ""
-    """Why it was ended: it took more of the disk than it may."""
+    """Reason for which it was ended when it used more disk space than its allowance, or ""."""
     full: str = ""
-    """What has no room left."""
+    """The place that has no space left, or ""."""
     wanted: bool = False
-    """Its request wants it still: it was told to stop by somebody else."""
+    """Its request still wants it: the stop came from somebody else."""
 
 
 _STOPPED = (
@@ -76,16 +78,19 @@ _STOPPED = (
     " its job was cancelled in the batch system, or its machine is shut down;"
     " the container runs again if its request allows"
 )
+# Exit codes of a command that our TERM or KILL has ended (128 + signal, as in a shell).
 _ENDED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
 
 def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> Ending:
-    """What the end of the command means.
+    """Outcome of a command.
 
-    A container that is cancelled has an exit code only where its command chose one: the end by TERM
-    or KILL is ours.
+    A cancelled container has an exit code only when its command exited by itself: an end by TERM or
+    KILL is ours. The order of the tests is significant: the first cause that holds explains those
+    below it.
     """
     own = None if exit_.lost or exit_.code in _ENDED else exit_.code
+    # Ended by the supervisor itself, with a signal: tested before the results of that signal.
     if circumstances.overfull:
         error = circumstances.overfull
         return Ending(state=State.CANCELLED, exit_code=own, failure=Failure.DISK, error=error)
@@ -93,6 +98,7 @@ def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> En
         limit = container.scheduling_parameters.get("max_run_time")
         error = f"stopped after its max_run_time of {limit} s; ask for more time"
         return Ending(state=State.CANCELLED, exit_code=own, failure=Failure.TIMEOUT, error=error)
+    # After a notice of preemption the machine may end the command before the supervisor does.
     if circumstances.preempted and (circumstances.stopped or exit_.code in _ENDED):
         error = (
             f"{circumstances.preempted}; the container runs again elsewhere if its request allows"
@@ -111,6 +117,8 @@ def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> En
     sentence = (
         f"the kernel killed a process because the container used all of its {ram} bytes of ram"
     )
+    # The kernel may kill a child that the command does without: only a failed command is blamed on
+    # it.
     if exit_.out_of_memory and exit_.code != 0:
         error = f"{sentence}; ask for more"
         return Ending(state=State.COMPLETE, exit_code=exit_.code, failure=Failure.OOM, error=error)
@@ -132,8 +140,8 @@ def _refused(number: int) -> str:
 
 
 def runtime_status(ending: Ending, before: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The new runtime_status with what the container itself had put there; None when there is
-    nothing to say.
+    """The new runtime_status, including the entries of the container itself; None when nothing is
+    to be added.
     """
     said = {"error": ending.error, "warning": ending.warning, "failure": str(ending.failure or "")}
     added = {name: text for name, text in said.items() if text}
@@ -141,7 +149,7 @@ def runtime_status(ending: Ending, before: Mapping[str, Any]) -> dict[str, Any] 
 
 
 def signal_name(code: int) -> str:
-    """` (SIGKILL)` for an exit code that stands for a signal, else nothing."""
+    """` (SIGKILL)` for an exit code that stands for a signal, else ""."""
     try:
         return f" ({signal.Signals(code - 128).name})" if code > 128 else ""
     except ValueError:

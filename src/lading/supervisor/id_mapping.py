@@ -1,9 +1,9 @@
-"""Ranges of user ids, user namespaces, and mounts that show a file's owner as another (Linux 5.12).
+"""Ranges of user ids, user namespaces, and idmapped mounts (Linux 5.12).
 
-A container in a user namespace of its own has the ids 0 to `SIZE` - 1 like any other, and outside
-they are ids that nobody has: what its root owns belongs to no one of the machine. Each process of
-ours has a range of its own, so that two containers at a time never share one. Files stay on disk as
-their owners wrote them: an idmapped mount shows those of root as those of the range's first id.
+A container in a user namespace of its own has the ids 0 to `SIZE` - 1 like any other. Outside, they
+are ids of no user: nothing of the machine belongs to its root. Each of our processes has its own
+range, so two containers never share one at the same time. Files stay on disk with their owners; an
+idmapped mount shows files of root as files of the first id of the range.
 """
 
 from __future__ import annotations
@@ -18,20 +18,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+# Above the ids that distributions give to users and to subordinate ranges (/etc/subuid).
 FIRST = 3 << 30
 SIZE = 1 << 20
-"""Ids of a range: images hold ids of directory services too, which are larger than 65,535."""
+"""Ids in a range: images contain ids of directory services, which are larger than 65,535."""
 SLOTS = 1023
-"""Ranges from `FIRST` on. The one after the last has the id that means none."""
+"""Number of ranges from `FIRST` on. One more would end with 2**32 - 1, which is the id "none"."""
+# Of linux/sched.h.
 _CLONE_NEWUSER, _CLONE_VM, _CLONE_VFORK = 0x10000000, 0x100, 0x4000
+# __WALL of wait(2): also wait for a child that sends no SIGCHLD, as this one.
 _WAIT_ALL = 0x40000000
+# Bytes of the stack of the child, which only calls _exit.
 _STACK = 1 << 15
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
-"""Numbers of system calls, which are the same on every kind of machine."""
+"""System call numbers of open_tree, move_mount and mount_setattr; the same on all architectures."""
+# AT_FDCWD: a path relative to the working directory.
 _HERE = -100
+# OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC, AT_EMPTY_PATH, MOVE_MOUNT_F_EMPTY_PATH.
 _CLONE, _CLOEXEC, _EMPTY_PATH, _MOVE_EMPTY_PATH = 0x1, 0x80000, 0x1000, 0x4
 READ_ONLY, NO_SUID, NO_DEVICES, _IDMAP = 0x1, 0x2, 0x4, 0x100000
-"""Attributes of mounts."""
+"""Attributes of mount_setattr(2)."""
+# struct flock of fcntl(2) on 64-bit machines: type, whence, start, length, process.
 _LOCK = "hhqqi4x"
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
@@ -39,7 +46,7 @@ _libc.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c
 
 @dataclass(frozen=True, slots=True)
 class IdRange:
-    """User and group ids of the machine that are those from 0 on in a container."""
+    """Ids of users and groups on the machine that a container sees from 0 on."""
 
     first: int
     size: int = SIZE
@@ -47,12 +54,12 @@ class IdRange:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """The range of this process, and a user namespace that has it."""
+    """The range of this process, and a user namespace with it."""
 
     ids: IdRange
     namespace: int
     owner: int
-    """Process that took the range: one forked from it has to take its own."""
+    """Process that took the range; a child of a fork must take its own."""
     lock: int
 
 
@@ -60,12 +67,14 @@ _taken: list[Mapping] = []
 
 
 def own_mapping(directory: Path) -> Mapping:
-    """The range of this process, taken at the first call. Raises OSError where there are no user
-    namespaces.
+    """The range of this process, taken at the first call. Raises OSError when user namespaces are
+    not available.
 
-    `directory` has the locks by which all processes of the machine agree; a range is free when its
+    `directory` has the lock file that all processes of the machine share; a range is free when its
     process has ended.
     """
+    # Inherited by fork. Closing the descriptors does not release the parent's lock: the open file
+    # description is shared.
     if _taken and _taken[0].owner != os.getpid():
         for descriptor in (_taken[0].lock, _taken[0].namespace):
             os.close(descriptor)
@@ -83,13 +92,21 @@ def own_mapping(directory: Path) -> Mapping:
 
 
 def take_slot(lock: int, slots: int = SLOTS) -> int:
-    """Lock a number that nobody else has, in the file `lock`. Raises OSError when all are taken."""
+    """Lock a number that no other process has, in the file `lock`. Raises OSError when all are
+    taken.
+    """
     for step in range(slots):
+        # Processes start at different places, so that they seldom try the same number.
         slot = (os.getpid() + step) % slots
         try:
             fcntl.fcntl(
-                lock, fcntl.F_OFD_SETLK, struct.pack(_LOCK, fcntl.F_WRLCK, os.SEEK_SET, slot, 1, 0)
+                # A lock of the open file description, as locks of fcntl's older kind end with any
+                # close of the file. One byte of the file for each number.
+                lock,
+                fcntl.F_OFD_SETLK,
+                struct.pack(_LOCK, fcntl.F_WRLCK, os.SEEK_SET, slot, 1, 0),
             )
+        # POSIX allows either error for a lock that another process holds.
         except (BlockingIOError, PermissionError):
             continue
         return slot
@@ -99,16 +116,17 @@ def take_slot(lock: int, slots: int = SLOTS) -> int:
 def make_namespace(ids: IdRange) -> int:
     """A descriptor of a new user namespace with these ids. Raises OSError.
 
-    A child that shares this process's memory and ends at once: a fork would copy the tables of all
-    that memory.
+    It is made by a child that shares this process's memory (CLONE_VM) and ends at once: a fork
+    would copy the page tables.
     """
     stack = ctypes.create_string_buffer(_STACK)
+    # The ABI of x86-64 and aarch64 wants a stack aligned to 16 bytes; it grows downwards.
     top = (ctypes.addressof(stack) + _STACK) & ~15
     flags = _CLONE_NEWUSER | _CLONE_VM | _CLONE_VFORK
     child = _libc.clone(ctypes.cast(_libc._exit, ctypes.c_void_p), top, flags, None)
     if child < 0:
         raise _error("a user namespace")
-    # It has ended, but its namespace is there until it is waited for.
+    # CLONE_VFORK: the child has ended here. Its namespace exists until waitpid.
     try:
         for name in ("uid_map", "gid_map"):
             descriptor = os.open(f"/proc/{child}/{name}", os.O_WRONLY | os.O_CLOEXEC)
@@ -122,16 +140,17 @@ def make_namespace(ids: IdRange) -> int:
 
 
 def copy_mount(path: str, *, namespace: int = -1, attributes: int = 0) -> int:
-    """A mount of a directory or file that is attached nowhere, with more attributes, and mapped by
+    """A detached mount of a directory or file, with `attributes` added, and idmapped by
     `namespace`.
 
-    Raises OSError: EINVAL or EPERM where the file system cannot be mapped.
+    Raises OSError: EINVAL or EPERM when the file system does not support idmapping.
     """
     mount = _libc.syscall(_OPEN_TREE, _HERE, os.fsencode(path), _CLONE | _CLOEXEC)
     if mount < 0:
         raise _error(path)
     wanted = attributes | (_IDMAP if namespace >= 0 else 0)
     if wanted:
+        # struct mount_attr: attributes to set, to clear, propagation, user namespace.
         told = struct.pack("QQQQ", wanted, 0, 0, max(namespace, 0))
         if _libc.syscall(_MOUNT_SETATTR, mount, b"", _EMPTY_PATH, told, len(told)) != 0:
             error = _error(path)
@@ -141,7 +160,7 @@ def copy_mount(path: str, *, namespace: int = -1, attributes: int = 0) -> int:
 
 
 def attach_mount(mount: int, target: str) -> None:
-    """Show a mount at a directory or file, and close its descriptor. Raises OSError."""
+    """Attach a detached mount at a directory or file, and close its descriptor. Raises OSError."""
     try:
         if (
             _libc.syscall(_MOVE_MOUNT, mount, b"", _HERE, os.fsencode(target), _MOVE_EMPTY_PATH)
@@ -153,7 +172,7 @@ def attach_mount(mount: int, target: str) -> None:
 
 
 def reopen(descriptor: int, *, namespace: int = -1, attributes: int = 0) -> int:
-    """The same file opened in the same way, but through a mount of its own. Raises OSError."""
+    """The same file opened with the same flags through a mount of its own. Raises OSError."""
     mount = copy_mount(f"/proc/self/fd/{descriptor}", namespace=namespace, attributes=attributes)
     try:
         flags = fcntl.fcntl(descriptor, fcntl.F_GETFL) & (os.O_ACCMODE | os.O_APPEND)
@@ -163,9 +182,7 @@ def reopen(descriptor: int, *, namespace: int = -1, attributes: int = 0) -> int:
 
 
 def fault_of(directory: Path) -> str:
-    """Why containers cannot have user ids of their own over files of this directory; "" when they
-    can.
-    """
+    """Reason why containers cannot have their own user ids over files of this directory, or ""."""
     try:
         namespace = make_namespace(IdRange(FIRST))
     except OSError as error:
@@ -185,10 +202,10 @@ def fault_of(directory: Path) -> str:
 
 
 def hidden_proc(points: Sequence[str]) -> str:
-    """Why a user namespace may not have a /proc of its own; "" when it may.
+    """Reason why a user namespace may not mount its own /proc, or "".
 
-    The kernel refuses one where files of the machine's are hidden, as in a container. `points`:
-    where file systems are mounted.
+    The kernel refuses a new /proc when files of an existing one are hidden by mounts, as in a
+    container. `points` are the mount points.
     """
     covered = [one for one in points if one.startswith("/proc/") and not _is_empty(one)]
     return (
@@ -199,7 +216,7 @@ def hidden_proc(points: Sequence[str]) -> str:
 
 
 def mount_points() -> list[str]:
-    """Where file systems are mounted in this mount namespace."""
+    """The mount points of this mount namespace; empty when they cannot be read."""
     with contextlib.suppress(OSError):
         return [
             line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
@@ -208,8 +225,8 @@ def mount_points() -> list[str]:
 
 
 def _is_empty(point: str) -> bool:
-    """Whether it lies on a directory of the kernel that is always empty, on which anything may be
-    mounted.
+    """Whether a mount point is a directory of the kernel that is always empty; a mount there hides
+    nothing.
     """
     return point in ("/proc/sys/fs/binfmt_misc", "/proc/fs/nfsd")
 

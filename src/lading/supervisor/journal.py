@@ -1,9 +1,9 @@
-"""What a supervisor has begun and finished, on disk, so that another process can undo it after a
-crash.
+"""Record on disk of the steps that a supervisor has begun and finished, so that another process can
+undo them after a crash.
 
-One JSON object a line. The first says which engine serves the container and with which settings;
-each of the others names a step and what became of it. Nothing here is secret: neither tokens nor
-contents of mounts are written. A crash of the machine needs no journal, so nothing is synced.
+One JSON object a line. The first line names the engine of the container and its settings; each
+other line names a step and its progress. Nothing here is secret: neither tokens nor contents of
+mounts are written. After a crash of the machine nothing is left to undo, so the file is not synced.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from lading.supervisor.engines import EngineSettings
 
 NAME = "journal"
 CONTAINER_STEP = "container"
-"""The step from which on the engine has something to remove."""
+"""From this step on the engine has something to remove."""
 
 
 class Mark(StrEnum):
-    """What became of a step."""
+    """Progress of a step."""
 
     BEGUN = "begun"
     DONE = "done"
@@ -50,8 +50,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A named step: `do` may be repeated, `undo` may be called when `do` was never finished, or not
-    even begun.
+    """A named step. `do` may be repeated; `undo` may be called when `do` was not finished or not
+    begun.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Step:
 
 
 async def nothing() -> None:
-    """Undo nothing."""
+    """An `undo` for steps that leave nothing behind."""
 
 
 class Journal:
@@ -91,7 +91,7 @@ class Journal:
 
 
 def read_journal(run_directory: Path) -> tuple[Opening, list[Line]] | None:
-    """What the journal says; None when there is none or its first line was never finished."""
+    """Contents of the journal; None when there is none or its first line is incomplete."""
     try:
         first, *rest = (run_directory / NAME).read_bytes().split(b"\n")
         opening = msgspec.json.decode(first, type=Opening)
@@ -101,13 +101,15 @@ def read_journal(run_directory: Path) -> tuple[Opening, list[Line]] | None:
     for text in rest:
         try:
             lines.append(msgspec.json.decode(text, type=Line))
+        # The last line may be incomplete after a crash: its step was not begun, as the line is
+        # written first.
         except msgspec.DecodeError:
             break
     return opening, lines
 
 
 def unfinished(lines: list[Line]) -> list[str]:
-    """Steps that were begun and not undone, last first."""
+    """Steps that were begun and not undone, the last one first."""
     begun: dict[str, None] = {}
     for line in lines:
         if line.mark is Mark.UNDONE:

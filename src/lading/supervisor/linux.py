@@ -1,8 +1,7 @@
-"""The system calls that Python has no function for, and removal of directories that may have mounts
-in them.
+"""System calls that Python has no function for, and removal of directories that may contain mounts.
 
-Mount namespaces: a supervisor first leaves the machine's namespace, so that whatever it mounts is
-seen by it and its children only and vanishes with the last of them, also after kill -9.
+Mount namespaces: a supervisor first leaves the namespace of the machine. Its mounts are visible to
+it and its children only and vanish with the last of these processes, also after kill -9.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from lading import removal
 
+# Of linux/sched.h and linux/mount.h.
 CLONE_NEWNS = 0x20000
 MS_NOSUID = 1 << 1
 MS_NODEV = 1 << 2
@@ -26,25 +26,29 @@ MS_SLAVE = 1 << 19
 MNT_DETACH = 2
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
+# Characters that the kernel writes as octal escapes in mountinfo (proc(5)).
 _ESCAPES = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
+# FUSE mounts below these belong to the machine (for example lxcfs).
 _SYSTEM = (Path("/proc"), Path("/sys"), Path("/dev"))
 
 
 def leave_mount_namespace(*needed: Path) -> None:
-    """Give this process its own mount namespace, which still sees what the machine mounts and
-    unmounts.
+    """Move this process to its own mount namespace, which still receives mounts and unmounts of the
+    machine.
 
-    FUSE mounts are left behind, but those that lie above the directories `needed`, this program or
-    where it runs, and those of the system: on a machine that does not share its mounts their
-    programs could not end before this process. Call it before the process has a second thread.
-    Raises OSError without the right to do so.
+    FUSE mounts are unmounted there, except those above the directories `needed`, this program and
+    its working directory, and those of the system: on a machine with private mounts their programs
+    could not end before this process. Call it before the process has a second thread. Raises
+    OSError without permission.
     """
     _check(_libc.unshare(CLONE_NEWNS), "unshare")
+    # Slave: mounts of the machine arrive here, mounts made here do not leave.
     _check(_libc.mount(None, b"/", None, MS_REC | MS_SLAVE, None), "mount /")
     kept = [Path.cwd(), Path(__file__), Path(sys.prefix), Path(sys.base_prefix), *needed]
+    # The last mounted first, so that inner mounts precede outer ones.
     for kind, point in reversed(_mounts()):
         if (kind == "fuse" or kind.startswith("fuse.")) and not _belongs(Path(point), kept):
-            # Another one may have gone with a mount above it.
+            # It may have vanished with a mount above it.
             with contextlib.suppress(OSError):
                 unmount(point)
 
@@ -61,10 +65,11 @@ def open_machine_namespace() -> int:
 
 
 def has_own_mounts() -> bool:
-    """Whether what this process mounts stays hidden from the process that started it."""
+    """Whether mounts of this process are hidden from the process that started it."""
     try:
         theirs = Path(f"/proc/{os.getppid()}/ns/mnt").readlink()
     except OSError:
+        # The parent belongs to another user or has ended; its namespace is not ours.
         return True
     return Path("/proc/self/ns/mnt").readlink() != theirs
 
@@ -80,24 +85,28 @@ def mount(source: str, target: str, kind: str, options: str, *, flags: int = 0) 
 
 
 def unmount(target: str) -> None:
-    """Take the mount away from this namespace, at once even when it is in use. Raises OSError."""
+    """Detach the mount from this namespace, at once even when it is in use (MNT_DETACH). Raises
+    OSError.
+    """
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH), target)
 
 
 def mount_overlay(target: str, *, lower: Sequence[str], upper: str, work: str) -> None:
-    """Mount an overlay of the directories `lower`, topmost first, with changes going to `upper`.
-    Raises OSError.
+    """Mount an overlay of the directories `lower`, topmost first; changes go to `upper`. Raises
+    OSError.
 
-    Directories are passed by descriptor, so neither their names' characters nor their lengths
-    matter. The upper directory is thrown away with the container and need not survive a power cut
-    ("volatile"). Device files in it open nothing: containers have those of their own /dev.
+    Directories are passed by descriptor, so their names may have any characters and any length. The
+    upper directory is removed with the container and need not survive a power cut ("volatile").
+    Device files in it cannot be opened: containers have their own /dev.
     """
     opened = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (*lower, upper, work)]
+    # Options of overlayfs are separated by commas and colons, and limited to one page.
     try:
         *low, up, at = (f"/proc/self/fd/{descriptor}" for descriptor in opened)
         options = f"lowerdir={':'.join(low)},upperdir={up},workdir={at}"
         try:
             mount("overlay", target, "overlay", options + ",volatile", flags=MS_NODEV)
+        # Kernels before 5.10 do not have "volatile".
         except OSError:
             mount("overlay", target, "overlay", options, flags=MS_NODEV)
     finally:
@@ -112,11 +121,14 @@ def mounts_below(directory: str) -> list[str]:
 
 
 def _mounts(word: str = "") -> list[tuple[str, str]]:
-    """Type and mount point of each mount of this namespace whose line has `word`, in the order they
-    were made.
+    """Type and mount point of each mount of this namespace, in the order of mounting; only lines
+    that contain `word`.
     """
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        # Splitting every line costs much where there are thousands of mounts, so lines are chosen
+        # first.
         lines = [line.split(" ") for line in table.read().split("\n") if line and word in line]
+    # The number of optional fields varies: the type follows the field "-" (proc(5)).
     return [(line[line.index("-", 6) + 1], _unescape(line[4])) for line in lines]
 
 
@@ -131,33 +143,34 @@ def is_fuse(path: str) -> bool:
 
 
 def discard_directory(directory: Path, *, aside: Path, last: str = "") -> None:
-    """Unmount what is mounted in a directory, and have it gone from its place (`removal.discard`).
+    """Unmount everything in a directory, and remove it from its place (`removal.discard`).
 
-    The file named `last` goes last. Nothing there is no error. Raises OSError when it stays where
-    it is.
+    The file named `last` is removed last. An absent directory is no error. Raises OSError when it
+    stays in place.
     """
     unmount_below(directory)
     removal.discard(directory, aside=aside, last=last)
 
 
 def unmount_below(directory: Path) -> None:
-    """Take away every mount at or below a directory. Raises OSError."""
-    # What a dead process has mounted cannot even be looked at.
+    """Unmount every mount at or below a directory. Raises OSError."""
+    # By name, without a stat: a FUSE mount of a dead process returns ENOTCONN for every access.
     for point in mounts_below(str(directory)):
         unmount(point)
 
 
 def is_running(pid: int) -> bool:
-    """Whether `pid` is a process that has not ended; one that nobody has waited for has."""
+    """Whether `pid` is a process that has not ended; a zombie has."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
+    # The name in parentheses may contain spaces and parentheses (proc(5)). Z: zombie, X: dead.
     return text.rpartition(")")[2].split()[0] not in "ZX"
 
 
 async def ended(pid: int) -> None:
-    """Wait until a child of this process has ended; its status is left to be collected."""
+    """Wait until a child of this process has ended; its exit status is not collected."""
     descriptor = os.pidfd_open(pid)
     readable = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -170,16 +183,17 @@ async def ended(pid: int) -> None:
 
 
 def end_with_parent() -> None:
-    """Have the kernel send TERM to this process when its parent ends. Raises OSError."""
+    """Let the kernel send TERM to this process when its parent ends (prctl(2)). Raises OSError."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0), "prctl")
 
 
 def find_init(processes: Iterable[int]) -> int | None:
-    """The first process of the outermost pid namespace below others among `processes`; None when it
-    is not there.
+    """Process 1 of the outermost nested pid namespace among `processes`; None when there is
+    none.
     """
     found: dict[int, int] = {}
     for pid in processes:
+        # NSpid lists the id in each nested namespace, the innermost last (proc_pid_status(5)).
         inner = _status(pid).get("NSpid", "").split()
         if len(inner) > 1 and inner[-1] == "1":
             found.setdefault(len(inner), pid)
@@ -187,7 +201,7 @@ def find_init(processes: Iterable[int]) -> int | None:
 
 
 def catches(pid: int, number: signal.Signals) -> bool:
-    """Whether a process handles a signal. False when it has ended."""
+    """Whether a process has a handler for a signal. False when it has ended."""
     return bool(int(_status(pid).get("SigCgt", "0"), 16) & (1 << (number - 1)))
 
 
@@ -207,6 +221,7 @@ def _unescape(text: str) -> str:
 
 
 def _escape(text: str) -> str:
+    # The backslash first, so that inserted escapes are not escaped again.
     for code, char in reversed(_ESCAPES):
         text = text.replace(char, code)
     return text

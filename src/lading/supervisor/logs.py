@@ -1,13 +1,13 @@
-"""The log of one container while it grows: files in the run directory (docs/spec/containers,
+"""The log of one container during its run: files in the run directory (docs/spec/containers,
 section Log).
 
-Of what the command writes only so much is kept as the limit allows, and the disk: the rest is read
-and dropped, so that the command goes on, and the log says so. What the supervisor says is always
-kept if there is room.
+Output of the command is kept up to the configured limit and as long as the disk has space. Further
+output is read and dropped, so that the command can continue, and the log says so. Lines of the
+supervisor are kept whenever there is space.
 
-Each line starts with a UTC timestamp of nine fractional digits and a blank, put there when the line
-starts; parts of lines are written through at once. The data is on disk, so the size of a log does
-not matter to memory.
+Each line begins with a UTC timestamp of nine fractional digits and a blank, taken at the beginning
+of the line; parts of lines are written through at once. The data is on disk, so a large log needs
+no memory.
 """
 
 from __future__ import annotations
@@ -36,21 +36,24 @@ RECORD = "container.json"
 KEEP_MOUNT = "arv-mount.txt"
 RANKS = "ranks.txt"
 LIVE = (SUPERVISOR, STDOUT, STDERR, USAGE, HOST, RANKS)
-"""The files that grow, and are shown while they do."""
+"""The growing files, which the live view shows."""
+# Bytes of one read; Linux pipes hold as much (pipe(7)).
 _CHUNK = 1 << 16
+# Bytes of a file between two checks of the free space.
 _LOOK_EVERY = 1 << 20
+# Bytes kept in memory when the disk takes no more.
 _TAIL = 1 << 16
 
 
 def _open_private(path: Path, flags: int) -> int:
-    """A descriptor to write a file of its owner's only, whatever the umask, which is that of the
-    containers' trees.
+    """Open a file for writing, readable by its owner only: the umask of this process is for the
+    trees of containers.
     """
     return os.open(path, flags | os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 class StampedFile:
-    """A file whose lines get the time when they begin."""
+    """A file in which each line begins with its time."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._file = os.fdopen(_open_private(path, os.O_APPEND), "ab", buffering=0)
@@ -58,24 +61,27 @@ class StampedFile:
         self._at_start = True
         self.size = 0
         self.tail = b""
-        """The beginning of what it did not take: what went wrong then is worth knowing."""
+        """The beginning of the data that the disk did not take: it often tells the reason of a
+        failure.
+        """
 
     @property
     def closed(self) -> bool:
-        """Whether no more is kept, on disk or elsewhere."""
+        """Whether neither disk nor memory takes more."""
         return len(self.tail) >= _TAIL
 
     def end_line(self) -> None:
-        """Have the next write begin a line."""
+        """Let the next write begin a line."""
         if not self._at_start:
             self.write(b"\n")
 
     def write(self, data: bytes) -> None:
-        """Add bytes as they come."""
+        """Add bytes as they arrive."""
         if not data:
             return
         stamp = format_time(self._clock()).encode() + b" "
         body = data.removesuffix(b"\n")
+        # Only the beginning of a line is stamped; `_at_start` remembers it between writes.
         ended = len(body) < len(data)
         text = body.replace(b"\n", b"\n" + stamp) + (b"\n" if ended else b"")
         if self._at_start:
@@ -83,7 +89,7 @@ class StampedFile:
         self._at_start = ended
         written = 0
         if not self.tail:
-            # The log of a full disk ends early; the container need not.
+            # A full disk ends the log, not the container.
             with contextlib.suppress(OSError):
                 written = self._file.write(text) or 0
         self.size += written
@@ -100,33 +106,34 @@ class Log:
     def __init__(
         self, directory: Path, clock: Clock, *, limit: int = 0, kept: Amount | None = None
     ) -> None:
-        """`limit`: bytes that each stream keeps, 0 is all; `kept`: the reserve of the disk as it is
-        configured.
+        """`limit`: bytes kept of each stream, 0 for no limit; `kept`: the configured reserve of the
+        disk.
         """
         directory.mkdir(mode=0o700, exist_ok=True)
         self.directory = directory
         self._clock = clock
         self._streams: dict[str, StampedFile] = {}
         self.grown = asyncio.Event()
-        """Set whenever one of the files has grown."""
+        """Set when one of the files has grown."""
         self._limit = limit
         self._kept = kept or Amount(AUTOMATIC, AUTOMATIC)
         self._looked: dict[str, int] = {}
 
     def stream(self, name: str) -> StampedFile:
-        """The growing file `name`; made when it is first asked for."""
+        """The growing file `name`; made on first use."""
         found = self._streams.get(name)
         if found is None:
             found = self._streams[name] = StampedFile(self.directory / name, self._clock)
         return found
 
     def say(self, text: str) -> None:
-        """Add a line to the supervisor's own log. Tokens are blotted out."""
+        """Add a line to the supervisor's own log. Tokens are redacted."""
         self.stream(SUPERVISOR).write(redact(text).encode("utf-8", "backslashreplace") + b"\n")
         self.grown.set()
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a file that does not grow."""
+        """Write a file of fixed content."""
+        # A full disk: the container runs without this file.
         with (
             contextlib.suppress(OSError),
             os.fdopen(_open_private(self.directory / name, os.O_TRUNC), "wb") as file,
@@ -134,22 +141,23 @@ class Log:
             file.write(content)
 
     def size(self, name: str) -> int:
-        """Bytes of the growing file `name` so far."""
+        """Bytes written to the growing file `name`."""
         found = self._streams.get(name)
         return found.size if found else 0
 
     def tails(self) -> dict[str, bytes]:
-        """What belongs at the end of files and is not on disk."""
+        """Data that belongs at the end of files and is in memory only."""
         return {name: one.tail for name, one in self._streams.items() if one.tail}
 
     def no_room(self, name: str) -> str:
-        """Why no more of the command's stream `name` is kept; "" while it is."""
+        """Reason for which the command's stream `name` is not kept further; "" while it is."""
         size = self.size(name)
         if self._limit and size >= self._limit:
             return f"the log keeps {self._limit} bytes of this"
         if size - self._looked.get(name, 0) >= _LOOK_EVERY:
             self._looked[name] = size
             if lacks_room(self.directory, self._kept, need=_LOOK_EVERY):
+                # Check again with the next write: a line is written after this.
                 self._looked[name] = 0
                 return "the disk has no room for a longer log"
         return ""
@@ -161,8 +169,8 @@ class Log:
 
 
 class Pump:
-    """Moves what arrives in a pipe to a growing file of the log, from the event loop, until the
-    other end closes.
+    """Moves data from a pipe to a growing file of the log, in the event loop, until the writing end
+    is closed.
     """
 
     def __init__(self, log: Log, name: str) -> None:
@@ -174,19 +182,21 @@ class Pump:
         self._ended = asyncio.Event()
         self._null = -1
         self.dropped = 0
-        """Bytes that were not kept."""
+        """Number of dropped bytes."""
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._reading, self._read)
 
     def handed_over(self) -> None:
-        """Close this process's copy of the writing end, once the container has its own."""
+        """Close this process's copy of the writing end, once the container has its own. The end of
+        file arrives when all copies are closed.
+        """
         if self.writing >= 0:
             os.close(self.writing)
             self.writing = -1
 
     async def finish(self, timeout: float) -> bool:
-        """Wait until all has been read; False when somebody still holds the other end after
-        `timeout` seconds.
+        """Wait until everything is read; False when another process still holds the writing end
+        after `timeout` seconds.
         """
         self.handed_over()
         with contextlib.suppress(TimeoutError):
@@ -197,6 +207,7 @@ class Pump:
         return ended
 
     def _read(self) -> None:
+        # The log is full: the pipe is emptied so that the command does not block.
         if self._null >= 0:
             self._drop()
             return
@@ -216,6 +227,7 @@ class Pump:
             self._null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
 
     def _drop(self) -> None:
+        # splice(2) moves the data to /dev/null inside the kernel, without a copy to this process.
         try:
             count = os.splice(self._reading, self._null, _CHUNK * 16)
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Facts about this machine that go into a container's log or view."""
+"""Facts about this machine for the container's log and for containers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from functools import cache
 from pathlib import Path
 
+# Places where distributions keep the bundle.
 _BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -23,8 +24,8 @@ def certificates() -> str | None:
 
 
 def describe_machine(scratch: Path) -> bytes:
-    """The content of node-info.txt: kernel, processors, memory, space and inodes of the scratch
-    file system.
+    """Contents of node-info.txt: kernel, processors, memory, space and inodes of the scratch file
+    system.
     """
     blocks = (
         ("Host Information", " ".join(os.uname())),
@@ -36,13 +37,14 @@ def describe_machine(scratch: Path) -> bytes:
     return "\n".join(f"{title}\n{text.rstrip()}\n" for title, text in blocks).encode()
 
 
+# The file is some kilobytes for each processor and does not change.
 @cache
 def _processors() -> str:
     return _read("/proc/cpuinfo")
 
 
 def mount_table() -> str:
-    """What is mounted where, as this process sees it."""
+    """The mount table of this process."""
     return _read("/proc/mounts")
 
 

@@ -1,10 +1,10 @@
-"""What goes on beside the command: the live view, usage samples, saving the log, notices of
-preemption, the cost, the mount that its inputs come from, the disk.
+"""Concurrent tasks beside the command: the live view, usage samples, saving of the log, notices of
+preemption, the cost, the mount of the inputs, the disk.
 
-Of these only the end of the mount and a full disk end the command, and the end of the command ends
-all of it. The log is saved when somebody asks (USR1), when the machine is about to be taken away,
-and now and then: after half an hour, or when at least 32 MiB and as much as was saved before have
-been added (docs/spec/containers, section Log).
+Only the end of the mount and a full disk end the command; the end of the command ends all of them.
+The log is saved on request (USR1), before a preemption, and periodically: after half an hour, or
+when at least 32 MiB and as many bytes as saved before have been added (docs/spec/containers,
+section Log).
 """
 
 from __future__ import annotations
@@ -33,14 +33,17 @@ from lading.supervisor.preemption import Notice
 from lading.supervisor.session import Session
 from lading.supervisor.supervisor_config import Assignment
 
+# Seconds and bytes.
 SAVE_PERIOD = 1800.0
+# As many bytes as before must be new as well, so that all saves together store at most twice the
+# log.
 SAVE_SIZE = 32 << 20
 _logger = logging.getLogger("lading.supervisor")
 
 
 @dataclass(slots=True, kw_only=True)
 class Companions:
-    """What accompanies the command of one container."""
+    """The tasks beside the command of one container."""
 
     assignment: Assignment
     session: Session
@@ -48,18 +51,18 @@ class Companions:
     costing: Costing
     ram: int
     flush: asyncio.Event
-    """Set by whoever wants the log saved now."""
+    """Set to have the log saved now."""
     reprice: asyncio.Event
-    """Set by whoever has written new prices."""
+    """Set when new prices were written."""
     on_lost: Callable[[], None]
     keep: KeepMount | None = None
-    """The mount that its inputs come from."""
+    """The mount of its inputs."""
     on_unmounted: Callable[[], None] | None = None
     disk: DiskWatch | None = None
     on_full: Callable[[str], Coroutine[Any, Any, None]] | None = None
-    """Called with the reason when the container has to end for what it takes of the disk."""
+    """Called with the reason when the container uses more of the disk than it may."""
     notice: Notice | None = None
-    """The last thing the cloud said."""
+    """The latest notice of preemption."""
     usage: Usage = field(init=False)
     _saved: int = 0
 
@@ -68,7 +71,7 @@ class Companions:
 
     @asynccontextmanager
     async def beside(self, engine: Engine) -> AsyncGenerator[None]:
-        """Inside, all of it goes on; at the end totals and maxima are in the log."""
+        """Run all tasks inside the context; afterwards totals and maxima are in the log."""
         told = self.assignment
         live = LiveView(self.session.once, told.container_uuid, self.log, on_lost=self.on_lost)
         works = [
@@ -89,12 +92,14 @@ class Companions:
         finally:
             for task in tasks:
                 task.cancel()
+            # The tasks log their own failures (_guarded); those of cancellation mean nothing.
             await asyncio.gather(*tasks, return_exceptions=True)
             self.usage.finish()
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
+        # A failure of one task must not end the command or the other tasks.
         except Exception:
             _logger.exception(
                 "container=%s a companion task failed", self.assignment.container_uuid
@@ -110,11 +115,12 @@ class Companions:
                 manifest = await save_log(self.log, blocks=self.session.blocks)
                 await self.session.save_interim_log(manifest)
                 self._saved = size
+            # The server is away: the next occasion tries again.
             except LadingError as error:
                 self.log.say(f"the log could not be saved: {error.message}")
 
     async def _wait_for_saving(self) -> bool:
-        """Whether somebody asked for it."""
+        """Wait for the next occasion; whether it is a request."""
         until = time.monotonic() + SAVE_PERIOD
         while True:
             try:
@@ -136,7 +142,7 @@ class Companions:
         while True:
             await self.reprice.wait()
             self.reprice.clear()
-            # Whoever lists supervisors signals each of them, new prices or not.
+            # Each listing of supervisors signals all of them, with or without new prices.
             if not self.costing.look():
                 continue
             amount = self.costing.amount(self.session.container.runtime_constraints)
@@ -159,6 +165,7 @@ class Companions:
         status = {"warning": notice.text, "warningDetail": notice.detail}
         if notice.certain:
             status["preemptionNotice"] = notice.text
+        # The machine may vanish within seconds: save the log now.
         self.flush.set()
         try:
             await self.session.add_status(status)

@@ -1,10 +1,10 @@
-"""Telling a machine that cannot run containers from a container that cannot be run
+"""Distinguishes a machine that cannot run containers from a container that cannot be run
 (docs/spec/containers, section Run).
 
-The engine's own words decide: an engine that cannot be reached, a root that cannot be mounted, a
-disk that is full. The machine is then marked in its register, or the hook of the configuration is
-run in place of that; a dispatcher drains it. The words are matched and not the class of the
-failure, as a container can provoke many others.
+The messages of the engine decide: an unreachable engine, a root that cannot be mounted, a full
+disk. The machine is then marked in its register, or the configured hook is run instead, and a
+dispatcher drains it. Messages are matched rather than classes of failures, because a container can
+provoke many other failures.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lading.supervisor.supervisor_config import Assignment
 
 _PATTERNS = tuple(
     re.compile(pattern, re.DOTALL)
+    # The first four are those of Arvados' crunch-run.
     for pattern in (
         r"[Cc]annot connect to the Docker daemon",
         r"[Oo][Cc][Ii] runtime error.*(mounting|mount).*rootfs.*no such file or directory",
@@ -31,23 +32,24 @@ _PATTERNS = tuple(
         r"crun: mount .*rootfs.*[Nn]o such file or directory",
     )
 )
+# Seconds for the hook; afterwards it is killed.
 _HOOK_TIME = 30.0
 _logger = logging.getLogger("lading.supervisor")
 
 
 def is_broken(text: str) -> bool:
-    """Whether an error of an engine says that this machine cannot run containers."""
+    """Whether an error message of an engine means that this machine cannot run containers."""
     return any(pattern.search(text) for pattern in _PATTERNS)
 
 
 def can_tell(assignment: Assignment) -> bool:
-    """Whether there is anybody to tell."""
+    """Whether there is a hook or a register."""
     return bool(assignment.broken_node_hook or assignment.lock_directory)
 
 
 async def tell(assignment: Assignment, why: str) -> str:
-    """Run the hook, else mark the machine; a sentence on what was done. Nothing is raised:
-    containers come first.
+    """Run the hook, or else mark the machine; return a sentence about it. Nothing is raised: the
+    container is reported in any case.
     """
     if assignment.broken_node_hook:
         return await _run_hook(assignment.broken_node_hook)

@@ -1,10 +1,10 @@
-"""Notices that the cloud will take this machine away: looked for only where the dispatcher says
-that it can be.
+"""Notices of preemption: the cloud will take this machine away. Used only when the dispatcher says
+that this is possible.
 
-EC2 (instance metadata service, version 2): `spot/instance-action` says that it will be, and when;
-the rebalance recommendation that it may be. Azure (scheduled events): an event of type Preempt that
-names this machine. Google: the word TRUE at `instance/preempted`. All are asked every five seconds;
-after more than five failures in a row no more (docs/spec/containers, section Run).
+EC2 (instance metadata service, version 2): `spot/instance-action` announces the end and its time;
+the rebalance recommendation says that it is likely. Azure (scheduled events): an event of type
+Preempt that names this machine. Google: the word TRUE at `instance/preempted`. All are polled every
+five seconds, until more than five polls in a row have failed (docs/spec/containers, section Run).
 """
 
 from __future__ import annotations
@@ -21,18 +21,22 @@ from lading.client.transport import HttpTransport, Response, Transport
 from lading.core.errors import LadingError, Unavailable
 
 ADDRESS = "http://169.254.169.254"
-"""The same on every cloud: an address that only the machine itself can reach."""
+"""The link-local address of the metadata service, the same on every cloud."""
 INTERVAL = 5.0
+# Failed polls in a row after which polling ends.
 _FAILURES = 5
+# Seconds of one poll.
 _TIMEOUT = 2.0
+# Seconds; the longest life of a token of IMDSv2.
 _TOKEN_LIFE = 21_600
+# Seconds before its end at which a token is replaced.
 _TOKEN_MARGIN = 60
 _AZURE_VERSION = "2020-07-01"
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What the cloud says. `certain`: it will happen; else it may."""
+    """A notice of the cloud. `certain`: it will happen; otherwise it may."""
 
     text: str
     detail: str
@@ -40,10 +44,10 @@ class Notice:
 
 
 class Source(Protocol):
-    """One cloud's way to say it."""
+    """The preemption notices of one cloud."""
 
     async def look(self, now: float) -> Notice | None:
-        """What is said at this moment (seconds, monotonic). Raises Unavailable."""
+        """The notice at the time `now` (seconds, monotonic), if any. Raises Unavailable."""
         ...
 
 
@@ -56,7 +60,7 @@ class Ec2:
     _until: float = 0.0
 
     async def look(self, now: float) -> Notice | None:
-        """An action that is scheduled, else a recommendation."""
+        """A scheduled action, else a rebalance recommendation."""
         action = await self._read("spot/instance-action", now)
         if action is not None:
             text = f"EC2 will {action.get('action')} this instance at {action.get('time')}"
@@ -71,6 +75,7 @@ class Ec2:
         return None
 
     async def _read(self, path: str, now: float) -> dict[str, Any] | None:
+        # A token may have been revoked: 401 is answered with a new one, once.
         for _ in range(2):
             if now >= self._until - _TOKEN_MARGIN:
                 await self._renew(now)
@@ -102,11 +107,14 @@ class Azure:
 
     async def look(self, now: float) -> Notice | None:
         """An event of type Preempt for this machine."""
+        # Part of the protocol; only EC2 needs the time for its token.
         del now
         answer = await self._get(f"/metadata/scheduledevents?api-version={_AZURE_VERSION}")
         for one in _document(answer).get("Events") or []:
             resources = one.get("Resources") or []
             if one.get("EventType") == "Preempt" and (
+                # An event without resources is for this machine, as Azure sends it to the machine
+                # itself.
                 not resources or await self._own_name() in resources
             ):
                 text = (
@@ -132,12 +140,12 @@ class Azure:
 
 @dataclass(slots=True)
 class Google:
-    """Google's spot machines, which have half a minute left."""
+    """Google's spot machines, which end 30 s after the notice."""
 
     transport: Transport
 
     async def look(self, now: float) -> Notice | None:
-        """Whether it is being taken away."""
+        """The notice that this machine is being preempted."""
         del now
         path = "/computeMetadata/v1/instance/preempted"
         answer = await _ask(self.transport, "GET", path, {"Metadata-Flavor": "Google"})
@@ -159,7 +167,7 @@ async def watch(
     clock: Callable[[], float],
     interval: float = INTERVAL,
 ) -> None:
-    """Ask until cancelled and tell each new notice; say why when it is given up."""
+    """Poll until cancelled and report each new notice; log the reason when polling ends."""
     failures, last = 0, None
     while True:
         try:
@@ -171,6 +179,7 @@ async def watch(
                 say(f"notices of preemption are no longer looked for: {error.message}")
                 return
             found = None
+        # The same notice is repeated with every poll.
         if found is not None and found != last:
             last = found
             await tell(found)
@@ -179,7 +188,7 @@ async def watch(
 
 @contextlib.asynccontextmanager
 async def open_source(kind: str, address: str = "") -> Any:
-    """The source called `kind`, a key of SOURCES."""
+    """Open the source `kind`, a key of SOURCES."""
     async with HttpTransport(address or ADDRESS) as transport:
         yield SOURCES[kind](transport)
 

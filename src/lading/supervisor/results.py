@@ -1,12 +1,12 @@
-"""Saving output and log, and the last write to the record.
+"""Saving of output and log, and the last update of the record.
 
 Small results go with the report of the end in one call (`api.resources.container_results`).
 Otherwise, and when that call is refused for whatever reason, it is done step by step.
 
-What is wrong with an output shows when it is planned, before the log's last line, the final state,
-is written. Then output and log are stored at the same time, as neither needs the other; should the
-output fail only now, the log is written once more with what really came of it. When the server
-refuses the end itself, the container is Cancelled with the reason.
+Faults of the output appear when it is planned, before the last line of the log, the final state, is
+written. Then output and log are stored at the same time, as they are independent; when the output
+fails only now, the log is written again with the new state. When the server refuses the end itself,
+the container is Cancelled with the reason.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from lading.supervisor.logs import Log
 from lading.supervisor.session import Lost, Session
 
 _LOG_TIME = 2.0
-"""Seconds to save the log of a container that somebody wants no results of."""
+"""Seconds to save the log of a container whose results nobody wants."""
 _logger = logging.getLogger("lading.supervisor")
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Where the results of one container are and where they go. `stage` and `inputs` None: it never
-    got that far.
+    """Results of one container and the way to save them. `stage` and `inputs` are None when the
+    container did not get so far.
     """
 
     session: Session
@@ -52,13 +52,14 @@ class Results:
     stage: Stage | None = None
     inputs: Inputs | None = None
     limit: int = 0
-    """Bytes that an output may have; 0 is any number."""
+    """Bytes that an output may have; 0 for no limit."""
 
     async def save(self, ending: Ending, *, started: bool, is_last: bool = False) -> None:
-        """Store everything and report the end. Raises LadingError when the server cannot be told.
+        """Store everything and report the end. Raises LadingError when the server cannot be
+        reached.
 
-        Raises Full when it has no room for the results, unless this `is_last`: the end is then
-        reported without.
+        Raises Full when the server has no space for the results, unless `is_last`: then the end is
+        reported without them.
         """
         ending, plan = await self._plan(ending, started=started)
         self._last_words(ending)
@@ -69,6 +70,8 @@ class Results:
         )
         fault = next((one for one in (output, log) if isinstance(one, BaseException)), None)
         if fault is not None and (
+            # Lost: nothing may be written any more. Anything unexpected is a defect and must not be
+            # hidden.
             isinstance(fault, Lost) or not isinstance(fault, LadingError | OSError)
         ):
             raise fault
@@ -80,6 +83,7 @@ class Results:
                 exit_code=ending.exit_code,
             )
             self._last_words(ending)
+            # The first log ended with Complete, so it is stored again.
             log = await self._store_log() if isinstance(log, str) else log
         await self._report(
             ending,
@@ -88,10 +92,10 @@ class Results:
         )
 
     async def give_up(self, ending: Ending) -> None:
-        """Report the end without output, as somebody wants it no more, and with the log if that
+        """Report the end without the output, which nobody wants any more; with the log if that
         takes a moment only.
 
-        Raises LadingError when the server cannot be told.
+        Raises LadingError when the server cannot be reached.
         """
         ending = stopped_while_saving(ending)
         self._last_words(ending)
@@ -102,12 +106,13 @@ class Results:
         await self._report(ending, output=None, log=log)
 
     async def _save_at_once(self, ending: Ending, plan: OutputPlan | str | None) -> bool:
-        """Send small results with the report of the end. False when that cannot be done: nothing is
-        changed then.
+        """Send small results with the report of the end. False when that is not possible; then
+        nothing has changed.
 
-        Raises Unauthenticated when the container is not ours any more, or its end was taken and the
-        answer lost.
+        Raises Unauthenticated when the container belongs to another process, or its end was
+        accepted and the answer lost.
         """
+        # Saved by the container itself, or not to be saved.
         if isinstance(plan, str) or (plan is not None and ending.state is not State.COMPLETE):
             return False
         parcel, manifests = Parcel(), dict[str, str]()
@@ -122,6 +127,7 @@ class Results:
             await self.session.finish(await self._changes(ending), manifests, parcel.blocks)
         except (Lost, Unauthenticated):
             raise
+        # Whatever the reason, the single steps are tried next and report it.
         except (LadingError, OSError):
             return False
         return True
@@ -129,10 +135,13 @@ class Results:
     async def _plan(
         self, ending: Ending, *, started: bool
     ) -> tuple[Ending, OutputPlan | str | None]:
-        """What is to be saved; the portable data hash when the container has saved it itself."""
+        """The plan of the output, or the portable data hash when the container has saved it
+        itself.
+        """
         if not started or self.stage is None:
             return ending, None
         container = self.session.container
+        # Only a container with a token can have set its output.
         if container.runtime_constraints.get("API") is True:
             own = await self.session.read("output")
             if own:
@@ -179,6 +188,7 @@ class Results:
             changes["output"] = output
         try:
             await self.session.report_end(changes)
+        # The server refuses the values themselves: repeating them would fail again.
         except Invalid as error:
             _logger.error(
                 "container=%s end refused: %s", self.session.container.uuid, error.message
@@ -191,13 +201,13 @@ class Results:
             )
 
     async def _changes(self, ending: Ending) -> dict[str, object]:
-        """What the record says about the end, but for output and log."""
+        """Changes of the record at the end, except output and log."""
         changes: dict[str, object] = {"state": ending.state}
         cost = self.costing.amount(self.session.container.runtime_constraints)
         if cost is not None:
             changes["cost"] = cost
         if self.costing.ended is not None:
-            # The server may hear of it much later.
+            # The time of the end, not of this report, which the server may receive much later.
             changes["finished_at"] = format_time(self.costing.ended)
         if ending.exit_code is not None:
             changes["exit_code"] = ending.exit_code
@@ -209,7 +219,7 @@ class Results:
 
 
 def _as_output_error(error: BaseException, what: str) -> ExecutionError:
-    """Data that cannot be read or stored: whoever made it is told why."""
+    """Failure class and message for results that cannot be read or stored."""
     if isinstance(error, ExecutionError):
         return error
     failure = Failure.INFRASTRUCTURE if isinstance(error, Unavailable) else Failure.USER

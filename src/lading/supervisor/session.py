@@ -1,10 +1,10 @@
-"""What a supervisor says to the API: the few calls between Locked and the end
-(docs/spec/containers, section Run).
+"""The calls of a supervisor to the API, between Locked and the end (docs/spec/containers, section
+Run).
 
-Two tokens: the supervisor's, which can touch this one container, and the container's own, with
-which its data is read and written on behalf of the user who wants it. Calls are repeated for as
-long as `unreachable_timeout` allows, and the run directory is there: who removes the whole data
-directory wants nothing of it to go on.
+Two tokens: the supervisor's, which can change this one container, and the container's own, which
+reads and writes its data on behalf of its user. Calls are repeated for `unreachable_timeout`, as
+long as the run directory exists: whoever removes the whole data directory wants nothing to
+continue.
 """
 
 from __future__ import annotations
@@ -30,17 +30,21 @@ from lading.supervisor.supervisor_config import Assignment
 
 _NO_SECRETS = "99914b932bd37a50b983c5e7c90ae93b"
 """md5 of `{}`."""
+# Attempts of a call; its time is limited instead.
 _MANY = 1_000_000
+# Seconds, the longest pause between two attempts.
 _PAUSE = 5.0
 Record = dict[str, Any]
 
 
 class Lost(LadingError):
-    """The container is not this supervisor's (any more); it must neither run nor be written to."""
+    """The container does not belong to this supervisor (any more); it must be neither run nor
+    changed.
+    """
 
 
 def open_transport(assignment: Assignment) -> Transport:
-    """The way to the server that the assignment names."""
+    """Transport to the server that the assignment names."""
     if assignment.api_socket:
         return HttpTransport(unix_socket=assignment.api_socket)
     verify = Path(assignment.api_ca_file) if assignment.api_ca_file else not assignment.api_insecure
@@ -48,7 +52,7 @@ def open_transport(assignment: Assignment) -> Transport:
 
 
 class Session:
-    """The API as one supervisor uses it."""
+    """The API for one supervisor."""
 
     def __init__(
         self,
@@ -70,7 +74,7 @@ class Session:
             transport, assignment.supervisor_token, retry=self._retry, sleep=self._pause
         )
         self.once = ApiClient(transport, assignment.supervisor_token, retry=NO_RETRY)
-        """The supervisor's token, nothing repeated."""
+        """The API with the supervisor's token, without retries."""
         self._known = bool(assignment.known)
         self.record: Record = dict(assignment.known.get("container") or {})
         self.container = Container(uuid=self._uuid)
@@ -83,17 +87,19 @@ class Session:
 
     @property
     def gateway_key(self) -> str:
-        """What the server and this container's gateway share; "" when the server wants none."""
+        """Secret shared by the server and this container's gateway; "" when the server wants no
+        gateway.
+        """
         return str(self.record.get("gateway_auth_secret") or "")
 
     async def open(self) -> None:
-        """Read the container and its token, unless they came with the assignment. Raises Lost if it
-        is not Locked.
+        """Read the container and its token, unless the assignment has them. Raises Lost when it is
+        not Locked.
         """
         await self._open(State.LOCKED)
 
     async def join(self) -> None:
-        """The same beside the supervisor that has it: it may be Running. Raises Lost."""
+        """Like `open`, for a remote rank: the container may be Running already. Raises Lost."""
         await self._open(State.LOCKED, State.RUNNING)
 
     async def _open(self, *states: State) -> None:
@@ -107,8 +113,8 @@ class Session:
             raise Lost(f"{self._uuid}: is {self.container.state}, not {' or '.join(states)}")
         self.token = self._given
         self.data = ApiClient(self._transport, self.token, retry=self._retry, sleep=self._pause)
-        # By a socket the store is on this machine: hashing here as well would take as long as all
-        # the rest.
+        # A server on a local socket hashes the blocks on this machine; hashing here as well would
+        # take as long as all the rest.
         self.blocks = BlockClient(
             self._transport,
             self.token,
@@ -125,9 +131,10 @@ class Session:
         self._given = _token(auth, self._uuid)
 
     async def secrets(self) -> Mapping[str, Any]:
-        """The secret mounts; asked for unless the record says that there are none."""
+        """The secret mounts; requested unless the record says that there are none."""
         if self.record.get("secret_mounts_md5") == _NO_SECRETS:
             return {}
+        # The answer when a container has no secret mounts.
         try:
             answer = await self.data.action("containers", self._uuid, "secret_mounts", method="GET")
         except NotFound:
@@ -135,23 +142,25 @@ class Session:
         return dict(answer.get("secret_mounts") or {})
 
     async def report_activity(self, text: str) -> None:
-        """What is done before it is Running. Raises what the client raises."""
+        """Report the current step before the container is Running. Raises the errors of the
+        client.
+        """
         await self.once.update("containers", self._uuid, {"runtime_status": {"activity": text}})
 
     async def fetch_git_tree(self, tree: GitTree, directory: Path) -> None:
-        """Lay a git tree or blob of the container's mounts out below `directory`. Raises as
+        """Store a git tree or blob of the container's mounts in `directory`. Raises as
         `git_archives.fetch`.
         """
         await git_archives.fetch(self._api, self._uuid, tree, directory)
 
     async def report_running(self, *, clear_status: bool = False, gateway: str = "") -> str:
-        """The container is Running from now on; why the server takes no gateway at that address, or
-        "".
+        """Report that the container is Running; return the reason for which the server refuses the
+        gateway address, or "".
 
-        Raises Lost when that is refused: then nothing may run.
+        Raises Lost when the report is refused: then nothing may run.
 
-        A batch system that starts a job again may start a second supervisor with the same token.
-        The moment that each gives, to the microsecond, tells them apart: the API takes one, and the
+        A batch system that restarts a job may start a second supervisor with the same token. The
+        time that each reports, to the microsecond, distinguishes them: the API accepts one, and the
         same again after a lost answer.
         """
         self._started = self._started or format_time(self._clock())
@@ -164,8 +173,8 @@ class Session:
             try:
                 await self._api.update("containers", self._uuid, changes, select=("uuid", "state"))
             except Invalid as error:
-                # The address may be one that the server does not connect to: the container runs
-                # without.
+                # The server may refuse to connect to this address: the container runs without a
+                # gateway.
                 if not changes.pop("gateway_address", ""):
                     raise
                 await self._api.update("containers", self._uuid, changes, select=("uuid", "state"))
@@ -175,36 +184,36 @@ class Session:
         return ""
 
     async def give_back(self) -> None:
-        """Back to Queued: nothing was run."""
+        """Return the container to Queued: nothing was run."""
         await self._api.update("containers", self._uuid, {"state": State.QUEUED})
 
     async def report_cost(self, amount: float) -> None:
-        """What it has cost until now, in dollars."""
+        """Report the cost until now, in dollars."""
         await self._api.update("containers", self._uuid, {"cost": amount})
 
     async def add_status(self, said: Mapping[str, str]) -> None:
-        """Put these into `runtime_status`, beside what the container itself has put there."""
+        """Merge `said` into `runtime_status`, beside the entries of the container itself."""
         before = await self.read("runtime_status") or {}
         await self._api.update("containers", self._uuid, {"runtime_status": {**before, **said}})
 
     async def report_end(self, changes: Mapping[str, Any]) -> None:
-        """The final state and what belongs to it."""
+        """Report the final state and its attributes."""
         await self._api.update("containers", self._uuid, changes)
 
     async def finish(
         self, changes: Mapping[str, Any], manifests: Mapping[str, str], blocks: Iterable[bytes]
     ) -> None:
-        """The end with small results, all of it or nothing; `manifests` of output and log name
-        these blocks unsigned.
+        """Report the end with small results, all of it or nothing; `manifests` of output and log
+        name `blocks` unsigned.
 
-        Not repeated: whatever goes wrong shows where it is done step by step.
+        Not retried: on any failure the caller makes the single steps.
         """
         sent = [base64.b64encode(one).decode() for one in blocks]
         body = {"container": dict(changes), "collections": dict(manifests), "blocks": sent}
         await self.once.action("containers", self._uuid, "finish", body=body)
 
     async def is_wanted(self) -> bool:
-        """Whether a request wants the container; False where the server does not say so at once."""
+        """Whether a request wants the container; False when the server does not answer at once."""
         try:
             record = await self.once.get("containers", self._uuid, select=("uuid", "priority"))
         except LadingError:
@@ -212,30 +221,33 @@ class Session:
         return int(record.get("priority") or 0) > 0
 
     async def read(self, name: str) -> Any:
-        """One attribute of the container as it is now."""
+        """The current value of one attribute of the container."""
         return (await self._api.get("containers", self._uuid, select=("uuid", name))).get(name)
 
     async def save_output(self, manifest: str) -> str:
-        """Store the output as a collection; its portable data hash."""
+        """Store the output as a collection; return its portable data hash."""
         return await self._create("output", manifest)
 
     async def save_log(self, manifest: str) -> str:
-        """Store the log as a collection of its own, as its token may change none; its portable data
-        hash.
+        """Store the log as a new collection, since the token may change none; return its portable
+        data hash.
         """
         return await self._create("logs", manifest)
 
     async def save_interim_log(self, manifest: str) -> None:
-        """Store the log as it is and show it in the record."""
+        """Store the present log and name it in the record."""
         pdh = await self.save_log(manifest)
         await self._api.update("containers", self._uuid, {"log": pdh})
 
     async def _pause(self, seconds: float) -> None:
+        # Between two attempts of a call.
         await asyncio.sleep(seconds)
         if not await asyncio.to_thread(self._run_directory.exists):
             raise Lost(f"{self._uuid}: the run directory {self._run_directory} is gone")
 
     async def _create(self, kind: str, manifest: str) -> str:
+        # Trashed from the start: the API keeps the content for the request, in collections of its
+        # own.
         attributes = {
             "name": f"{kind} for {self._uuid}",
             "manifest_text": manifest,

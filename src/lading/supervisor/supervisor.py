@@ -1,22 +1,22 @@
-"""One container from Locked to its end: an ordered list of named steps, each idempotent and
-undoable.
+"""The life cycle of one container: an ordered list of named steps, each idempotent and undoable.
 
-    record     read the container and its token        nothing to undo
-    inputs     make mounts, have the image ready        let the cached collections and layers go,
-    unmount container  make it, all but started; be Running     remove it: processes, cgroup, mounts
-    command    let it run to its end, kill the rest     nothing to undo
+    step       do                                       undo
+    record     read the container and its token         nothing
+    inputs     make mounts, prepare the image           release cached collections and layers,
+                                                        unmount
+    container  create it stopped; report Running        remove processes, cgroup, mounts
+    command    run it to its end, kill the rest         nothing
 
-and then, whatever happened, save the output and the log and report the end. Each step is
-journalled, so that after a crash another process can undo what was begun
-(`supervisor.process.crash_cleanup`).
+Afterwards, in any case, output and log are saved and the end is reported. Each step is journalled,
+so that after a crash another process can undo the begun steps (`supervisor.process.crash_cleanup`).
 
 The order of writes makes a container run at most once: the record is Running before any code of the
-user starts, and when that write is refused (somebody cancelled or took the container) nothing
+user starts. When that write is refused, because the container was cancelled or taken, nothing
 starts and nothing more is written.
 
-What is final (docs/spec/containers, section Run): Complete when the command ran and its output was
-saved, whatever its exit code; Cancelled when it could not be started, was stopped or ran out of
-time, or its output could not be saved; Queued when told to stop before it was Running.
+Final states (docs/spec/containers, section Run): Complete when the command ran and its output was
+saved, whatever its exit code; Cancelled when it could not be started, was stopped or timed out, or
+its output could not be saved; Queued when told to stop before it was Running.
 `runtime_status.failure` names the class of a failure.
 """
 
@@ -78,9 +78,10 @@ from lading.supervisor.results import Results
 from lading.supervisor.session import Lost, Session, open_transport
 from lading.supervisor.supervisor_config import Assignment
 
+# Seconds to read the rest of the output after the end of the command.
 _DRAIN = 5.0
 _SCRATCH = "mounts"
-"""Of the run directory: what the command can write."""
+"""Subdirectory of the run directory for everything that the command can write."""
 _logger = logging.getLogger("lading.supervisor")
 EngineMaker = Callable[[str, EngineSettings], Engine]
 _Answer = TypeVar("_Answer")
@@ -98,14 +99,14 @@ async def supervise(
     on_idle: Callable[[], None] | None = None,
     turn: Turn | None = None,
 ) -> int:
-    """Carry out the assignment; 0 when its life cycle was completed, 1 when it was not
+    """Carry out the assignment; 0 when its life cycle was completed, 1 otherwise
     (docs/spec/containers).
 
-    The caller holds the lock of the run directory, in which is nothing of an earlier one. `stop` is
+    The caller holds the lock of the run directory, which has nothing of an earlier run. `stop` is
     set to cancel the container, `flush` to have its log saved now, `reprice` when there may be new
-    prices. A `transport` that is given stays open. `on_idle` is called when the command has ended
-    and nothing of it takes processors, RAM or GPUs any more; for some containers never. `turn`
-    waits for room after a long preparation.
+    prices. A given `transport` stays open. `on_idle` is called when the command has ended and the
+    container uses no processors, RAM or GPUs any more; for some containers never. `turn` waits for
+    processors after a long preparation.
     """
     way = transport or open_transport(assignment)
     supervisor = Supervisor(assignment, Session(assignment, way), clock=clock, engines=engines)
@@ -143,6 +144,7 @@ class Supervisor:
             disk_reserve_files=assignment.disk_reserve_files,
             user_namespaces=assignment.user_namespaces,
         )
+        # Before the first step: after a crash the cleaner must know the engine.
         self._journal = Journal(self._directory)
         self._journal.open(Opening(engine=assignment.engine, settings=self._settings))
         self._log = Log(
@@ -171,7 +173,7 @@ class Supervisor:
         self._lost = self._unmounted = self._kept = self._is_dead = False
 
     async def run(self) -> int:
-        """Go through all steps, report, undo; see `supervise`."""
+        """Run all steps, report the end, undo the steps; see `supervise`."""
         steps = (
             Step("record", self._read_record, nothing),
             Step("inputs", self._make_inputs, self._drop_inputs),
@@ -183,10 +185,11 @@ class Supervisor:
             try:
                 ending = await self._go_through(steps, begun)
                 if self._overfull:
-                    # What it wrote is given back before anything is saved.
+                    # The disk may be full: scratch is removed before anything is saved.
                     self._untold = ending
                 reported = self._untold is None and await self._report(ending)
             finally:
+                # In reverse, and also after a cancellation: a begun step may have left something.
                 for step in reversed(begun):
                     await self._undo(step)
             if self._untold is not None:
@@ -216,7 +219,8 @@ class Supervisor:
             return await self._blame(error)
         except (LadingError, OSError) as error:
             if not self._session.token:
-                # Nothing is known of the container: whoever locked it gives it back.
+                # Nothing is known of the container: the dispatcher that locked it returns it to the
+                # queue.
                 _logger.error(
                     "container=%s record not read: %s", self._assignment.container_uuid, error
                 )
@@ -240,11 +244,14 @@ class Supervisor:
         )
 
     async def _blame(self, error: ExecutionError) -> Ending:
-        """The end for an error; where it is the machine's, another one gets the container."""
+        """Outcome for an error; after a fault of the machine the container goes back to the
+        queue.
+        """
         told = self._assignment
         if error is self._engine_fault and is_broken(error.message) and can_tell(told):
             self._log.say(error.message)
             self._log.say(await tell(told, error.message))
+            # Running containers are not returned: their command may have started.
             if not self._running:
                 return Ending(state=State.QUEUED)
         return failed(error)
@@ -265,7 +272,7 @@ class Supervisor:
             await step.undo()
             self._journal.write(step.name, Mark.UNDONE)
         except (LadingError, OSError, TimeoutError) as error:
-            # The run directory stays, so that whoever cleans up after us tries again.
+            # The run directory stays, so that the clean-up process tries again.
             _logger.error(
                 "container=%s step=%s not undone: %s",
                 self._assignment.container_uuid,
@@ -284,7 +291,9 @@ class Supervisor:
 
     async def _make_inputs(self) -> None:
         session, container = self._session, self._session.container
+        # Checked before anything is written to the disk.
         check_room(self._directory, self._reserve)
+        # Before any file exists: a project id applies to files made afterwards.
         self._project = project_quota.begin(self._directory, {_SCRATCH: 0o2777, "bundle": 0o755})
         plan = mount_plan.plan(
             container.mounts,
@@ -317,7 +326,9 @@ class Supervisor:
             ),
         )
         async with self._activity.shown():
+            # While a container is prepared for long, others may use its processors (turn).
             await self._unless_stopped(self.turn.prepare(work) if self.turn is not None else work)
+        # Copies of collections were made by us; they are not charged to the container.
         self._base = (
             await asyncio.to_thread(disk_watch.base, self._directory) if plan.copies else Amount()
         )
@@ -329,6 +340,7 @@ class Supervisor:
         if self._keep is not None:
             await self._keep.close()
         if self._project is not None:
+            # Zero lifts the limit, so that the removal of the scratch is never refused.
             self._project.limit(Amount())
 
     async def _make_container(self) -> None:
@@ -344,10 +356,11 @@ class Supervisor:
             self._log.say(given.sentence)
         try:
             spec = self._spec(stage, given)
-            # The engine stops short of the command, so both may go on at the same time.
+            # The engine stops before the command, so both run at the same time.
             both = together(self._by_engine(self._engine.create(spec)), self._become_running())
             await self._unless_stopped(both, grace=LAST_CALL)
         finally:
+            # In any case: copies that stay open here would keep pipes from ending.
             self._annexes.hand_over()
             stage.close_streams()
             for pump in self._pumps:
@@ -379,6 +392,7 @@ class Supervisor:
         seconds = limit if isinstance(limit, int) and limit > 0 else None
         companions = self._companions = self._accompany()
         async with companions.beside(self._engine):
+            # Started before the machine is described, which takes time.
             running = asyncio.ensure_future(
                 self._engine.run(stop=self.stop, stop_grace=self._assignment.stop_grace_period)
             )
@@ -389,6 +403,7 @@ class Supervisor:
                 self._log.say(
                     f"the container has run for {seconds} s, its max_run_time; stopping it"
                 )
+                # The engine ends the command as for a signal.
                 self.stop.set()
             try:
                 self._exit = await running
@@ -397,10 +412,11 @@ class Supervisor:
                 raise
             for note in self._exit.notes:
                 self._log.say(note)
+            # Read before the container is kept, during which `stop` may be set for another reason.
             self._stopped = self.stop.is_set()
             await self._keep_failure(self._exit)
         await self._door.close()
-        # Before anything is read that they could change meanwhile.
+        # Before output is read: a live process could change it, or replace a directory by a link.
         await self._by_engine(self._engine.kill())
         self._is_dead = True
         self._costing.end()
@@ -416,11 +432,10 @@ class Supervisor:
         self._become_idle()
 
     def _become_idle(self) -> None:
-        """Let another container have the room, unless something of this one still takes it.
+        """Report that the container uses no more resources, unless something of it still does.
 
-        Files in memory, and the mount's cache, stay until its results are saved. The other ranks of
-        a gang may end later than this one, and what entered a container that was kept may still be
-        there.
+        Files in memory, and the cache of the mount, stay until the results are saved. The other
+        ranks of a gang may end later than this one, and sessions may still run in a kept container.
         """
         uses_memory = (
             self._stage is None
@@ -432,8 +447,8 @@ class Supervisor:
             self.on_idle()
 
     async def _keep_failure(self, ended: Exit) -> None:
-        """Keep the container of a command that has failed for as long as its request wants, to be
-        looked into.
+        """Keep the container of a failed command for as long as its request wants, so that users
+        can examine it.
         """
         seconds = amount(self._session.container.scheduling_parameters, KEEP_ON_FAILURE)
         if ended.code == 0 or not seconds or self.stop.is_set():
@@ -451,6 +466,7 @@ class Supervisor:
         except Interrupted:
             return
         except LadingError as error:
+            # The container is reported as failed anyway.
             self._log.say(f"the container of the failed command is not kept: {error.message}")
             return
         with contextlib.suppress(TimeoutError):
@@ -485,12 +501,12 @@ class Supervisor:
         )
 
     def _limit_disk(self) -> None:
-        """Have the kernel stop the container at what it may write, where the file system can do
-        that.
-        """
+        """Set the quota of the container in the kernel, where the file system supports it."""
         allowed = self._allowance
         if self._project is not None and allowed != Allowance():
             used = self._project.used()
+            # Inputs and copies are in the same project, so they are added to the allowance; 0 stays
+            # 0.
             size, files = (
                 allowed.size and used.size + allowed.size,
                 allowed.files and used.files + allowed.files,
@@ -499,12 +515,12 @@ class Supervisor:
             self._project.limit(self._quota)
 
     def _full(self) -> str:
-        """What the container had no room for, as half a sentence."""
+        """The place that the container had no space for, as a clause; "" for none."""
         why = spent(self._project.used(), self._quota) if self._project is not None else ""
         return why or full_places(self._directory, self._stage)
 
     def _processes(self) -> list[int]:
-        """Those of the container."""
+        """Processes of the container."""
         folders = self._companions.usage.folders if self._companions else None
         pid = self._engine.pid
         return processes(folders) if folders else (descendants(pid) if pid else [])
@@ -515,6 +531,7 @@ class Supervisor:
         limits = ScratchLimits(
             mount=told.tmp_capacity, beside=told.scratch_beside, files=told.scratch_files
         )
+        # With remote ranks this machine has one rank only.
         here = self._nodes if not (told.annex_command or told.outposts) else 1
         return allowance(container.mounts, limits, output_path=container.output_path, ranks=here)
 
@@ -558,12 +575,14 @@ class Supervisor:
         self.stop.set()
 
     async def _on_full(self, why: str) -> None:
+        # Set first: the end of the command is then judged as caused by the disk.
         self._overfull = why
         self._log.say(f"{why}; ending the container")
         self.stop.set()
         await self._engine.abort()
 
     def _on_lost(self) -> None:
+        # Nothing may be written to the record from here on.
         self._lost = True
         self.stop.set()
 
@@ -575,8 +594,8 @@ class Supervisor:
     # The end.
 
     async def _report(self, ending: Ending, *, is_last: bool = False) -> bool:
-        """Save what there is and write the end; False when there was nothing to write or the server
-        did not take it.
+        """Save the results and write the end; False when there was nothing to write or the server
+        did not accept it.
         """
         limit = self._assignment.output_limit
         results = Results(self._session, self._log, self._costing, self._stage, self._inputs, limit)
@@ -586,9 +605,10 @@ class Supervisor:
         return is_told
 
     async def _report_late(self, ending: Ending) -> bool:
-        """Say the end to a server whose disk may have been full of what this container wrote, which
-        goes first.
+        """Report the end to a server whose disk may have been filled by this container: its scratch
+        is removed first.
         """
+        # The results are gone with the scratch.
         self._stage = self._inputs = None
         await free(self._directory / _SCRATCH)
         return await self._report(ending, is_last=True)

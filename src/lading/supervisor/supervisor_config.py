@@ -1,7 +1,7 @@
-"""What a supervisor is told: one container, a token for it alone, and the places it may use.
+"""Configuration of a supervisor: one container, a token for it alone, and the places it may use.
 
-An assignment travels as JSON (to the warm parent, on standard input, later over ssh), so every
-field is a plain value. It holds a token: it is never written to disk and never logged.
+An assignment is sent as JSON (to the warm parent, on standard input, or over ssh), so every field
+is a plain value. It contains a token: it is never written to disk and never logged.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from lading.core.errors import Invalid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outposts:
-    """Where annexes are reached of a gang that is on several machines
-    (`supervisor.gang.rank_launcher`): address and port for each further rank, and what both ends
-    know each other by (PEM).
+    """Remote ranks of a gang on several machines (`supervisor.gang.rank_launcher`): address and
+    port of each further rank, and the certificate and key (PEM) that both ends use.
     """
 
     ranks: tuple[tuple[str, int], ...]
@@ -31,15 +30,14 @@ class Outposts:
 class Assignment:
     """One container to run.
 
-    Reach the server by `api_socket` (a Unix socket) or, when that is empty, by `api_url`. Paths are
-    absolute. Times are seconds, sizes bytes.
+    The server is reached by `api_socket` (a Unix socket) or, when that is empty, by `api_url`.
+    Paths are absolute. Times are in seconds, sizes in bytes.
     """
 
     container_uuid: str
     supervisor_token: str = field(repr=False)
     run_directory: str
-    """This container's own directory, `<data>/run/<container uuid>`; made and removed by the
-    supervisor.
+    """The container's directory, `<data>/run/<container uuid>`; made and removed by the supervisor.
     """
     cache_directory: str
     """`<data>/cache`: materialised inputs, unpacked layers, image descriptions."""
@@ -54,94 +52,93 @@ class Assignment:
     api_host_insecure: bool = False
     """ARVADOS_API_HOST_INSECURE for them."""
     api_addresses: tuple[str, ...] = ()
-    """HOST:PORT of whatever else the API names to clients: block store, websocket, files."""
+    """HOST:PORT of other services that the API names to clients: block store, websocket, files."""
     internet_with_api: bool = False
-    """Containers with `runtime_constraints.API` reach the internet, too."""
+    """Containers with `runtime_constraints.API` reach the internet as well."""
     refused_networks: tuple[str, ...] = ()
-    """Networks that no container reaches, such as 10.0.0.0/8."""
+    """Networks that no container may reach, such as 10.0.0.0/8."""
     lock_directory: str = ""
-    """The register of the machine (`supervisor.process.register`), where prices are read and the
-    broken mark is left.
+    """The register of the machine (`supervisor.process.register`), which has prices and the mark of
+    a broken machine.
     """
     engine: str = "auto"
-    """A name of the entry point group `lading.engines`, or `auto`: native where this machine can,
-    else docker.
+    """A name of the entry point group `lading.engines`, or `auto`: native where this machine
+    supports it, else docker.
     """
     docker_socket: str = "/var/run/docker.sock"
     podman_socket: str = "/run/podman/podman.sock"
     device_root: str = "/"
-    """Where the device files of GPUs are found: `dev` is below it."""
+    """Root of the device files of GPUs: `dev` is below it."""
     device_directory: str = "/run/lading/gpus"
-    """Where the supervisors of this machine say which GPU is whose."""
+    """Directory in which the supervisors of this machine lock GPUs."""
     visible_gpus: str = ""
-    """Numbers of the GPUs that may be used, such as "0,2"; empty: all."""
+    """Numbers of the usable GPUs, such as "0,2"; empty: all."""
     cache_size: int = 20 << 30
     large_input: int = 1 << 30
-    """Bytes from which an input collection is read through FUSE as it is needed; 0 lays all out on
-    disk first.
+    """Bytes from which an input collection is mounted and read on demand; 0: every input is
+    downloaded first.
     """
     instance_type: dict[str, Any] = field(default_factory=dict)
-    """What this machine is, as node.json shows it; Price (dollars an hour), VCPUs and RAM count for
+    """Description of this machine for node.json; Price (dollars an hour), VCPUs and RAM determine
     the cost.
     """
     instance_share: float = 0.0
-    """The part of the machine's price that this container pays; 0 is by its size."""
+    """Share of the machine's price for this container; 0: by its size."""
     preemption: str = ""
-    """`ec2` or `azure`: look for notices that the cloud takes this machine away."""
+    """`ec2`, `azure` or `google`: poll for notices of preemption."""
     metadata_address: str = ""
-    """Where those are asked for; empty: where the cloud has them."""
+    """Address of the metadata service; empty: the cloud's own."""
     broken_node_hook: str = ""
-    """Program to run when this machine cannot run containers, in place of the mark in the
-    register.
+    """Program to run, instead of the mark in the register, when this machine cannot run containers.
     """
     user_namespaces: str = "auto"
-    """Containers of the native engine have user ids of their own: `auto` (where possible),
-    `always`, `never`.
+    """User namespaces of containers of the native engine: `auto` (where possible), `always`,
+    `never`.
     """
     max_processes: int = 4096
-    """Processes and threads that a container may have at a time; 0 is any number."""
+    """Processes and threads that a container may have at a time; 0: no limit."""
     log_limit: int = 2 << 30
     """Bytes of each of the command's streams that the log keeps; 0 keeps all."""
     tmp_capacity: int = 100 << 30
     """Bytes that a tmp mount without capacity may hold; 0 is no limit."""
     scratch_beside: int = 10 << 30
-    """Bytes that the container may write beside its tmp mounts; 0 is no limit of bytes at all."""
+    """Bytes that the container may write outside its tmp mounts; 0: no limit of bytes at all."""
     scratch_files: int = 1_000_000
-    """Files that it may make; 0 is no limit."""
+    """Files that it may make; 0: no limit."""
     disk_reserve: int = -1
-    """Bytes of the disk that it must leave; -1: a fiftieth of the disk, at most 1 GiB."""
+    """Bytes of the disk that stay free; -1: a fiftieth of the disk, at most 1 GiB."""
     disk_reserve_files: int = -1
-    """Files that must find room on the disk beside its own; -1: a fiftieth of what the disk can
-    hold, at most 100,000.
-    """
+    """Free inodes of the disk that stay; -1: a fiftieth of the disk's inodes, at most 100,000."""
     output_limit: int = 1 << 40
-    """Bytes that the files of an output may have; 0 is any number."""
+    """Bytes that the files of an output may have; 0: no limit."""
     log_save_interval: float = 5.0
-    """Time between two looks at whether the log should be saved."""
+    """Seconds between two checks whether the log should be saved."""
     log_update_period: float = 1.0
     log_update_size: int = 1 << 20
     usage_interval: float = 10.0
     stop_grace_period: float = 10.0
     gateway: str = ""
-    """HOST:PORT where the server reaches this machine (port 0: any), `tunnel` to connect to the
-    server instead, `none`; empty: the loopback where the server is on this machine (`api_socket`),
-    else a tunnel."""
+    """HOST:PORT at which the server reaches this machine (port 0: any), `tunnel` to connect to the
+    server instead, `none`; empty: the loopback address when the server is on this machine
+    (`api_socket`), else a tunnel.
+    """
     tunnel_delay: float = 0.5
-    """Time that a container must run before a tunnel is made for it."""
+    """Seconds that a container must run before a tunnel is made for it."""
     unreachable_timeout: float = 600.0
     known: dict[str, Any] = field(default_factory=dict, repr=False)
-    """The `container` and the `auth` of its token as they were when it was locked; empty: the
-    supervisor asks.
+    """The `container` and the `auth` of its token at the time of the lock; empty: the supervisor
+    requests both.
     """
     annex_command: tuple[str, ...] = ()
-    """What starts an annex (`supervisor.gang.remote_rank_client`) on machine number `{rank}`;
-    empty: a gang is on this machine, unless there are `outposts`."""
+    """Command that starts a remote rank (`supervisor.gang.remote_rank_client`) on machine number
+    `{rank}`; empty: the whole gang is on this machine, unless there are `outposts`.
+    """
     outposts: Outposts | None = field(default=None, repr=False)
 
 
 def parse(data: bytes | str) -> Assignment:
-    """The assignment in the JSON text `data`. Raises Invalid naming what is wrong, without
-    repeating the token.
+    """The assignment in the JSON text `data`. Raises Invalid with the fault, without repeating the
+    token.
     """
     try:
         found = msgspec.json.decode(data, type=Assignment)
@@ -160,7 +157,7 @@ def convert(value: object) -> Assignment:
 
 
 def check(assignment: Assignment) -> Assignment:
-    """The same assignment when it can be carried out. Raises Invalid naming the field."""
+    """Return the assignment when it can be carried out. Raises Invalid naming the field."""
     if not ids.is_uuid(assignment.container_uuid, ids.Infix.CONTAINER):
         raise Invalid(
             f"assignment: container_uuid {assignment.container_uuid!r}"

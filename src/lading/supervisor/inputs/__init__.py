@@ -1,1 +1,1 @@
-"""Inputs of a container: its image, its mounts, and the archives that both come in."""
+"""Inputs of a container: its image, its mounts, and the archives of both."""

@@ -1,5 +1,5 @@
-"""What a container left in its directories, as `core.containers.output` looks at it: by
-descriptors, no link followed.
+"""Entries of the container's directories for `core.containers.output`: by descriptors, without
+following links.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from lading.confined import Stop, Stopped, Tree, never, open_directory
 from lading.core.containers.output import DirectoryEntry, Entry, FileEntry, LinkEntry, SpecialEntry
 
 _STRIDE = 256
-"""Entries between two questions whether to stop."""
+"""Entries between two checks of `stop`."""
 _MEASURED = 128
-"""Files of a directory that are measured: it takes a third of the time to save small ones. All are
-counted then.
+"""Files of a directory whose sizes are measured. Measuring all would take a third of the time of
+saving small files; the bytes of all are counted when they are read.
 """
 
 
 def look(top: Path, path: str, *, measured: bool, stop: Stop = never) -> Entry | None:
-    """What is at `path` below `top`; None where nothing is, or the way there is no directory.
+    """The entry at `path` below `top`; None when it is missing or its parent is no directory.
     Raises OSError, Stopped.
 
     `measured`: the sizes of the first files of a directory are wanted.

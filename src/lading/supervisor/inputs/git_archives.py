@@ -1,9 +1,9 @@
 """Git trees for mounts: fetched from the API as an archive, and unpacked safely.
 
-`git archive` knows directories, files (executable or not) and symbolic links; whatever else an
-archive has is refused. Nothing is written through a link: each element of a path is opened without
-following links, below a directory that was opened before. Links are kept as they are, for the
-container to follow in its own file system.
+`git archive` writes directories, files (executable or not) and symbolic links; any other member is
+refused. Nothing is written through a link: each element of a path is opened without following
+links, below a directory that is open already. Links are kept; the container follows them in its own
+file system.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from lading.supervisor.inputs.tar_reader import Reader, members
 from lading.threads import in_thread
 
 BLOB = "blob"
-"""The file that a blob becomes, in a directory of its own."""
+"""Name of the file of a blob, in a directory of its own."""
 _CHUNK = 1 << 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def key(tree: GitTree) -> str:
-    """The name of a tree or blob in the cache of this machine."""
+    """Key of a tree or blob in the cache of this machine."""
     return f"git-{tree.hash}"
 
 
 async def fetch(api: ApiClient, container_uuid: str, tree: GitTree, directory: Path) -> None:
-    """Lay a tree, or a blob as the file `blob`, out below `directory`; `api` holds the supervisor's
+    """Store a tree, or a blob as the file `blob`, in `directory`; `api` holds the supervisor's
     token.
 
-    Raises ExecutionError(USER) when the server does not have it, Unavailable when it cannot be
-    asked or breaks off.
+    Raises ExecutionError(USER) when the server does not have it, Unavailable when the server cannot
+    be reached or the transfer breaks off.
     """
     part = directory.parent / f"{directory.name}.tar"
     try:
@@ -58,8 +58,9 @@ async def fetch(api: ApiClient, container_uuid: str, tree: GitTree, directory: P
 
 
 def unpack(source: IO[bytes], directory: Path, *, stop: Stop = never) -> None:
-    """Unpack what `git archive` made below the existing `directory`. Raises Unavailable for what is
-    no whole archive, ExecutionError(INFRASTRUCTURE) for one that git cannot have made, Stopped."""
+    """Unpack an archive of `git archive` into the existing `directory`. Raises Unavailable for an
+    incomplete archive, ExecutionError(INFRASTRUCTURE) for one that git cannot have made, Stopped.
+    """
     try:
         with Tree.open(directory) as root, Reader.open(fileobj=source, mode="r:") as tar:
             for member in members(tar):
@@ -114,6 +115,7 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, descriptor: int) -> No
 
 
 def _place_blob(part: Path, target: Path, wanted: str) -> None:
+    # The name of a blob is the SHA-1 of "blob SIZE\0" and its content (git-hash-object(1)).
     digest = hashlib.sha1(b"blob %d\0" % part.stat().st_size, usedforsecurity=False)
     with part.open("rb") as file:
         while piece := file.read(_CHUNK):

@@ -1,5 +1,5 @@
-"""An image in a collection: found by its hash, read from the block store only when an engine wants
-it.
+"""An image in a collection: found by its portable data hash; the archive is read only when an
+engine wants it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from lading.core.images.image_layout import image_member
 
 
 class CollectionImage:
-    """The image that the collection with portable data hash `pdh` holds. Nothing is fetched before
-    it is asked for.
+    """The image in the collection with portable data hash `pdh`. Nothing is fetched before it is
+    used.
     """
 
     def __init__(self, api: ApiClient, blocks: BlockClient, pdh: str) -> None:
@@ -27,15 +27,15 @@ class CollectionImage:
 
     @property
     def pdh(self) -> str:
-        """The collection."""
+        """Portable data hash of the collection."""
         return self._pdh
 
     async def name(self) -> str:
-        """`sha256:<hex>`, the image's id. Raises ExecutionError(IMAGE)."""
+        """The id of the image, `sha256:<hex>`. Raises ExecutionError(IMAGE)."""
         return (await self._find())[0]
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The archive's bytes. Raises ExecutionError(IMAGE)."""
+        """The bytes of the archive. Raises ExecutionError(IMAGE)."""
         _, file = await self._find()
         try:
             async for chunk in read_file(self._blocks, file):

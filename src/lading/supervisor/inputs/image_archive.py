@@ -1,10 +1,9 @@
-"""Image archives in docker-save layout, which a stranger wrote: read, and proven to hold what they
-name.
+"""Image archives in docker-save layout, of untrusted origin: reading, and proof of their contents.
 
-An archive names its layers and itself by hashes. Whoever knows such a hash, but not the content,
-could name it to be given what another user's archive has brought to this machine. So nothing is
-used by its hash before the archive at hand was seen to hold that content (`prove`), once for each
-collection.
+An archive names its layers and itself by hashes. Somebody who knows such a hash, but not the
+content, could name it to get content that another user's archive has brought to this machine. So
+nothing is used by its hash before the present archive was seen to contain that content (`prove`),
+once for each collection.
 """
 
 from __future__ import annotations
@@ -36,27 +35,30 @@ from lading.supervisor.inputs.tar_reader import Reader, members
 from lading.supervisor.inputs.unpack import hash_layer
 from lading.supervisor.limits.disk_usage import check_room
 
+# Bytes of a JSON document in an archive, which is read into memory.
 MOST_DOCUMENT = 16 << 20
+# An archive has a few members for each layer.
 _MOST_MEMBERS = 10_000
+# Links from one member to another; docker save makes one.
 _MOST_LINKS = 10
 _CHUNK = 1 << 20
 _BLOBS = "blobs/sha256/"
-# An image that is larger than the cache is used all the same; one that grows much more than that is
-# a trap.
+# An image larger than the cache is used nevertheless; one that decompresses to more than four times
+# its size is refused.
 GROWTH = 4
-# What the daemons take names of images from. Who owns the archive must not name images of the
-# machine.
+# Members from which daemons take names of images. The owner of an archive must not name images of
+# the machine.
 _INDEX = "index.json"
 _NAMING = (image_layout.MANIFEST, "repositories", _INDEX)
-# Nobody has asked for an image in this time: it is proven again.
+# Seconds. A proof that was not used for half a year is forgotten, and the image proven again.
 _KEPT = 180 * 86400.0
 _PROOFS = CacheLayout(suffix=".proven", pattern="*.proven")
 
 
 class ImageArchive:
-    """An archive on disk. Use it as a context manager; its members are indexed when it is opened.
+    """An archive on disk, as a context manager; its members are indexed when it is opened.
 
-    All methods raise ExecutionError(IMAGE) for what is no such archive, and OSError.
+    All methods raise ExecutionError(IMAGE) for anything that is no such archive, and OSError.
     """
 
     def __init__(self, path: Path) -> None:
@@ -117,7 +119,7 @@ class ImageArchive:
         return data
 
     def prove_layer(self, member: str, diff_id: str, *, limit: int) -> int:
-        """Check that a layer has the content that its name says; its size in the archive."""
+        """Check that a layer has the content that its name says; return its size in the archive."""
         with self.open(member) as source:
             size = source.seek(0, 2)
             source.seek(0)
@@ -129,11 +131,11 @@ class ImageArchive:
         return size
 
     def prove(self, identity: str, *, limit: int) -> None:
-        """Check that the archive holds the image `sha256:<hex>`: its configuration, and the content
-        of every layer.
+        """Check that the archive contains the image `sha256:<hex>`: its configuration, and the
+        content of every layer.
 
         The identity is the hash of the configuration, or of an OCI manifest in the archive that
-        names it.
+        names the configuration.
         """
         digest = f"sha256:{hashlib.sha256(self._configuration).hexdigest()}"
         if digest != identity and not self._leads_to(identity, digest):
@@ -155,8 +157,8 @@ class ImageArchive:
         return f"sha256:{hashlib.sha256(data).hexdigest()}" == identity and named == digest
 
     def nameless(self) -> Iterator[bytes]:
-        """The bytes of the same archive with no names of images in it. Daemons would give these to
-        other users.
+        """The bytes of the same archive without names of images, which daemons would give to other
+        users.
         """
         with Reader.open(self._path, "r:") as tar, self._path.open("rb") as file:
             for member in members(tar, most=_MOST_MEMBERS):
@@ -165,6 +167,7 @@ class ImageArchive:
         manifest = [
             {"Config": self.saved.config, "RepoTags": None, "Layers": list(self.saved.layers)}
         ]
+        # The manifest is appended without names. Two empty blocks end an archive.
         yield _document(image_layout.MANIFEST, manifest)
         if _INDEX in self._members:
             yield _document(_INDEX, _without_annotations(self.document(_INDEX)))
@@ -172,7 +175,7 @@ class ImageArchive:
 
 
 class Proofs:
-    """Which collections were seen to hold which image, one small file for each:
+    """Proofs that a collection contains an image, one small file for each:
     `<directory>/<pdh>.proven`.
     """
 
@@ -207,7 +210,7 @@ class Proofs:
 
 
 def sweep(directory: Path) -> None:
-    """Remove archives and half-written files of processes that died."""
+    """Remove archives and half-written files of dead processes."""
     for path in (*directory.glob(".*.tar"), *directory.glob(".*.json")):
         if is_of_the_dead(path.name):
             path.unlink(missing_ok=True)
@@ -221,17 +224,18 @@ def is_of_the_dead(name: str) -> bool:
 
 
 async def fetch(image: ImageSource, place: Path, *, kept: Amount) -> None:
-    """Write the archive of an image to disk, of which `kept` stays free. Raises ExecutionError,
+    """Write the archive of an image to disk, leaving `kept` free. Raises ExecutionError,
     OSError.
     """
     with place.open("wb") as file:
+        # Checked for each chunk: the size of the archive is not known here.
         async for chunk in image.chunks():
             check_room(place.parent, kept, need=len(chunk), what=f"image {image.pdh}")
             await asyncio.to_thread(file.write, chunk)
 
 
 def check_layer(member: str, found: str, diff_id: str) -> None:
-    """Compare the hash (hex) of a layer with the one that the image's configuration has. Raises
+    """Compare the hash (hex) of a layer with the one in the image's configuration. Raises
     ExecutionError.
     """
     if f"sha256:{found}" != diff_id:
@@ -255,7 +259,7 @@ def _span(file: IO[bytes], start: int, end: int) -> Iterator[bytes]:
 
 
 def _document(name: str, content: object) -> bytes:
-    """A small file as a member of an archive."""
+    """A small file as a member of an archive, padded to the block size."""
     data = msgspec.json.encode(content)
     head = tarfile.TarInfo(name)
     head.size = len(data)

@@ -1,15 +1,13 @@
-"""The mount of one container: its large inputs, read as they are needed, and what a `keep` mount
-shows.
+"""The mount of one container: its large inputs, read on demand, and the contents of `keep` mounts.
 
-A process of its own serves it with the container's token (`lading.client.mount`). It is tied to
-this one: when the supervisor dies, so does it. For an engine that sees what this process mounts, it
-mounts in the namespace of this process, with which the mount vanishes; for one that does not (a
-daemon), in that of the machine, where whoever removes the run directory takes away what a killed
-process left.
+A process of its own serves it with the container's token (`lading.client.mount`). It ends with the
+supervisor. For an engine that sees mounts of this process it mounts in the namespace of this
+process, with which the mount vanishes; for a daemon, in the namespace of the machine, where the
+removal of the run directory unmounts it after a crash.
 
     <run directory>/keep/<pdh>              large inputs alone: nothing there ever changes
-    <run directory>/keep/by_id/<pdh>, ...   with a `keep` mount: everything that the container may
-    read
+    <run directory>/keep/by_id/<pdh>, ...   with a `keep` mount: everything that the container
+                                            may read
 """
 
 from __future__ import annotations
@@ -30,11 +28,12 @@ from lading.supervisor import linux
 from lading.supervisor.logs import KEEP_MOUNT, Log, Pump
 from lading.supervisor.supervisor_config import Assignment
 
+# Seconds to read the rest of the mount process's log.
 _DRAIN = 1.0
 
 
 class KeepMount:
-    """Not there until it is opened. `private`: the engine sees what this process mounts."""
+    """The mount; not made until it is opened. `private`: the engine sees mounts of this process."""
 
     def __init__(self, assignment: Assignment, log: Log, *, token: str, private: bool) -> None:
         self._assignment = assignment
@@ -49,16 +48,18 @@ class KeepMount:
 
     @property
     def is_open(self) -> bool:
-        """Whether it was opened and not closed."""
+        """Whether it is mounted."""
         return self._process is not None
 
     async def open(self, *, whole: bool) -> None:
-        """Mount; `whole` for everything that the container may read. Raises Unavailable with the
+        """Mount; `whole`: show everything that the container may read. Raises Unavailable with the
         reason.
         """
         points.check_fuse()
         self._whole = whole
         self._point.mkdir(mode=0o755, exist_ok=True)
+        # In a private mount namespace the engine's daemon would not see the mount, so it is made in
+        # the namespace of the machine.
         elsewhere = not self._private and os.geteuid() == 0 and linux.has_own_mounts()
         namespace = linux.open_machine_namespace() if elsewhere else -1
         self._pump = Pump(self._log, KEEP_MOUNT)
@@ -69,7 +70,8 @@ class KeepMount:
             if elsewhere:
                 os.close(namespace)
         if elsewhere and self._process is not None:
-            # What the machine mounts need not show in our namespace.
+            # A mount of the machine may not propagate to this namespace; it is read through
+            # /proc/PID/root.
             self._view = Path(f"/proc/{self._process.pid}/root{self._point}")
 
     async def _launch(self, namespace: int, log: int) -> None:
@@ -77,21 +79,22 @@ class KeepMount:
         work = asyncio.to_thread(launch.launch, self._settings(namespace), log=log, pass_fds=fds)
         launching = asyncio.create_task(work, name="keep mount")
         try:
+            # Shielded: a thread cannot be cancelled, and the process that it starts must be known.
             self._process = await asyncio.shield(launching)
         except asyncio.CancelledError:
-            # A thread cannot be stopped: what it has started is ours to end.
+            # The thread goes on; its process is stored, so that close() ends it.
             with contextlib.suppress(Unavailable):
                 self._process = await launching
             raise
 
     def place(self, source: Collection | KeepTree) -> Path:
-        """Where this process finds something."""
+        """Path of a source for this process."""
         if isinstance(source, KeepTree):
             return self._view / source.path
         return self._view / (BY_ID if self._whole else "") / source.pdh / source.path
 
     def shown(self, path: Path) -> Path:
-        """Where the engine finds what this process finds at `path`."""
+        """Path for the engine of a `path` of this process."""
         return (
             self._point / path.relative_to(self._view) if path.is_relative_to(self._view) else path
         )
@@ -101,7 +104,7 @@ class KeepMount:
         self._log.say(text)
 
     async def ended(self) -> None:
-        """Wait until its process has ended; for ever when there is none."""
+        """Wait until the process of the mount has ended; for ever without one."""
         if self._process is None:
             await asyncio.Event().wait()
         else:
@@ -137,7 +140,7 @@ class KeepMount:
 
 
 def lost() -> ExecutionError:
-    """What a container fails with whose mount ended while it ran."""
+    """Failure of a container whose mount ended while it ran."""
     return ExecutionError(
         "the mount of its collections ended while it ran; its log is arv-mount.txt", Failure.NODE
     )

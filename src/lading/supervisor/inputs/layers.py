@@ -1,4 +1,4 @@
-"""Unpacked image layers, each once on this machine, named by the hash of its content.
+"""Unpacked image layers, each stored once on this machine, named by the hash of its content.
 
     <cache>/images/<pdh>.json   the parts of an image, an entry of a `DiskCache`
     <cache>/images/<pdh>.lock   shared lock: in use
@@ -6,10 +6,10 @@
                                 attribute
     <cache>/layers/.lock        held by the process that unpacks or evicts
 
-A layer is built aside and renamed, so it is there whole or not at all. Its hash is checked while it
-is unpacked; where it is there already, the one in the archive is hashed all the same, once for each
-image: a hash alone gives nobody what another image has brought. An archive cannot write outside its
-layer: names and links are resolved inside the layer.
+A layer is built in a temporary directory and renamed, so it is complete or absent. Its hash is
+checked during unpacking. When the layer exists already, the one in the archive is hashed
+nevertheless, once for each image: knowing a hash alone gives nobody the content of another image.
+An archive cannot write outside its layer: names and links are resolved inside the layer.
 """
 
 from __future__ import annotations
@@ -45,17 +45,18 @@ _logger = logging.getLogger("lading.supervisor")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacked:
-    """An image that is ready: what it says, and its layers' directories, lowest first."""
+    """An image that is ready: its configuration, and the directories of its layers, lowest
+    first.
+    """
 
     config: ImageConfig
     layers: tuple[Path, ...]
 
 
 class _Description(msgspec.Struct, kw_only=True):
-    """An image's file in the cache; `size` is the bytes of its layers.
+    """Description of an image in the cache; `size` is the bytes of its layers.
 
-    `proven`: its archive was seen to have the content of every layer. Without that it counts as
-    absent.
+    `proven`: the archive of the image contained every layer. Otherwise the image counts as absent.
     """
 
     config: ImageConfig
@@ -69,7 +70,7 @@ class LayerStore:
     """
 
     def __init__(self, cache: Path, *, limit: int, kept: Amount | None = None) -> None:
-        """`limit`: bytes of all images; `kept`: the reserve of the disk as it is configured."""
+        """`limit`: bytes of all images; `kept`: the configured reserve of the disk."""
         self._images = cache / "images"
         self._layers = cache / "layers"
         self._limit = limit
@@ -85,11 +86,11 @@ class LayerStore:
         self._kept = kept or Amount(AUTOMATIC, AUTOMATIC)
 
     async def lease(self, image: ImageSource) -> tuple[Unpacked, int]:
-        """The image, unpacked if it was not, and a descriptor: it is not evicted before that is
-        closed.
+        """The image, unpacked if necessary, and a descriptor that keeps it from eviction until it
+        is closed.
 
-        Raises ExecutionError(IMAGE) when it is no image, ExecutionError(DISK) when there is no room
-        for it.
+        Raises ExecutionError(IMAGE) when it is no image, ExecutionError(DISK) when there is no
+        space for it.
         """
         self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._layers.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -122,6 +123,7 @@ class LayerStore:
         lock = os.open(self._layers / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         archive = self._images / f".{image.pdh}.{os.getpid()}.tar"
         try:
+            # In a thread: another process may hold the lock for as long as it unpacks.
             await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
             self._sweep()
             await fetch(image, archive, kept=self._kept)
@@ -153,7 +155,8 @@ class LayerStore:
         digest = diff_id.removeprefix("sha256:")
         target = self._layers / digest
         if target.is_dir():
-            # Another image has brought it; that this one names it does not show that it has it.
+            # Another image has brought this layer. Naming its hash is no proof that this image
+            # contains it.
             return archive.prove_layer(member, diff_id, limit=self._limit)
         aside = self._layers / f".new-{os.getpid()}-{digest}"
         try:
@@ -168,15 +171,15 @@ class LayerStore:
         return size
 
     def _sweep(self) -> None:
-        """Remove what processes that died while they unpacked left behind."""
+        """Remove temporary directories and files of processes that died during unpacking."""
         for path in self._layers.glob(".new-*"):
             if is_of_the_dead(path.name):
                 self._try_to_discard(path)
         sweep(self._images)
 
     def _evict(self) -> None:
-        """Forget the images that were not used for longest, until the rest fits the limit; then
-        unused layers.
+        """Remove the least recently used images until the rest fits the limit, then the unused
+        layers.
         """
         self._cache.evict()
         kept = {
@@ -190,11 +193,11 @@ class LayerStore:
                 self._try_to_discard(layer)
 
     def _discard(self, place: Path) -> None:
-        """Have a file or a directory gone from its place. Raises OSError."""
+        """Remove a file or directory from its place. Raises OSError."""
         removal.discard(place, aside=self._layers.parent / removal.NAME)
 
     def _try_to_discard(self, place: Path) -> None:
-        """As `_discard`; what stays does not keep the rest."""
+        """Like `_discard`, but an error is logged only, so that the other removals continue."""
         try:
             self._discard(place)
         except OSError as error:

@@ -1,6 +1,4 @@
-"""What kind of storage a directory lies on, in the words of `device_type`: ram, ssd, disk or
-network.
-"""
+"""Kind of storage of a directory, in the words of `device_type`: ram, ssd, disk or network."""
 
 from __future__ import annotations
 
@@ -24,12 +22,13 @@ _REMOTE = frozenset(
         "glusterfs",
     }
 )
+# FUSE file systems; those for programs on this machine cannot be told from remote ones.
 _BEHIND_A_PROGRAM = "fuse."
 
 
 def device_type(directory: Path, *, root: Path = Path("/")) -> str:
-    """The kind of storage of a directory; "" where the machine does not say. `root` has `proc` and
-    `sys`.
+    """The kind of storage of a directory; "" when the machine does not report it. `root` contains
+    `proc` and `sys`.
     """
     number = directory.stat().st_dev
     device = f"{os.major(number)}:{os.minor(number)}"
@@ -42,9 +41,7 @@ def device_type(directory: Path, *, root: Path = Path("/")) -> str:
 
 
 def _file_system(device: str, mounts: Path) -> str:
-    """The type of the file system on a device, from the table of mounts; "" when it is not
-    there.
-    """
+    """Type of the file system on a device, from the table of mounts; "" when it is not listed."""
     try:
         for line in mounts.read_text(errors="replace").splitlines():
             words, _, rest = line.partition(" - ")
@@ -56,7 +53,7 @@ def _file_system(device: str, mounts: Path) -> str:
 
 
 def _block_device(entry: Path) -> str:
-    """Whether a block device turns; a partition is asked through its disk."""
+    """Whether a block device rotates; a partition has no queue directory, so its disk is asked."""
     place = entry.resolve()
     for one in (place, place.parent):
         try:

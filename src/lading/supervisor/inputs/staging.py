@@ -1,8 +1,7 @@
-"""Carrying out a mount plan: directories and files are made, collections laid out, streams opened.
+"""Carries out a mount plan: makes directories and files, provides collections, opens streams.
 
 Collections come from the cache of this machine, read-only and shared; a lease keeps them there
-until `close`. Large ones that are not in it are mounted instead, and read as they are needed
-(`keep_mount`).
+until `close`. Large collections that are not cached are mounted and read on demand (`keep_mount`).
 """
 
 from __future__ import annotations
@@ -43,34 +42,33 @@ from lading.supervisor.inputs.keep_mount import KeepMount
 from lading.supervisor.limits.disk_usage import check_room
 from lading.threads import in_thread
 
+# Mode rwxrwsrwx: the command may run as any user; files get the group of the directory.
 _OPEN_DIRECTORY = 0o2777
 _COPIED = 16 << 20
-"""Bytes that are copied between two questions whether to stop."""
+"""Bytes that are copied between two checks of `stop`."""
+# Characters of a manifest that is parsed in a thread, so that the event loop is not delayed.
 _LARGE_TEXT = 1 << 20
+# Bytes. A file system with less free space counts as full.
 _LITTLE = 1 << 16
 
 
 @dataclass(slots=True)
 class Inputs:
-    """Where collections come from: their files from the cache, their manifests from the API, each
-    once.
-    """
+    """Source of collections: files from the cache, manifests from the API, each fetched once."""
 
     api: ApiClient
     blocks: BlockClient
     cache: TreeCache
     fetch_git_tree: Callable[[GitTree, Path], Awaitable[None]]
-    """Lays a git tree or blob out (`Session.fetch_git_tree`)."""
+    """Stores a git tree or blob in a directory (`Session.fetch_git_tree`)."""
     large: int = 0
-    """Bytes from which a collection that is not in the cache is mounted; 0: none is."""
+    """Bytes from which a collection that is not cached is mounted; 0: never."""
     kept: Amount = Amount()
-    """The reserve of the disk, as it is configured."""
+    """The configured reserve of the disk."""
     _trees: dict[str, Tree] = field(default_factory=dict)
 
     async def tree(self, pdh: str) -> Tree:
-        """The files of a collection by reference. Raises ExecutionError(USER) when it cannot be
-        read.
-        """
+        """The files of a collection. Raises ExecutionError(USER) when it cannot be read."""
         if pdh not in self._trees:
             try:
                 record = await self.api.get("collections", pdh, select=("uuid", "manifest_text"))
@@ -84,7 +82,7 @@ class Inputs:
         return self._trees[pdh]
 
     async def is_large(self, pdh: str) -> bool:
-        """Whether it is better mounted than laid out. Raises as `tree`."""
+        """Whether mounting is better than downloading. Raises as `tree`."""
         return (
             bool(self.large)
             and not self.cache.holds(pdh)
@@ -92,8 +90,8 @@ class Inputs:
         )
 
     async def fill(self, pdh: str, directory: Path) -> None:
-        """Lay the collection out below `directory`. Raises ExecutionError(DISK) when there is no
-        room for it.
+        """Download the collection into `directory`. Raises ExecutionError(DISK) when there is no
+        space for it.
         """
         tree = await self.tree(pdh)
         check_room(directory.parent, self.kept, need=total_size(tree), what=f"collection {pdh}")
@@ -115,10 +113,10 @@ class Stage:
         self._keep: KeepMount | None = None
 
     async def set(self, inputs: Inputs, *, memory: bool, keep: KeepMount | None = None) -> None:
-        """Make everything. `memory`: the container sees file systems in memory that are made here,
-        otherwise the engine makes them; `keep`: its mount.
+        """Make everything. `memory`: file systems in memory are made here, otherwise by the engine;
+        `keep`: the mount of the container.
 
-        Raises ExecutionError naming what is missing or cannot be made.
+        Raises ExecutionError that names what is missing or cannot be made.
         """
         self._keep = keep
         if not memory:
@@ -128,6 +126,7 @@ class Stage:
                 if isinstance(step, MakeDirectory) and step.in_memory
             )
             self._in_memory = {step.path: step.capacity for step in made}
+        # Collections first: later steps copy from them.
         await self._lease(inputs, await self._mount(inputs))
         try:
             for step in self.plan.steps:
@@ -139,6 +138,7 @@ class Stage:
                     case CopyCollection(source, path):
                         await self._copy(source, Path(path))
             if keep is not None and keep.is_open:
+                # Looking up paths in a FUSE mount may wait for the network.
                 await asyncio.to_thread(self._bind)
             else:
                 self._bind()
@@ -148,17 +148,19 @@ class Stage:
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether some of it is on a file system in memory."""
+        """Whether a mount is on a file system in memory."""
         return any(isinstance(step, MakeDirectory) and step.in_memory for step in self.plan.steps)
 
     def find(self, source: Source) -> Path:
-        """The host path of a file or directory. Raises ExecutionError(USER) when it is not there,
-        or through a link.
+        """Host path of a file or directory. Raises ExecutionError(USER) when it is missing or
+        reached through a symbolic link.
         """
         top, below = self._place(source)
         path = top / below
         if not path.exists():
             raise ExecutionError(_missing(source), Failure.USER)
+        # Collections are read-only and contain no links; other mounts may be changed by the
+        # container.
         if not isinstance(source, Collection) and _plain(top, below) is None:
             raise ExecutionError(
                 f"{_named(source)} has a link at or above {source.path!r}", Failure.USER
@@ -166,31 +168,33 @@ class Stage:
         return path
 
     def look(self, source: Source, *, stop: confined.Stop = confined.never) -> Entry | None:
-        """What is at a place, links not followed (`core.containers.output`). Raises OSError,
+        """The entry at a place, without following links (`core.containers.output`). Raises OSError,
         Stopped.
         """
         top, path = self._place(source)
-        # What is in a collection is referred to: its size does not matter.
+        # Files of a collection are saved by reference, so their sizes are not needed.
         return container_files.look(
             top, path, measured=not isinstance(source, Collection), stop=stop
         )
 
     def open_folder(self, source: Source) -> confined.Tree:
-        """The directory at a place. Raises OSError, also where a link is on the way to it."""
+        """Open the directory at a place. Raises OSError, also when the path has a symbolic link."""
         top, path = self._place(source)
         with confined.Tree.open(top) as tree:
             return tree.open_tree(path)
 
     def open_file(self, source: Source) -> int:
-        """A descriptor of the regular file at a place. Raises OSError, also where a link is on the
-        way to it.
+        """A descriptor of the regular file at a place. Raises OSError, also when the path has a
+        symbolic link.
         """
         top, path = self._place(source)
         with confined.Tree.open(top) as tree:
             return tree.open_file(path)
 
     def close_streams(self) -> None:
-        """Close this process's copies of the streams, once the container has its own."""
+        """Close this process's copies of the streams, once the container has its own. Otherwise the
+        end of the command would not end a pipe.
+        """
         for name in ("stdin", "stdout", "stderr"):
             descriptor = getattr(self, name)
             if descriptor >= 0:
@@ -198,12 +202,12 @@ class Stage:
                 setattr(self, name, -1)
 
     async def close(self) -> None:
-        """Let the collections go. The made files stay until the run directory is removed."""
+        """Release the collections. The made files stay until the run directory is removed."""
         self.close_streams()
         await self._leases.aclose()
 
     async def _mount(self, inputs: Inputs) -> frozenset[str]:
-        """Mount what is to be mounted; the collections that are."""
+        """Mount the large collections, or all; the mounted collections."""
         large = frozenset([pdh for pdh in self.plan.collections if await inputs.is_large(pdh)])
         if self._keep is None or not (large or self.plan.keeps):
             return frozenset()
@@ -214,6 +218,7 @@ class Stage:
                 raise ExecutionError(
                     f"a keep mount cannot be made here: {error.message}", Failure.NODE
                 ) from error
+            # Without a keep mount in the request the large inputs can still be downloaded.
             self._keep.say(
                 f"large inputs are laid out on disk, as they cannot be mounted: {error.message}"
             )
@@ -221,7 +226,7 @@ class Stage:
         return large
 
     async def _copy(self, source: Source, target: Path) -> None:
-        """Copy a file or directory of a collection, writable for everybody."""
+        """Copy a file or directory of a collection; the copy is writable by everybody."""
         found = self.find(source)
         await in_thread(lambda stop, _: _copy(found, target, stop), is_waited_for=True)
 
@@ -235,6 +240,7 @@ class Stage:
             )
             for bind in self.plan.binds
         ]
+        # On paths of this process, before they are translated for the engine.
         _check_mount_points(binds)
         if self._keep is not None:
             binds = [
@@ -244,8 +250,8 @@ class Stage:
         self._open_streams()
 
     def _memory_of(self, source: Source) -> int | None:
-        """The most bytes of a mount for which the engine has to make a file system in memory; None
-        for others.
+        """Capacity of a file system in memory that the engine has to make; None for other
+        sources.
         """
         return self._in_memory.get(source.path) if isinstance(source, Host) else None
 
@@ -265,7 +271,7 @@ class Stage:
             )
 
     def _place(self, source: Source) -> tuple[Path, str]:
-        """A directory that no container can change itself, and the path of a place below it."""
+        """A directory that no container can change, and the path of a place below it."""
         match source:
             case Host(path):
                 scratch = f"{self.plan.scratch}/"
@@ -286,9 +292,10 @@ class Stage:
                 ], git_archives.BLOB if kind == git_archives.BLOB else path
 
     def _open_output(self, path: str) -> int:
-        """A descriptor to write the file of a stream. Raises OSError, also where a link is in its
+        """A descriptor for writing a stream's file. Raises OSError, also when a link is in its
         place.
         """
+        # O_NOFOLLOW: a link left by an earlier run could lead to a file of the host.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         _make_open(Path(path).parent)
         top, below = self._place(Host(path))
@@ -296,7 +303,7 @@ class Stage:
             return os.open(name, flags, 0o666, dir_fd=folder)
 
     def _open_input(self, source: Source) -> int:
-        """A descriptor to read standard input from. Raises ExecutionError(USER) where there is no
+        """A descriptor for reading standard input. Raises ExecutionError(USER) when it is no
         regular file.
         """
         try:
@@ -319,7 +326,7 @@ class Stage:
 
 
 def full_places(directory: Path, stage: Stage | None) -> str:
-    """What of a container's places has no room left, as half a sentence; "" when all have."""
+    """The place of a container that has no space left, as a clause; "" when all have."""
     steps = stage.plan.steps if stage is not None else ()
     targets = {bind.source: bind.target for bind in (stage.binds if stage is not None else ())}
     for step in steps:
@@ -334,6 +341,7 @@ def _is_full(path: Path) -> bool:
         found = os.statvfs(path)
     except OSError:
         return False
+    # File systems that report no blocks or no inodes (f_blocks, f_files 0) have no such limit.
     return found.f_blocks > 0 and (
         found.f_bavail * found.f_frsize < _LITTLE or (found.f_files > 0 and found.f_favail == 0)
     )
@@ -358,8 +366,8 @@ def _named(source: Source) -> str:
 
 
 def _check_mount_points(binds: Sequence[Bind]) -> None:
-    """See that what lies inside a read-only mount has a place there: none can be made, the data is
-    shared.
+    """Check that each mount point inside a read-only mount exists: it cannot be created, as the
+    data is shared.
     """
     for number, bind in enumerate(binds):
         above = [one for one in binds[:number] if bind.target.startswith(one.target + "/")]
@@ -377,7 +385,7 @@ def _check_mount_points(binds: Sequence[Bind]) -> None:
 
 
 def _plain(root: Path, inner: str) -> Path | None:
-    """What is at a relative path below `root`; None when nothing is, or a link is on the way."""
+    """Path of a relative path below `root`; None when it is missing or has a symbolic link."""
     for name in inner.split("/"):
         root /= name
         if root.is_symlink() or not root.exists():
@@ -393,13 +401,12 @@ def _make_directory(step: MakeDirectory, *, memory: bool) -> None:
 
 
 def _make_open(path: Path) -> None:
-    """Make a directory, and those above it, writable for everybody: the command may run as any
-    user.
-    """
+    """Make a directory and its parents writable by everybody: the command may run as any user."""
     if path.is_dir():
         return
     _make_open(path.parent)
     path.mkdir()
+    # chmod after mkdir, since mkdir applies the umask.
     path.chmod(_OPEN_DIRECTORY)
 
 
@@ -411,9 +418,10 @@ def _write_file(step: WriteFile) -> None:
 
 
 def _copy(source: Path, target: Path, stop: confined.Stop) -> None:
-    """Copy a file, or a directory with all that is in it, writable for everybody. Raises OSError,
-    Stopped.
+    """Copy a file, or a directory with its contents; the copy is writable by everybody. Raises
+    OSError, Stopped.
     """
+    # Iterative: a deep tree must not exceed Python's recursion limit.
     pending = [(source, target)]
     while pending:
         here, there = pending.pop()
@@ -429,6 +437,7 @@ def _copy(source: Path, target: Path, stop: confined.Stop) -> None:
 
 def _copy_file(source: Path, target: Path, stop: confined.Stop) -> None:
     with source.open("rb", 0) as reading, target.open("wb", 0) as writing:
+        # In the kernel, without a copy to this process (sendfile(2)).
         while os.sendfile(writing.fileno(), reading.fileno(), None, _COPIED):
             if stop():
                 raise confined.Stopped

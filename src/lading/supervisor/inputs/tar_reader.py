@@ -1,9 +1,8 @@
-"""Tar archives that a stranger wrote: their members one after the other, in bounded memory.
+"""Reads tar archives of untrusted origin, one member after the other, in bounded memory.
 
-The tarfile module holds every member that it has read, reads headers of any length and any number
-into memory, and goes down one call for each header that stands before another. An archive of some
-kilobytes, compressed, could so take all memory of the machine or end the reader with
-RecursionError.
+The tarfile module keeps every member that it has read, reads headers of any length and number into
+memory, and recurses once for each header that precedes another. A compressed archive of some
+kilobytes could take all memory of the machine or end the reader with RecursionError.
 """
 
 from __future__ import annotations
@@ -14,10 +13,12 @@ from typing import Any, Final, Self
 
 MOST_MEMBERS: Final = 5_000_000
 """Members of one archive: some ten times those of the largest images."""
+# Bytes of one header block, such as a long name.
 _MOST_HEADER = 1 << 15
-# Everything that stands before the data of one member: long names, attributes, the map of a sparse
+# Bytes of all headers before the data of one member: long names, attributes, the map of a sparse
 # file.
 _MOST_HEADERS = 1 << 20
+# Headers before one member; usual archives have at most three.
 _MOST_CHAINED = 16
 _HEADERS = (
     tarfile.GNUTYPE_LONGNAME,
@@ -30,19 +31,17 @@ _GLOBAL = (tarfile.XGLTYPE,)
 
 
 class Refused(tarfile.TarError):
-    """The archive is one that no program writes for a good purpose."""
+    """The archive has a form that no ordinary program writes."""
 
 
 class _Budget:
-    """Reads the headers of one member through to the archive's file, at most `_MOST_HEADERS`
-    bytes.
-    """
+    """Reads the headers of one member from the archive's file, at most `_MOST_HEADERS` bytes."""
 
     def __init__(self, file: Any) -> None:
         self._file, self._left, self._chained = file, _MOST_HEADERS, 0
 
     def count_header(self) -> None:
-        """One more header stands before the member: the module goes down some calls for each."""
+        """Count one more header before the member: tarfile recurses for each."""
         self._chained += 1
         if self._chained > _MOST_CHAINED:
             raise Refused(f"more than {_MOST_CHAINED} headers stand before a member")
@@ -59,7 +58,7 @@ class _Budget:
 
 
 class Member(tarfile.TarInfo):
-    """A member whose headers are of a size that headers have."""
+    """A member whose headers have limited sizes."""
 
     def _proc_member(self, archive: Reader) -> Self:
         if self.type not in _HEADERS and self.type != tarfile.GNUTYPE_SPARSE:
@@ -75,21 +74,20 @@ class Member(tarfile.TarInfo):
         try:
             found: Self = super()._proc_member(archive)  # type: ignore[misc]
         finally:
+            # The data of the member is read from the file itself: it has no limit here.
             archive.fileobj = file
         return found
 
 
 class Reader(tarfile.TarFile):
-    """An archive that is read. Make it with the class method `open`, its members come from
-    `members`.
-    """
+    """An archive for reading. Open it with the class method `open`, and iterate with `members`."""
 
     tarinfo = Member
     fileobj: Any
     _globals = 0
 
     def count_global(self, size: int) -> None:
-        """Note headers that are kept for all later members. Raises Refused when they are too
+        """Count headers that tarfile keeps for all later members. Raises Refused when they are too
         many.
         """
         self._globals += size
@@ -98,9 +96,9 @@ class Reader(tarfile.TarFile):
 
 
 def members(archive: tarfile.TarFile, *, most: int = MOST_MEMBERS) -> Iterator[tarfile.TarInfo]:
-    """The members in turn; each is forgotten when the next one is asked for.
+    """The members in turn; each is dropped when the next one is requested.
 
-    Raises tarfile.TarError (of which `Refused` is one), ValueError, OSError.
+    Raises tarfile.TarError (`Refused` among others), ValueError, OSError.
     """
     for number in range(most + 1):
         member = archive.next()
@@ -108,6 +106,6 @@ def members(archive: tarfile.TarFile, *, most: int = MOST_MEMBERS) -> Iterator[t
             return
         if number == most:
             raise Refused(f"it has more than {most} members")
-        # The module keeps all members; nothing here asks for an earlier one.
+        # tarfile keeps all members, and nothing here needs an earlier one.
         archive.members.clear()  # type: ignore[attr-defined]
         yield member

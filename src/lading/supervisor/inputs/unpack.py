@@ -1,18 +1,18 @@
-"""One layer archive, unpacked into a directory of its own, for overlayfs.
+"""Unpacks one layer archive into a directory of its own, for overlayfs.
 
-Ownership, modes, times and extended attributes are kept; whiteouts become what overlayfs
-understands. The archive is read once, as a stream, and hashed on the way. Gzip is undone; the hash
-is that of the plain archive.
+Ownership, modes, times and extended attributes are kept; whiteouts are translated for overlayfs.
+The archive is read once, as a stream, and hashed during that. Gzip is decompressed; the hash is
+that of the plain archive.
 
-Nothing is ever written outside the directory: each folder is opened below the one before, without
-following links, and a symbolic link in the middle of a path is followed inside the layer, its `..`
-and leading `/` included. The root itself is a directory and stays one.
+Nothing is ever written outside the directory: each folder is opened below its parent without
+following links, and a symbolic link in the middle of a path is resolved inside the layer, including
+`..` and a leading `/`. The root itself is a directory and stays one.
 
-An archive is a stranger's. Of devices it may have those that every container has anyway: with any
-other, a container would have the machine's disks. What only overlayfs sets (`trusted.overlay.*`) it
-may not set. Its files together, holes of sparse ones included, must fit the given limit, and so
-must what unpacking reads, so that a small file cannot fill a disk; headers have a limit of their
-own, as they are held in memory.
+An archive is untrusted. It may contain only those devices that every container has; any other would
+give a container the disks of the machine. It may not set attributes of overlayfs
+(`trusted.overlay.*`). The sum of its files, with holes of sparse files, must fit the given limit,
+and so must the data that is read, so that a small file cannot fill a disk; headers have a separate
+limit, as they are held in memory.
 """
 
 from __future__ import annotations
@@ -35,19 +35,25 @@ from lading.core.errors import ExecutionError, Failure
 from lading.core.images.image_layout import MOST_ELEMENTS, Whiteout, member_path, whiteout
 from lading.supervisor.inputs.tar_reader import MOST_MEMBERS, Reader, members
 
+# First bytes of a gzip (RFC 1952) and of a zstd (RFC 8878) file.
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _CHUNK = 1 << 20
+# Symbolic links in one path; Linux allows 40 too (path_resolution(7)).
 _MOST_LINKS = 40
+# Prefix of extended attributes in pax headers.
 _XATTR = "SCHILY.xattr."
+# Marks a directory that hides all entries of the layers below it (kernel: overlayfs.rst).
 _OPAQUE = "trusted.overlay.opaque"
 _ATTRIBUTES = ("user.", "security.", "trusted.", "system.posix_acl_")
 _OVERLAY = ("trusted.overlay.", "user.overlay.")
+# Characters of a name in a message.
 _SHOWN = 100
+# Errors that blame the archive; all others blame the disk.
 _IMPOSSIBLE = (errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.E2BIG, errno.ERANGE)
 _MOST_MEMBERS = MOST_MEMBERS
 _MOST_OPEN = 64
-"""Folders whose descriptors are kept: members of one folder mostly follow one another."""
+"""Descriptors of folders that are kept open: consecutive members are mostly in one folder."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # null, zero, full, random, urandom; tty, console, ptmx.
@@ -59,7 +65,7 @@ class _Readable(Protocol):
 
 
 class _Hashing:
-    """Reads through to another file and hashes what passes, at most `limit` bytes of it."""
+    """Reads from another file and hashes the data, at most `limit` bytes."""
 
     def __init__(self, source: _Readable, limit: int) -> None:
         self._source = source
@@ -67,7 +73,7 @@ class _Hashing:
         self.digest = hashlib.sha256()
 
     def read(self, size: int = -1, /) -> bytes:
-        """As a file's read."""
+        """Like a file's read."""
         data = self._source.read(size)
         self._left -= len(data)
         if self._left < 0:
@@ -79,12 +85,11 @@ class _Hashing:
 
 
 def unpack_layer(source: IO[bytes], target: Path, *, limit: int) -> str:
-    """Unpack the archive `source` into the new directory `target`; the sha256 (hex) of the plain
-    archive.
+    """Unpack the archive `source` into the new directory `target`; return the SHA-256 (hex) of the
+    plain archive.
 
-    `limit` is the most bytes that it may be, and that its files may have. Raises
-    ExecutionError(IMAGE) for an archive that cannot be a layer, OSError when the disk does not take
-    it.
+    `limit` is the maximum of its bytes, and of the bytes of its files. Raises ExecutionError(IMAGE)
+    for an archive that cannot be a layer, OSError when the disk fails or is full.
     """
     stream = _Hashing(_plain(source), limit)
     target.mkdir(mode=0o755)
@@ -94,12 +99,13 @@ def unpack_layer(source: IO[bytes], target: Path, *, limit: int) -> str:
                 for member in members(tar, most=_MOST_MEMBERS):
                     layer.add(tar, member)
             layer.finish()
+        # The hash covers the padding after the last member too.
         while stream.read(_CHUNK):
             pass
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise _fault(str(error)) from error
     except (ValueError, OverflowError) as error:
-        # Numbers and names that the system has no place for.
+        # Numbers and names that the system cannot represent.
         raise _fault(f"a member that cannot be: {error}") from error
     except OSError as error:
         if error.errno not in _IMPOSSIBLE:
@@ -109,8 +115,8 @@ def unpack_layer(source: IO[bytes], target: Path, *, limit: int) -> str:
 
 
 def hash_layer(source: IO[bytes], *, limit: int) -> str:
-    """The sha256 (hex) of the plain archive `source`, as `unpack_layer` says it. Raises what that
-    raises for damage.
+    """The SHA-256 (hex) of the plain archive `source`, as `unpack_layer` returns it; raises the
+    same errors for damage.
     """
     stream = _Hashing(_plain(source), limit)
     while stream.read(_CHUNK):
@@ -130,9 +136,7 @@ def _plain(source: IO[bytes]) -> _Readable:
 
 
 class _Layer:
-    """A layer directory that is being filled, and descriptors of the directories that were used
-    last.
-    """
+    """A layer directory during unpacking, and descriptors of the recently used directories."""
 
     def __init__(self, tree: Tree, limit: int) -> None:
         self._tree = tree
@@ -147,7 +151,7 @@ class _Layer:
         self._forget()
 
     def add(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
-        """Put one member of the archive in its place."""
+        """Unpack one member of the archive."""
         self._count(member)
         path = member_path(member.name)
         mark = whiteout(path)
@@ -163,10 +167,10 @@ class _Layer:
             self._make_other(member, path)
 
     def finish(self) -> None:
-        """Set what later members would have disturbed: the times of directories."""
+        """Set the times of directories, which later members would have changed."""
         for path, moment in self._directory_times.items():
             folder, name = self._place(path)
-            # Where a later member has replaced it, its time is gone with it.
+            # A later member may have replaced the directory.
             with contextlib.suppress(FileNotFoundError):
                 if not name:
                     os.utime(folder, ns=(moment, moment))
@@ -193,6 +197,7 @@ class _Layer:
         folder, name = self._place(path)
         if name:
             try:
+                # Mode 0700 until the owner is set.
                 os.mkdir(name, 0o700, dir_fd=folder)
             except FileExistsError:
                 if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -206,6 +211,7 @@ class _Layer:
         folder, name = self._place(path)
         try:
             descriptor = os.open(name, _NEW, 0o600, dir_fd=folder)
+        # Tried without a look first: most members are new.
         except FileExistsError:
             self._clear(folder, name)
             descriptor = os.open(name, _NEW, 0o600, dir_fd=folder)
@@ -269,24 +275,26 @@ class _Layer:
             os.close(source)
 
     def _dress(self, member: tarfile.TarInfo, descriptor: int) -> None:
-        """Owner first: changing it clears the set-user-id bit."""
+        """Set owner, attributes and mode. The owner first: changing it clears the set-user-id bit
+        (chown(2)).
+        """
         os.chown(descriptor, member.uid, member.gid)
         for name, value in _attributes(member):
             os.setxattr(descriptor, name, value)
         os.chmod(descriptor, member.mode & 0o7777)
 
     def _place(self, path: str) -> tuple[int, str]:
-        """Where a member is: the descriptor of its folder, links followed, and its last element as
-        it is.
+        """Place of a member: the descriptor of its folder, with links followed, and its last
+        element.
         """
         folder, _, name = path.rpartition("/")
         return self._folder(folder), name
 
     def _folder(self, path: str) -> int:
-        """The descriptor of a folder of the layer, made when it is not there, links followed inside
-        the layer.
+        """The descriptor of a folder of the layer; made when missing, links are followed inside the
+        layer.
 
-        It is open until a few others were asked for.
+        It stays open until `_MOST_OPEN` others were used.
         """
         if not path:
             return self._tree.descriptor
@@ -294,12 +302,13 @@ class _Layer:
         if known is None:
             known = self._open(path)
             if len(self._folders) >= _MOST_OPEN:
+                # The oldest one: dictionaries keep the order of insertion.
                 os.close(self._folders.pop(next(iter(self._folders))))
             self._folders[path] = known
         return known
 
     def _open(self, path: str) -> int:
-        """From the nearest folder that is open, as long as there is no link on the way."""
+        """Open a folder, starting at the nearest open parent, as long as no link is on the way."""
         above, _, rest = path.rpartition("/")
         names = [rest]
         while above and above not in self._folders:
@@ -318,9 +327,10 @@ class _Layer:
             os.close(here)
 
     def _enter(self, folder: int, name: str) -> int:
-        """A descriptor of a directory below another, made if need be; -1 where a link is in its
+        """A descriptor of a directory below another, made if missing; -1 when a link is in its
         place.
         """
+        # Twice: the first pass may have to make the directory.
         for _ in range(2):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 return os.open(name, _FOLDER, dir_fd=folder)
@@ -334,13 +344,14 @@ class _Layer:
         raise _fault(f"{name[:_SHOWN]!r} cannot be made a directory")
 
     def _resolve(self, path: str) -> int:
-        """As `_open`, with links, each followed as in a root directory that is the layer's."""
+        """Like `_open`, with links, each resolved as if the layer were the root directory."""
         stack = [os.dup(self._tree.descriptor)]
         rest, links = path.split("/")[::-1], 0
         try:
             while rest:
                 name = rest.pop()
                 if name == "..":
+                    # `..` of the root is the root.
                     _close(stack, 1 if len(stack) > 1 else 0)
                 if name in ("", ".", ".."):
                     continue
@@ -357,6 +368,7 @@ class _Layer:
                     raise _fault(f"{path[:_SHOWN]} goes over too many links")
                 target = os.readlink(name, dir_fd=stack[-1])
                 if target.startswith("/"):
+                    # An absolute link starts at the root of the layer.
                     _close(stack, len(stack) - 1)
                 rest += target.split("/")[::-1]
             return stack.pop()
@@ -364,14 +376,14 @@ class _Layer:
             _close(stack, len(stack))
 
     def _clear(self, folder: int, name: str) -> None:
-        """Make room: a later member replaces an earlier one."""
+        """Remove an earlier member that a later one replaces."""
         try:
             os.unlink(name, dir_fd=folder)
         except FileNotFoundError:
             return
         except IsADirectoryError:
             Tree(folder).remove(name)
-        # What was looked up through it is something else from now on; `folder` is in use.
+        # Open descriptors may lie below the removed directory; `folder` is in use.
         self._forget(but=folder)
 
     def _forget(self, *, but: int = -1) -> None:
@@ -382,7 +394,7 @@ class _Layer:
 
 
 def _close(stack: list[int], number: int) -> None:
-    """Close the last descriptors of a stack."""
+    """Close the last `number` descriptors of a stack."""
     for _ in range(number):
         os.close(stack.pop())
 

@@ -1,8 +1,8 @@
-"""Undoing what a supervisor left that died: its journal says what it had begun.
+"""Clean-up after a dead supervisor: undoes the steps of its journal.
 
-Mounts need no undoing, they went with its mount namespace. What is left is the container itself
-(processes and cgroup, or an object of the Docker daemon) and the run directory. Leases of cached
-things ended with the process.
+Mounts need no undoing: they vanished with its mount namespace. The container itself (processes and
+cgroup, or an object of the Docker daemon) and the run directory are left. Leases of cached data
+ended with the process.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from lading.supervisor.supervisor import EngineMaker
 
 
 async def clean(run_directory: Path, *, engines: EngineMaker) -> None:
-    """Undo everything a dead supervisor left in and outside its run directory, which is removed
-    last. Idempotent.
+    """Undo everything that a dead supervisor left in and outside its run directory, which is
+    removed last. Idempotent.
 
-    Raises Conflict when the supervisor is alive, ExecutionError or OSError for what cannot be
+    Raises Conflict when the supervisor is alive, ExecutionError or OSError when something cannot be
     undone.
     """
     if not await asyncio.to_thread(run_directory.exists):
@@ -35,17 +35,18 @@ async def clean(run_directory: Path, *, engines: EngineMaker) -> None:
 
 
 async def finish(run_directory: Path, *, engines: EngineMaker) -> None:
-    """As `clean`, for the one who holds the lock of the run directory."""
+    """Like `clean`, for a caller that holds the lock of the run directory."""
     found = read_journal(run_directory)
     if found is not None:
         opening, lines = found
         if CONTAINER_STEP in unfinished(lines):
             await engines(opening.engine, opening.settings).remove()
+    # The lock file goes last: while it exists, no other process takes the directory for a new one.
     linux.discard_directory(run_directory, aside=removal.beside(run_directory), last=lockfile.NAME)
 
 
 def describe(error: Exception) -> str:
-    """One line on why it could not be cleaned."""
+    """One line about the reason of a failed clean-up."""
     if isinstance(error, Conflict):
         return "it is alive; send it a signal first"
     return " ".join((error.message if isinstance(error, LadingError) else str(error)).split())

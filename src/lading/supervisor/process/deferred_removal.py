@@ -1,8 +1,8 @@
-"""Removing later what could not be removed at once: a process of low priority beside the warm
-parent.
+"""Deferred removal of directories that could not be removed at once, by a process of low priority
+beside the warm parent.
 
-It is started when the warm parent starts, and once a minute while something was moved aside
-(`lading.removal`); where a try removes nothing, the pause doubles, up to an hour.
+It is started with the warm parent, and once a minute while something was moved aside
+(`lading.removal`); after an attempt without progress the pause doubles, up to an hour.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from lading import removal
 from lading.supervisor import linux
 
 PERIOD, LONGEST = 60.0, 3600.0
-"""Seconds between two tries."""
+"""Seconds between two attempts, at first and at most."""
+# The lowest nice priority.
 _LOWEST = 19
 
 
 @dataclass(slots=True)
 class Tidier:
-    """Looks after `places`. `fork` runs a function in a process of its own; its pid. `clock`:
-    seconds, monotonic.
+    """Runs attempts for `places`. `fork` runs a function in a process of its own and returns its
+    pid. `clock`: seconds, monotonic.
     """
 
     places: tuple[Path, ...]
@@ -38,11 +39,11 @@ class Tidier:
     _before: int = field(default=0)
 
     def timeout(self) -> float:
-        """Seconds until `look` has something to do."""
+        """Seconds until `look` has work."""
         return max(0.0, self._due - self.clock())
 
     def look(self) -> None:
-        """Start a try when it is time and there is something to remove."""
+        """Start an attempt when it is due and there is something to remove."""
         if self._pidfd >= 0 or self.clock() < self._due:
             return
         self._before = self._count()
@@ -53,7 +54,7 @@ class Tidier:
             self.poll.register(self._pidfd, select.POLLIN)
 
     def take(self, descriptor: int) -> bool:
-        """Whether the descriptor says that the try has ended, which is then noted."""
+        """Whether the descriptor reports the end of the attempt, which is then recorded."""
         if descriptor != self._pidfd or descriptor < 0:
             return False
         self.poll.unregister(self._pidfd)
@@ -65,7 +66,7 @@ class Tidier:
         return True
 
     def leave(self) -> None:
-        """Close what another process must not hold."""
+        """Close descriptors that a forked process must not hold."""
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1

@@ -1,4 +1,4 @@
-"""The process of one supervisor: its surroundings, the signals that it hears, and its end."""
+"""The process environment of one supervisor: its mount namespace, its signals, and its end."""
 
 from __future__ import annotations
 
@@ -23,19 +23,16 @@ _logger = logging.getLogger("lading.supervisor")
 
 
 def ignore_probes() -> None:
-    """Have USR1 and USR2 do nothing: their default is to kill, and whoever looks at supervisors
-    sends them.
+    """Let USR1 and USR2 do nothing: by default they kill, and listings of supervisors send them.
 
-    Handlers, not SIG_IGN, which the container's command would inherit.
+    Handlers rather than SIG_IGN, which the container's command would inherit (signal(7)).
     """
     signal.signal(signal.SIGUSR1, _do_nothing)
     signal.signal(signal.SIGUSR2, _do_nothing)
 
 
 class Signals:
-    """What this process was told to do with the container that it serves now. Make it in a running
-    event loop.
-    """
+    """Signals for the container that this process serves now. Make it in a running event loop."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -47,17 +44,17 @@ class Signals:
         loop.add_signal_handler(signal.SIGCONT, lambda: self.go.set())
 
     def renew(self) -> None:
-        """Forget what was said about an earlier container."""
+        """Discard the signals for an earlier container."""
         self.stop, self.flush, self.reprice = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.go = asyncio.Event()
 
 
 def run_one(assignment: Assignment, lock: int, *, engines: EngineMaker) -> int:
-    """Supervise one container in this process, whose run directory is locked by the descriptor
-    `lock`.
+    """Supervise one container in this process; `lock` is the descriptor that locks its run
+    directory.
 
-    Leaves the machine's mount namespace, removes the run directory at the end; the exit code of the
-    process.
+    Leaves the mount namespace of the machine, and removes the run directory at the end; returns the
+    exit code of the process.
     """
     ignore_probes()
     lockfile.write_holder(lock, lockfile.Holder(UUID=assignment.container_uuid, PID=os.getpid()))
@@ -66,15 +63,15 @@ def run_one(assignment: Assignment, lock: int, *, engines: EngineMaker) -> int:
 
 
 def take_own_mounts(directory: Path) -> None:
-    """As root: leave the machine's mount namespace. `directory` is needed in the new one.
+    """As root: leave the mount namespace of the machine. `directory` is needed in the new one.
 
-    Call it before the process has a second thread. Raises OSError without the right to do so.
+    Call it before the process has a second thread. Raises OSError without permission.
     """
     if os.geteuid() != 0:
         return
     linux.leave_mount_namespace(directory)
-    # Without it containers start some milliseconds later, and nothing else. It never lands in the
-    # machine's namespace.
+    # Without this file system containers only start some milliseconds later. It is never mounted in
+    # the namespace of the machine.
     if linux.has_own_mounts():
         with contextlib.suppress(OSError):
             user_namespace.hold_in_memory()
@@ -93,10 +90,11 @@ async def live(
     on_idle: Callable[[], None] | None = None,
     turn: Turn | None = None,
 ) -> int:
-    """One container from its assignment until its run directory is gone; the exit code for it.
+    """Run one container from its assignment to the removal of its run directory; return its exit
+    code.
 
-    What cannot be removed of the run directory is moved aside (`lading.removal`). A `transport`
-    that is given stays open; `on_idle` and `turn` are those of `run.supervise`.
+    Parts of the run directory that cannot be removed are moved aside (`lading.removal`). A given
+    `transport` stays open; `on_idle` and `turn` are those of `supervise`.
     """
     try:
         return await supervise(
@@ -111,7 +109,7 @@ async def live(
         )
     finally:
         try:
-            # Nothing else happens in this process now, so this may block.
+            # Nothing else happens in this process now, so the removal may block.
             directory = Path(assignment.run_directory)
             linux.discard_directory(directory, aside=removal.beside(directory), last=lockfile.NAME)
         except OSError as error:

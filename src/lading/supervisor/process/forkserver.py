@@ -94,6 +94,7 @@ from lading.supervisor.process.worker import work
 from lading.supervisor.process.worker_pool import Crew
 from lading.supervisor.supervisor import EngineMaker
 
+# Descriptors of one message; the kernel allows 253 (SCM_MAX_FD).
 _MOST_DESCRIPTORS = 200
 """Descriptors of one message; the kernel passes 253 at most."""
 _SEND_BUFFER = 1 << 20
@@ -109,8 +110,8 @@ Message = dict[str, Any]
 
 @dataclass(slots=True)
 class _Cleaner:
-    """A process that cleans up. `request` is what it answers, `reader` is where it says what it
-    could not do.
+    """A clean-up process. `request` is the request to answer; `reader` receives the message of a
+    failure.
     """
 
     pid: int
@@ -138,6 +139,7 @@ class Forkserver:
             tell=lambda word, uuid: self._send({"op": word, "uuid": uuid}),
             poll=self._poll,
             clock=time.monotonic,
+            # Enough for the containers that end while others start, on all processors.
             most_idle=2 * (os.cpu_count() or 1),
         )
         places = removal.places(self.run_root.parent)
@@ -152,6 +154,8 @@ class Forkserver:
                 self._tidier.look()
                 retiring, wait = self._crew.timeout(), self._tidier.timeout()
                 wait = wait if retiring is None else min(wait, retiring)
+                # Milliseconds; one more, so that a rounded-down time does not wake the loop too
+                # early.
                 for descriptor, _ in self._poll.poll(wait * 1000 + 1):
                     if descriptor != self.connection.fileno():
                         self._heed(descriptor)
@@ -167,10 +171,10 @@ class Forkserver:
                 self._crew.retire()
 
     def _heed(self, descriptor: int) -> None:
-        """A child has ended, or a worker has something to say."""
+        """Handle the end of a child, or a message of a worker."""
         uuid = self._crew.take(descriptor)
         if uuid is None:
-            # A worker may have had two descriptors to look at; with the first it was forgotten.
+            # A worker may have two ready descriptors in one poll; the first one has removed it.
             if self._tidier.take(descriptor):
                 return
             if descriptor in self._cleaners:
@@ -227,7 +231,7 @@ class Forkserver:
         try:
             worker = self._crew.assign(uuid, messages.encode(told), lock)
         finally:
-            # The worker holds the lock through its own copy of the descriptor.
+            # The worker holds the lock by its own copy of the descriptor.
             lockfile.release(lock)
         self._send(
             {"op": "started", "id": request.get("id"), "uuid": uuid, "pid": worker.pid},
@@ -238,6 +242,8 @@ class Forkserver:
         number, directory = _SIGNALS[request["signal"]], self._directory(request)
         holder = _holder(directory)
         delivered = False
+        # Between this look and the kill the holder may end; a worker serves another container only
+        # after we assign it (worker_pool).
         if holder is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(holder.PID, number)
@@ -265,6 +271,7 @@ class Forkserver:
             if holder is None or pidfd < 0:
                 dead.append(uuid)
             else:
+                # The lock is free, or its process has ended without releasing: dead in either case.
                 live.append((uuid, holder.PID, pidfd))
         try:
             for part, last in _parts(live):
@@ -320,7 +327,7 @@ class Forkserver:
                 port = listener.getsockname()[1]
             lockfile.write_holder(lock, lockfile.Holder(UUID=uuid, PID=pid))
         finally:
-            # The outpost holds the lock through its own copy of the descriptor.
+            # The child holds the lock by its own copy of the descriptor.
             lockfile.release(lock)
         pidfd = os.pidfd_open(pid)
         self._outposts[pidfd] = pid
@@ -354,12 +361,18 @@ class Forkserver:
 
     def _fork(self, do: Callable[[], int]) -> int:
         pid = os.fork()
+        # The parent returns; everything below runs in the child.
         if pid:
             return pid
+        # EX_SOFTWARE of sysexits.h, unless the work returns a code.
         code = 70
         try:
+            # A session of its own: signals to the dispatcher's process group do not reach
+            # containers.
             os.setsid()
             self.connection.close()
+            # Copies of these descriptors would keep other processes from seeing the end of the
+            # parent.
             self._crew.leave()
             self._tidier.leave()
             for cleaner in self._cleaners.values():
@@ -368,10 +381,12 @@ class Forkserver:
             for pidfd in self._outposts:
                 os.close(pidfd)
             code = do()
+        # The child must never return into the parent's loop.
         except Exception:
             _logger.exception("a forked process failed")
         finally:
             logging.shutdown()
+            # Without atexit handlers and buffers of the parent.
             os._exit(code)
 
     def _reap(self, pidfd: int) -> None:
@@ -404,8 +419,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         asyncio.run(rehearse(given.run))
     except OSError as error:
-        # Where the disk is full, others are still to be stopped and cleaned up after.
+        # With a full disk the warm-up fails, but containers still have to be stopped and cleaned
+        # up.
         _logger.warning("not rehearsed, so containers start more slowly: %s", error)
+    # Objects of the warm parent are moved out of reach of the collector, so that it does not write
+    # to pages shared with children.
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=given.fd) as connection:
@@ -428,8 +446,8 @@ async def _clean_all(directory: Path, *, engines: EngineMaker) -> None:
 
 
 def _acquire_fresh(run_directory: Path) -> int:
-    """Lock a run directory in which no supervisor ever began: what its container left must not be
-    used again.
+    """Lock a run directory in which no supervisor began: files of an earlier run must not be used
+    again.
 
     Raises Conflict, OSError.
     """
@@ -445,7 +463,7 @@ def _acquire_fresh(run_directory: Path) -> int:
 def _holder(directory: Path) -> lockfile.Holder | None:
     """The live supervisor of a run directory; None when there is none.
 
-    One that was forked a moment ago may not have written its number yet.
+    A supervisor that was just forked may not have written its process id yet.
     """
     until = time.monotonic() + _START_TIME
     while lockfile.is_held(directory):
@@ -454,6 +472,7 @@ def _holder(directory: Path) -> lockfile.Holder | None:
             return holder
         if time.monotonic() > until:
             break
+        # A millisecond: the child writes its process id first of all.
         time.sleep(0.001)
     return None
 
@@ -466,7 +485,7 @@ def _open_process(pid: int) -> int:
 
 
 def _parts(live: list[tuple[str, int, int]]) -> Iterator[tuple[list[tuple[str, int, int]], bool]]:
-    """The list in pieces that fit one message each, and whether it is the last."""
+    """The list in parts that fit one message each, and whether it is the last part."""
     for start in range(0, max(len(live), 1), _MOST_DESCRIPTORS):
         yield live[start : start + _MOST_DESCRIPTORS], start + _MOST_DESCRIPTORS >= len(live)
 

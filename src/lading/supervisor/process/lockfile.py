@@ -1,9 +1,9 @@
-"""The lock of a run directory: whoever holds it is the one supervisor of that container.
+"""The lock of a run directory: its holder is the only supervisor of that container.
 
-`<run directory>/lock` holds `{"UUID": ..., "PID": ...}` and is held with flock for the supervisor's
-life. The descriptor is closed on exec, so no child can keep a dead supervisor's lock. Signal
-handlers are in place before the file is written, so whoever finds a pid there may send a signal to
-it.
+`<run directory>/lock` contains `{"UUID": ..., "PID": ...}` and is held with flock for the life of
+the supervisor. The descriptor is closed on exec, so no child keeps the lock of a dead supervisor.
+Signal handlers are installed before the file is written, so a process that finds a pid there may
+send a signal.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Holder:
 
 
 def acquire(run_directory: Path) -> int:
-    """Make the run directory (0700) if it is not there and hold its lock; the descriptor that holds
-    it.
+    """Make the run directory (0700) if it is missing, and lock it; return the descriptor that holds
+    the lock.
 
-    Raises Conflict when another process does.
+    Raises Conflict when another process holds it.
     """
     run_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(run_directory / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -41,12 +41,13 @@ def acquire(run_directory: Path) -> int:
     except OSError as error:
         os.close(descriptor)
         raise Conflict(f"{run_directory.name}: a supervisor is running already") from error
+    # The process id of an earlier holder is no longer valid.
     os.ftruncate(descriptor, 0)
     return descriptor
 
 
 def write_holder(descriptor: int, holder: Holder) -> None:
-    """Say in the lock file who holds it."""
+    """Write the holder into the lock file."""
     os.pwrite(descriptor, msgspec.json.encode(holder), 0)
 
 
@@ -67,7 +68,7 @@ def is_held(run_directory: Path) -> bool:
 
 
 def read_holder(run_directory: Path) -> Holder | None:
-    """Who holds the lock; None while that has not been written."""
+    """The holder of the lock; None until it is written."""
     try:
         return msgspec.json.decode((run_directory / NAME).read_bytes(), type=Holder)
     except (OSError, msgspec.DecodeError):
@@ -75,5 +76,5 @@ def read_holder(run_directory: Path) -> Holder | None:
 
 
 def release(descriptor: int) -> None:
-    """Let the lock go."""
+    """Release the lock."""
     os.close(descriptor)

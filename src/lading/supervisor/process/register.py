@@ -1,17 +1,17 @@
-"""The register of one machine: a directory of lock files that says which containers are supervised
-here.
+"""The register of one machine: a directory of lock files that lists the supervised containers.
 
-Names and contents are those that Arvados' dispatchers look for:
+Names and contents are those of Arvados' dispatchers:
 
     crunch-run-<UUID>.lock    `{"UUID": ..., "PID": ..., "RunDirectory": ...}`, held with flock by
-    the supervisor crunch-run-all.lock       held while one of the others is made or removed
-    crunch-run-broken         there when this machine cannot run containers any more; its text says
-    why crunch-run-prices.json    what the machine costs, newest first
+                              the supervisor
+    crunch-run-all.lock       held while one of the others is made or removed
+    crunch-run-broken         exists when this machine cannot run containers; contains the reason
+    crunch-run-prices.json    price history of the machine, newest first
 
-A file without content belongs to a supervisor that is starting. Descriptors are closed on exec, so
-nothing that a supervisor starts can keep its lock. A free lock with a run directory means that a
-supervisor died: `look` has it cleaned by the function it is given, holding the lock meanwhile, so
-that no second supervisor starts before that.
+An empty file belongs to a supervisor that is starting. Descriptors are closed on exec, so no child
+of a supervisor keeps its lock. A free lock with a run directory means that the supervisor died:
+`look` has it cleaned by the given function, holding the lock meanwhile, so that no second
+supervisor starts before that.
 """
 
 from __future__ import annotations
@@ -36,8 +36,11 @@ _PREFIX, _SUFFIX = "crunch-run-", ".lock"
 _ALL = "crunch-run-all.lock"
 _BROKEN = "crunch-run-broken"
 _PRICES = "crunch-run-prices.json"
+# Seconds to wait for the lock of the register, which is held for single file operations.
 _PATIENCE = 10.0
+# Seconds that `kill` waits for the end; the dispatcher repeats its signal.
 _KILL_TIME = 1.0
+# Seconds between two looks at a lock.
 _POLL = 0.01
 
 
@@ -51,35 +54,35 @@ class Entry:
 
 
 class Condition(StrEnum):
-    """What a lock file says about its supervisor."""
+    """Condition of a supervisor according to its lock file."""
 
     LIVE = "live"
     STALE = "stale"
-    """The supervisor is gone, what it left is not."""
+    """The supervisor is gone, its run directory is not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A container of the register."""
+    """One container of the register."""
 
     uuid: str
     condition: Condition
 
     @property
     def line(self) -> str:
-        """As `--list` prints it."""
+        """The line of `--list`."""
         return self.uuid if self.condition is Condition.LIVE else f"{self.uuid} stale"
 
 
 class Register:
-    """The lock files in one directory, which is made when it is not there."""
+    """The lock files in one directory, which is made if it is missing."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def acquire(self, uuid: str) -> tuple[int, Entry | None]:
-        """Hold the lock of a container: the descriptor that holds it, and what a dead supervisor
-        had written there.
+        """Lock a container: the descriptor that holds the lock, and the entry of a dead supervisor,
+        if any.
 
         The file is empty until `write`. Raises Conflict when another supervisor holds the lock,
         Unavailable when the register is busy.
@@ -97,13 +100,14 @@ class Register:
             return descriptor, earlier
 
     def write(self, descriptor: int, entry: Entry) -> None:
-        """Say who holds the lock. Whoever reads it may send USR2, so have a handler for that
+        """Write the holder of the lock. Its readers may send USR2, so a handler must be installed
         before.
         """
         os.pwrite(descriptor, msgspec.json.encode(entry), 0)
 
     def release(self, uuid: str, descriptor: int) -> None:
-        """Let the lock go and remove its file."""
+        """Release the lock and remove its file."""
+        # Removed while the lock is held, so that nobody locks a file that is about to vanish.
         try:
             with self._alone():
                 self._path(uuid).unlink(missing_ok=True)
@@ -111,15 +115,15 @@ class Register:
             os.close(descriptor)
 
     def read(self, uuid: str) -> Entry | None:
-        """What the lock file of a container says; None when there is none, or nothing in it yet."""
+        """The lock file's entry; None when it is missing or still empty."""
         return _read_entry(self._path(uuid))
 
     def look(self, clean: Callable[[Entry], None], *, only: str = "") -> list[Found]:
-        """All supervisors that have started, in the order of their uuids, each sent USR2; `only`
-        that of one container.
+        """All started supervisors, in the order of their uuids, each sent USR2; `only`: that of one
+        container.
 
-        `clean` undoes what a dead one left; it raises when it cannot, and the container is then
-        shown as stale.
+        `clean` undoes the steps of a dead supervisor; when it raises, the container is shown as
+        stale.
         """
         found = []
         for path in sorted(self._directory.glob(f"{_PREFIX}*{_SUFFIX}")):
@@ -131,7 +135,7 @@ class Register:
         return found
 
     def sweep(self, clean: Callable[[Entry], None]) -> None:
-        """Clear away what dead supervisors left, as `look` does; the living are left in peace."""
+        """Clean up after dead supervisors, as `look` does; live ones get no signal."""
         for path in self._directory.glob(f"{_PREFIX}*{_SUFFIX}"):
             self._look_at(
                 path.name.removeprefix(_PREFIX).removesuffix(_SUFFIX),
@@ -141,8 +145,8 @@ class Register:
             )
 
     def kill(self, uuid: str, number: signal.Signals) -> bool:
-        """Send the supervisor of a container a signal; whether it is gone a second later at most,
-        or was before.
+        """Send a signal to the supervisor of a container; whether it has ended, waiting a second at
+        most.
         """
         entry = self.read(uuid)
         if entry is None or not self._is_held(uuid):
@@ -162,12 +166,12 @@ class Register:
         return (self._directory / _BROKEN).exists()
 
     def mark_broken(self, why: str) -> None:
-        """Leave the mark by which dispatchers know that they must not use this machine any more."""
+        """Mark this machine, so that dispatchers use it no more."""
         self._directory.mkdir(parents=True, exist_ok=True)
         (self._directory / _BROKEN).write_text(f"{why}\n")
 
     def write_prices(self, text: bytes) -> None:
-        """Replace the price history at one moment."""
+        """Replace the price history atomically."""
         self._directory.mkdir(parents=True, exist_ok=True)
         part = self._directory / f"{_PRICES}~{os.getpid()}"
         part.write_bytes(text)
@@ -201,11 +205,13 @@ class Register:
                 return None
             except BlockingIOError:
                 os.close(descriptor)
+                # Held: the supervisor is alive or starting.
                 return probe(entry)
             if entry is None:
                 path.unlink()
                 os.close(descriptor)
                 return None
+        # Outside of the register's lock: cleaning may take long. The container's own lock is held.
         try:
             clean(entry)
         except (LadingError, OSError):
@@ -215,7 +221,8 @@ class Register:
         return None
 
     def _is_held(self, uuid: str) -> bool:
-        # Alone, so that nobody who starts finds the lock taken by this question.
+        # With the register's lock, so that a starting supervisor does not find its lock taken by
+        # this check.
         with self._alone():
             try:
                 descriptor = os.open(self._path(uuid), os.O_RDONLY | os.O_CLOEXEC)
@@ -258,13 +265,14 @@ def _read_entry(path: Path) -> Entry | None:
 
 
 def _probe(entry: Entry | None) -> Condition | None:
-    """What the holder of a lock is: None while it is starting."""
+    """Condition of the holder of a lock: None while it is starting."""
     if entry is None:
         return None
     try:
         os.kill(entry.PID, signal.SIGUSR2)
     except ProcessLookupError:
         return Condition.STALE
+    # A supervisor of another user.
     except PermissionError:
         return Condition.LIVE
     return Condition.LIVE

@@ -1,11 +1,10 @@
-"""A supervisor that nobody keeps warm: started for one container by ssh, by a batch system or by
+"""A supervisor without a warm parent: started for one container by ssh, by a batch system or by
 hand.
 
-It runs in the foreground, or detached: then a copy of this process goes on in a session of its own
-and this one ends, having said which process that is. Either way the container's lock in the
-register of the machine is held from before the first write until the run directory is gone. At its
-end it clears away what others left here that were killed with everything that could have cleared up
-after them, as a batch system does with a job that it does not know.
+It runs in the foreground, or detached: then a copy of this process continues in a session of its
+own, and this one prints the copy's process id and exits. In both cases the container's lock in the
+register is held from the first write until the run directory is removed. At its end it also cleans
+up after dead supervisors of this machine: a batch system may kill all processes of a job at once.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ from lading.supervisor.supervisor_config import Assignment
 
 LOG = "supervisor.log"
 _TIDY_TIME = 10.0
-"""Seconds for another try at what could not be removed here."""
+"""Seconds for another attempt at deferred removals."""
 
 
 def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus: str = "") -> int:
-    """Supervise the container of an assignment; the exit code of this process.
+    """Supervise the container of an assignment; return the exit code of this process.
 
-    `uuid`: the container that it must be for, "" for any. `log`: where a detached supervisor's
-    messages go, "" is `supervisor.log` in its run directory. `gpus`: numbers of the GPUs that it
-    may use, "" for those of the assignment. Raises Invalid for an assignment that cannot be carried
-    out, Conflict when the container is supervised here already, what `crash_cleanup.clean` raises
+    `uuid`: the container that it must be for, "" for any. `log`: file for messages of a detached
+    supervisor, "" for `supervisor.log` in its run directory. `gpus`: numbers of the usable GPUs, ""
+    for those of the assignment. Raises Invalid for an assignment that cannot be carried out,
+    Conflict when the container is supervised here already, and the errors of `crash_cleanup.clean`
     when an earlier supervisor left something.
     """
     told = replace(supervisor_config.parse(text), lock_directory=str(register))
@@ -54,8 +53,8 @@ def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus:
         return locks.run()
     pid = os.fork()
     if pid:
-        # The copy writes the same into the lock file, but whoever reads this may look there at
-        # once.
+        # The child writes the same entry into the lock file, but a reader of this output may look
+        # there at once.
         sys.stdout.buffer.write(msgspec.json.encode(locks.write(pid)) + b"\n")
         sys.stdout.buffer.flush()
         return 0
@@ -68,7 +67,7 @@ def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus:
 
 
 def clean(entry: Entry) -> None:
-    """Undo what a dead supervisor left. Raises what `crash_cleanup.clean` does."""
+    """Clean up after a dead supervisor. Raises as `crash_cleanup.clean`."""
     if entry.RunDirectory:
         asyncio.run(crash_cleanup.clean(Path(entry.RunDirectory), engines=find_engines().make))
 
@@ -85,27 +84,29 @@ class _Locks:
                 clean(Entry(told.container_uuid, 0, directory))
             self._run = lockfile.acquire(Path(told.run_directory))
         except BaseException:
+            # The entry is restored, so that a later attempt finds the run directory to clean.
             if earlier is not None:
                 register.write(self._entry, earlier)
             os.close(self._entry)
             raise
 
     def write(self, pid: int) -> Entry:
-        """Say who holds them."""
+        """Write the holder of both."""
         entry = Entry(self._told.container_uuid, pid, self._told.run_directory)
         self._register.write(self._entry, entry)
         return entry
 
     def run(self) -> int:
-        """Supervise, and let go of both."""
+        """Supervise, and release both."""
         self.write(os.getpid())
         try:
             return run_one(self._told, self._run, engines=find_engines().make)
         finally:
             lockfile.release(self._run)
+            # With the run directory left, the entry stays for the next clean-up.
             if not Path(self._told.run_directory).exists():
                 self._register.release(self._told.container_uuid, self._entry)
-            # What cannot be cleared away is left to the next.
+            # Failures are left to the next supervisor.
             with contextlib.suppress(LadingError, OSError):
                 self._register.sweep(clean)
             until = time.monotonic() + _TIDY_TIME
@@ -114,7 +115,7 @@ class _Locks:
 
 
 def _leave(log: str) -> None:
-    """Have nothing more to do with those who started this process."""
+    """Detach this process from the terminal and the standard streams of its starter."""
     os.setsid()
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDONLY)

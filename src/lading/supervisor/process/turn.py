@@ -1,10 +1,10 @@
-"""Whose turn it is to take VCPUs: a container whose image and inputs take long to make ready gives
-its own back.
+"""The turn of a container to use processors: a container with a long preparation gives its own
+back.
 
-The supervisor says `preparing` when that takes longer than a moment; from then on others may have
-its VCPUs and RAM. When all is ready it says `asking`, and waits until it is told to go on. A
-container that is prepared quickly says nothing. Where nobody listens any more, it goes on at once:
-too many containers for a while are better than one that waits for ever.
+The supervisor sends `preparing` when its preparation takes longer than a moment; from then on
+others may use its VCPUs and RAM. When all is ready it sends `asking` and waits for permission. A
+quickly prepared container sends nothing. Without a listener it continues at once: too many
+containers for a while are better than one that waits for ever.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ PATIENCE = 0.5
 
 
 class Turn:
-    """The turn of one container. `say` tells a word to who started it; `go` returns when it may go
-    on.
+    """The turn of one container. `say` sends a word to the starter of this process; `go` returns
+    when the container may continue.
     """
 
     def __init__(
@@ -38,7 +38,9 @@ class Turn:
         self._is_given_back = False
 
     async def prepare(self, work: Awaitable[object]) -> None:
-        """Do the work of a preparation, then have VCPUs. What the work raises is raised at once."""
+        """Await the preparation `work`, then wait for processors. Errors of `work` are raised at
+        once.
+        """
         handle = asyncio.get_running_loop().call_later(self._patience, self._give_back)
         try:
             await work

@@ -1,11 +1,10 @@
-"""A container's life gone through with nothing in it, so that the warm parent's children find
-everything warm.
+"""Warm-up: run no-op containers so that forks inherit warm bytecode and caches.
 
-Python adapts code to what it sees and fills its caches (specialised instructions, compiled
-patterns, decoders of types) as code runs. A supervisor runs everything once, in a process forked a
-moment ago: what it adapts is thrown away with it, and each page that it writes is copied first. So
-the warm parent goes through a few lives before it forks any: the real steps, the real HTTP client
-over a Unix socket, an engine that starts nothing, a server that always agrees.
+Python specialises code and fills its caches (specialised instructions, compiled patterns, type
+decoders) as code runs. A supervisor runs everything once, in a newly forked process: its
+specialisation is lost with it, and each page that it writes is copied first. So the warm parent
+runs a few containers before it forks any: the real steps, the real HTTP client over a Unix socket,
+an engine that starts nothing, and a server that accepts everything.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ _RECORD = {
 
 @contextmanager
 def _stage(run: Path) -> Iterator[tuple[Path, str]]:
-    """A directory for this process in `run`, and a short path of it. What killed ones left there
-    goes too.
+    """A directory for this process in `run`, and a short path of it. Directories of killed
+    processes are removed.
     """
     for left in run.glob(f"{_NAME}*"):
         pid = left.name.removeprefix(_NAME)
@@ -69,7 +68,7 @@ def _stage(run: Path) -> Iterator[tuple[Path, str]]:
     try:
         descriptor = os.open(place, os.O_PATH | os.O_CLOEXEC)
         try:
-            # The address of a socket has 107 bytes at most.
+            # The address of a Unix socket has at most 107 bytes (unix(7)).
             yield place, f"/proc/self/fd/{descriptor}"
         finally:
             os.close(descriptor)
@@ -78,8 +77,8 @@ def _stage(run: Path) -> Iterator[tuple[Path, str]]:
 
 
 async def rehearse(run: Path) -> None:
-    """Go through the lives, in a directory in `run` that is gone afterwards. Raises OSError where
-    none can be made.
+    """Run the no-op containers in a temporary directory in `run`. Raises OSError when it cannot be
+    made.
     """
     with _stage(run) as (place, short):
         socket = f"{short}/api.sock"
@@ -126,7 +125,7 @@ class _Rehearsal:
         return "rehearsal"
 
     async def prepare(self, image: ImageSource) -> None:
-        """Nothing is needed."""
+        """Does nothing."""
 
     async def create(self, spec: Spec) -> None:
         bundle = Bundle(
@@ -142,12 +141,12 @@ class _Rehearsal:
         (self._run / "config.json").write_bytes(msgspec.json.encode(make_config(bundle)))
 
     async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
-        """It has ended at once; nobody needs to stop it."""
+        """Ends at once."""
         del stop, stop_grace
         return Exit(code=0)
 
     async def abort(self) -> None:
-        """It has ended already."""
+        """Does nothing."""
 
     @property
     def first(self) -> int | None:
@@ -157,13 +156,13 @@ class _Rehearsal:
         raise ExecutionError(f"nothing can be run in a rehearsal: {order.command[0]}")
 
     async def hold(self) -> None:
-        """Nothing is kept."""
+        """Does nothing."""
 
     async def kill(self) -> None:
-        """Nothing is left."""
+        """Does nothing."""
 
     async def remove(self) -> None:
-        """Nothing is there."""
+        """Does nothing."""
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,13 +1,13 @@
-"""A supervisor that the warm parent keeps: it serves one container after the other, each from a
-clean start.
+"""A reusable supervisor process of the warm parent: it serves one container after the other, each
+from a clean start.
 
-A process that was forked a moment ago copies every page that it writes to, and learns anew what its
-parent's code had not been through; that costs more than all that a supervisor does for a short
-container. So one that has ended a container in good order waits for the next.
+A newly forked process copies every page that it writes to, and specialises code again; that costs
+more than everything else that a supervisor does for a short container. So a supervisor that has
+ended a container in good order waits for the next.
 
 Good order: nothing was raised, the run directory is gone (with it every mount and every file of
-that container), no task is left over, and the process has not grown. Otherwise it ends, and whoever
-watches it sees that at once.
+that container), no task is left, and the process has not grown. Otherwise it exits, which the
+parent notices at once.
 
 Protocol, in packets (`net.rpc`): the parent sends an assignment, with the locked descriptor of its
 run directory. The worker sends {"op": "preparing"} and {"op": "asking"}
@@ -41,18 +41,18 @@ from lading.supervisor.supervisor_config import Assignment
 FREE = messages.encode({"op": "free"})
 DONE = messages.encode({"op": "done"})
 _LIVES = 1000
-"""Containers that one process serves, at most."""
+"""Containers that one process serves at most."""
 _LARGE = 96 << 20
-"""Bytes in memory above which a process is not used again."""
+"""Resident bytes above which a process is not used again."""
 _ROUNDS = 3
-"""Turns of the loop in which tasks that were cancelled may end."""
+"""Iterations of the event loop in which cancelled tasks may end."""
 _PAGE = resource.getpagesize()
 _logger = logging.getLogger("lading.supervisor")
 
 
 def work(connection: socket.socket, run_root: Path, *, engines: EngineMaker) -> int:
-    """Serve containers, with run directories below `run_root`, until there is a reason to end; the
-    exit code.
+    """Serve containers, with run directories below `run_root`, until there is a reason to end;
+    return the exit code.
     """
     ignore_probes()
     take_own_mounts(run_root)
@@ -60,7 +60,7 @@ def work(connection: socket.socket, run_root: Path, *, engines: EngineMaker) -> 
 
 
 async def serve(connection: socket.socket, engines: EngineMaker) -> int:
-    """As `work`, in a process whose surroundings are in order."""
+    """Like `work`, in a prepared process."""
     signals, way = Signals(), _Way()
     connection.setblocking(False)
     try:
@@ -79,6 +79,7 @@ async def serve(connection: socket.socket, engines: EngineMaker) -> int:
                 on_idle=lambda: _say(connection, FREE),
                 turn=_turn(connection, signals.go),
             )
+            # The lock is then released by the end of the process, after which the parent cleans up.
             if not await _in_good_order(told):
                 return code
             lockfile.release(lock)
@@ -92,13 +93,13 @@ async def serve(connection: socket.socket, engines: EngineMaker) -> int:
 
 
 def _say(connection: socket.socket, word: bytes) -> None:
-    # The parent may be gone; and what it does not hear costs only time.
+    # The parent may be gone; an unheard word costs only time.
     with contextlib.suppress(OSError):
         connection.send(word)
 
 
 def _turn(connection: socket.socket, go: asyncio.Event) -> Turn:
-    """The turn of the container that is served now."""
+    """The turn of the current container."""
 
     def say(word: bytes) -> bool:
         try:
@@ -109,8 +110,8 @@ def _turn(connection: socket.socket, go: asyncio.Event) -> Turn:
 
     async def wait() -> None:
         loop = asyncio.get_running_loop()
-        # The parent sends nothing now; its end closes when it is gone, and then nobody says `go`
-        # any more.
+        # The parent sends nothing now, so its descriptor becomes readable only when it is closed;
+        # then nobody sends `go` any more.
         loop.add_reader(connection.fileno(), go.set)
         try:
             await go.wait()
@@ -121,8 +122,8 @@ def _turn(connection: socket.socket, go: asyncio.Event) -> Turn:
 
 
 class _Way:
-    """The connection to the server, kept from one container to the next while they agree on where
-    it is.
+    """The connection to the server, kept from one container to the next while the address stays the
+    same.
     """
 
     def __init__(self) -> None:
@@ -130,7 +131,7 @@ class _Way:
         self._address: tuple[object, ...] = ()
 
     async def to(self, told: Assignment) -> Transport:
-        """The way that an assignment names."""
+        """Transport for an assignment."""
         address = (told.api_socket, told.api_url, told.api_ca_file, told.api_insecure)
         if self._open is None or address != self._address:
             await self.close()
@@ -138,7 +139,7 @@ class _Way:
         return self._open
 
     async def close(self) -> None:
-        """Drop it."""
+        """Close it."""
         way, self._open = self._open, None
         if way is not None:
             await way.close()
@@ -151,9 +152,10 @@ async def _receive(connection: socket.socket) -> tuple[Assignment, int] | None:
 
 
 async def _in_good_order(told: Assignment) -> bool:
-    """Whether nothing of the container that was served is left in this process."""
+    """Whether nothing of the served container is left in this process."""
     for _ in range(_ROUNDS):
         await asyncio.sleep(0)
+    # One task: this one.
     return (
         len(asyncio.all_tasks()) == 1 and not _exists(told.run_directory) and _resident() < _LARGE
     )
@@ -164,5 +166,5 @@ def _exists(directory: str) -> bool:
 
 
 def _resident() -> int:
-    """The bytes of this process in memory."""
+    """Resident bytes of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE

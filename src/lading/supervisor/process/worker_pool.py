@@ -1,7 +1,7 @@
-"""The workers of a warm parent: who serves which container, who waits for one, who is let go.
+"""The workers of the warm parent: assigns them to containers and retires idle ones.
 
 Only the warm parent gives a worker its next container. So a signal that it sends to the worker of a
-container can meet that container, or nobody, but never the next one.
+container reaches that container or nobody, never the next container.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from lading.supervisor.process.turn import ASKING, PREPARING
 from lading.supervisor.process.worker import DONE, FREE
 
 IDLE = 10.0
-"""Seconds after which a worker that waits is let go."""
+"""Seconds after which an idle worker is retired."""
 _WORDS = MappingProxyType({FREE: "idle", PREPARING: "preparing", ASKING: "asking"})
 
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """A process that was forked. `uuid` is the container that it serves, "" while it waits."""
+    """A forked process. `uuid` is the container that it serves, "" while it is idle."""
 
     pid: int
     pidfd: int
     connection: socket.socket
     uuid: str = ""
     since: float = 0.0
-    """When it began to wait; seconds, monotonic."""
+    """Time at which it became idle; seconds, monotonic."""
 
 
 @dataclass(slots=True)
 class Crew:
-    """The workers that are alive. `hire` makes another one, given its end of a new connection; the
-    pid.
+    """The live workers. `hire` forks another one, given its end of a new connection, and returns
+    the pid.
 
-    `tell` is told what the worker of a container says of it: "preparing", "asking"
-    (`supervisor.process.turn`), or "idle" when the command has ended and its results are still
-    being saved.
+    `tell` receives reports about the container of a worker: "preparing", "asking"
+    (`supervisor.process.turn`), or "idle" when the command has ended and its results are being
+    saved.
     """
 
     hire: Callable[[socket.socket], int]
@@ -55,15 +55,16 @@ class Crew:
     _new: socket.socket | None = None
 
     def assign(self, uuid: str, told: bytes, lock: int) -> Worker:
-        """Have a worker serve a container, whose run directory `lock` holds. Raises OSError when
-        none can be made.
+        """Let a worker serve a container, whose run directory is locked by `lock`. Raises OSError
+        when none can be forked.
         """
         while self._idle:
+            # The last one to become idle first, so that the longest idle ones can be retired.
             worker = self._idle.pop()
             try:
                 self._send(worker, uuid, told, lock)
             except OSError:
-                # It ended a moment ago; its pidfd will say so.
+                # It ended a moment ago; its pidfd will report that.
                 continue
             return worker
         worker = self._hire()
@@ -71,10 +72,10 @@ class Crew:
         return worker
 
     def take(self, descriptor: int) -> str | None:
-        """A descriptor of some worker has something to say: the container that was ended in good
-        order, if any.
+        """Handle a ready descriptor of a worker: the uuid of a container that was ended in good
+        order, else "".
 
-        None when the descriptor is no worker's.
+        None when the descriptor belongs to no worker.
         """
         worker = self._by_descriptor.get(descriptor)
         if worker is None:
@@ -99,17 +100,19 @@ class Crew:
         return uuid
 
     def timeout(self) -> float | None:
-        """Seconds until `retire` has something to do; None for never."""
+        """Seconds until `retire` has work; None for never."""
         return max(0.0, self._idle[0].since + IDLE - self.clock()) if self._idle else None
 
     def retire(self) -> None:
-        """Let go of those that have waited long enough."""
+        """Release workers that were idle for `IDLE` seconds. The list is in the order of becoming
+        idle.
+        """
         while self._idle and self.clock() - self._idle[0].since >= IDLE:
             self._part(self._idle[0])
 
     def leave(self) -> None:
-        """Close what a forked process must not hold: with a copy of these, no worker would see its
-        parent's end.
+        """Close descriptors that a forked process must not hold: with a copy of them no worker
+        would see the end of its parent.
         """
         for worker in set(self._by_descriptor.values()):
             os.close(worker.pidfd)
@@ -119,6 +122,7 @@ class Crew:
 
     def _hire(self) -> Worker:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # The child closes this end by `leave`.
         self._new = ours
         with theirs:
             pid = self.hire(theirs)
@@ -134,7 +138,7 @@ class Crew:
         worker.uuid = uuid
 
     def _part(self, worker: Worker) -> None:
-        """Close the connection; the worker ends by itself."""
+        """Close the connection; the worker then exits by itself."""
         if worker in self._idle:
             self._idle.remove(worker)
         descriptor = worker.connection.fileno()
@@ -144,6 +148,7 @@ class Crew:
             worker.connection.close()
 
     def _bury(self, worker: Worker) -> None:
+        # A connection may have been closed before its process ended.
         self._part(worker)
         self.poll.unregister(worker.pidfd)
         del self._by_descriptor[worker.pidfd]
