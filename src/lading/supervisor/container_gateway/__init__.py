@@ -1,3 +1,3 @@
-"""The gateway into one running container: a shell, files and ports. Nothing of it is loaded before
-somebody knocks.
+"""The gateway into one running container: shell sessions, files and ports. Its modules are imported
+with the first connection.
 """

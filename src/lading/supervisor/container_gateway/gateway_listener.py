@@ -1,9 +1,9 @@
-"""The door of a container: a socket that listens, and behind it nothing until somebody knocks.
+"""Listening socket of a container's gateway; everything else is loaded with the first connection.
 
-Most containers are never entered, so all that each of them pays for is a socket. TLS, the
-certificate, SSH and their libraries come with the first connection. Where the server cannot reach
-this machine, the gateway connects to the server instead, once the container has run for a moment,
-and again whenever that connection ends (docs/spec/shell, sections Gateway and Tunnel).
+Most containers are never entered, so each of them pays for a socket only. TLS, the certificate, SSH
+and their libraries come with the first connection. When the server cannot reach this machine, the
+gateway connects to the server instead, once the container has run for a moment, and again whenever
+that connection ends (docs/spec/shell, sections Gateway and Tunnel).
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from lading.supervisor.supervisor_config import Assignment
 
 NONE = "none"
 _LOOPBACK = "127.0.0.1"
+# Connections that wait to be accepted; the callers are servers, which are few.
 _BACKLOG = 64
+# Imported by name at the first connection, so that a supervisor does not load asyncssh.
 _MODULES = (
     "lading.supervisor.container_gateway.server",
     "lading.supervisor.container_gateway.outbound",
@@ -33,7 +35,7 @@ _logger = logging.getLogger("lading.supervisor")
 
 
 class Door:
-    """Of one container. `say` writes into its log."""
+    """The gateway of one container. `say` writes into its log."""
 
     def __init__(
         self, told: Assignment, session: Session, engine: Engine, say: Callable[[str], None]
@@ -48,13 +50,13 @@ class Door:
 
     @property
     def is_tunnelled(self) -> bool:
-        """Whether the gateway connects to the server, and not the server to it."""
+        """Whether the gateway connects to the server, rather than the server to it."""
         return self._told.gateway == sessions.TUNNEL or (
             not self._told.gateway and not self._told.api_socket
         )
 
     def open(self) -> str:
-        """Listen; the address for the container's record, "" when there is to be no gateway."""
+        """Listen; return the address for the container's record, or "" without a gateway."""
         key = self._session.gateway_key
         if not key or self._told.gateway == NONE or self._socket is not None:
             return ""
@@ -75,9 +77,11 @@ class Door:
 
     async def close(self) -> None:
         """End all sessions. Idempotent."""
+        # Taken first, so that a second call does nothing.
         listening, self._socket = self._socket, None
         if listening is None:
             return
+        # With a server the reader was removed by the first connection.
         if self._server is None:
             asyncio.get_running_loop().remove_reader(listening)
         tasks, self._tasks = self._tasks, []
@@ -115,14 +119,15 @@ class Door:
             )
             self._server = server
             await server.start(self._socket)
+        # A failure of the gateway does not end the container.
         except (LadingError, OSError, ImportError) as error:
-            # The container does not depend on it.
+            # Sessions fail; the container does not depend on them.
             _logger.error("container=%s gateway: %s", self._told.container_uuid, error)
 
     async def _reach_out(self) -> None:
         assert self._socket is not None
         with contextlib.suppress(asyncio.CancelledError):
-            # A container that is over at once needs no tunnel.
+            # A short container needs no tunnel.
             await asyncio.sleep(self._told.tunnel_delay)
             module = await _load(_MODULES[1])
             port = self._socket.getsockname()[1]
@@ -134,7 +139,9 @@ async def _load(name: str) -> Any:
 
 
 def _listen(host: str, wanted: str) -> socket.socket:
-    """A socket on an address of this machine, or on all when `host` is how others see it."""
+    """A socket on an address of this machine, or on all addresses when `host` is only its address
+    for others (behind NAT).
+    """
     number = wanted.rpartition(":")[2]
     port = int(number) if number.isdigit() else 0
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

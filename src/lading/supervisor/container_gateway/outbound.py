@@ -1,8 +1,9 @@
-"""The tunnel to the server, for gateways that it cannot reach (docs/spec/shell, section Tunnel).
+"""The tunnel to the server, for gateways that the server cannot reach (docs/spec/shell, section
+Tunnel).
 
-The supervisor connects with its own token and its container's key. The server that it meets writes
-into the record that it has the tunnel. Each stream that the server opens is a connection to the
-gateway. When the tunnel ends, as it does when the server is started again, there is another one.
+The supervisor connects with its own token and its container's key. The server that accepts it
+records that it has the tunnel. Each stream that the server opens is a connection to the gateway.
+When the tunnel ends, as after a restart of the server, a new one is made.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from lading.net.tunnel import Tunnel
 from lading.supervisor.session import Session
 from lading.supervisor.supervisor_config import Assignment
 
+# Seconds between two attempts; doubled after each failure.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
+# The server will never accept this container's tunnel.
 _FINAL = (401, 403, 404, 410)
 
 
 async def keep_tunnel(
     told: Assignment, session: Session, port: int, say: Callable[[str], None]
 ) -> None:
-    """Have a tunnel to the gateway on this port of the loopback until cancelled, or the server
-    wants none.
+    """Keep a tunnel to the gateway on this port of the loopback interface until cancelled, or until
+    the server refuses.
     """
     pause = FIRST_PAUSE
     while True:
@@ -37,7 +40,7 @@ async def keep_tunnel(
                 say(f"nobody can enter this container: {error.message}")
                 return
         except LadingError:
-            # It is asked again.
+            # The server is away: try again.
             pass
         else:
             pause = FIRST_PAUSE

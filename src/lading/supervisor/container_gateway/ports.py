@@ -1,8 +1,8 @@
-"""A connection to a port of a container, and of no other.
+"""Connections to ports of one container, and of no other.
 
-A container has a network of its own, in which the socket is made, or shares the machine's. Then
-only sockets that belong to its processes may take the connection (`core.protocols.proc_net`),
-before it is made and after.
+A container has its own network namespace, in which the socket is made, or shares the machine's. In
+the latter case only sockets of its processes may accept the connection (`core.protocols.proc_net`);
+this is checked before and after connecting.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from pathlib import Path
 from lading.core.errors import NotFound, Unavailable
 from lading.core.protocols.proc_net import Listeners, find_listeners
 
+# Of linux/sched.h.
 _CLONE_NEWNET = 0x40000000
+# Seconds to connect.
 _TIMEOUT = 20.0
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 async def connect(first: int | None, port: int) -> socket.socket:
-    """A connection to a port of the container whose first process this is.
+    """Connect to a port of the container whose first process is `first`.
 
-    Raises NotFound when nothing of the container listens there, Unavailable when it cannot be
-    reached.
+    Raises NotFound when nothing of the container listens there, Unavailable when the container
+    cannot be reached.
     """
     if first is None:
         raise Unavailable("the container is not running")
@@ -41,6 +43,7 @@ async def connect(first: int | None, port: int) -> socket.socket:
     try:
         async with asyncio.timeout(_TIMEOUT):
             await asyncio.get_running_loop().sock_connect(made, (found.host, port))
+        # Another process may have taken the port between the check and the connection.
         if shared and await asyncio.to_thread(_find, first, port, shared) != found:
             raise NotFound(f"port {port}: nothing of this container listens there")
     except (OSError, TimeoutError) as error:
@@ -55,7 +58,7 @@ async def connect(first: int | None, port: int) -> socket.socket:
 
 
 def _find(first: int, port: int, shared: bool) -> Listeners:
-    """Who takes a connection. Raises NotFound when that may be somebody else."""
+    """The listeners of a port. Raises NotFound when one may belong to another container."""
     tables = [Path(f"/proc/{first}/net/{name}").read_text() for name in ("tcp", "tcp6")]
     found = find_listeners(tables[0], tables[1], port)
     if found is None or (shared and not found.inodes <= _sockets_of(first)):
@@ -64,8 +67,9 @@ def _find(first: int, port: int, shared: bool) -> Listeners:
 
 
 def _sockets_of(first: int) -> set[int]:
-    """The inodes of the sockets of all processes in the container."""
+    """Inodes of the sockets of all processes in the container."""
     space = _link(f"/proc/{first}/ns/pid")
+    # Without a pid namespace of its own its processes cannot be told from others.
     if space == _link("/proc/self/ns/pid"):
         return set()
     found: set[int] = set()
@@ -75,9 +79,10 @@ def _sockets_of(first: int) -> set[int]:
         try:
             if _link(place / "ns/pid") == space:
                 links = [_link(one) for one in (place / "fd").iterdir()]
+                # "socket:[INODE]" (proc_pid_fd(5)).
                 found |= {int(link[8:-1]) for link in links if link.startswith("socket:[")}
         except OSError:
-            # It has ended meanwhile, or is not ours to look at.
+            # It has ended, or belongs to another user.
             continue
     return found
 
@@ -91,7 +96,7 @@ def _same(first: int, kind: str) -> bool:
 
 
 def _make_socket(first: int, host: str, shared: bool) -> socket.socket:
-    """A socket in the network of a process."""
+    """Make a socket in the network namespace of a process."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made: list[socket.socket | OSError] = []
 
@@ -107,7 +112,7 @@ def _make_socket(first: int, host: str, shared: bool) -> socket.socket:
         except OSError as error:
             made.append(error)
 
-    # A thread that has entered another network is not used again.
+    # setns(2) applies to one thread; a thread in another network namespace must not be used again.
     thread = threading.Thread(target=make, name="container network")
     thread.start()
     thread.join()

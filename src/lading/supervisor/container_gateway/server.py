@@ -1,12 +1,12 @@
-"""The gateway: HTTPS for the server alone, which proves itself and is proven to (docs/spec/shell,
-section Gateway).
+"""The gateway: HTTPS for the server alone, with mutual proof of identity (docs/spec/shell, section
+Gateway).
 
     POST /ssh, Upgrade: ssh                         an SSH server whose shell is in the container
     anything with X-Arvados-Container-Target-Port   that request, to a port of the container
 
 Each connection serves one request. The certificate is made when the gateway is first needed; its
-key follows from the secret of the container, so that the server knows it, and the proofs are made
-for it (`core.containers.sessions`).
+key is derived from the secret of the container, so that the server knows it, and the proofs are
+made for it (`core.containers.sessions`).
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ from lading.supervisor.container_gateway import ports, shell
 from lading.supervisor.engines import Engine
 
 LIMITS = HttpLimits(connections=4096, trusted=())
-"""The callers are the servers, which prove themselves."""
+"""The callers are servers, which prove their identity; so the limit per address does not apply."""
+# Seconds for the program in the container to begin its response.
 _ANSWER_TIMEOUT = 300.0
 _MOST_FORM = 1 << 16
 
 
 class GatewayServer:
-    """Of one container. `key` is what it shares with the server, `say` writes into the container's
-    log.
+    """The gateway of one container. `key` is the secret shared with the server; `say` writes into
+    the container's log.
     """
 
     def __init__(self, uuid: str, key: str, engine: Engine, say: Callable[[str], None]) -> None:
@@ -51,13 +52,13 @@ class GatewayServer:
         self._shell = shell.ShellServer(engine)
 
     async def start(self, listening: socket.socket) -> None:
-        """Serve on a socket that listens already."""
+        """Serve on a listening socket."""
         context, certificate = make_identity(self._uuid, sessions.identity_seed(self._key))
         self._proof = sessions.request_proof(self._key, certificate)
         self._server.start([listening.dup()], context=context)
 
     async def close(self) -> None:
-        """End every session."""
+        """End all sessions."""
         await self._server.close()
         await self._shell.close()
 
@@ -72,7 +73,7 @@ class GatewayServer:
                 writer.write(_refusal(error))
                 await writer.drain()
         except OSError:
-            # The connection broke; there is nobody to be told.
+            # The connection broke; nobody receives the error.
             return
         finally:
             await pipe.close()
@@ -83,6 +84,7 @@ class GatewayServer:
             raise Corrupt("this is the gateway of another container")
         if not sessions.is_proof(head.get(sessions.AUTHORIZATION), self._proof):
             raise Unauthenticated("the caller did not prove to be the server of this container")
+        # Proven: the connection no longer counts among those of strangers.
         self._server.table.know(connection)
         self._server.table.serve(connection)
         port = head.get(sessions.TARGET_PORT)
@@ -97,7 +99,7 @@ class GatewayServer:
 
     @property
     def _proven(self) -> dict[str, str]:
-        """The header with which this gateway proves itself."""
+        """The header with the proof of this gateway."""
         return {"X-Arvados-Authorization-Response": sessions.response_proof(self._key, self._proof)}
 
     async def _open_shell(self, pipe: Pipe, head: Head) -> None:
@@ -115,7 +117,7 @@ class GatewayServer:
             self._say("a session in the container has ended")
 
     async def _pass_on(self, pipe: Pipe, head: Head, port: int) -> None:
-        """The request to the port, and what comes back to the caller."""
+        """Pass the request to the port, and the response to the caller."""
         try:
             target = await ports.connect(self._engine.first, port)
         except LadingError as error:
@@ -123,6 +125,7 @@ class GatewayServer:
         inner = Pipe(*await asyncio.open_connection(sock=target, limit=LIMIT))
         try:
             is_upgrade = head.says("connection", "upgrade")
+            # The caller's headers about itself must not reach a program in the container.
             stripped = head.without({"connection", "keep-alive"}, prefix="x-arvados-")
             kind = "upgrade" if is_upgrade else "close"
             inner.writer.write(stripped.having({"Via": "1.1 lading", "Connection": kind}).encode())
@@ -139,6 +142,7 @@ class GatewayServer:
         finally:
             await inner.close()
 
+    # Interim responses (100, 103) are dropped; 101 switches protocols.
     async def _read_answer(self, inner: Pipe) -> Head:
         while True:
             try:
@@ -152,7 +156,7 @@ class GatewayServer:
 
 
 def make_identity(uuid: str, seed: bytes) -> tuple[ssl.SSLContext, bytes]:
-    """The key that follows from `seed` with a new certificate, ready to serve with; the certificate
+    """The key derived from `seed` with a new certificate: a TLS context, and the certificate
     (DER).
     """
     # The server knows the key, so the certificate needs no host names.
@@ -160,6 +164,7 @@ def make_identity(uuid: str, seed: bytes) -> tuple[ssl.SSLContext, bytes]:
         uuid, now=datetime.now(UTC), life=DECADE, hosts=(), key=derive_key(seed)
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # Both ends are Lading's or Arvados' own, so older versions are not needed.
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     load_identity(context, certificate, private)
     return context, ssl.PEM_cert_to_DER_cert(certificate)

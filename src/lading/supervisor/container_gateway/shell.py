@@ -1,12 +1,12 @@
-"""An SSH server whose every session is in one container (docs/spec/shell, section SSH server).
+"""An SSH server whose sessions are all in one container (docs/spec/shell, section SSH server).
 
-Who comes here was let in by the server, so no more is asked. A session runs a command or a shell by
-the engine's `execute`, with a terminal if the client wants one; sftp runs the image's own
-sftp-server. Connections go to ports of the container itself. Everything else (agent, X11, listening
-here, other machines) is refused.
+The server has authorized the caller already, so no password or key is asked for. A session runs a
+command or a shell by the engine's `execute`, with a terminal if the client wants one; sftp runs the
+image's own sftp-server. Connections are forwarded to ports of the container itself. Everything else
+(agent, X11, listening here, other machines) is refused.
 
-Who types the detach keys leaves a terminal, and what runs in it goes on, until it ends or the
-container does.
+The detach keys leave a terminal while its command continues, until the command or the container
+ends.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ from lading.supervisor.engines import Engine, Exec, Execution, Size
 
 DEFAULT_USER = "root"
 _NAMELESS = ("", "_")
-"""SSH user names that name nobody; the second is that of Arvados' programs."""
+"""SSH user names that stand for no user; the second is that of Arvados' programs."""
+# Seconds between keep-alive messages, so that idle connections survive NAT and proxies.
 _KEEPALIVE = 60
 _CIPHERS = ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes256-ctr", "aes128-ctr"]
-"""What processors do by themselves; the bytes are inside of TLS already."""
+"""Ciphers with hardware support; the data is inside TLS already."""
 _HIGH = 1 << 18
-"""Bytes of input that wait for a command, from which on the client is asked to wait."""
+"""Bytes of unread input of a command, above which the client is asked to wait."""
 
 
 class ShellServer:
-    """Serves SSH for one container. Its host key is made with the first session."""
+    """SSH server of one container. Its host key is made with the first session."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -50,25 +51,26 @@ class ShellServer:
         self._left: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
-        """End what was left running."""
+        """End the commands that were detached."""
         for task in self._left:
             task.cancel()
         await asyncio.gather(*self._left, return_exceptions=True)
 
     def leave(self, execution: Execution, typed: bytes) -> None:
-        """Let a command go on whose terminal nobody looks at any more, with what was typed last."""
+        """Let the detached command `execution` continue, after the last input `typed`."""
         task = asyncio.create_task(_go_on(execution, typed), name="command that was left")
         self._left.add(task)
         task.add_done_callback(self._left.discard)
 
     async def serve(self, pipe: Pipe, user: str, keys: str = "") -> None:
-        """One SSH connection, until either side ends it, whose sessions are left with the detach
-        `keys`.
+        """Serve one SSH connection until either side ends it; the detach `keys` leave its sessions.
 
-        Sessions run as `user`; if that is "", as the user whom the SSH client names.
+        Sessions run as `user`, or when that is "", as the user of the SSH client.
         """
         if self._key is None:
             self._key = asyncssh.generate_private_key("ssh-ed25519")
+        # asyncssh needs a socket, but the connection is a pipe of our HTTP server: a socket pair
+        # joins the two.
         with contextlib.ExitStack() as undo:
             ours, theirs = (undo.enter_context(one) for one in socket.socketpair())
             near = Pipe(*await asyncio.open_connection(sock=theirs, limit=LIMIT))
@@ -100,7 +102,7 @@ class ShellServer:
                 await asyncio.wait((carrying, asyncio.ensure_future(connection.wait_closed())),
                                    return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
         except (OSError, asyncssh.Error):
-            # The client has gone, or speaks something else; it was told.
+            # The client has gone or violated the protocol, and was told.
             return
         finally:
             carrying.cancel()
@@ -114,9 +116,7 @@ class ShellServer:
 
 
 def parse_form(form: bytes) -> tuple[str, str]:
-    """The user that a session form names, "" for none, and its detach keys. Raises Invalid for
-    unknown keys.
-    """
+    """User of a session form ("" for none) and its detach keys. Raises Invalid for unknown keys."""
     given = parse_qs(form.decode("latin-1"))
     keys = given.get("detach_keys", [""])[0]
     sessions.DetachKeys(keys)
@@ -126,17 +126,21 @@ def parse_form(form: bytes) -> tuple[str, str]:
 async def _go_on(execution: Execution, typed: bytes) -> None:
     try:
         if typed:
+            # Output of a detached command is discarded, so that it does not block.
             await execution.write(typed)
         while (await execution.read())[1]:
             pass
         await execution.wait()
     finally:
+        # Shielded: the end of the supervisor must still end the command.
         await asyncio.shield(asyncio.ensure_future(execution.close()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Who has come in, and where to. `user` is "" until the SSH client has named one."""
+    """A connection: engine, user and detach keys. `user` is "" until the SSH client has named
+    one.
+    """
 
     engine: Engine
     user: str
@@ -149,10 +153,11 @@ class _Login(asyncssh.SSHServer):
         self._entry = entry
 
     def begin_auth(self, username: str) -> bool:
-        # The form counts first: by itself ssh sends the name of the user at the caller's machine.
+        # The form takes precedence: ssh by itself sends the name of the caller's local user.
         if not self._entry.user:
             user = DEFAULT_USER if username in _NAMELESS else username
             self._entry = replace(self._entry, user=user)
+        # False: no authentication; the caller was authorized by the server.
         return False
 
     def session_requested(self) -> asyncssh.SSHServerSession[bytes]:
@@ -179,7 +184,7 @@ class _Login(asyncssh.SSHServer):
 
 
 class _Session(asyncssh.SSHServerSession[bytes]):
-    """One channel: what the client types goes to the command, what that writes to the client."""
+    """One channel: input of the client goes to the command, its output to the client."""
 
     def __init__(self, entry: _Entry) -> None:
         self._entry = entry
@@ -231,12 +236,13 @@ class _Session(asyncssh.SSHServerSession[bytes]):
         if self._terminal is not None:
             data, self._is_left = self._keys.feed(data)
         if data:
-            # Nothing would be the end of input.
+            # Empty data would mean the end of input.
             self._input.append(data)
         self._waiting += len(data)
         self._typed.set()
         if self._waiting > _HIGH and self._channel is not None:
             self._channel.pause_reading()
+        # Ends the session but not the command; see _end.
         if self._is_left and self._task is not None:
             self._task.cancel()
 
@@ -302,6 +308,7 @@ class _Session(asyncssh.SSHServerSession[bytes]):
                 stream, data = await execution.read()
                 if not data:
                     break
+                # The client reads slowly; the command then blocks on its pipe.
                 await self._writable.wait()
                 channel.write(data, asyncssh.EXTENDED_DATA_STDERR if stream == 2 else None)
             return await execution.wait()
@@ -315,6 +322,7 @@ class _Session(asyncssh.SSHServerSession[bytes]):
                 data = self._input.popleft()
                 await execution.write(data)
                 self._waiting -= len(data)
+                # Half of the limit: resuming at the limit itself would pause again at once.
                 if self._waiting <= _HIGH // 2:
                     channel.resume_reading()
             self._typed.clear()
@@ -322,6 +330,7 @@ class _Session(asyncssh.SSHServerSession[bytes]):
 
     async def _end(self, channel: asyncssh.SSHServerChannel[bytes], code: int) -> None:
         if not channel.is_closing():
+            # Leaving with the detach keys is a success.
             channel.exit(0 if self._is_left else code)
         for task in self._beside:
             task.cancel()

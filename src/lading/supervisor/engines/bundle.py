@@ -1,9 +1,9 @@
-"""The OCI bundle of a container: what crun is told (OCI runtime specification 1.0).
+"""The OCI bundle of a container: the configuration for crun (OCI runtime specification 1.0).
 
-What a container may do, whatever its image says: no new privileges, the few capabilities that
+Limits of every container, whatever its image says: no new privileges, the few capabilities that
 package tools need, a deny list of system calls that reach beyond the container or into rarely used
-kernel code, no view of the machine's kernel state. Its network namespace is its own and empty;
-whoever reads the notice may connect it.
+kernel code, no view of the machine's kernel state. Its network namespace is its own and empty; the
+supervisor may connect it (see `notice`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lading.supervisor.engines.seccomp_filter import make_annotation
 from lading.supervisor.id_mapping import IdRange
 
 HOSTNAME = "lading"
-"""The same for every container, so that equal work sees equal surroundings."""
+"""The same for every container, so that equal work has an equal environment."""
 CAPABILITIES = (
     "CAP_CHOWN",
     "CAP_DAC_OVERRIDE",
@@ -65,45 +65,46 @@ MASKED = (
     "/proc/timer_list",
     "/proc/timer_stats",
 )
-"""Files and directories that a container sees empty. Left as they are, because programs read them:
-cpuinfo, meminfo, stat, diskstats, partitions, vmstat (psutil and the like); modules and driver
-(ROCm and CUDA). The kernel itself shows no addresses in iomem and ioports, and no messages in kmsg,
-to those without the capabilities that no container has. buddyinfo, zoneinfo and softirqs have
-counters and no addresses, as vmstat and stat have."""
+"""Files and directories that a container sees empty. Others stay readable because programs need
+them: cpuinfo, meminfo, stat, diskstats, partitions, vmstat (psutil and the like); modules and
+driver (ROCm and CUDA). The kernel hides addresses in iomem and ioports, and messages in kmsg, from
+processes without the capabilities that no container has. buddyinfo, zoneinfo and softirqs contain
+counters without addresses, as vmstat and stat do.
+"""
 _FILES_OF_ROOT = ("/sys/kernel/slab",)
-"""Masked directories in which only the machine's root can read files: nobody in a user namespace is
-that.
+"""Masked directories whose files only the machine's root can read; no user of a user namespace is
+that root.
 """
 _OPEN = "go"
 OPEN_LINE = f"{_OPEN}\n".encode()
-"""The line in the gate with which the command starts."""
+"""The line that the gate passes on to start the command."""
 READONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """What differs between one container and the next."""
+    """Settings that differ between containers."""
 
     rootfs: str
     process: Process
     account: Account
     binds: Sequence[Bind]
     gate: str
-    """A path that the container reads one line from before the command starts; at its end nothing
-    starts.
+    """Path from which the container's hook reads one line before the command starts; at its end
+    nothing starts.
     """
     machine: str
-    """As `uname -m` says."""
+    """Output of `uname -m`."""
     notice: str = ""
-    """A path to which the container's state is written, as JSON, before the gate; "": nowhere."""
+    """Path to which the container's state is written, as JSON, before the gate; "": none."""
     ids: IdRange | None = None
-    """What the container's ids are on the machine, where it has a user namespace; then the binds
-    are mapped already.
+    """The ids on the machine of a container with a user namespace; its binds are idmapped
+    already.
     """
     devices: Sequence[Device] = ()
     cuda: Sequence[int] = ()
     cuda_hook: str = ""
-    """The program of NVIDIA that brings in the driver's libraries; "" when there is none."""
+    """NVIDIA's program that adds the driver's libraries; "" when there is none."""
 
 
 _READ_BY_OTHERS = stat.S_IROTH | stat.S_IXOTH
@@ -112,6 +113,8 @@ _READ_BY_OTHERS = stat.S_IROTH | stat.S_IXOTH
 def make_config(bundle: Bundle) -> dict[str, Any]:
     """The content of the bundle's `config.json`."""
     namespaces = ["pid", "ipc", "uts", "mount", "network"]
+    # With a user namespace the mounts have their flags already (user_namespace), and crun may not
+    # change them.
     bind = _bind_as_it_is if bundle.ids else _bind
     return {
         "ociVersion": "1.0.0",
@@ -146,6 +149,7 @@ def make_config(bundle: Bundle) -> dict[str, Any]:
 def _notice(bundle: Bundle) -> dict[str, Any]:
     if not bundle.notice:
         return {}
+    # The state may lack a final newline, so the rest of the last line is tested with -n.
     script = f'while read -r line || [ -n "$line" ]; do echo "$line"; done > {bundle.notice}'
     return {"createRuntime": [{"path": "/bin/sh", "args": ["sh", "-c", script]}]}
 
@@ -159,7 +163,9 @@ def _user_namespace(ids: IdRange | None) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=1)
 def _masked() -> tuple[str, ...]:
-    """Those that others than the machine's root may read: each costs a mount, some 0.05 ms."""
+    """Masked paths that others than the machine's root may read: each costs a mount, some
+    0.05 ms.
+    """
     return tuple(one for one in MASKED if one not in _FILES_OF_ROOT and _is_readable(Path(one)))
 
 
@@ -188,7 +194,7 @@ def _process(bundle: Bundle) -> dict[str, Any]:
 
 
 def _cuda_environment(bundle: Bundle) -> list[tuple[str, str]]:
-    """What the hook of NVIDIA reads."""
+    """Environment variables that NVIDIA's hook reads."""
     if not (bundle.cuda and bundle.cuda_hook):
         return []
     numbers = ",".join(str(one) for one in bundle.cuda)
@@ -202,7 +208,7 @@ def _cuda_hook(bundle: Bundle) -> dict[str, Any]:
 
 
 def _device(device: Device) -> dict[str, Any]:
-    """A device file like that of the host. Raises OSError."""
+    """A device file like the host's. Raises OSError."""
     there = Path(device.source).stat()
     return {
         "path": device.target,
@@ -219,6 +225,7 @@ def _system_mounts() -> list[dict[str, Any]]:
     guarded = ["nosuid", "noexec", "nodev"]
     rows = (
         ("/proc", "proc", guarded),
+        # 64 MiB, as Docker's /dev.
         ("/dev", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
         (
             "/dev/pts",

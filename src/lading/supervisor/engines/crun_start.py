@@ -16,7 +16,8 @@ _Answer = TypeVar("_Answer")
 
 
 def joining(files: Sequence[str]) -> list[str]:
-    """What stands before a command that is to join the cgroups with these files."""
+    # $0 is "sh"; the files and the command follow.
+    """Command prefix that joins the cgroups with these files."""
     return ["/bin/sh", "-c", _JOIN, "sh", *files, "--"] if files else []
 
 
@@ -46,8 +47,8 @@ def spawn(
 
 
 def in_thread_of_its_own(work: Callable[[], _Answer]) -> _Answer:
-    """Do some work in a thread that ends with it: a shell that joins a cgroup and becomes crun
-    costs an exec more.
+    """Do some work in a thread that ends with it. This saves one exec against a shell that joins
+    the cgroup and becomes crun.
     """
     answers: list[_Answer] = []
     faults: list[OSError] = []
@@ -58,7 +59,8 @@ def in_thread_of_its_own(work: Callable[[], _Answer]) -> _Answer:
         except OSError as error:
             faults.append(error)
 
-    # As long as the kernel has it the cgroup seems to hold this whole process (`Cgroup.processes`).
+    # Until the kernel has removed the thread the cgroup seems to contain this whole process
+    # (`Cgroup.processes`).
     thread = threading.Thread(target=do, name="start")
     thread.start()
     thread.join()
@@ -68,7 +70,8 @@ def in_thread_of_its_own(work: Callable[[], _Answer]) -> _Answer:
 
 
 def failure(said: str) -> ExecutionError:
-    """The error for what crun has said of a command that was never started."""
+    """The error for a message of crun about a command that was never started."""
+    # Words of crun's messages about the command itself; others are faults of the machine.
     if "executable" in said or "exec " in said or "chdir" in said:
         return ExecutionError(
             f"the command cannot be started: {said};"

@@ -1,11 +1,11 @@
-"""The docker engine: a daemon that speaks the Docker API on a Unix socket. Podman's differs in
-little (`podman`).
+"""The docker engine: a daemon with the Docker API on a Unix socket. Podman differs in little
+(`podman`).
 
-The container is named after its record, so that whoever cleans up after a crash finds it. Its image
-is loaded from the image collection when the daemon does not have it, without the names that the
-archive would give it; nothing is ever pulled. Before a daemon's image is used for a collection, the
-collection is seen to hold it (`image_archive`). Mounts are binds of host paths, so the daemon must
-run on this machine.
+The container is named after its record, so that the clean-up after a crash finds it. Its image is
+loaded from the image collection when the daemon does not have it, without the names in the archive;
+nothing is ever pulled. Before a daemon's image is used for a collection, the collection is proven
+to contain it (`image_archive`). Mounts are binds of host paths, so the daemon must run on this
+machine.
 """
 
 from __future__ import annotations
@@ -56,31 +56,33 @@ if TYPE_CHECKING:
     from lading.supervisor.engines.docker_network import DockerNetwork
 
 NETWORK_SUFFIX = "-network"
-"""Of the name of the container that has the network of another (`docker_network`)."""
+"""Suffix of the name of the container that holds the network of another (`docker_network`)."""
 KEPT = "lading-kept"
-"""Repository of the images that failed containers are kept with."""
+"""Repository of the images of kept containers."""
+# Seconds for one call of the daemon.
 _TIMEOUT = 60.0
+# Seconds to receive the rest of the output after the end of the command.
 _DRAIN = 300.0
 _STOP_DRAIN = 2.0
-"""Seconds for what a command has written that was told to stop."""
+"""Seconds to receive the output of a command that was told to stop."""
 _CHUNK = 1 << 16
 _NOT_FOUND = 404
 _NO_LIMIT = -1
 _NVIDIA_CAPABILITIES = ("gpu", "nvidia", "compute", "utility")
 _NO_CONNECTION = 900
-"""aiodocker's own status."""
+"""Status of aiodocker's own error when it cannot connect."""
 _VERSION = re.compile(r"\d+\.\d+")
 _UNKNOWN = "auto"
-"""aiodocker's word for a version of the API that it asks the daemon for."""
+"""aiodocker's version string that lets it ask the daemon."""
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """Which daemon it is.
+    """A daemon and its differences.
 
-    `nvidia`: it takes numbers of NVIDIA GPUs. `reads_options`: it takes options for security as
-    podman's command line does, a seccomp profile by its path; else as Docker's API does, by its
-    content. `makes_early`: it makes the first process before the start.
+    `nvidia`: accepts numbers of NVIDIA GPUs. `reads_options`: takes security options as podman's
+    command line does, a seccomp profile by its path; otherwise as Docker's API does, by its
+    content. `makes_early`: makes the first process before the start.
     """
 
     name: str
@@ -91,7 +93,7 @@ class Daemon:
 
 
 class DockerEngine:
-    """One container run by a daemon with Docker's API; Docker's own if no other is named."""
+    """One container run by a daemon with Docker's API; Docker itself unless another is named."""
 
     sees_private_mounts = False
 
@@ -127,7 +129,7 @@ class DockerEngine:
         return f"{self._name} {version['Version']} (API {version['ApiVersion']})"
 
     async def prepare(self, image: ImageSource) -> None:
-        """Have the daemon load the image unless it has it. Raises ExecutionError."""
+        """Let the daemon load the image unless it has it. Raises ExecutionError."""
         self._image = await image.name()
         is_there = await self._has_image()
         if is_there and self._proofs.has(image.pdh, self._image):
@@ -137,7 +139,7 @@ class DockerEngine:
             self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
             sweep(self._images)
             await fetch(image, place, kept=self._kept)
-            # A daemon takes what it has already, by its hash alone, whoever brought it.
+            # A daemon reuses layers by their hash alone, whoever brought them.
             archive = await asyncio.to_thread(ImageArchive, place)
             with archive:
                 await asyncio.to_thread(archive.prove, self._image, limit=self._cache_size)
@@ -187,6 +189,7 @@ class DockerEngine:
                 await self._gang.create(spec, config)
             return
         with self._faults("cannot create the container"):
+            # Left by an earlier supervisor that was killed.
             await self._remove_container()
             joined = ""
             if spec.network:
@@ -198,12 +201,13 @@ class DockerEngine:
                 self._config, name=self._uuid
             )
         streams = (spec.stdin, spec.stdout, spec.stderr)
+        # Copies: the caller closes its own after create.
         self._streams = tuple(  # type: ignore[assignment]
             os.dup(one) if one >= 0 else -1 for one in streams
         )
 
     async def _completed(self, spec: Spec) -> Spec:
-        """What to run, where the image has to be asked. Raises ExecutionError when neither names a
+        """Complete the specification from the image. Raises ExecutionError when neither names a
         command.
         """
         is_relative = spec.cwd not in ("", ".") and not spec.cwd.startswith("/")
@@ -214,14 +218,15 @@ class DockerEngine:
         check_command(
             ImageConfig(diff_ids=(), entrypoint=entrypoint, command=command), spec.command
         )
+        # The daemon does not resolve relative directories.
         if not is_relative:
             return spec
         cwd = posixpath.normpath(posixpath.join("/", settings.get("WorkingDir") or "", spec.cwd))
         return dataclasses.replace(spec, cwd=cwd)
 
     async def _connect(self, spec: Spec) -> tuple[str, tuple[Bind, ...]]:
-        """Make the namespace of its network; how it is joined, and the files that tell of it."""
-        # Few containers have a network.
+        """Make the namespace of its network; return how to join it, and the files about it."""
+        # Imported here, because few containers have a network.
         from lading.supervisor.engines.docker_network import DockerNetwork
 
         network = self._network = DockerNetwork(
@@ -241,6 +246,7 @@ class DockerEngine:
             raise ExecutionError(f"{self._uuid}: no container was created")
         with self._faults("cannot run the container"):
             async with self._attached(container) as stream:
+                # Podman has the process already; Docker makes it with the start.
                 counting = await self._watch_limits(container) if self._daemon.makes_early else None
                 moving = asyncio.create_task(self._move(stream), name="streams")
                 stopping = asyncio.create_task(
@@ -249,11 +255,12 @@ class DockerEngine:
                 try:
                     await self._start(container)
                     counting = counting or await self._watch_limits(container)
-                    # Once started, "not running" can only mean ended; "next exit" would miss one
-                    # that was quick.
+                    # "next-exit" would miss a command that ended at once; after the start,
+                    # "not-running" can only mean ended.
                     await container.wait(condition="not-running")
                     with contextlib.suppress(TimeoutError, Interrupted):
                         async with asyncio.timeout(_DRAIN):
+                            # Shielded, so that a stop does not cut off a message in progress.
                             await unless(stop.wait(), asyncio.shield(moving), grace=_STOP_DRAIN)
                     events = (
                         await asyncio.wait_for(counting, _TIMEOUT) if counting else LimitEvents()
@@ -263,7 +270,7 @@ class DockerEngine:
                     for task in tasks:
                         task.cancel()
                     await asyncio.gather(*tasks, return_exceptions=True)
-                    # Who reads them waits for their end.
+                    # The readers of the streams wait for their end.
                     self._close_streams()
             state = (await container.show())["State"]
         return Exit(
@@ -273,8 +280,8 @@ class DockerEngine:
         )
 
     async def abort(self) -> None:
-        """Have the daemon kill it, and each of a gang."""
-        # What it does not kill now is stopped by `run`.
+        """Let the daemon kill the container, or each one of a gang."""
+        # A container that survives is stopped by `run`.
         with contextlib.suppress(ExecutionError), self._faults("cannot kill the container"):
             if self._gang is not None:
                 await self._remove_gang()
@@ -287,8 +294,8 @@ class DockerEngine:
         return self._pid
 
     async def execute(self, order: Exec) -> Execution:
-        """Have the daemon start it. Raises ExecutionError(USER) when it cannot be started."""
-        # Few containers are ever entered.
+        """Start it by the daemon. Raises ExecutionError(USER) when it cannot be started."""
+        # Imported here, because few containers are ever entered.
         from lading.supervisor.engines import docker_exec
 
         if self._container is None:
@@ -296,7 +303,9 @@ class DockerEngine:
         return await docker_exec.execute(order, self._container)
 
     async def hold(self) -> None:
-        """Have the daemon make it again of what it has become, with a shell that waits."""
+        """Let the daemon make the container again from its present files, with a shell that
+        waits.
+        """
         from lading.supervisor.engines import docker_exec
 
         if self._container is None:
@@ -309,16 +318,16 @@ class DockerEngine:
         self._pid = int((await self._container.show())["State"].get("Pid") or 0) or None
 
     async def kill(self) -> None:
-        """Have the daemon end the container that is held. Any other has ended with its first
-        process.
-        """
+        """Let the daemon end a held container. Any other has ended with its first process."""
         if self._is_held:
             with self._faults("cannot end the container"):
                 await self._delete(self._uuid)
             self._is_held, self._pid = False, None
 
     async def remove(self) -> None:
-        """Remove the container, running or not, and what belongs to this object. Idempotent."""
+        """Remove the container, running or not, and everything that belongs to this object.
+        Idempotent.
+        """
         self._pid = None
         self._close_streams()
         if self._network is not None:
@@ -352,7 +361,7 @@ class DockerEngine:
         )
 
     async def _client(self) -> aiodocker.Docker:
-        """Connect to the daemon unless that is done. Raises aiohttp.ClientError, TimeoutError."""
+        """Connect to the daemon, once. Raises aiohttp.ClientError, TimeoutError."""
         if self._docker is None:
             self._docker = aiodocker.Docker(url=f"unix://{self._socket}")
         if self._docker.api_version == _UNKNOWN:
@@ -401,7 +410,7 @@ class DockerEngine:
             yield stream
 
     async def _watch_limits(self, container: DockerContainer) -> asyncio.Task[LimitEvents] | None:
-        """Watch the container's first process for what the kernel counts; None when it has ended
+        """Read the limit events of the container's first process; None when it has ended
         already.
         """
         self._pid = int((await container.show())["State"].get("Pid") or 0) or None
@@ -414,12 +423,13 @@ class DockerEngine:
             raise _start_failure(str(error.message)) from error
 
     async def _move(self, stream: Stream) -> None:
-        """Everything between the container's streams and the descriptors of the spec."""
+        """Move data between the container's streams and the descriptors of the spec."""
         feeding = asyncio.create_task(self._feed(stream), name="stdin")
         try:
             while (message := await stream.read_out()) is not None:
                 target = self._streams[message.stream]
                 if target >= 0:
+                    # A full pipe would block the event loop.
                     await asyncio.to_thread(_write_all, target, message.data)
         finally:
             feeding.cancel()
@@ -432,6 +442,7 @@ class DockerEngine:
         while data := await asyncio.to_thread(os.read, source, _CHUNK):
             await stream.write_in(data)
         await stream.write_in(b"")
+        # aiodocker has no call to end the input, so the connection is half closed here.
         transport = (
             stream._resp.connection.transport if stream._resp and stream._resp.connection else None
         )
@@ -458,7 +469,7 @@ class DockerEngine:
         await remove_gang(await self._client(), self._uuid)
 
     async def _remove_container(self) -> None:
-        # The second has the network of the first.
+        # The second container holds the network of the first.
         for name in (self._uuid, f"{self._uuid}{NETWORK_SUFFIX}"):
             await self._delete(name)
         try:
@@ -471,10 +482,10 @@ class DockerEngine:
 def make_config(
     spec: Spec, *, image: str, nvidia: bool = True, security: Sequence[str] = (), joined: str = ""
 ) -> dict[str, Any]:
-    """What the daemon is told; `nvidia`: it knows how to bring in GPUs of NVIDIA by their numbers.
+    """Configuration for the daemon; `nvidia`: it supports NVIDIA GPUs by number.
 
-    `security`: options beside no-new-privileges. `joined`: whose network the container has, and
-    with it the host name; else it has none.
+    `security`: options beside no-new-privileges. `joined`: the network of another container, with
+    its host name; "" for none.
     """
     ram = max(spec.ram, LEAST_RAM) if spec.ram else 0
     config: dict[str, Any] = {
@@ -497,6 +508,7 @@ def make_config(
             },
             "NetworkMode": joined or "none",
             "Memory": ram,
+            # Memory and swap together: no swap, as with the native engine.
             "MemorySwap": ram,
             "CpuPeriod": PERIOD if spec.vcpus else 0,
             "CpuQuota": PERIOD * spec.vcpus,
@@ -506,6 +518,7 @@ def make_config(
             "SecurityOpt": ["no-new-privileges", *security],
             "MaskedPaths": list(MASKED),
             "ReadonlyPaths": list(READONLY),
+            # Output is attached; the daemon need not store it.
             "LogConfig": {"Type": "none"},
         },
     }
@@ -526,10 +539,10 @@ def make_config(
 
 
 async def _api_version(docker: aiodocker.Docker) -> str:
-    """The version of the API that the daemon names in its answer to a ping.
+    """API version that the daemon names in its response to a ping.
 
-    The answer to `version`, which aiodocker asks for, takes podman a second: it runs other programs
-    to find theirs.
+    The response to `version`, which aiodocker requests, takes podman a second: it runs other
+    programs to find their versions.
     """
     async with (
         asyncio.timeout(_TIMEOUT),
@@ -548,8 +561,8 @@ def _device(device: Device) -> dict[str, str]:
 
 
 def _in_memory(size: int) -> str:
-    """The options of a file system in memory; the command may run as any user, and programs lie
-    there too.
+    """Options of a file system in memory; the command may run as any user, and may run programs
+    from there.
     """
     return f"rw,exec,nosuid,nodev,mode=1777{f',size={size}' if size else ''}"
 
@@ -564,6 +577,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _start_failure(said: str) -> ExecutionError:
+    # Words of the daemons' messages about the command itself.
     if "exec" in said or "chdir" in said or "no such file" in said:
         advice = "is the program, or the interpreter it names, in the image?"
         return ExecutionError(f"the command cannot be started: {said}; {advice}", Failure.USER)

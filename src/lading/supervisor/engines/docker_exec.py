@@ -1,8 +1,8 @@
 """A command beside the container's own, by the exec calls of the Docker API.
 
-The daemon gives it what the container's command may do: the same capabilities, no new privileges.
-It has no call to signal or end such a command, so that is done by its number on this machine, where
-this process may.
+The daemon gives it the rights of the container's command: the same capabilities, no new privileges.
+The API has no call to signal or end such a command, so that is done by its number on this machine,
+where this process has permission.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from aiodocker.stream import Stream
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Exec, Execution, Size
 
+# Seconds between HUP and KILL.
 _GRACE = 2.0
+# Seconds between two queries of the exit code.
 _LOOK = 0.05
 
 
@@ -53,18 +55,19 @@ async def execute(order: Exec, container: DockerContainer) -> Execution:
 async def hold(
     docker: Docker, container: DockerContainer, config: dict[str, Any], *, name: str, image: str
 ) -> DockerContainer:
-    """A container as `config` says, of what `container` has become, in its place; its shell waits
-    for nothing.
+    """Make a container of `config` from the present files of `container`, in its place; its shell
+    only waits.
 
     `image` is the name of the image that is made for it. Raises ExecutionError, also when there is
     no /bin/sh.
     """
+    # With an open standard input the shell's `read` never returns.
     waits = {
         "Image": image, "Entrypoint": ["/bin/sh", "-c", "read line"], "Cmd": [], "OpenStdin": True,
         "AttachStdin": False, "AttachStdout": False, "AttachStderr": False, "StdinOnce": False,
     }  # fmt: skip
     try:
-        # podman wants a document, whatever is in it.
+        # podman requires a configuration, whatever it contains.
         await container.commit(
             repository=image, tag="latest", pause=False, config={"Labels": {"lading": name}}
         )
@@ -89,24 +92,27 @@ class DockerExecution:
     async def start(self) -> None:
         """Start it. Raises DockerError."""
         self._stream = self._made.start(detach=False)
-        # The connection is made with the first use.
+        # The stream connects with its first use.
+        # aiodocker connects with the first use; a command that cannot start is reported here.
         await self._stream._init()
 
     async def write(self, data: bytes) -> None:
         """Give it input."""
         if self._stream is None or self._closed:
             return
+        # The command has ended: its input is dropped.
         with contextlib.suppress(OSError, aiohttp.ClientError, RuntimeError):
             if data:
                 await self._stream.write_in(data)
                 return
+            # aiodocker has no call to end the input, so the connection is half closed.
             response = self._stream._resp
             transport = response.connection.transport if response and response.connection else None
             if transport is not None and transport.can_write_eof():
                 transport.write_eof()
 
     async def read(self) -> tuple[int, bytes]:
-        """What it wrote next."""
+        """Next output."""
         if self._stream is None:
             return 1, b""
         with contextlib.suppress(OSError, aiohttp.ClientError):
@@ -129,7 +135,7 @@ class DockerExecution:
 
     async def wait(self) -> int:
         """Its exit code."""
-        # The daemon closes the stream a moment before it knows the code.
+        # The daemon closes the stream a moment before it knows the exit code.
         while True:
             shown = await self._look()
             if not shown.get("Running"):
@@ -153,7 +159,7 @@ class DockerExecution:
                 await self._stream.close()
 
     async def _look(self) -> dict[str, Any]:
-        """What the daemon knows of it; nothing once the container is gone."""
+        """State of the command in the daemon; empty when the container is gone."""
         try:
             return dict(await self._made.inspect())
         except (DockerError, aiohttp.ClientError, OSError):

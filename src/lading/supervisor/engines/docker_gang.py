@@ -1,8 +1,8 @@
-"""A gang of containers of a Docker daemon: the conductor makes them, the daemon's labels say whose
-they are.
+"""A gang of containers of a Docker daemon: the conductor makes them, labels of the daemon identify
+them.
 
-The conductor ends with the supervisor that started it. Whoever cleans up removes what bears the
-label, also after a crash of everything else.
+The conductor ends with the supervisor that started it. The clean-up removes every container and
+network with the label, also after a crash of all processes.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from lading.supervisor.gang.gang_output import GangOutput
 
 LABEL = "lading.gang"
 NO_ADDRESS = {"com.docker.network.bridge.inhibit_ipv4": "true"}
-"""Option of Docker's networks: the machine has no address in it, at which containers would find its
-services.
+"""Option of Docker's networks: the machine has no address in it, at which containers would reach
+its services.
 """
+# Ten seconds in all for another process that removes the same containers.
 _ATTEMPTS, _PAUSE = 40, 0.25
 
 
 def each(spec: Spec) -> Spec:
-    """What one rank of the gang runs: the image's own first process, with its share of the
+    """Specification of one rank of the gang: the image's own first process, with its share of the
     resources.
     """
     ram, vcpus, processes = (
@@ -56,8 +57,8 @@ def each(spec: Spec) -> Spec:
 class DockerGang:
     """The gang of one container record.
 
-    `enter`: the machine has no address in its network, so the conductor enters it; `hidden`: it is
-    made so (Docker only; needs root).
+    `enter`: the machine has no address in the gang's network, so the conductor enters it; `hidden`:
+    the network is made so (Docker only; needs root).
     """
 
     def __init__(
@@ -88,14 +89,15 @@ class DockerGang:
     async def run(
         self, *, stop: asyncio.Event, stop_grace: float, end: Callable[[], Awaitable[None]]
     ) -> Exit:
-        """Open the gate, wait for the end, bring the output together. Raises ExecutionError when
-        nothing was run.
+        """Open the gate, wait for the end, merge the output. Raises ExecutionError when nothing was
+        run.
 
-        `end` kills what the conductor has left running.
+        `end` kills the containers that the conductor has left running.
         """
         conductor = self._conductor
         if conductor is None:
             raise ExecutionError(f"{self._uuid}: no conductor was started")
+        # A conductor that has ended has reported why.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._gate, b"go\n")
         stopping = asyncio.create_task(_stop_when(stop, stop_grace, conductor), name="stopper")
@@ -109,6 +111,7 @@ class DockerGang:
         await end()
         notes: tuple[str, ...] = ()
         if self._output is not None:
+            # In a thread: the output may be large.
             notes = await asyncio.to_thread(self._output.merge, stop=stop.is_set)
         return self._files.ended(code, stopped=stop.is_set(), notes=notes)
 
@@ -139,12 +142,10 @@ async def _stop_when(stop: asyncio.Event, grace: float, conductor: subprocess.Po
 
 
 async def remove_gang(docker: aiodocker.Docker, uuid: str) -> None:
-    """Kill and remove the containers and networks of a gang, if there are any. Raises
-    DockerError.
-    """
+    """Kill and remove the containers and networks of a gang, if any. Raises DockerError."""
     label = json.dumps({"label": [f"{LABEL}={uuid}"]})
     for attempt in range(1, _ATTEMPTS + 1):
-        # One that somebody else removes just now is there for a moment longer.
+        # A container that another process is removing is listed for a moment longer.
         for container in await docker.containers.list(all=True, filters=label):
             try:
                 await container.delete(force=True, v=True)

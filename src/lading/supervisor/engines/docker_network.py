@@ -1,9 +1,9 @@
-"""The network namespace of a daemon's container: that of a second one, which does nothing but wait.
+"""The network namespace of a daemon's container: that of a second container, which only waits.
 
-A daemon makes a container's namespace when its command starts, which is too late to connect it. So
-a container without network is started first, connected, and the user's own joins its namespace
-(`container:NAME`). What waits is a program of a few machine instructions that is mounted into the
-same image, since nobody knows what is in that.
+A daemon makes the namespace of a container when its command starts, which is too late to connect
+it. So a container without network is started first and connected, and the user's container joins
+its namespace (`container:NAME`). Its program is a few machine instructions, mounted into the same
+image, whose contents are unknown.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ from lading.supervisor.engines import Bind, Reach
 from lading.supervisor.engines.bundle import HOSTNAME
 from lading.supervisor.network.container_network import ContainerNetwork
 
+# Name of the program in the container; unlikely to exist in an image.
 _ENTRY = "/.lading-network"
+# nobody:nogroup.
 _NOBODY = "65534:65534"
+# Bytes; daemons refuse much smaller limits.
 _RAM = 16 << 20
 _DIRECTORY = "network"
-# Endless calls of pause(2), or of ppoll(2) where there is no such call.
+# Endless calls of pause(2), or of ppoll(2) where there is no pause.
 _CODE = {
+    # ELF machine number and code: mov eax, 34; syscall; jmp to the start.
     "x86_64": (62, bytes.fromhex("b822000000" "0f05" "ebf7")),
     "aarch64": (
         183,
@@ -35,12 +39,14 @@ _CODE = {
         ),
     ),
 }  # fmt: skip
+# Usual load address of a static program.
 _BASE = 0x400000
+# Elf64_Ehdr and Elf64_Phdr (elf(5)).
 _HEADER, _SEGMENT = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ")
 
 
 class DockerNetwork:
-    """The network of one container of a daemon, in another one with this name."""
+    """The network of one container of a daemon, held by another container with this name."""
 
     def __init__(self, name: str, reach: Reach, run: Path) -> None:
         self._name = name
@@ -49,15 +55,17 @@ class DockerNetwork:
 
     @property
     def mode(self) -> str:
-        """What the user's container is told to join."""
+        """Network mode of the user's container."""
         return f"container:{self._name}"
 
     def binds(self) -> tuple[Bind, ...]:
-        """The files that the container sees. Raises OSError, ExecutionError."""
+        """Files about the network for the container. Raises OSError, ExecutionError."""
         return self._network.binds()
 
     async def open(self, docker: aiodocker.Docker, image: str) -> None:
-        """Start what waits, and connect it. Raises ExecutionError, DockerError, OSError."""
+        """Start the waiting container and connect it. Raises ExecutionError, DockerError,
+        OSError.
+        """
         program = self._directory / "wait"
         program.write_bytes(waiting_program(os.uname().machine))
         program.chmod(0o755)
@@ -74,7 +82,7 @@ class DockerNetwork:
 
 
 def make_config(image: str, program: str) -> dict[str, Any]:
-    """What the daemon is told of the container that waits."""
+    """Configuration of the waiting container for the daemon."""
     return {
         "Image": image,
         "Entrypoint": [_ENTRY],
@@ -107,6 +115,7 @@ def waiting_program(machine: str) -> bytes:
         )
     kind, code = _CODE[machine]
     at = _HEADER.size + _SEGMENT.size
+    # ELF, 64 bits, little-endian, version 1.
     identity = b"\x7fELF\x02\x01\x01" + bytes(9)
     header = _HEADER.pack(
         identity,
@@ -125,4 +134,5 @@ def waiting_program(machine: str) -> bytes:
         0,
     )
     size = at + len(code)
+    # One segment: PT_LOAD, readable and executable.
     return header + _SEGMENT.pack(1, 5, 0, _BASE, _BASE, size, size, 0x1000) + code

@@ -1,7 +1,8 @@
-"""A command beside the container's own, as a child process of the supervisor: pipes, or a terminal.
+"""A command beside the container's own, as a child process of the supervisor, with pipes or a
+terminal.
 
-A runtime such as crun makes the terminal inside the container and hands its controlling end over by
-a Unix socket.
+A runtime such as crun makes the terminal inside the container and passes its controlling end over a
+Unix socket.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Size
 
 _CHUNK = 1 << 16
+# Seconds for the runtime to pass the terminal.
 _PATIENCE = 10.0
+# Seconds between HUP and KILL.
 _GRACE = 2.0
 
 
 class ProcessExecution:
-    """Implements `engines.Execution`. `process` is what we wait for, `target()` the process that
-    gets signals.
+    """Implements `engines.Execution`. `process` is awaited; `target()` is the process that gets
+    signals.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class ProcessExecution:
         self._process = process
         self._target = target
         self._terminal = terminal
+        # A few pieces of output: the command then blocks until the client reads.
         self._output: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(4)
         self._hung_up = False
         self._pumps = [
@@ -51,7 +55,7 @@ class ProcessExecution:
 
     async def write(self, data: bytes) -> None:
         """Give it input."""
-        # Whoever has closed its input wants no more.
+        # The command may have closed its input.
         with contextlib.suppress(OSError, RuntimeError):
             if self._terminal >= 0:
                 await self._type(data)
@@ -81,6 +85,7 @@ class ProcessExecution:
     async def wait(self) -> int:
         """Its exit code."""
         code = await self._process.wait()
+        # A negative code is a signal (subprocess); a shell shows 128 + signal.
         return code if code >= 0 else 128 - code
 
     async def close(self) -> None:
@@ -117,6 +122,7 @@ class ProcessExecution:
 
     async def _gather(self) -> None:
         await asyncio.gather(*self._pumps, return_exceptions=True)
+        # After both streams: the end of output.
         await self._output.put((1, b""))
 
     async def _pump(self, number: int, stream: asyncio.StreamReader) -> None:
@@ -139,12 +145,13 @@ class ProcessExecution:
             except OSError as error:
                 if error.errno != errno.EIO:
                     raise
-                # So Linux says that nobody has the other end open any more.
+                # Linux returns EIO when no process has the other end open.
                 return
             if not data:
                 return
             await self._output.put((1, data))
 
+    # A copy of the descriptor, since `close` may close the original meanwhile.
     async def _type(self, data: bytes) -> None:
         loop, terminal = asyncio.get_running_loop(), os.dup(self._terminal)
         try:
@@ -169,7 +176,7 @@ async def spawn(
     target: Callable[[], int | None],
     console: Console | None = None,
 ) -> ProcessExecution:
-    """Start a runtime's program that starts the command. Raises ExecutionError."""
+    """Start the program of a runtime that starts the command. Raises ExecutionError."""
     stream = subprocess.DEVNULL if console is not None else subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(
@@ -186,14 +193,12 @@ async def spawn(
 
 
 class Console:
-    """A Unix socket on which a runtime hands over the controlling end of a terminal that it
-    made.
-    """
+    """A Unix socket on which a runtime passes the controlling end of a terminal."""
 
     def __init__(self, directory: Path, size: Size) -> None:
         self._size = size
         self._place = directory / f"console-{os.urandom(6).hex()}"
-        # A socket's path must be short; that of the directory may be long.
+        # The path of a socket has at most 107 bytes (unix(7)); the directory's may be longer.
         self._directory = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         self._socket.bind(self.path)
@@ -202,12 +207,12 @@ class Console:
 
     @property
     def path(self) -> str:
-        """Where the runtime is to connect."""
+        """Path for the runtime."""
         return f"/proc/{os.getpid()}/fd/{self._directory}/{self._place.name}"
 
     async def receive(self, process: asyncio.subprocess.Process) -> int:
-        """The descriptor. Raises ExecutionError with what the runtime said when it ends without
-        one.
+        """Receive the descriptor. Raises ExecutionError with the runtime's message when it ends
+        without one.
         """
         loop = asyncio.get_running_loop()
         coming, ending = (
@@ -238,14 +243,14 @@ class Console:
         return int(terminal)
 
     def close(self) -> None:
-        """Take it away."""
+        """Remove the socket."""
         self._socket.close()
         os.close(self._directory)
         self._place.unlink(missing_ok=True)
 
 
 def start_failure(said: bytes) -> ExecutionError:
-    """What a runtime means that could not start a command."""
+    """The error for a message of a runtime that could not start a command."""
     text = " ".join(said.decode(errors="replace").split())
     return ExecutionError(
         f"the command cannot be started: {text or 'no reason was given'}", Failure.USER
@@ -253,7 +258,8 @@ def start_failure(said: bytes) -> ExecutionError:
 
 
 def set_size(terminal: int, size: Size) -> None:
-    """Tell a terminal its size."""
+    """Set the size of a terminal."""
+    # Two bytes each in struct winsize (ioctl_tty(2)).
     rows, columns = (max(1, min(one, 0xFFFF)) for one in (size.rows, size.columns))
     with contextlib.suppress(OSError):
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

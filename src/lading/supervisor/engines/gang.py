@@ -1,8 +1,8 @@
 """A gang on this machine: several containers of one record, made and watched by a conductor.
 
-The conductor is a process of its own (`python -m lading.hpc.conductor`) in the container's cgroup,
-where its containers are too: whoever ends the cgroup ends all of it. What is said to it is in one
-file; it answers by its exit code.
+The conductor is a process of its own (`python -m lading.hpc.conductor`) in the container's cgroup
+together with its containers, so killing the cgroup ends all of them. Its input is one file; it
+answers by its exit code.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from lading.supervisor.engines import Exit, Spec, Spread
 from lading.supervisor.gang.gang_output import GangOutput
 
 COULD_NOT = 75
-"""The conductor's exit code when nothing could be run."""
+"""The conductor's exit code when nothing could be run; EX_TEMPFAIL of sysexits.h."""
 NO_WAY_OUT = (
     "the network of a gang joins its ranks only:"
     " neither the API nor the internet is reached from it"
 )
-"""Note on a gang that asks for a network."""
+"""Note about a gang that asks for a network."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangFiles:
-    """Where the things of a gang are in a run directory."""
+    """Paths of a gang in a run directory."""
 
     run: Path
 
@@ -39,17 +39,17 @@ class GangFiles:
 
     @property
     def spool(self) -> Path:
-        """Where the conductor keeps what belongs in the output, until all ranks are dead."""
+        """Directory in which the conductor collects output until all ranks are dead."""
         return self.run / "bundle" / "spool"
 
     @property
     def plan(self) -> Path:
-        """What the conductor is told."""
+        """Input of the conductor."""
         return self.run / "bundle" / "plan.json"
 
     @property
     def fault(self) -> Path:
-        """Where the conductor says why nothing could be run."""
+        """File with the conductor's reason when nothing could be run."""
         return self.run / "bundle" / "fault.txt"
 
     def write_plan(
@@ -61,8 +61,8 @@ class GangFiles:
         cwd: str,
         docker: Mapping[str, object] | None = None,
     ) -> GangOutput:
-        """Write the plan, for crun or for a Docker daemon; what is to be merged when all ranks are
-        dead.
+        """Write the plan, for crun or for a Docker daemon; return the output to merge when all
+        ranks are dead.
 
         Raises OSError, and ExecutionError when the output is not a directory of this machine.
         """
@@ -89,6 +89,7 @@ class GangFiles:
             **_spread(spec.spread),
             "notices": spec.notices if spec.notices >= 0 else 2,
         }
+        # Made with mode 0600 before the environment, which may hold secrets, is written.
         self.plan.touch(mode=0o600)
         self.plan.write_bytes(msgspec.json.encode(plan))
         self.spool.mkdir(mode=0o700, exist_ok=True)
@@ -104,17 +105,17 @@ class GangFiles:
         )
 
     def command(self) -> list[str]:
-        """What runs the conductor."""
+        """Command that runs the conductor."""
         return [sys.executable, "-m", "lading.hpc.conductor", str(self.plan)]
 
     def ended(
         self, code: int, *, stopped: bool, out_of_memory: bool = False, notes: tuple[str, ...] = ()
     ) -> Exit:
-        """How the gang ended, by the conductor's exit code (negative: the signal). Raises
+        """Exit of the gang from the conductor's exit code (negative: a signal). Raises
         ExecutionError when nothing was run.
         """
         self._check(code)
-        # The ranks end with the conductor, so nobody knows what the command would have come to.
+        # The ranks end with the conductor, so the outcome of the command is unknown.
         is_lost = code < 0 and not stopped and not out_of_memory
         lost = f"the conductor of its gang was ended by signal {-code}" if is_lost else ""
         return Exit(

@@ -1,8 +1,7 @@
-"""What the kernel counted against a container's limits, where its daemon does not tell.
+"""Counts of the kernel for a container's limits, for daemons that do not report them.
 
-The daemon removes the control group when the container has ended, so that the counts are read at
-the moment at which the first process ends. Where the daemon is quicker they are lost, and taken to
-be 0.
+The daemon removes the control group when the container has ended, so the counts are read when the
+first process ends. When the daemon is quicker they are lost and count as 0.
 """
 
 from __future__ import annotations
@@ -18,17 +17,18 @@ from lading.supervisor.machine import mount_table
 
 @dataclass(frozen=True, slots=True)
 class LimitEvents:
-    """How many processes were killed for lack of memory, and how many new ones were refused."""
+    """Number of processes killed for lack of memory, and of refused new processes."""
 
     kills: int = 0
     refused: int = 0
 
 
 async def events_at_end(pid: int) -> LimitEvents:
-    """Wait for the end of a container's first process, by its number on this machine: the counts of
-    its group.
+    """Wait for the end of a container's first process, by its number on this machine; return the
+    counts of its group.
     """
     try:
+        # The process is opened before its group is looked up: its number cannot be reused then.
         ending = asyncio.ensure_future(linux.ended(pid))
         folders = find_folders(pid, find_hierarchy(mount_table()))
         await ending

@@ -1,14 +1,14 @@
 """The native engine: image layers on overlayfs, an OCI bundle, and crun.
 
-Everything it mounts is in the supervisor's own mount namespace (`linux.leave_mount_namespace`), so
-a supervisor that is killed leaves no mount. crun is started in the container's cgroup and stops at
-a gate just before the command: a hook waits for a line from a pipe that only this process can
-write. The gate opens when the API has accepted that the container is Running; when this process
-dies, the pipe ends and nothing is started.
+All its mounts are in the supervisor's own mount namespace (`linux.leave_mount_namespace`), so a
+killed supervisor leaves no mount. crun is started in the container's cgroup and stops at a gate
+before the command: a hook waits for a line from a pipe that only this process can write. The gate
+opens when the API has accepted the state Running; when this process dies, the pipe ends and nothing
+is started.
 
 crun refuses hybrid machines whose unified hierarchy still has a controller, so that hierarchy is
-taken out of the private namespace; the cgroup is made here (`--cgroup-manager=disabled`). crun is
-started by a thread that has joined it, where cgroups take threads (version 1), else by a shell that
+unmounted in the private namespace; the cgroup is made here (`--cgroup-manager=disabled`). crun is
+started by a thread in the cgroup, where cgroups contain threads (version 1), else by a shell that
 joins it and becomes crun.
 """
 
@@ -60,7 +60,9 @@ if TYPE_CHECKING:
 
 _PROGRAM = "crun"
 _CUDA_HOOK = "nvidia-container-runtime-hook"
+# Seconds for crun to answer, or for a dead process to vanish.
 _CHECK_TIME = 10.0
+# Seconds between two looks for the container's first process.
 _LOOK_TIME = 0.01
 _sealed = SealedProgram(_PROGRAM)
 
@@ -73,8 +75,8 @@ class NativeEngine:
     def __init__(self, settings: EngineSettings) -> None:
         self._uuid = settings.container_uuid
         self._run = Path(settings.run_directory)
-        # Where crun has its files: in memory with a user namespace, as each file on disk costs when
-        # it is removed.
+        # Directory of crun's files: in memory with a user namespace, since each file on disk costs
+        # time when it is removed.
         self._state = self._run
         kept = Amount(settings.disk_reserve, settings.disk_reserve_files)
         self._store = LayerStore(
@@ -97,7 +99,7 @@ class NativeEngine:
 
     @staticmethod
     def warm() -> None:
-        """Have crun and its seccomp filter in memory for all that are forked from this process, and
+        """Prepare for all forks of this process: crun and its seccomp filter in memory, and
         /dev/null open.
         """
         _sealed.seal()
@@ -106,7 +108,7 @@ class NativeEngine:
 
     @property
     def pid(self) -> int | None:
-        """The crun that runs the container: it is in the container's cgroup."""
+        """The crun of the container; it is in the container's cgroup."""
         return self._crun.pid if self._crun and self._crun.returncode is None else None
 
     async def check(self) -> str:
@@ -131,7 +133,7 @@ class NativeEngine:
         return said.decode(errors="replace").split("\n", 1)[0]
 
     async def prepare(self, image: ImageSource) -> None:
-        """Have the image's layers unpacked. Raises ExecutionError."""
+        """Unpack the image's layers. Raises ExecutionError."""
         self._image, self._lease = await self._store.lease(image)
 
     async def create(self, spec: Spec) -> None:
@@ -150,6 +152,8 @@ class NativeEngine:
         try:
             self._enter_namespace(spec)
             try:
+                # A file system that cannot be idmapped fails here; the container is made without a
+                # user namespace.
                 self._make_bundles(spec, self._image)
             except OSError as error:
                 if self._namespace is None:
@@ -173,6 +177,7 @@ class NativeEngine:
         crun = self._crun
         if crun is None:
             raise ExecutionError(f"{self._uuid}: no container was created")
+        # crun has ended already; its message is read below.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._gate, OPEN_LINE)
         stopper = asyncio.create_task(self._stop_when(stop, stop_grace), name="stopper")
@@ -183,8 +188,9 @@ class NativeEngine:
             await asyncio.gather(stopper, return_exceptions=True)
         code = crun.wait()
         if self._gang is not None:
-            # Its containers are in no hands but ours.
+            # The conductor is dead, so nobody else ends its containers.
             full, refused = self._cgroup.out_of_memory_kills() > 0, self._cgroup.refused_processes()
+            # Before the output is merged: live ranks could change it.
             await self._kill_rest()
             notes: tuple[str, ...] = ()
             if self._gang_output is not None:
@@ -195,6 +201,7 @@ class NativeEngine:
         # crun exits with 128 + signal for a command that a signal ended; a signal ends crun itself
         # only from outside, or because the container, which it is in, has used all of its memory.
         is_killed = code < 0 and not stop.is_set() and not full
+        # With a failure the log of crun tells whether the command was started.
         if code != 0 and not stop.is_set() and not is_killed:
             self._check_started()
         return Exit(
@@ -207,7 +214,7 @@ class NativeEngine:
         )
 
     async def abort(self) -> None:
-        """Kill what is in its control group, or crun where it has none."""
+        """Kill the processes of its control group, or of crun where it has none."""
         if self._crun is not None and self._crun.poll() is None:
             if not self._cgroup.join_files:
                 for pid in counters.descendants(self._crun.pid)[1:]:
@@ -217,7 +224,7 @@ class NativeEngine:
 
     @property
     def first(self) -> int | None:
-        """The container's first process, as crun has written it down."""
+        """The container's first process, from crun's status file."""
         if self.pid is None and not self._is_held:
             return None
         try:
@@ -231,16 +238,16 @@ class NativeEngine:
 
     @property
     def _entered(self) -> tuple[str, Path]:
-        """The container that is entered, and its bundle: of a gang that of rank 0."""
+        """The container to enter, and its bundle: rank 0 of a gang."""
         if self._gang is not None:
             return f"{self._uuid}-0", self._gang.bundle(0)
         return self._uuid, self._described
 
     async def execute(self, order: Exec) -> Execution:
-        """Have crun start it in the container's namespaces and cgroup, with what the command itself
-        may do.
+        """Let crun start it in the container's namespaces and cgroup, with the rights of the
+        command.
         """
-        # Few containers are ever entered.
+        # Imported here, because few containers are ever entered.
         from lading.supervisor.engines import native_exec
 
         if self.first is None:
@@ -251,9 +258,7 @@ class NativeEngine:
         )
 
     async def hold(self) -> None:
-        """Have crun make the container again on the same root, up to its command, which never
-        starts.
-        """
+        """Let crun make the container again on the same root, without its command."""
         from lading.supervisor.engines import native_exec
 
         if self._gang is not None:
@@ -269,17 +274,17 @@ class NativeEngine:
             await self._network.reconnect(self.first)
 
     async def kill(self) -> None:
-        """Kill what is in its control group; its first process takes all of the process namespace
+        """Kill the processes of its control group; the first one takes its whole pid namespace
         along.
         """
-        # Without control groups `crun delete` looks for what is left; of a command that has ended
-        # there is nothing. A group that could be removed was empty. One without processes may be
-        # busy for a moment more.
+        # Without control groups nothing is left of an ended command; `crun delete` looks for the
+        # rest. A group that could be removed was empty. One without processes may be busy for a
+        # moment more.
         if self._is_held or (not self._cgroup.remove_empty() and self._cgroup.processes()):
             first = self.first
             await self._kill_rest()
-            # It has left its control group, but takes the rest of its namespaces along for some
-            # milliseconds more.
+            # It has left its control group, but ends with the rest of its pid namespace some
+            # milliseconds later.
             with contextlib.suppress(ProcessLookupError, TimeoutError):
                 if first is not None:
                     await asyncio.wait_for(linux.ended(first), _CHECK_TIME)
@@ -296,6 +301,7 @@ class NativeEngine:
             if self._crun.poll() is None:
                 await asyncio.to_thread(self._crun.wait)
             self._crun = None
+        # Also for a process that found the container after a crash and never opened a namespace.
         (self._namespace or UserNamespace(self._run)).close()
         if not self._is_bundle_bare:
             linux.unmount_below(self._run / "bundle")
@@ -308,8 +314,8 @@ class NativeEngine:
             self._lease = -1
 
     def _enter_namespace(self, spec: Spec) -> None:
-        """Take a range of user ids, unless there is none to be had. Raises ExecutionError where
-        there must be one.
+        """Take a range of user ids, if available. Raises ExecutionError when the policy requires
+        one.
         """
         if self._policy == Policy.NEVER:
             return
@@ -320,16 +326,18 @@ class NativeEngine:
                     errno.ENOTSUP, f"{_CUDA_HOOK} adds the driver's libraries as the machine's root"
                 )
             self._namespace.open()
-            # What is in memory is lost when this process is killed, and without a control group
-            # crun has to be asked what is left to kill. The conductor of a gang looks for the files
-            # of its ranks on disk.
+            # Files in memory are lost when this process is killed, and without a control group crun
+            # must know what is left to kill. The conductor of a gang reads files of its ranks on
+            # disk.
             if self._cgroup.join_files and spec.nodes == 1:
                 self._state = self._namespace.directory
         except OSError as error:
             self._leave_namespace(error)
 
     def _leave_namespace(self, error: OSError) -> None:
-        """Go on with the machine's user ids. Raises ExecutionError where that must not be."""
+        """Continue with the machine's user ids. Raises ExecutionError when the policy forbids
+        that.
+        """
         self.notes.append(refuse(self._policy, error))
         self._close_gate()
         self._state = self._run
@@ -339,7 +347,7 @@ class NativeEngine:
         linux.discard_directory(self._run / "bundle", aside=removal.beside(self._run))
 
     def _make_bundles(self, spec: Spec, image: Unpacked) -> None:
-        """Mount the root and write the bundle, of a gang those of each rank here. Raises
+        """Mount the root and write the bundle, for a gang one for each rank here. Raises
         OSError.
         """
         network = self._network = self._make_network(spec)
@@ -351,8 +359,8 @@ class NativeEngine:
         if spec.nodes == 1:
             self._described.mkdir(mode=0o700, exist_ok=True)
             self._make_bundle(self._run / "bundle", spec, image, gate=self._open_gate())
-            # With a user namespace the root is mounted elsewhere. To look for mounts means to read
-            # all of the machine.
+            # With a user namespace the root is mounted elsewhere. Looking for mounts reads the
+            # machine's whole mount table.
             self._is_bundle_bare = self._namespace is not None and IN_MEMORY not in self.notes
             return
         files = self._gang = GangFiles(self._run)
@@ -370,6 +378,7 @@ class NativeEngine:
         if note and note not in self.notes:
             self.notes.append(note)
         config = self._configure(spec, image, rootfs, gate)
+        # The conductor has its own gate.
         if not gate:
             del config["hooks"]
         described = self._described if spec.nodes == 1 else bundle
@@ -377,17 +386,15 @@ class NativeEngine:
 
     @property
     def _described(self) -> Path:
-        """The directory with the `config.json` of a container that is no gang."""
+        """Directory of the `config.json` of a container that is no gang."""
         return self._state / "bundle"
 
     def _open_gate(self) -> str:
-        """The path from which the container's hook reads that the command may start. Raises
-        OSError.
-        """
+        """Path from which the container's hook reads the start line. Raises OSError."""
         if self._namespace is not None:
             path, self._gate = self._namespace.gate()
             return path
-        # The hook opens the pipe by its path in /proc, so the end that is read must stay open here.
+        # The hook opens the pipe by its path in /proc, so the reading end must stay open here.
         self._reading, self._gate = os.pipe2(os.O_CLOEXEC)
         return f"/proc/{os.getpid()}/fd/{self._reading}"
 
@@ -407,6 +414,7 @@ class NativeEngine:
             self._uuid, spec, crun=self._crun_command(), cwd=chosen.cwd
         )
         self._reading, self._gate = os.pipe2(os.O_CLOEXEC)
+        # A remote rank gets its input from the supervisor on the first machine.
         is_annex = spec.spread is not None and spec.spread.rank > 0
         given = spec if is_annex else replace(spec, stdin=self._reading)
         return crun_start.spawn(
@@ -441,7 +449,7 @@ class NativeEngine:
             return None
         if self._network is not None:
             return self._network
-        # Most containers have no network, and pay nothing for it.
+        # Imported here, because most containers have no network.
         from lading.supervisor.engines.native_network import NativeNetwork
 
         return NativeNetwork(spec.reach, self._run)
@@ -458,7 +466,7 @@ class NativeEngine:
         return hook or ""
 
     def _spawn(self, spec: Spec, bundle: Path) -> subprocess.Popen[bytes]:
-        # Hooks start in the bundle, which the root of a user namespace may not even pass.
+        # Hooks start in the bundle's directory, which the root of a user namespace may not enter.
         place = bundle if self._namespace is None else self._namespace.directory
         files = ["--bundle", str(place), "--config", str(self._described / "config.json")]
         command = [*self._crun_command(), "--log", str(self._log), "run", *files, self._uuid]
@@ -491,17 +499,17 @@ class NativeEngine:
 
     @property
     def _log(self) -> Path:
-        # On disk, so that the command line of crun says which run directory it serves.
+        # On disk, so that the command line of crun shows the run directory.
         return self._run / "crun.log"
 
     def _check_started(self) -> None:
-        """Tell a command that failed from one that was never started. Raises ExecutionError for the
-        latter.
+        """Distinguish a command that failed from one that was never started. Raises ExecutionError
+        for the latter.
         """
         try:
             said = "; ".join(self._log.read_text(errors="replace").split("\n")).strip("; ")
         except FileNotFoundError as error:
-            # crun makes its log first of all.
+            # crun creates its log before anything else.
             raise ExecutionError(
                 "crun could not be run; install the package crun", Failure.NODE
             ) from error
@@ -511,6 +519,7 @@ class NativeEngine:
     async def _stop_when(self, stop: asyncio.Event, grace: float) -> None:
         await stop.wait()
         if self._gang is not None and self._crun is not None:
+            # The conductor ends its ranks.
             self._crun.terminate()
             await asyncio.sleep(grace)
             await asyncio.to_thread(self._cgroup.remove)
@@ -521,8 +530,8 @@ class NativeEngine:
         await asyncio.to_thread(self._cgroup.remove)
 
     async def _find_init(self) -> int:
-        """The container's first process, waited for. What crun writes of it may come after the
-        command has begun.
+        """Wait for the container's first process. crun may write its status after the command has
+        begun.
         """
         while True:
             init = linux.find_init(counters.descendants(self.pid) if self.pid else ())
@@ -531,11 +540,12 @@ class NativeEngine:
             await asyncio.sleep(_LOOK_TIME)
 
     async def _stop_init(self, pid: int, grace: float) -> None:
-        """Raises ProcessLookupError when it has ended."""
+        """Send TERM, then KILL. Raises ProcessLookupError when it has ended."""
+        # A pidfd: the number cannot be reused while it is open.
         init = os.pidfd_open(pid)
         try:
-            # The kernel drops a TERM that a container's first process does not catch: there is
-            # nothing to wait for.
+            # The kernel drops a TERM that the first process of a pid namespace does not handle
+            # (pid_namespaces(7)): waiting for its end would be useless.
             if linux.catches(pid, signal.SIGTERM):
                 signal.pidfd_send_signal(init, signal.SIGTERM)
                 await asyncio.sleep(grace)
@@ -544,7 +554,7 @@ class NativeEngine:
             os.close(init)
 
     async def _kill_rest(self) -> None:
-        # A thread takes longer to start than an empty group takes to go.
+        # Starting a thread takes longer than removing an empty group.
         left = [] if self._cgroup.remove_empty() else await asyncio.to_thread(self._cgroup.remove)
         if left:
             raise ExecutionError(f"{self._uuid}: processes {left} do not die", Failure.NODE)
@@ -559,6 +569,7 @@ class NativeEngine:
 
 
 def _account(user: str, rootfs: Path) -> Account:
+    # Most images: no need to read the container's files.
     if user in ("", "0", "root", "0:0", "root:root"):
         return Account(0, 0)
     passwd, group = (confined.read_text_in_root(rootfs, one) for one in ("etc/passwd", "etc/group"))

@@ -1,8 +1,8 @@
 """A command beside the container's own, by `crun exec`.
 
-What crun is told is what it was told of the container's own command, with other arguments: the same
-capabilities and system calls, no new privileges, the container's environment and no other. It
-travels in a file, as others on this machine can see command lines.
+crun gets the configuration of the container's own command with other arguments: the same
+capabilities and system calls, no new privileges, the container's environment and no other. It is
+passed in a file, because command lines are visible to others on this machine.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ from lading.supervisor.engines import Exec, Execution
 from lading.supervisor.engines.executing import Console, spawn
 from lading.supervisor.engines.streams import null
 
+# Seconds for one crun command.
 _PATIENCE = 20.0
+# Seconds between two looks at the name of a process.
 _LOOK_TIME = 0.005
+# A shell that waits for its input to end.
 _WAIT = ["/bin/sh", "-c", "read line"]
 
 
@@ -55,12 +58,14 @@ async def hold(uuid: str, bundle: Path, *, command: Sequence[str]) -> int:
     """Make the container of a bundle once more, without its gate, and leave it there. Raises
     ExecutionError.
 
-    One with a user namespace can be entered only when a program of it runs: a shell that waits
-    until the descriptor that is returned is closed. Elsewhere none is started, and -1 returned.
+    A container with a user namespace can be entered only while a program of it runs: a shell that
+    waits until the returned descriptor is closed. In other cases none is started, and -1 is
+    returned.
     """
     reading, writing = -1, -1
     try:
         config = msgspec.json.decode((bundle / "config.json").read_bytes())
+        # The gate must not wait again.
         config.pop("hooks", None)
         if "uidMappings" in config.get("linux", ()):
             config["process"]["args"] = _WAIT
@@ -83,7 +88,7 @@ async def hold(uuid: str, bundle: Path, *, command: Sequence[str]) -> int:
 
 
 async def _run(command: Sequence[str], verb: str, *arguments: str, stdin: int = -1) -> None:
-    """Have crun do something. Raises OSError."""
+    """Run a crun command. Raises OSError."""
     nothing = null()
     made = await asyncio.create_subprocess_exec(
         *command, verb, *arguments,
@@ -96,7 +101,7 @@ async def _run(command: Sequence[str], verb: str, *arguments: str, stdin: int = 
 
 
 async def _started(uuid: str, bundle: Path) -> None:
-    """Wait until crun has become the shell: only then may it be entered. Raises OSError,
+    """Wait until crun has become the shell: only then can the container be entered. Raises OSError,
     TimeoutError.
     """
     status = bundle.parent / "crun" / uuid / "status"
@@ -111,8 +116,8 @@ def _name(pid: int) -> str:
 
 
 def make_process(order: Exec, config: dict[str, Any]) -> dict[str, Any]:
-    """What crun is told, made of what it was told of the container. Raises ExecutionError for an
-    unknown user.
+    """Process of `crun exec`, made from the container's. Raises ExecutionError for an unknown
+    user.
     """
     process: dict[str, Any] = config["process"]
     names = {name for name, _ in order.environment}

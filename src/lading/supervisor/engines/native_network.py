@@ -1,7 +1,7 @@
-"""When the native engine's containers are connected: crun has made the namespace, and waits.
+"""Connects containers of the native engine to their network after crun has made the namespace.
 
-A hook of crun's (createRuntime) writes the container's state to a pipe; its first process is then
-in all its namespaces, whoever owns them, and does not go on before the gate is opened.
+A createRuntime hook of crun writes the container's state to a pipe; its first process is then in
+all its namespaces, and does not continue before the gate is opened.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from lading.supervisor.engines.bundle import HOSTNAME
 from lading.supervisor.network.container_network import ContainerNetwork
 
 DIRECTORY = "network"
-"""Of the run directory."""
+"""Subdirectory of the run directory."""
+# Seconds for crun to make the container.
 _TIMEOUT = 60.0
+# Bytes of the state, which has a few hundred.
 _MOST_BYTES = 1 << 16
 
 
 class NativeNetwork:
-    """The network of one container that crun makes."""
+    """The network of one container of crun."""
 
     def __init__(self, reach: Reach, run: Path) -> None:
         self._network = ContainerNetwork(reach, run / DIRECTORY, hostname=HOSTNAME)
@@ -36,16 +38,17 @@ class NativeNetwork:
 
     @property
     def notice(self) -> str:
-        """Where the hook writes the state of the container."""
+        """Path to which the hook writes the state of the container."""
         return f"/proc/{os.getpid()}/fd/{self._writing}"
 
     def binds(self) -> tuple[Bind, ...]:
-        """The files that the container sees. Raises OSError, ExecutionError."""
+        """Files about the network for the container. Raises OSError, ExecutionError."""
         return self._network.binds()
 
     async def connect(self, runtime: int) -> None:
-        """Connect the container that the process `runtime` makes. When that ends first it has
-        failed, and says why elsewhere. Raises ExecutionError."""
+        """Connect the container of the process `runtime`. When that process ends first, its failure
+        is reported elsewhere. Raises ExecutionError.
+        """
         told = asyncio.create_task(self._read_state())
         ending = asyncio.create_task(linux.ended(runtime))
         try:
@@ -76,7 +79,7 @@ class NativeNetwork:
         confined.remove(self._directory)
 
     async def _read_state(self) -> int:
-        """The number of the container's first process."""
+        """Number of the container's first process."""
         loop, readable, said = asyncio.get_running_loop(), asyncio.Event(), b""
         loop.add_reader(self._reading, readable.set)
         try:
@@ -84,6 +87,7 @@ class NativeNetwork:
                 await readable.wait()
                 readable.clear()
                 with contextlib.suppress(BlockingIOError):
+                    # The state may arrive in parts; an incomplete one does not decode.
                     said += os.read(self._reading, _MOST_BYTES)
                 with contextlib.suppress(msgspec.DecodeError):
                     return msgspec.json.decode(said, type=_State).pid
@@ -93,6 +97,6 @@ class NativeNetwork:
 
 
 class _State(msgspec.Struct):
-    """Of what crun says (OCI runtime specification, State)."""
+    """The used part of crun's output (OCI runtime specification, State)."""
 
     pid: int

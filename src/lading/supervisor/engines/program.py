@@ -1,8 +1,8 @@
-"""A program that is started very often, kept in memory where nobody can write to it.
+"""A frequently started program, kept in a sealed memory file.
 
-crun makes such a copy of itself whenever it is started from a file, and starts again from that, so
-that no container can change it through /proc (CVE-2019-5736). That is a quarter of the processor
-time that it takes; a copy that is there already, and sealed, it takes as it is.
+crun copies itself into such a file whenever it is started from disk, and starts again from there,
+so that no container can change it through /proc (CVE-2019-5736). That is a quarter of its processor
+time. A sealed copy is accepted as it is.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import os
 import shutil
 from pathlib import Path
 
+# No change of content or size, and no removal of the seals (memfd_create(2), fcntl(2)).
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _Mark = tuple[int, int, int]
 
 
 class SealedProgram:
-    """The copy of a program, for this process and those that are forked from it."""
+    """The sealed copy of a program, for this process and its forks."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -27,7 +28,7 @@ class SealedProgram:
         self._descriptor = -1
 
     def seal(self) -> None:
-        """Make the copy of what is on PATH. Where that cannot be done there is none."""
+        """Make the copy of the program on PATH. Without permission or support there is none."""
         with contextlib.suppress(OSError):
             path = shutil.which(self._name) or ""
             mark, content = _mark(path), Path(path).read_bytes()
@@ -38,12 +39,13 @@ class SealedProgram:
             except OSError:
                 os.close(descriptor)
                 raise
+            # The former copy, when the program was replaced.
             self.close()
             self._path, self._mark, self._descriptor = path, mark, descriptor
 
     @property
     def descriptor(self) -> int:
-        """The copy's; -1 when there is none, or the program has been replaced since."""
+        """Descriptor of the copy; -1 when there is none, or the program was replaced since."""
         if self._descriptor < 0:
             return -1
         try:
@@ -52,7 +54,7 @@ class SealedProgram:
             return -1
 
     def close(self) -> None:
-        """Give the copy up."""
+        """Close the in-memory copy."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1

@@ -13,6 +13,7 @@ from lading.supervisor import linux
 from lading.supervisor.engines.user_namespace import UserNamespace
 
 IN_MEMORY = "the data directory is on an overlay: changes outside of mounts are kept in memory"
+# The unified hierarchy of a hybrid machine, which crun refuses (see `native`).
 _UNIFIED = "/sys/fs/cgroup/unified"
 
 
@@ -23,14 +24,15 @@ def mount_root(
     *,
     name: str = "rootfs",
 ) -> tuple[Path, str]:
-    """Mount it: where it is, and a note or "". Raises OSError.
+    """Mount the root; return its path, and a note or "". Raises OSError.
 
-    `layers` are lowest first. `name` tells it from other roots of the same user namespace.
+    `layers` are lowest first. `name` distinguishes it from other roots of the same user namespace.
     """
     if os.path.ismount(_UNIFIED):
         linux.unmount(_UNIFIED)
     for one in ("upper", "work"):
         (bundle / one).mkdir(mode=0o755, parents=True)
+    # overlayfs wants the topmost layer first.
     lower = [str(one) for one in reversed(layers)]
     if namespace is None:
         rootfs = bundle / "rootfs"
@@ -46,11 +48,12 @@ def _mount(
     try:
         _overlay(rootfs, lower, bundle, namespace)
     except OSError as error:
+        # EINVAL: the upper directory is on a file system that overlayfs does not accept.
         if error.errno != errno.EINVAL:
             raise
     else:
         return ""
-    # The data directory's file system cannot take an overlay's changes: it is one itself.
+    # The data directory is on an overlay itself, which cannot hold the changes of another.
     memory = bundle / "memory"
     memory.mkdir()
     linux.mount("tmpfs", str(memory), "tmpfs", "mode=0755")

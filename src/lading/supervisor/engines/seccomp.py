@@ -1,15 +1,14 @@
 """The system calls that a container is refused, as an OCI seccomp profile.
 
-Everything is allowed but what this module lists. The list holds by whichever entry a program calls
-the kernel: on x86-64 that of 64 bits and that of 32; a process that uses a third one (x32) is
-killed. Calls that take a pointer to what is asked for cannot be judged by a filter, so that
-`clone3` and `socketcall` are refused whole, as if the kernel did not have them: C libraries then
-use `clone` and `socket`, whose arguments the filter sees.
+Everything else is allowed. The list applies to each entry into the kernel: on x86-64 to the 64-bit
+and the 32-bit one; a process that uses the third one (x32) is killed. A filter cannot read
+arguments behind pointers, so `clone3` and `socketcall` are refused entirely, as if the kernel did
+not have them: C libraries then use `clone` and `socket`, whose arguments the filter sees.
 
-Left allowed on purpose, as programs need them and they reach no further than the container's own
-processes: `ptrace` (debuggers), `personality` (gdb, SBCL, 32-bit programs), `modify_ldt` (Wine),
-`seccomp` and `landlock_*` (programs that confine themselves), `process_madvise`, `io_pgetevents`,
-the NUMA calls of MPI.
+Allowed on purpose, as programs need them and they affect the container's own processes only:
+`ptrace` (debuggers), `personality` (gdb, SBCL, 32-bit programs), `modify_ldt` (Wine), `seccomp` and
+`landlock_*` (programs that confine themselves), `process_madvise`, `io_pgetevents`, the NUMA calls
+of MPI.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ NEW_NAMESPACES: Final[Mapping[str, int]] = {
     "CLONE_NEWPID": 0x20000000,
     "CLONE_NEWNET": 0x40000000,
 }
-"""Flags of `clone`. A new user namespace gives every capability, with which much more of the kernel
-can be reached.
+"""Flags of `clone`. A new user namespace gives every capability, which makes much more of the
+kernel reachable.
 """
 SOCKET_FAMILIES: Final[Mapping[str, int]] = {
     "AF_UNSPEC": 0,  # what libraries ask for to learn what there is
@@ -57,35 +56,35 @@ SOCKET_FAMILIES: Final[Mapping[str, int]] = {
     "AF_INET6": 10,
     "AF_NETLINK": 16,  # names and addresses of the container's own interfaces: getaddrinfo, MPI
 }
-"""The families that a socket may be of. Others lead past the container's network to the hypervisor
-(AF_VSOCK) or to devices (AF_PACKET, AF_BLUETOOTH, AF_CAN, AF_XDP), or load kernel code that few
-machines have in use: AF_ALG, AF_RDS, AF_TIPC, AF_SMC, AF_KCM, AF_QIPCRTR and the networks of the
-last century. InfiniBand is used by its device files.
+"""Allowed socket families. Others lead past the container's network to the hypervisor (AF_VSOCK) or
+to devices (AF_PACKET, AF_BLUETOOTH, AF_CAN, AF_XDP), or load kernel code that few machines use:
+AF_ALG, AF_RDS, AF_TIPC, AF_SMC, AF_KCM, AF_QIPCRTR and obsolete networks. InfiniBand is used by its
+device files.
 """
 FILE_ATTRIBUTES: Final = (0x401C5820, 0x40086602, 0x40046602)
-"""FS_IOC_FSSETXATTR, FS_IOC_SETFLAGS and FS_IOC32_SETFLAGS: by these a file leaves the project that
-bounds what a container writes (`supervisor.limits.project_quota`)."""
+"""FS_IOC_FSSETXATTR, FS_IOC_SETFLAGS and FS_IOC32_SETFLAGS: with these a file would leave the
+project whose quota bounds the container (`supervisor.limits.project_quota`).
+"""
 _INT = 0xFFFFFFFF
-"""The part of the register that the kernel looks at."""
+"""The kernel reads the lower 32 bits of the register only."""
 _HIGHEST_FAMILY = max(SOCKET_FAMILIES.values())
 _ARCHITECTURES: Final[Mapping[str, Sequence[str]]] = {
     "x86_64": ("SCMP_ARCH_X86_64", "SCMP_ARCH_X86"),
     "aarch64": ("SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"),
 }
 _FLAGS_SECOND = ("s390x", "s390")
-"""Machines on which the flags are the second argument of `clone`."""
+"""Machines on which the flags are the second argument of `clone` (clone(2))."""
 
 
 @functools.cache
 def make_profile(machine: str) -> dict[str, Any]:
-    """The profile for a machine as `uname -m` names it: the field `linux.seccomp` of an OCI
-    configuration.
-    """
+    """The profile for a machine (`uname -m`): the field `linux.seccomp` of an OCI configuration."""
     return {
         "defaultAction": "SCMP_ACT_ALLOW",
         "architectures": _ARCHITECTURES.get(machine, ()),
         "syscalls": [
             _refuse(DENIED_CALLS, errno.EPERM),
+            # ENOSYS, not EPERM: C libraries fall back only when the call seems not to exist.
             _refuse(("clone3", "socketcall"), errno.ENOSYS),
             *_namespaces(1 if machine in _FLAGS_SECOND else 0),
             *_families(),
@@ -105,11 +104,11 @@ def _namespaces(position: int) -> list[dict[str, Any]]:
 
 
 def _families() -> list[dict[str, Any]]:
-    """The numbers in between one by one, and whatever is larger, the upper half of the register
-    included.
+    """Rules for the refused families: those between the allowed ones singly, and all larger
+    numbers.
 
-    The kernel looks at the lower 32 bits only, but none of these is refused by a larger number:
-    that is too large.
+    The kernel reads the lower 32 bits only; a larger number in the register is refused as too
+    large, so it cannot hide an unlisted family.
     """
     calls, allowed = ("socket", "socketpair"), SOCKET_FAMILIES.values()
     refused = [one for one in range(_HIGHEST_FAMILY) if one not in allowed]

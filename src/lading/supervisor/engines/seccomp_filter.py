@@ -1,8 +1,8 @@
-"""A seccomp profile as the program that the kernel runs, made once for all containers.
+"""Compiles a seccomp profile into a BPF program, once for all containers.
 
-crun makes it anew of the profile for each container, which takes a millisecond of the sixteen of a
-container that does nothing. It takes one that is made already in an annotation. libseccomp makes it
-here as it does there; where that cannot be, the profile alone is given.
+crun compiles the profile for each container, which takes a millisecond of the sixteen of an empty
+container. It accepts a compiled program in an annotation. libseccomp compiles it here as it does in
+crun; where that fails, the profile alone is given.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ from lading.supervisor.engines.seccomp import make_profile
 
 ANNOTATION: Final = "run.oci.seccomp_bpf_data"
 LIBRARY: Final = "libseccomp.so.2"
+# SCMP_ACT_ALLOW and SCMP_ACT_ERRNO of seccomp.h.
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
+# -EEXIST: the native architecture is in every filter.
 _EXISTS = -17
+# __NR_SCMP_ERROR.
 _UNKNOWN = -1
+# enum scmp_compare of seccomp.h.
 _OPERATORS: Final[Mapping[str, int]] = {"SCMP_CMP_EQ": 4, "SCMP_CMP_GT": 6, "SCMP_CMP_MASKED_EQ": 7}
 _MACHINES: Final[Mapping[str, bytes]] = {
     "SCMP_ARCH_X86_64": b"x86_64",
@@ -41,18 +45,19 @@ class _Comparison(ctypes.Structure):
 
 @functools.lru_cache(maxsize=1)
 def make_annotation(machine: str, library: str = LIBRARY) -> Mapping[str, str]:
-    """The annotation of a bundle for this machine (`uname -m`); empty where it cannot be made."""
+    """Annotation of a bundle for this machine (`uname -m`); empty when it cannot be compiled."""
     try:
         return {
             ANNOTATION: base64.b64encode(compile_profile(make_profile(machine), library)).decode()
         }
+    # No libseccomp, an old one, or an unlisted architecture.
     except (OSError, AttributeError, KeyError):
         return {}
 
 
 def compile_profile(profile: Mapping[str, Any], library_name: str = LIBRARY) -> bytes:
-    """The program. Raises OSError, AttributeError or KeyError where this libseccomp cannot make
-    it.
+    """The BPF program. Raises OSError, AttributeError or KeyError when this libseccomp cannot
+    compile it.
     """
     library = _load(library_name)
     context = library.seccomp_init(_ALLOW)
@@ -86,7 +91,7 @@ def _add(library: ctypes.CDLL, context: int, rule: Mapping[str, Any]) -> None:
     )
     for name in rule["names"]:
         number = library.seccomp_syscall_resolve_name(name.encode())
-        # A call that this libseccomp does not know yet; crun leaves it out as well.
+        # A call that this libseccomp does not know; crun leaves it out as well.
         if number != _UNKNOWN:
             action = _REFUSE | rule["errnoRet"]
             _check(library.seccomp_rule_add_array(context, action, number, len(tests), told))
@@ -97,6 +102,7 @@ def _load(name: str) -> ctypes.CDLL:
     library.seccomp_init.restype = ctypes.c_void_p
     library.seccomp_init.argtypes = [ctypes.c_uint32]
     library.seccomp_release.argtypes = [ctypes.c_void_p]
+    # Argument types are declared, because ctypes passes plain integers as 32 bits.
     library.seccomp_arch_add.argtypes = [ctypes.c_void_p, ctypes.c_uint32]
     library.seccomp_arch_resolve_name.restype = ctypes.c_uint32
     library.seccomp_export_bpf.argtypes = [ctypes.c_void_p, ctypes.c_int]

@@ -1,10 +1,9 @@
-"""The streams that a container's command gets as descriptors 0, 1 and 2.
+"""The streams of a container's command: descriptors 0, 1 and 2.
 
 A process can open its descriptors again by /proc/self/fd, for writing too, and change the owner and
-the mode of what they lead to; crun gives all three to the command's user. So a file that is read is
-opened through a read-only mount: it may be one of the cache, which all containers of the machine
-share. What is no stream at all leads to /dev/null through such a mount, as its owner and mode are
-the machine's.
+the mode of their files; crun gives all three to the command's user. So an input file is opened
+through a read-only mount: it may belong to the cache, which all containers of the machine share. A
+missing stream is /dev/null through such a mount, since its owner and mode are the machine's.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from lading.supervisor.id_mapping import READ_ONLY, reopen
 
 @contextmanager
 def guarded(given: Sequence[int], namespace: UserNamespace | None) -> Iterator[tuple[int, ...]]:
-    """Descriptors for input, output and errors instead of those given (-1: none), there until the
-    container has them.
+    """Descriptors for input, output and errors instead of the given ones (-1: none), open inside
+    the context.
 
     Raises OSError.
     """
@@ -44,21 +43,22 @@ def guarded(given: Sequence[int], namespace: UserNamespace | None) -> Iterator[t
 
 @functools.lru_cache(maxsize=1)
 def null() -> int:
-    """/dev/null, whose owner and mode cannot be changed by it; open for all that are forked from
-    this process.
+    """A descriptor of /dev/null through which its owner and mode cannot be changed; shared by all
+    forks of this process.
     """
     descriptor = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     try:
         guard = reopen(descriptor, attributes=READ_ONLY)
     except OSError:
-        # A kernel before 5.12 has user namespaces for no container either: crun makes each a device
-        # file of its own.
+        # Before Linux 5.12 there are no idmapped mounts and no user namespaces for containers; crun
+        # then makes device files for each container.
         return descriptor
     os.close(descriptor)
     return guard
 
 
 def _guard(descriptor: int, namespace: UserNamespace | None, *, readonly: bool) -> int:
+    # Pipes belong to this container alone.
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     if namespace is not None:

@@ -1,21 +1,20 @@
-"""The user namespace of a container: what it sees belongs to its own ids, wherever that is
-possible.
+"""The user namespace of a container: its files belong to its own ids, wherever that is possible.
 
 Layers, binds and the files of its streams are shown through idmapped mounts
-(`supervisor.id_mapping`), so that a file of root on disk is one of the container's root, and one
-that it writes to its output is root's on disk, as without user namespaces. The container's own root
-is nobody outside, so it cannot pass directories that only root may pass: what it is given is
+(`supervisor.id_mapping`): a file of root on disk is one of the container's root, and a file that it
+writes to its output is root's on disk, as without user namespaces. The container's root has no
+rights outside, so it cannot pass directories that are closed to others: everything for it is
 mounted in a small directory that everybody may pass, in the supervisor's mount namespace.
 
-    <machine>/ids                        locks: which process has which range of ids
+    <machine>/ids                        locks: the range of ids of each process
     <machine>/containers/<name>/         a file system in memory:
                                 rootfs   the root
-                                gate     a named pipe, from which it reads that it may start
-                                binds/   what it is given, numbered; layers/ those of its image
+                                gate     a named pipe with the start line
+                                binds/   the mounts, numbered; layers/ those of its image
 
-On a file system that cannot be mapped (NFS, Lustre) the container has the machine's ids, if the
-policy allows, as on a kernel that is too old. A FUSE mount is given as it is: everybody may read
-what the mount of collections shows.
+On a file system that cannot be idmapped (NFS, Lustre) the container has the machine's ids, if the
+policy allows, as on a kernel that is too old. A FUSE mount is shown unmapped: everybody may read
+the mount of collections.
 """
 
 from __future__ import annotations
@@ -49,7 +48,10 @@ from lading.supervisor.id_mapping import (
 )
 
 MACHINE = Path("/run/lading")
+# Others may pass these directories, but not list them.
 _PASSABLE = 0o711
+# The device cgroup and the choice of devices control access; the mode lets every user of the
+# container open them.
 _DEVICE_MODE = 0o666
 _BINDS, _LAYERS = "binds", "layers"
 
@@ -63,12 +65,12 @@ class Policy(StrEnum):
 
 
 def hold_in_memory(machine: Path = MACHINE) -> None:
-    """Mount a file system in memory where the directories of containers are; for a private mount
-    namespace only.
+    """Mount a file system in memory at the directories of containers; for a private mount namespace
+    only.
 
-    Directories on disk take most of the time of mapped mounts: a mount point is made and removed
-    for each. It ends with the last process of the mount namespace, and so does what a killed
-    process left there. Raises OSError.
+    Directories on disk take most of the time of idmapped mounts: a mount point is made and removed
+    for each. The file system ends with the last process of the mount namespace, including leftovers
+    of a killed process. Raises OSError.
     """
     place = machine / "containers"
     for one in (machine, place):
@@ -80,22 +82,25 @@ def hold_in_memory(machine: Path = MACHINE) -> None:
 
 
 class UserNamespace:
-    """What one container is given, mapped to its range of ids. `run`: the container's run
+    """The mounts of one container, mapped to its range of ids. `run`: the container's run
     directory.
     """
 
     def __init__(self, run: Path, machine: Path = MACHINE) -> None:
+        # A hash: the path of the run directory may be longer than a name can be.
         self.directory = (
             machine / "containers" / hashlib.blake2s(os.fsencode(run), digest_size=12).hexdigest()
         )
-        """What it is given is below this one, which everybody may pass."""
+        """Parent of all its mounts, which everybody may pass."""
         self._machine = machine
         self._shown = 0
         self._namespace = -1
         self.ids = IdRange(0, 0)
 
     def open(self) -> None:
-        """Take the range of ids and make the directory. Raises OSError where that cannot be."""
+        """Take the range of ids and make the directory. Raises OSError when that is not
+        possible.
+        """
         if fault := _hidden_proc():
             raise OSError(errno.EPERM, fault)
         mapping = own_mapping(self._machine)
@@ -108,19 +113,18 @@ class UserNamespace:
             self._make(self._machine)
             self._make(self.directory.parent)
             self._make(self.directory)
-        # All that is mounted below goes with it at once: the kernel takes as long for one mount as
-        # for ten.
+        # One unmount detaches all mounts below: the kernel takes as long for one as for ten.
         linux.mount(
             "tmpfs", str(self.directory), "tmpfs", f"mode={_PASSABLE:o}", flags=linux.MS_NOSUID
         )
 
     def layers(self, paths: Sequence[str]) -> list[str]:
-        """Where the layers are as the container is to see them. Raises OSError."""
+        """Paths of the layers for the container. Raises OSError."""
         shown: list[str] = []
         place = self._make(self.directory / _LAYERS)
         for number, path in enumerate(paths):
             target = place / str(number)
-            # The ranks of a gang have the same layers.
+            # The ranks of a gang share the layers.
             if not target.exists():
                 target.mkdir()
                 attach_mount(copy_mount(path, namespace=self._namespace), str(target))
@@ -128,7 +132,7 @@ class UserNamespace:
         return shown
 
     def check(self, account: Account) -> None:
-        """Raises OSError when a user of the image is none of the range."""
+        """Raise OSError when a user of the image is outside the range."""
         most = max(account.uid, account.gid, *account.groups)
         if most >= self.ids.size:
             raise OSError(
@@ -140,15 +144,15 @@ class UserNamespace:
         return self._make(self.directory / name)
 
     def own(self, path: Path) -> None:
-        """Give a file or directory to the container's root. Raises OSError."""
+        """Change the owner of a file or directory to the container's root. Raises OSError."""
         os.chown(path, self.ids.first, self.ids.first)
 
     def binds(self, binds: Sequence[Bind]) -> tuple[Bind, ...]:
-        """The same, but where the container finds them mapped. Raises OSError."""
+        """The same binds with idmapped sources. Raises OSError."""
         return tuple(replace(bind, source=str(self._show(bind))) for bind in binds)
 
     def devices(self, devices: Sequence[Device]) -> tuple[Bind, ...]:
-        """Device files of its own, which all users of the container may use. Raises OSError."""
+        """Device files of its own, usable by all users of the container. Raises OSError."""
         if not devices:
             return ()
         place = self._make(self.directory / "devices")
@@ -162,16 +166,17 @@ class UserNamespace:
         return tuple(made)
 
     def gate(self) -> tuple[str, int]:
-        """A named pipe that the container reads, and a descriptor for both of its ends. Raises
+        """A named pipe for the container to read, and a descriptor of both of its ends. Raises
         OSError.
         """
         place = self.directory / "gate"
         os.mkfifo(place, 0o600)
         self.own(place)
+        # Both ends in one descriptor, so that opening does not wait for a reader (fifo(7)).
         return str(place), os.open(place, os.O_RDWR | os.O_CLOEXEC)
 
     def stream(self, descriptor: int, *, readonly: bool) -> int:
-        """A file of a stream opened once more, so that it belongs to the container's root. Raises
+        """Open the file of a stream once more, so that it belongs to the container's root. Raises
         OSError.
         """
         attributes = READ_ONLY if readonly else 0
@@ -183,22 +188,22 @@ class UserNamespace:
         return reopen(descriptor, attributes=attributes)
 
     def close(self) -> None:
-        """Take the mounts and the directory away; also what a process that was killed left. Raises
-        OSError.
-        """
+        """Remove the mounts and the directory; also those of a killed process. Raises OSError."""
         with contextlib.suppress(FileNotFoundError):
+            # Mounts may lie on top of each other when the container was made twice.
             while self._unmount():
                 pass
-            # Should something still be in it, nothing of it is removed.
+            # rmdir refuses a directory that still contains something.
             self.directory.rmdir()
 
     def _unmount(self) -> bool:
-        """Take the topmost mount of the directory away; False when there is none, or no right to.
-        Raises OSError.
+        """Unmount the topmost mount of the directory; False when there is none, or without
+        permission. Raises OSError.
         """
         try:
             linux.unmount(str(self.directory))
         except OSError as error:
+            # EINVAL: not a mount point (umount(2)).
             if error.errno not in (errno.EINVAL, errno.EPERM):
                 raise
             return False
@@ -231,11 +236,10 @@ class UserNamespace:
         return place
 
     def _does_unmapped(self, bind: Bind) -> bool:
-        """Whether it may be shown as it is where its file system cannot be mapped; in memory none
-        can before Linux 6.3.
+        """Whether a mount may be shown unmapped; before Linux 6.3 tmpfs cannot be idmapped.
 
-        A mount of collections, a file that everybody may read, or an empty file system, which then
-        is given to the container's root. Raises OSError.
+        That is a mount of collections, a file that everybody may read, or an empty file system,
+        which is then given to the container's root. Raises OSError.
         """
         place = Path(bind.source)
         if linux.is_fuse(bind.source):
@@ -246,14 +250,14 @@ class UserNamespace:
             return False
         mode = stat.S_IMODE(place.stat().st_mode)
         self.own(place)
-        # A change of owner may take bits away.
+        # chown(2) may clear bits of the mode.
         place.chmod(mode)
         return True
 
 
 def refuse(policy: str, error: OSError) -> str:
-    """A note on why a container has no user namespace. Raises ExecutionError(NODE) where it must
-    have one.
+    """Note for a container without a user namespace. Raises ExecutionError(NODE) when the policy
+    requires one.
     """
     reason = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
     if policy == Policy.ALWAYS:
@@ -265,6 +269,7 @@ def refuse(policy: str, error: OSError) -> str:
     return f"the container has no user namespace of its own, its root is the machine's: {reason}"
 
 
+# Constant for the life of the process.
 @functools.lru_cache(maxsize=1)
 def _hidden_proc() -> str:
     return hidden_proc(mount_points())

@@ -1,3 +1,3 @@
-"""Gangs: ranks of one container on several machines, and the directory that collects their
-output.
+"""Gangs over several machines: connections between their ranks, and the directory that collects
+their output. Start with `remote_rank_client`.
 """

@@ -1,15 +1,14 @@
-"""The output of a gang: what its ranks have put out becomes one directory, when all of them are
-dead.
+"""The output of a gang: output of its ranks is merged into one directory when all of them are dead.
 
-While ranks live, nobody but them writes into the output directory. The conductor collects in its
-spool, a directory that no container sees:
+While ranks live, nobody else writes into the output directory. The conductor collects in its spool,
+a directory that no container sees:
 
-    <rank>.stdout, <rank>.stderr   what a rank wrote, where every rank runs the command
+    <rank>.stdout, <rank>.stderr   streams of a rank, where every rank runs the command
     <rank>.tar                     the output directory of a rank on another machine
 
 The supervisor merges the spool into the output after it has killed every process of the gang, also
-when the conductor was killed. Both sides reach the output through `confined` only, as whatever a
-container has put there may be a link.
+when the conductor was killed. Both sides access the output through `confined` only, since a
+container may have left symbolic links there.
 
 The archive is made by `send` on the other machine. A file with holes is several members of one
 name: each has the offset of its data and the size of the file in attributes of ours.
@@ -32,16 +31,18 @@ from lading.confined import Stop, Stopped, Tree, never, open_regular
 from lading.supervisor.inputs.tar_reader import Reader, members
 
 STREAMS = ("stdout", "stderr")
+# Directory in the output with the streams of each rank.
 _RANKS = "ranks"
 _CHUNK = 1 << 20
 _MOST_DEPTH = 256
-"""Elements of a path in the output: an archive with deeper directories is not whole, which is
-told.
-"""
+"""Elements of a path in the output; deeper directories are left out, and a sentence says so."""
+# Sentences in the log; further ones are counted.
 _MOST_SENTENCES = 50
+# Characters of a name in a message.
 _SHOWN = 200
+# Names of pax attributes.
 _OFFSET, _SIZE = "LADING.offset", "LADING.size"
-# What only one member is to blame for; anything else ends the whole archive.
+# Errors that concern one member only; any other ends the whole archive.
 _OF_ONE = (
     errno.ELOOP, errno.ENOTDIR, errno.EEXIST, errno.EINVAL, errno.ENAMETOOLONG, errno.ENOENT,
     errno.EPERM, errno.EISDIR, errno.EMLINK, errno.EFBIG,
@@ -50,8 +51,8 @@ _OF_ONE = (
 
 @dataclass(frozen=True, slots=True)
 class GangOutput:
-    """Of one gang: the conductor's spool, the host path of the output directory, how many ranks
-    there are.
+    """Output of one gang: the conductor's spool, the host path of the output directory, the number
+    of ranks.
     """
 
     spool: Path
@@ -59,10 +60,10 @@ class GangOutput:
     nodes: int
 
     def merge(self, *, stop: Stop = never) -> tuple[str, ...]:
-        """Bring everything together; sentences on what does not belong or cannot be had.
+        """Merge everything; return sentences on members that are refused or missing.
 
-        What is in the output of a lower rank stays. Processes of the gang must be dead. When `stop`
-        says so, the rest is left where it is, which a sentence tells.
+        A file of a lower rank takes precedence. Processes of the gang must be dead. When `stop`
+        returns true the rest is left out, and a sentence says so.
         """
         sentences = _Sentences()
         try:
@@ -103,6 +104,7 @@ class GangOutput:
                 try:
                     os.rename(source, last, dst_dir_fd=folder)
                 except OSError as error:
+                    # The spool is on another file system.
                     if error.errno != errno.EXDEV:
                         raise
                     _copy(source, last, folder, stop)
@@ -113,7 +115,7 @@ class GangOutput:
 
 
 class _Sentences:
-    """A few of many sentences, and how many more there are."""
+    """A limited number of sentences, and the number of the others."""
 
     def __init__(self) -> None:
         self._few: list[str] = []
@@ -130,7 +132,10 @@ class _Sentences:
 
 
 def _copy(source: Path, name: str, folder: int, stop: Stop) -> None:
-    """Put a copy in the place of whatever is there but a directory. Raises OSError, Stopped."""
+    """Copy a file in place of an existing one, which may not be a directory. Raises OSError,
+    Stopped.
+    """
+    # Unlinked and created anew: the existing name could be a link out of the output.
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -142,15 +147,16 @@ def _copy(source: Path, name: str, folder: int, stop: Stop) -> None:
 
 
 def _drop_empty(tree: Tree, nodes: int) -> None:
-    """Remove the directories of ranks that say nothing."""
+    """Remove the directories of ranks without output."""
     paths = [f"{_RANKS}/{rank}{rest}" for rank in range(nodes) for rest in ("/results", "")]
     for path in (*paths, _RANKS):
+        # Directories with content stay: rmdir refuses them.
         with contextlib.suppress(OSError), tree.parent(path) as (folder, name):
             os.rmdir(name, dir_fd=folder)
 
 
 class _Unpacking:
-    """Adds the members of one archive to a tree that may have some of them already."""
+    """Adds the members of one archive to a tree, which may have some of them already."""
 
     def __init__(self, tree: Tree, stop: Stop) -> None:
         self._tree, self._stop = tree, stop
@@ -159,7 +165,7 @@ class _Unpacking:
         self._growing = ("", -1)
 
     def run(self, file: IO[bytes]) -> Iterator[str]:
-        """Add all; a sentence for each member that does not belong. Raises OSError, TarError,
+        """Add all members; yields a sentence for each refused one. Raises OSError, TarError,
         ValueError, Stopped.
         """
         try:
@@ -181,9 +187,7 @@ class _Unpacking:
                 self._opened.close()
 
     def _add(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
-        """Add a member; why it has no place in the output, or "". Raises OSError, TarError,
-        ValueError.
-        """
+        """Add a member; the reason of its refusal, or "". Raises OSError, TarError, ValueError."""
         names = _elements(member.name)
         path = "/".join(names)
         if member.name.startswith("/") or not names or ".." in names:
@@ -209,7 +213,7 @@ class _Unpacking:
         return ""
 
     def _make(self, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
-        """Raises OSError."""
+        """Make a directory, link or plain file. Raises OSError."""
         folder, _, name = path.rpartition("/")
         at = self._enter(folder)
         if member.isdir():
@@ -221,7 +225,7 @@ class _Unpacking:
         except FileNotFoundError:
             pass
         else:
-            # What a lower rank has put there stays.
+            # An entry of a lower rank stays.
             return
         if member.issym():
             os.symlink(member.linkname, name, dir_fd=at)
@@ -237,7 +241,7 @@ class _Unpacking:
         if self._growing[0] != path:
             self._let_go()
             folder, _, name = path.rpartition("/")
-            # Where a lower rank has one of that name its pieces are passed over.
+            # When a lower rank has a file of that name, the pieces are skipped.
             descriptor = -1
             with contextlib.suppress(FileExistsError):
                 descriptor = self._create(name, self._enter(folder))
@@ -253,12 +257,14 @@ class _Unpacking:
                 self._write(archive, member, file)
 
     def _write(self, archive: tarfile.TarFile, member: tarfile.TarInfo, file: IO[bytes]) -> None:
-        """Write a member's content, mode and time. Raises OSError, TarError when the archive ends
-        before it.
+        """Write content, mode and time of a member. Raises OSError, TarError when the archive ends
+        too early.
         """
         content: Any = archive.extractfile(member)
         _pour(content.read, file, self._stop)
+        # Without set-user-id bits and write permission for others.
         os.fchmod(file.fileno(), member.mode & 0o755)
+        # A time that the system cannot represent.
         with contextlib.suppress(OverflowError, ValueError):
             moment = int(float(member.mtime) * 1_000_000_000)
             os.utime(file.fileno(), ns=(moment, moment))
@@ -273,8 +279,8 @@ class _Unpacking:
         return os.open(name, flags, 0o600, dir_fd=folder)
 
     def _enter(self, path: str) -> int:
-        """The descriptor of a directory, made when it is not there; it stays open until another is
-        asked for.
+        """Descriptor of a directory, made if missing; it stays open until another one is
+        requested.
         """
         if self._opened is None or self._folder != path:
             opened = self._tree.open_tree(path, make=0o755)
@@ -289,8 +295,8 @@ def _elements(path: str) -> list[str]:
 
 
 def _stays_below(target: str, folder: str) -> bool:
-    """Whether the target of a link in a folder stays below the top when no other link is on the
-    way.
+    """Whether the target of a link in `folder` stays below the top, provided that no other link is
+    on the way.
     """
     depth = len(_elements(folder))
     for part in _elements(target):
@@ -301,7 +307,7 @@ def _stays_below(target: str, folder: str) -> bool:
 
 
 def _pour(read: Callable[[int], bytes], file: IO[bytes], stop: Stop) -> None:
-    """Copy what is read to its end. Raises OSError, Stopped, what reading raises."""
+    """Copy until the end of `read`. Raises OSError, Stopped, and errors of `read`."""
     while data := read(_CHUNK):
         if stop():
             raise Stopped
@@ -310,10 +316,9 @@ def _pour(read: Callable[[int], bytes], file: IO[bytes], stop: Stop) -> None:
 
 
 def send(output: str, pipe: IO[bytes], *, stop: Stop = never) -> None:
-    """Write an archive of the output directory, links and holes as they are. Raises OSError,
-    Stopped.
+    """Write an archive of the output directory, with links and holes kept. Raises OSError, Stopped.
 
-    What goes meanwhile, and sockets, are left out.
+    Files that vanish meanwhile, and sockets, are left out.
     """
     known: dict[tuple[int, int], str] = {}
     with (
@@ -321,6 +326,7 @@ def send(output: str, pipe: IO[bytes], *, stop: Stop = never) -> None:
         tarfile.open(fileobj=pipe, mode="w|", format=tarfile.PAX_FORMAT) as archive,
     ):
         for folder, entry in tree.walk(max_depth=_MOST_DEPTH, stop=stop):
+            # Removed since the directory was read.
             with contextlib.suppress(FileNotFoundError):
                 _send_one(archive, tree, f"{folder}/{entry.name}" if folder else entry.name, known)
 
@@ -333,6 +339,7 @@ def _send_one(
         member = tarfile.TarInfo(path)
         member.mode, member.mtime = stat.S_IMODE(found.st_mode), found.st_mtime
         if stat.S_ISREG(found.st_mode):
+            # Hard links: a second name refers to the first.
             first = known.get((found.st_dev, found.st_ino))
             if first is None:
                 _send_file(archive, member, open_regular(name, folder))
@@ -345,7 +352,7 @@ def _send_one(
         elif stat.S_ISDIR(found.st_mode):
             member.type = tarfile.DIRTYPE
         else:
-            # It is told where it is left out, by its name.
+            # A socket or device: the receiver refuses the type and reports the name.
             member.type = tarfile.FIFOTYPE
         archive.addfile(member)
 
@@ -367,12 +374,13 @@ def _send_file(archive: tarfile.TarFile, member: tarfile.TarInfo, descriptor: in
 
 
 def _pieces(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
-    """Start and end of each run of data of a file, in order."""
+    """Start and end of each run of data of a file, in order (lseek(2), SEEK_DATA)."""
     end = 0
     while end < size:
         try:
             start = os.lseek(descriptor, end, os.SEEK_DATA)
         except OSError as error:
+            # ENXIO: only a hole follows.
             if error.errno != errno.ENXIO:
                 raise
             return

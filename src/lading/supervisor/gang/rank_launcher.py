@@ -1,14 +1,14 @@
-"""An outpost: on a machine that has ranks of a gang whose supervisor is elsewhere, it starts their
-annexes.
+"""The listener on a machine with remote ranks of a gang: starts their processes on request of the
+supervisor.
 
-The dispatcher has it made before the supervisor is (`forkserver`, `admit`), and gives both the same
-certificate and key, made for this gang alone: whoever has the key belongs to it, nobody else gets
-further than the handshake. The supervisor connects once for each rank (`line`), which gets an annex
-(`remote_rank`) at the other end of the connection.
+The dispatcher has it made before the supervisor (`forkserver`, `admit`), and gives both the same
+certificate and key, made for this gang alone: the key proves membership, and nobody else gets
+further than the handshake. The supervisor connects once for each rank (`tls_pipe`) and gets a
+remote rank (`remote_rank`) at the other end of the connection.
 
-The key is in the memory of the processes only. An outpost ends when all its ranks have ended, when
-it is told so (TERM), or when nobody came; its directory `outposts/<container uuid>` then goes. When
-a connection is lost, its annex ends.
+The key is kept in memory only. The listener ends when all its ranks have ended, when it gets TERM,
+or when nobody connected in time; its directory `outposts/<container uuid>` is then removed. When a
+connection is lost, its rank ends.
 """
 
 from __future__ import annotations
@@ -33,20 +33,24 @@ from lading.supervisor.process import crash_cleanup, lockfile
 from lading.supervisor.supervisor import EngineMaker
 
 DIRECTORY, ANNEXES = "outposts", "annex"
-"""Below the directory of a machine, beside that of the supervisors."""
+"""Directories beside that of the supervisors."""
 _RANKS = "ranks"
 _PATIENCE = 3600.0
-"""Seconds for the supervisor to prepare what it needs itself."""
+"""Seconds for the supervisor to prepare its own inputs."""
+# Seconds of a TLS handshake.
 _HANDSHAKE_TIME = 30.0
+# Seconds between the end of a connection, TERM and KILL of its rank.
 _END_TIME = 20.0
+# Seconds between two looks at a lock.
 _LOOK_PERIOD = 0.05
+# Bytes of one read.
 _CHUNK = 1 << 18
 _logger = logging.getLogger("lading.supervisor")
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """For which container, for how many ranks, and what both ends know each other by (PEM)."""
+    """Container, number of ranks, and the certificate and key of both ends (PEM)."""
 
     uuid: str
     ranks: int
@@ -55,13 +59,12 @@ class Order:
 
 
 def place(run_root: Path, uuid: str) -> Path:
-    """The directory of the outpost for a container."""
+    """Directory of the listener for a container."""
     return run_root.parent / DIRECTORY / uuid
 
 
 def listen() -> socket.socket:
-    """A socket that others can connect to by IPv4, and by IPv6 where there is that, at a port that
-    nobody uses.
+    """A socket on a free port, for IPv4, and for IPv6 where available.
 
     Raises OSError.
     """
@@ -71,10 +74,11 @@ def listen() -> socket.socket:
 
 
 def reachable_address() -> str:
-    """The address of this machine in the network that it belongs to; "" when it cannot be told."""
+    """The address of this machine in its network; "" when it cannot be determined."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            # Nothing is sent: the kernel only looks which way it would go.
+            # Nothing is sent: the kernel only chooses a route (udp(7)). 192.0.2.1 is reserved for
+            # documentation (RFC 5737).
             probe.connect(("192.0.2.1", 9))
             return str(probe.getsockname()[0])
         except OSError:
@@ -82,25 +86,26 @@ def reachable_address() -> str:
 
 
 def write_down(directory: Path, order: Order) -> None:
-    """Say how many ranks there are, for those who list outposts."""
+    """Write the number of ranks for listings."""
     (directory / _RANKS).write_text(str(order.ranks))
 
 
 def look(run_root: Path) -> list[dict[str, object]]:
-    """The outposts that are here, alive or not cleared away: container and number of ranks."""
+    """The listeners on this machine, live or not cleaned up: container and number of ranks."""
     root = run_root.parent / DIRECTORY
     found: list[dict[str, object]] = []
     for one in sorted(root.iterdir()) if root.is_dir() else []:
         try:
             ranks = int((one / _RANKS).read_text())
         except (OSError, ValueError):
+            # Written a moment later; one is the least.
             ranks = 1
         found.append({"uuid": one.name, "ranks": ranks})
     return found
 
 
 def hold(order: Order, listener: socket.socket, directory: Path) -> int:
-    """Be the outpost, in a process of its own which holds the lock of the directory; the exit
+    """Run the listener in its own process, which holds the lock of the directory; return the exit
     code.
     """
     try:
@@ -113,8 +118,8 @@ def hold(order: Order, listener: socket.socket, directory: Path) -> int:
 
 
 class Outpost:
-    """Serves the connections of one gang. `command` starts an annex, with the address of its
-    supervisor added.
+    """Serves the connections of one gang. `command` starts a remote rank; the address of its
+    supervisor is appended.
     """
 
     def __init__(
@@ -134,7 +139,9 @@ class Outpost:
         self._over = asyncio.Event()
 
     async def serve(self) -> None:
-        """Until all ranks have come and ended, TERM, or the end of patience. Raises OSError."""
+        """Serve until all ranks have connected and ended, or TERM, or the time limit. Raises
+        OSError.
+        """
         context = trust(
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._order.certificate, self._order.key
         )
@@ -159,6 +166,7 @@ class Outpost:
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
+        # More connections than ranks.
         if self._left == 0 or task is None:
             writer.close()
             return
@@ -175,8 +183,9 @@ class Outpost:
                 self._over.set()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One annex, from its start to its end."""
+        """Run one remote rank from its start to its end."""
         keep_alive(writer.get_extra_info("socket"))
+        # IPv4 addresses on an IPv6 socket have this prefix (RFC 4291, section 2.5.5.2).
         leader = str(writer.get_extra_info("peername")[0]).removeprefix("::ffff:")
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
@@ -195,8 +204,8 @@ class Outpost:
 
 
 async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on what comes, and the end of it to a pipe; where it cannot be passed on it is thrown
-    away.
+    """Copy data, and pass on its end to a pipe; data that cannot be written is discarded, so that
+    the sender does not block.
     """
     is_open = True
     with contextlib.suppress(OSError):
@@ -212,7 +221,7 @@ async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Wait for the end of an annex, which has been told; then end it."""
+    """Wait for the end of a remote rank, whose input has ended; then TERM, then KILL."""
     for end in (process.terminate, process.kill):
         try:
             async with asyncio.timeout(_END_TIME):
@@ -224,9 +233,9 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 async def clear(run_root: Path, uuid: str, *, engines: EngineMaker) -> None:
-    """End the outpost for a container, and undo what it and its annexes left. Idempotent.
+    """End the listener for a container, and clean up after it and its ranks. Idempotent.
 
-    Raises ExecutionError or OSError for what cannot be undone.
+    Raises ExecutionError or OSError when something cannot be undone.
     """
     directory = place(run_root, uuid)
     if directory.exists():
@@ -241,7 +250,7 @@ def _discard(directory: Path) -> None:
 
 
 def _end_holder(directory: Path) -> None:
-    """End the process that holds the lock of an outpost."""
+    """End the process that holds the lock of a listener."""
     began = time.monotonic()
     while lockfile.is_held(directory):
         holder = lockfile.read_holder(directory)

@@ -1,9 +1,9 @@
 """`python -m lading.supervisor --annex ADDRESS`: a rank of a gang on another machine than its
 supervisor (`remote_rank_client`).
 
-Standard input and output are the pipe to it. The record is its supervisor's: an annex reads it, and
-writes nothing. What is prepared here is gone when it ends; what the rank has put out goes into the
-pipe last of all.
+Standard input and output are the pipe to the supervisor, which owns the record: a remote rank reads
+it and writes nothing. Everything that it prepares is removed at its end; its output is sent through
+the pipe last.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _GRACE = 5.0
 
 
 def main(leader: str, *, engines: EngineMaker) -> int:
-    """Be an annex; the exit code of the process."""
+    """Run a remote rank; return the exit code of the process."""
     try:
         annex = Annex(read_invitation(0), leader, engines)
         pid = os.fork()
@@ -56,9 +56,10 @@ def main(leader: str, *, engines: EngineMaker) -> int:
 
 
 def _guard(pid: int, annex: Annex) -> int:
-    """Wait for the process that does the work, and clear away what it leaves when it is killed; its
-    exit code.
+    """Wait for the process that does the work, and clean up when it was killed; return its exit
+    code.
     """
+    # The first process only passes the signal on.
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(pid, number))
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code < 0:
@@ -102,8 +103,8 @@ class Annex:
     def __init__(self, invitation: Invitation, leader: str, engines: EngineMaker) -> None:
         told, rank = invitation.assignment, invitation.rank
         self._name = f"{told.container_uuid}-{rank}"
-        # Machines may have one file system, where the directory of the container is its
-        # supervisor's.
+        # Machines may share a file system, where the container's directory belongs to its
+        # supervisor.
         self.directory = Path(told.run_directory).parent.parent / "annex" / self._name
         self._spread = Spread(wire=invitation.wire, rank=rank, leader=leader)
         self._certificate = invitation.certificate
@@ -113,6 +114,7 @@ class Annex:
             run_directory=str(self.directory),
             annex_command=(),
             api_ca_file=place,
+            # Only the supervisor's machine has a gateway.
             gateway="none",
         )
         self._engines = engines
@@ -120,14 +122,12 @@ class Annex:
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
-        """From the reading of the record to the sending of the output. Raises LadingError,
-        OSError.
-        """
+        """Read the record, run the rank, send its output. Raises LadingError, OSError."""
         stop = self._stop
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         self._make_directories()
-        # For whoever finds what all its processes left when they were killed.
+        # For the clean-up after all these processes were killed.
         journal = Journal(self.directory)
         journal.open(Opening(engine=self._told.engine, settings=self._settings()))
         journal.write(CONTAINER_STEP, Mark.BEGUN)
@@ -142,7 +142,7 @@ class Annex:
             await self._remove(engine)
 
     async def clean(self) -> None:
-        """Undo what one that was killed has left. Raises LadingError, OSError."""
+        """Clean up after a killed process. Raises LadingError, OSError."""
         await self._remove(self._engines(self._told.engine, self._settings()))
 
     async def _remove(self, engine: Engine) -> None:
@@ -166,7 +166,7 @@ class Annex:
 
     @asynccontextmanager
     async def _prepared(self, engine: Engine) -> AsyncIterator[Spec]:
-        """The image and the inputs, as the supervisor makes them."""
+        """Prepare image and inputs as the supervisor does; yields the specification."""
         told = self._told
         transport = open_transport(told)
         session = Session(told, transport)
@@ -213,7 +213,7 @@ class Annex:
             await transport.close()
 
     def _send(self) -> None:
-        # Processes of the rank are dead (`Engine.run`); what they left may still be a trap.
+        # Processes of the rank are dead (`Engine.run`), but they may have left symbolic links.
         with open(1, "wb", closefd=False) as pipe:
             try:
                 gang_output.send(self._output, pipe, stop=self._stop.is_set)

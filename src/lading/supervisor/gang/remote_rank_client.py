@@ -1,9 +1,9 @@
-"""Annexes: where a gang is on several machines, a process on each further one prepares and starts a
-rank there.
+"""Remote ranks: for a gang on several machines, one process on each further machine prepares and
+starts a rank there.
 
-The supervisor starts them as its assignment says (`annex_command`), or reaches them where outposts
-wait for it (`rank_launcher`), tells each all that it must know, and hands their pipes to the
-conductor (`hpc.remote_ranks`). An annex ends when its pipe does, so none outlives the supervisor.
+The supervisor starts them with the command of its assignment (`annex_command`), or connects to
+listeners (`rank_launcher`), sends each its invitation, and passes their pipes to the conductor
+(`hpc.remote_ranks`). A remote rank ends with its pipe, so none outlives the supervisor.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from lading.supervisor.gang.mutual_tls import Course
 from lading.supervisor.supervisor_config import Assignment
 
 RANK = "{rank}"
+# VXLAN network identifiers have 24 bits (RFC 7348, section 5).
 _MOST_WIRES = 1 << 24
+# Seconds for a remote rank to end by itself.
 _LEAVE_TIME = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invitation:
-    """What an annex is told first: its rank, the wire, the assignment as it is on the first
+    """First message to a remote rank: its rank, the network number, the assignment of the first
     machine.
     """
 
@@ -36,19 +38,20 @@ class Invitation:
     wire: int
     assignment: Assignment
     certificate: str = ""
-    """What is in the assignment's `api_ca_file`."""
+    """Contents of the assignment's `api_ca_file`."""
 
 
 class Annexes:
-    """Those of one gang."""
+    """The remote ranks of one gang."""
 
     def __init__(self, assignment: Assignment) -> None:
         self._assignment = assignment
         self._processes: list[subprocess.Popen[bytes]] = []
+        # Random, so that gangs on the same machines have different networks.
         self._wire = 1 + secrets.randbelow(_MOST_WIRES - 1)
 
     def open(self, nodes: int) -> Spread | None:
-        """Start them; None where the gang is on this machine alone. Raises ExecutionError."""
+        """Start them; None when the gang is on this machine alone. Raises ExecutionError."""
         command, outposts = self._assignment.annex_command, self._assignment.outposts
         if outposts is not None:
             command = (sys.executable, "-m", "lading.supervisor", "--line")
@@ -72,7 +75,7 @@ class Annexes:
         return Spread(wire=self._wire, pipes=ends)
 
     def hand_over(self) -> None:
-        """Close the pipes here: the conductor has them."""
+        """Close the pipes here: the conductor has its own copies."""
         for process in self._processes:
             for end in (process.stdin, process.stdout):
                 if end is not None:
@@ -105,6 +108,6 @@ class Annexes:
         self._processes.append(process)
         if process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
-                # One that has ended has said why.
+                # A process that has ended has reported its reason.
                 for line in lines:
                     rpc.write_line(process.stdin.fileno(), line)

@@ -1,8 +1,8 @@
-"""`python -m lading.supervisor --line`: a line to the outpost on another machine of a gang
-(`rank_launcher`).
+"""`python -m lading.supervisor --line`: a TLS connection to the listener on another machine of a
+gang (`rank_launcher`).
 
-Its first line of standard input says where that is, and how both ends know each other; whatever
-comes after it goes there, and what is said there comes out. It ends when either side does.
+The first line of standard input has the destination and the certificate of both ends; further input
+is sent there, and its data is written to standard output. It ends when either side does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CHUNK = 1 << 18
 
 
 def main() -> int:
-    """Be a line; the exit code of the process."""
+    """Run the connection; return the exit code of the process."""
     try:
         asyncio.run(serve(read_course(0)))
     except (ExecutionError, OSError, TimeoutError) as error:
@@ -48,7 +48,7 @@ def read_course(descriptor: int) -> Course:
 
 
 async def serve(course: Course) -> None:
-    """Pass on in both directions until one of them has ended. Raises OSError, TimeoutError,
+    """Copy in both directions until one of them has ended. Raises OSError, TimeoutError,
     ExecutionError.
     """
     context = trust(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), course.certificate, course.key)
@@ -67,6 +67,7 @@ async def serve(course: Course) -> None:
         for task in (outward, inward):
             task.cancel()
         await asyncio.gather(outward, inward, return_exceptions=True)
+        # Abort: unsent data has no reader any more.
         writer.transport.abort()
 
 

@@ -1,11 +1,11 @@
-"""One control group for each container: limits, what was used, what is left to kill.
+"""One control group for each container: limits, counts, and the processes to kill.
 
-The group is `/lading/<container uuid>` in each hierarchy that the machine has: version 1 (one
-hierarchy for each controller, a hybrid machine included) or version 2. A machine without cgroups,
-or without a controller, runs containers without that limit and says so; nothing fails for it.
+The group is `/lading/<container uuid>` in each hierarchy of the machine: version 1 (one hierarchy
+for each controller, including hybrid machines) or version 2. A machine without cgroups, or without
+a controller, runs containers without that limit and reports it.
 
 Version 1 groups are joined by writing to `tasks`, not `cgroup.procs`: a thread that moves itself
-need not wait for every other thread of the machine.
+need not wait for all other threads of the machine.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ from pathlib import Path
 from types import MappingProxyType
 
 PARENT = "lading"
+# Microseconds: the kernel's default period of CPU quotas.
 PERIOD = 100_000
 LEAST_RAM = 16 << 20
-"""A smaller limit could not even hold the start of a process."""
+"""Bytes. A smaller limit would not even hold the start of a process."""
 _CONTROLLERS = ("memory", "cpu", "cpuacct", "pids", "blkio", "io")
+# Seconds for processes to die after KILL.
 _KILL_TIME = 10.0
+# Bytes of one read of a kernel file.
 _BUFFER = 1 << 16
 _BARE = 2
-"""Links of a directory without subdirectories."""
+"""Links of a directory without subdirectories: its name and its own "."."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """Where the cgroup controllers of this machine are: directory by controller. Version 2 has one
-    for all.
+    """Directories of the cgroup controllers of this machine, by controller. Version 2 has one for
+    all.
     """
 
     version: int
@@ -43,9 +46,9 @@ class Hierarchy:
 
 @lru_cache(maxsize=4)
 def find_hierarchy(mounts: str, *, read: bool = True) -> Hierarchy:
-    """The controllers in the text of /proc/mounts; none at all when there are none that count.
+    """The controllers in the text of /proc/mounts; none when no useful controller is mounted.
 
-    A hybrid machine is version 1. `read`: look into version 2's list of controllers.
+    A hybrid machine counts as version 1. `read`: read version 2's list of controllers.
     """
     roots: dict[str, Path] = {}
     unified: Path | None = None
@@ -64,22 +67,22 @@ def find_hierarchy(mounts: str, *, read: bool = True) -> Hierarchy:
 
 
 def memory_kills(folder: Path, *, version: int) -> int:
-    """How many processes the kernel has killed in this group because its memory was used up; 0 when
-    it is gone.
+    """Number of processes in this group that the kernel killed for lack of memory; 0 when the group
+    is gone.
     """
     file = "memory.oom_control" if version == 1 else "memory.events"
     return _table(read_text(folder / file)).get("oom_kill", 0)
 
 
 def refused_processes(folder: Path) -> int:
-    """How many new processes and threads the kernel refused this group because of its limit; 0 when
-    it is gone.
+    """Number of new processes and threads that the kernel refused this group because of its limit;
+    0 when the group is gone.
     """
     return _table(read_text(folder / "pids.events")).get("max", 0)
 
 
 class Cgroup:
-    """The control group of one container. Making the object makes nothing."""
+    """The control group of one container. The constructor makes nothing."""
 
     def __init__(self, hierarchy: Hierarchy, name: str) -> None:
         self._hierarchy = hierarchy
@@ -92,18 +95,18 @@ class Cgroup:
 
     @property
     def join_files(self) -> list[str]:
-        """Files to which a process writes 0 to move itself in."""
+        """Files to which a process writes 0 to join."""
         name = "tasks" if self._hierarchy.version == 1 else "cgroup.procs"
         return [str(folder / name) for folder in self._folders]
 
     @property
     def takes_threads(self) -> bool:
-        """Whether a thread can be in the group while the rest of its process is not."""
+        """Whether a thread can be in the group without the rest of its process."""
         return self._hierarchy.version == 1
 
     def join(self) -> None:
-        """Put the calling thread in, and what it starts from now on; where the group takes threads.
-        Raises OSError.
+        """Move the calling thread, and the processes that it starts, into the group; for groups
+        that contain threads. Raises OSError.
         """
         for file in self.join_files:
             descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
@@ -113,8 +116,8 @@ class Cgroup:
                 os.close(descriptor)
 
     def make(self, *, ram: int = 0, vcpus: int = 0, processes: int = 0) -> list[str]:
-        """Make the group with these limits (bytes, number; 0 is none); sentences on what cannot be
-        enforced here.
+        """Make the group with these limits (bytes, numbers; 0 is none); return sentences on limits
+        that cannot be enforced here.
         """
         self._is_gone = False
         notes = []
@@ -145,18 +148,18 @@ class Cgroup:
         return notes
 
     def out_of_memory_kills(self) -> int:
-        """How many processes the kernel has killed here because the group's memory was used up."""
+        """Number of processes that the kernel killed because the group's memory was used up."""
         folder = self._paths.get("memory")
         return memory_kills(folder, version=self._hierarchy.version) if folder else 0
 
     def refused_processes(self) -> int:
-        """How many new processes and threads the kernel has refused here because of the limit."""
+        """Number of new processes and threads that the kernel refused because of the limit."""
         folder = self._paths.get("pids")
         return refused_processes(folder) if folder else 0
 
     def processes(self) -> set[int]:
-        """The processes that are in the group. This one never is: at most a thread of it was there
-        a moment ago.
+        """The processes in the group, without this one, of which at most a thread was there a
+        moment ago.
         """
         found = {
             int(one)
@@ -166,10 +169,10 @@ class Cgroup:
         return found - {os.getpid()}
 
     def remove_empty(self) -> bool:
-        """Remove the group if nothing is in it any more; whether it is gone. Takes no time.
+        """Remove the group if it is empty; whether it is gone. Quick.
 
-        The kernel removes no group that has a process in it, so nothing of the container runs when
-        this says True.
+        The kernel removes no group with processes (EBUSY), so nothing of the container runs when
+        this returns True.
         """
         if self._is_gone:
             return True
@@ -185,15 +188,17 @@ class Cgroup:
         return True
 
     def remove(self) -> list[int]:
-        """Kill what is left and remove the group; blocks for some milliseconds, at most ten
-        seconds.
+        """Kill the remaining processes and remove the group; blocks for some milliseconds, at most
+        ten seconds.
 
-        Returns the processes that would not die, in which case the group stays.
+        Returns the processes that did not die, in which case the group stays.
         """
         until = time.monotonic() + _KILL_TIME
         while left := self.processes():
             if time.monotonic() > until:
                 return sorted(left)
+            # A process may fork between the list and the kill, so the loop repeats until none is
+            # left.
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -214,7 +219,7 @@ class Cgroup:
         _remove_last(folder.parent)
 
     def _make_folder(self, folder: Path) -> None:
-        # Another supervisor that ends may take the common parent away in between.
+        # Another supervisor that ends may remove the common parent in between.
         for _ in range(100):
             try:
                 self._enable(folder)
@@ -227,6 +232,7 @@ class Cgroup:
     def _enable(self, folder: Path) -> None:
         if self._hierarchy.version == 1:
             return
+        # In version 2 "cpu" includes "cpuacct".
         wanted = " ".join(f"+{name}" for name in sorted(self._paths) if name != "cpuacct")
         for parent in (folder.parent.parent, folder.parent):
             parent.mkdir(exist_ok=True)
@@ -241,10 +247,12 @@ class Cgroup:
         if self._hierarchy.version == 2:
             (folder / "memory.max").write_text(str(amount))
             if (folder / "memory.swap.max").exists():
+                # No swap: the limit is one of memory.
                 (folder / "memory.swap.max").write_text("0")
             return
         (folder / "memory.limit_in_bytes").write_text(str(amount))
         if (folder / "memory.memsw.limit_in_bytes").exists():
+            # Memory and swap together, set after the smaller limit (cgroup v1, memory.txt).
             (folder / "memory.memsw.limit_in_bytes").write_text(str(amount))
 
     def _limit_cpu(self, folder: Path, amount: int) -> None:
@@ -258,8 +266,8 @@ class Cgroup:
 
 
 def read_text(path: Path) -> str:
-    """A file of the kernel, "" when it cannot be read. `Path.read_text` makes twice as many system
-    calls.
+    """A file of the kernel, "" when it cannot be read. With half the system calls of
+    `Path.read_text`.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -267,7 +275,7 @@ def read_text(path: Path) -> str:
         return ""
     parts = []
     try:
-        # The kernel gives a long file in parts, however large the buffer.
+        # The kernel returns a long file in parts, however large the buffer.
         while part := os.read(descriptor, _BUFFER):
             parts.append(part)
     except OSError:
@@ -278,13 +286,13 @@ def read_text(path: Path) -> str:
 
 
 def _table(text: str) -> dict[str, int]:
-    """Lines of `name number`."""
+    """Parse lines of `name number`."""
     pairs = (line.split() for line in text.splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 
 def _remove_last(parent: Path) -> None:
-    """Remove the common parent of groups when none is left in it; to try takes the lock of all
+    """Remove the common parent of groups when it is empty; even an attempt takes the lock of all
     groups.
     """
     with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
-"""Reading what processes use: from control groups of version 1 or 2, and from /proc
+"""Reads counters of processes: from control groups of version 1 or 2, and from /proc
 (docs/spec/containers, section Log).
 
-Every function gives numbers by the name that stands after them in the log; what cannot be read is
-left out.
+Each function returns numbers by the name that follows them in the log; unreadable ones are left
+out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from lading.supervisor.limits.cgroup import Hierarchy, read_text
 
 PROC = Path("/proc")
+# Clock ticks in a second (proc_pid_stat(5)).
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 Values = dict[str, float]
@@ -23,15 +24,15 @@ Values = dict[str, float]
 
 @dataclass(slots=True)
 class Folders:
-    """Where the counters of one container are: a directory for each controller."""
+    """Directories with the counters of one container, by controller."""
 
     version: int
     paths: Mapping[str, Path]
 
 
 def find_folders(pid: int, hierarchy: Hierarchy, *, proc: Path = PROC) -> Folders | None:
-    """The cgroup directories of a process; None when it shares them with this process, or is
-    gone.
+    """The cgroup directories of a process; None when it shares them with this process, or has
+    ended.
     """
     found, own = (
         own_folders(str(pid), hierarchy, proc=proc),
@@ -58,11 +59,12 @@ def own_folders(process: str, hierarchy: Hierarchy, *, proc: Path = PROC) -> Fol
 
 
 def read_memory(folders: Folders) -> Values:
-    """Bytes and faults: cache, swap, pgmajfault, rss. Empty when there is no memory controller."""
+    """Bytes and faults: cache, swap, pgmajfault, rss. Empty without a memory controller."""
     folder = folders.paths.get("memory")
     table = _table(folder / "memory.stat") if folder else {}
     if not folder or not table:
         return {}
+    # "total_" includes subgroups; only present with hierarchical accounting.
     if folders.version == 1:
         return {
             name: table.get(f"total_{name}", table.get(name, 0))
@@ -73,7 +75,7 @@ def read_memory(folders: Folders) -> Values:
 
 
 def read_peak(folders: Folders) -> float:
-    """The most memory that was ever in use, page cache included; 0 when the kernel does not say."""
+    """Maximum of used memory, page cache included; 0 when the kernel does not report it."""
     folder = folders.paths.get("memory")
     return (
         _number(folder / ("memory.max_usage_in_bytes" if folders.version == 1 else "memory.peak"))
@@ -83,10 +85,11 @@ def read_peak(folders: Folders) -> float:
 
 
 def read_cpu(folders: Folders) -> Values:
-    """Seconds of user and system time, and the number of CPUs that may be used."""
+    """Seconds of user and system time, and the number of usable CPUs."""
     cpus = float(len(os.sched_getaffinity(0)))
     if folders.version == 1 and "cpuacct" in folders.paths:
         table = _table(folders.paths["cpuacct"] / "cpuacct.stat")
+        # -1: no quota.
         quota = _number(folders.paths["cpu"] / "cpu.cfs_quota_us") if "cpu" in folders.paths else 0
         period = (
             _number(folders.paths["cpu"] / "cpu.cfs_period_us") if quota > 0 else 0
@@ -128,8 +131,8 @@ def read_disks(folders: Folders) -> dict[str, Values]:
 
 
 def read_network(folders: Folders, *, proc: Path = PROC) -> dict[str, Values]:
-    """Bytes sent and received by interface, as a process of the container in another network than
-    ours sees them.
+    """Bytes sent and received by interface, from a process of the container in a network namespace
+    of its own.
     """
     folder = next(iter(folders.paths.values()))
     for pid in read_text(folder / "cgroup.procs").split():
@@ -140,10 +143,11 @@ def read_network(folders: Folders, *, proc: Path = PROC) -> dict[str, Values]:
 
 
 def read_interfaces(process: str, *, proc: Path = PROC) -> dict[str, Values]:
-    """Bytes sent and received by interface but `lo`, in the network of a process. Raises OSError
-    when it is gone.
+    """Bytes sent and received by interface except `lo`, in the network of a process. Raises OSError
+    when it has ended.
     """
     interfaces: dict[str, Values] = {}
+    # Two lines of headings (proc_pid_net(5)).
     for line in (proc / process / "net/dev").read_text().splitlines()[2:]:
         name, _, numbers = line.partition(":")
         counts = numbers.split()
@@ -153,8 +157,9 @@ def read_interfaces(process: str, *, proc: Path = PROC) -> dict[str, Values]:
 
 
 def read_space(path: Path) -> Values:
-    """Bytes of the file system that holds the container's scratch."""
+    """Bytes of the file system with the container's scratch."""
     found = os.statvfs(path)
+    # Reserved blocks count as used, as df(1) shows them.
     total = found.f_blocks * found.f_frsize
     available = found.f_bavail * found.f_frsize
     return {"available": available, "used": total - found.f_bfree * found.f_frsize, "total": total}
@@ -164,10 +169,12 @@ def read_processes(pids: Iterable[int], *, proc: Path = PROC) -> tuple[Values, V
     """Memory and CPU time of processes, for machines without control groups: as `read_memory` and
     `read_cpu`.
 
-    What children that have ended used is counted once somebody has waited for them.
+    Use of ended children counts once their parent has waited for them.
     """
     faults, rss, user, system = 0.0, 0.0, 0.0, 0.0
     for pid in pids:
+        # Fields 12, 14 to 17 and 24 of proc_pid_stat(5), which counts from the pid; these from the
+        # state.
         fields = _stat(pid, proc)
         if fields:
             faults += float(fields[9])
@@ -182,13 +189,13 @@ def read_processes(pids: Iterable[int], *, proc: Path = PROC) -> tuple[Values, V
 
 
 def read_rss(pid: int, *, proc: Path = PROC) -> float:
-    """Bytes of memory that a process has; 0 when it is gone."""
+    """Resident bytes of a process; 0 when it has ended."""
     fields = _stat(pid, proc)
     return float(fields[21]) * _PAGE if fields else 0.0
 
 
 def descendants(pid: int, *, proc: Path = PROC) -> list[int]:
-    """A process and all that descend from it."""
+    """A process and its descendants."""
     found, waiting = [], [pid]
     while waiting:
         one = waiting.pop()
@@ -204,7 +211,7 @@ def processes(folders: Folders) -> list[int]:
 
 
 def _stat(pid: int, proc: Path) -> list[str]:
-    """The fields of /proc/PID/stat after the name, the first being the state."""
+    """Fields of /proc/PID/stat after the name, starting with the state."""
     return read_text(proc / str(pid) / "stat").rpartition(")")[2].split()
 
 

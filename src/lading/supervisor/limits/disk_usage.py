@@ -1,8 +1,7 @@
-"""What a container has on the disks of this machine, and what supervisors of one machine tell each
-other of it.
+"""Disk use of a container on this machine, and its exchange between supervisors.
 
-`measure` walks over files that a container may change meanwhile. What was removed and is still open
-has no name: it is found by the descriptors and mappings of the container's processes (`held`).
+`measure` walks over files that a container may change meanwhile. Removed files that are still open
+have no name: they are found by the descriptors and mappings of the container's processes (`held`).
 """
 
 from __future__ import annotations
@@ -21,22 +20,20 @@ from lading.core.errors import ExecutionError, Failure
 from lading.core.resources import format_bytes
 
 NAME = "disk"
-"""In a run directory: what its container takes, for the supervisors beside it."""
+"""Name in a run directory: the container's use, for the supervisors beside it."""
+# Levels of directories; a deeper tree is refused, which ends the container.
 MAX_DEPTH = 400
+# st_blocks counts units of 512 bytes (stat(2)).
 _UNIT = 512
 _LENGTH = 512
-"""Bytes of that file, always written whole: its room is there before the disk is full."""
+"""Bytes of that file, always written whole: its block is allocated before the disk is full."""
 _FRESH = 30.0
-"""Seconds after which what another supervisor said does not count: it ends, or it is not at work
-any more.
-"""
+"""Seconds after which the report of another supervisor is ignored: it has ended or hangs."""
 _PROC = Path("/proc")
 
 
 def check_room(directory: Path, wanted: Amount, *, need: int = 0, what: str = "") -> None:
-    """Raise ExecutionError when so many bytes do not find room on a disk beside the reserve that is
-    configured.
-    """
+    """Raise ExecutionError when `need` bytes do not fit on a disk beside the configured reserve."""
     why = lacks_room(directory, wanted, need=need)
     if why and need:
         raise ExecutionError(f"no room for the {format_bytes(need)} of {what}: {why}", Failure.DISK)
@@ -45,11 +42,10 @@ def check_room(directory: Path, wanted: Amount, *, need: int = 0, what: str = ""
 
 
 def measure(places: Iterable[Path], *, most: Amount, stop: Stop = never) -> dict[int, Amount]:
-    """What lies below the directories; hard links count once. It ends early with more than `most`
-    (0 is no limit).
+    """Use below the directories, by device; hard links count once. It ends early with more than
+    `most` (0 is no limit).
 
-    A place that is not there counts for nothing. Raises OSError, ELOOP for directories that are too
-    deep.
+    A missing place counts as nothing. Raises OSError, ELOOP for directories that are too deep.
     """
     uses: dict[int, Amount] = {}
     seen: set[tuple[int, int]] = set()
@@ -58,8 +54,10 @@ def measure(places: Iterable[Path], *, most: Amount, stop: Stop = never) -> dict
             device = tree.stat().st_dev
             size, files = (lambda one: (one.size, one.files))(uses.get(device, Amount()))
             for found in tree.survey(max_depth=MAX_DEPTH, stop=stop):
+                # A mount of another file system.
                 if found.st_dev != device:
                     continue
+                # Only files with several names are remembered.
                 if found.st_nlink > 1:
                     if (device, found.st_ino) in seen:
                         continue
@@ -72,12 +70,13 @@ def measure(places: Iterable[Path], *, most: Amount, stop: Stop = never) -> dict
 
 
 def held(pids: Iterable[int], *, proc: Path = _PROC) -> dict[int, Amount]:
-    """Files without a name that the processes have open or mapped."""
+    """Open or mapped files of the processes that have no name."""
     uses: dict[int, Amount] = {}
     seen: set[tuple[int, int]] = set()
     for pid in pids:
         for found in _open_files(proc / str(pid)):
             key = (found.st_dev, found.st_ino)
+            # Files in memory and devices have no blocks here.
             if found.st_nlink == 0 and found.st_blocks and key not in seen:
                 seen.add(key)
                 uses[found.st_dev] = uses.get(found.st_dev, Amount()) + Amount(
@@ -87,6 +86,7 @@ def held(pids: Iterable[int], *, proc: Path = _PROC) -> dict[int, Amount]:
 
 
 def _open_files(process: Path) -> Iterator[os.stat_result]:
+    # map_files: a mapped file may have no descriptor (proc_pid_map_files(5)).
     for folder in ("fd", "map_files"):
         with contextlib.suppress(OSError), os.scandir(process / folder) as entries:
             for entry in entries:
@@ -95,10 +95,10 @@ def _open_files(process: Path) -> Iterator[os.stat_result]:
 
 
 def layers(pids: Iterable[int], *, proc: Path = _PROC) -> tuple[Path, ...]:
-    """The directories to which the overlays write that are the root of these processes, where this
-    machine sees them.
+    """Upper directories of the overlays that are the root of these processes, where this machine
+    sees them.
 
-    So a daemon need not tell where it keeps what a container changes.
+    So a daemon need not tell where it keeps the changes of a container.
     """
     found: dict[Path, None] = {}
     for pid in pids:
@@ -113,7 +113,7 @@ def layers(pids: Iterable[int], *, proc: Path = _PROC) -> tuple[Path, ...]:
 
 
 class Neighbours:
-    """The containers of one directory of run directories, and what each says that it takes."""
+    """The containers in one directory of run directories, and the use that each reports."""
 
     def __init__(self, run_directory: Path, clock: Callable[[], float]) -> None:
         """`clock`: seconds since 1970."""
@@ -121,21 +121,20 @@ class Neighbours:
         self._clock = clock
 
     def tell(self, uses: Mapping[int, Writer]) -> None:
-        """Say what this container takes of each file system. On a full disk the first time may be
-        impossible.
+        """Report the use of this container on each file system. On a full disk the first report may
+        fail.
         """
         told = {str(device): _Told(one.taken, one.grown) for device, one in uses.items()}
         with contextlib.suppress(OSError):
             descriptor = os.open(self._run / NAME, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
+                # Padded with blanks: an existing file then needs no new block on a full disk.
                 os.pwrite(descriptor, msgspec.json.encode(told).ljust(_LENGTH), 0)
             finally:
                 os.close(descriptor)
 
     def are_unknown(self) -> bool:
-        """Whether another container is there that has not said yet what it takes, or cannot on a
-        full disk.
-        """
+        """Whether another container has not reported its use yet, or cannot on a full disk."""
         runs = (path.parent for path in self._run.parent.glob("*/journal"))
         return any(run != self._run and not self._has_told(run / NAME) for run in runs)
 
@@ -151,7 +150,7 @@ class Neighbours:
             return False
 
     def others(self, device: int) -> list[Writer]:
-        """What the others said a short time ago that they take of a file system."""
+        """Recent reports of the others about a file system."""
         found = []
         for path in self._run.parent.glob(f"*/{NAME}"):
             if path.parent == self._run:
@@ -165,7 +164,7 @@ class Neighbours:
 
 
 class _Told(msgspec.Struct, array_like=True):
-    """What a container takes of one file system."""
+    """Use of one file system by a container."""
 
     taken: Amount
     grown: Amount

@@ -1,9 +1,8 @@
-"""Watches what a container writes to the disk, and says when it has to end
-(`core.containers.disk_space` has the rules).
+"""Watches the disk use of a container, and tells when it has to end (`core.containers.disk_space`
+has the rules).
 
-Free space is looked at more often the less there is. The container's files are measured only when
-so much has gone from the disk that it may have come near its limit, or when the disk is nearly
-full.
+Free space is checked more often the less there is. The container's files are measured only when so
+much space has gone that it may be near its limit, or when the disk is nearly full.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from lading.supervisor.limits import disk_usage
 from lading.supervisor.limits.disk_usage import Neighbours
 
 PLACES = ("mounts", "bundle", "log")
-"""Of a run directory: what grows by what a container does."""
+"""Subdirectories of a run directory that grow by actions of a container."""
 _FIRST = 0.2
-"""Seconds after the start of the command: one that ends sooner costs nothing."""
+"""Seconds after the start of the command; a shorter container costs nothing."""
 _LONGEST_WALK = 60.0
-"""Seconds; what was seen until then counts."""
+"""Seconds of a measurement; an unfinished one is dropped and the former one counts."""
 _LAYER_TRIES = 100
-"""Looks at a container's processes for the layer that a daemon has made: they may not have begun
-yet.
+"""Attempts to find the layer that a daemon has made, through the container's processes, which may
+not have begun yet.
 """
 _HEARING = 5.0
-"""Seconds for all containers of a full disk to say what they take, before one of them is ended on
+"""Seconds for all containers of a full disk to report their use, before one of them is ended by
 what is known.
 """
 _CALM = 1.0
@@ -44,8 +43,8 @@ _CALM = 1.0
 
 @dataclass(slots=True, kw_only=True)
 class DiskWatch:
-    """The watch over one container. `kept` is the reserve as it is configured, `base` what it had
-    before it began.
+    """The watch over one container. `kept` is the configured reserve, `base` the use before the
+    container began.
     """
 
     run: Path
@@ -54,15 +53,15 @@ class DiskWatch:
     processes: Callable[[], Iterable[int]]
     """The container's processes."""
     has_daemon: bool = False
-    """The container's own files are where a daemon keeps them."""
+    """The container's own files are kept by a daemon."""
     base: Amount = Amount()
     clock: Callable[[], float] = time.monotonic
     _disks: dict[int, Path] = field(default_factory=dict)
     _uses: dict[int, Amount] = field(default_factory=dict)
     _calm: dict[int, Amount] = field(default_factory=dict)
-    """What the container took of each disk when there was last room enough."""
+    """Use of each disk by the container when the disk last had space enough."""
     _free: dict[int, Amount] = field(default_factory=dict)
-    """What was free at the last measurement."""
+    """Free space at the last measurement."""
     _walked: float = 0.0
     _took: float = 0.0
     _measured: bool = False
@@ -70,21 +69,22 @@ class DiskWatch:
     _urgent_since: float = math.inf
 
     async def run_until_full(self) -> str:
-        """Watch; returns why the container has to end. Raises OSError when the disk cannot be
-        looked at.
+        """Watch; return the reason for which the container has to end. Raises OSError when the disk
+        cannot be examined.
         """
         neighbours = Neighbours(self.run, time.time)
         self._add(self.run)
         self._walked = self.clock()
         self._note_free()
         await asyncio.sleep(_FIRST)
-        # Once the disk is full there is no room for this any more.
+        # Written now, because a full disk would have no space for it.
         neighbours.tell({})
         tries = _LAYER_TRIES if self.has_daemon else 0
         while True:
             if tries:
                 tries = 0 if await asyncio.to_thread(self._find_layers) else tries - 1
             disks = self._look()
+            # Time since which the disk has been urgent without a break.
             self._urgent_since = min(self._urgent_since, self.clock())
             urgent = any(disk_space.is_urgent(one, self._reserve(one)) for one in disks.values())
             if not urgent:
@@ -99,8 +99,9 @@ class DiskWatch:
     def _is_due(self, disks: dict[int, Disk], *, urgent: bool) -> bool:
         since = self.clock() - self._walked
         if self._has_layers and not self._measured:
-            # What it wrote before its layer was known shows in no loss of free space.
+            # Data written before its layer was known does not appear as lost free space.
             return True
+        # At most a third of the time is spent on measurements.
         if urgent and (not self._measured or since >= max(_CALM, self._took * 2)):
             return True
         lost = [self._free.get(device, one.free) - one.free for device, one in disks.items()]
@@ -108,7 +109,7 @@ class DiskWatch:
         return disk_space.is_walk_due(grown, self._left(), since=since, took=self._took)
 
     async def _measure(self, neighbours: Neighbours) -> str:
-        """Measure the container; why it has to end by what it has taken alone."""
+        """Measure the container; the reason for which its own use ends it, or ""."""
         began = self._walked = self.clock()
         self._note_free()
         try:
@@ -116,6 +117,7 @@ class DiskWatch:
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise
+            # Counted as an excess: a container must not escape measurement by depth.
             return (
                 f"the container has made directories more than {disk_usage.MAX_DEPTH} deep,"
                 " so that what it takes of the disk cannot be measured; make fewer levels"
@@ -139,6 +141,7 @@ class DiskWatch:
             uses = disk_usage.measure(
                 places, most=most, stop=lambda: self.clock() - began > _LONGEST_WALK
             )
+        # The former measurement counts.
         except Stopped:
             uses = dict(self._uses)
         for device, one in disk_usage.held(pids).items():
@@ -147,9 +150,7 @@ class DiskWatch:
         return uses
 
     def _find_layers(self) -> bool:
-        """Look at the disks too to which a daemon has the container write; False while nothing is
-        known of them.
-        """
+        """Watch also the disks of a daemon's layers of the container; False while none is known."""
         found = disk_usage.layers(self.processes())
         for place in found:
             self._add(place)
@@ -161,7 +162,9 @@ class DiskWatch:
         self._free = {device: one.free for device, one in self._look().items()}
 
     def _judge(self, neighbours: Neighbours) -> str:
-        """Why this container has to end, as it takes the most of a disk that is nearly full."""
+        """Reason for which this container has to end, as the largest user of a disk that is nearly
+        full, or "".
+        """
         if neighbours.are_unknown() and self.clock() - self._urgent_since < _HEARING:
             return ""
         for device, disk in self._look().items():
@@ -201,8 +204,6 @@ _ANY = Amount(UNLIMITED, UNLIMITED)
 
 
 def base(run: Path) -> Amount:
-    """What lies in a run directory before its container begins: what was copied there for it.
-    Raises OSError.
-    """
+    """Use of a run directory before its container begins: copies made for it. Raises OSError."""
     uses = disk_usage.measure([run / name for name in PLACES], most=Amount())
     return sum(uses.values(), Amount())

@@ -1,10 +1,9 @@
-"""The GPUs of one container: taken from those of the machine for as long as it runs, so that no two
-share one.
+"""The GPUs of one container: locked for as long as it runs, so that no two containers share one.
 
-Who has a GPU holds the lock of its file in a directory of the machine. The file names the run
-directory: while that is there without its supervisor (killed a moment ago, not cleaned up yet), the
-command may still be alive and use the GPU, so it is nobody else's. Everything goes with the
-processes and directories; nothing is to be cleared away.
+The holder of a GPU locks its file in a directory of the machine. The file names the run directory:
+while that exists without its supervisor (killed, not cleaned up yet), the command may still be
+alive and use the GPU, so it stays taken. Locks end with their processes and directories, so nothing
+needs to be cleaned up.
 """
 
 from __future__ import annotations
@@ -23,20 +22,22 @@ from lading.core.scheduling.instance_types import Gpu, gpu_wish
 from lading.supervisor.engines import Device
 from lading.supervisor.supervisor_config import Assignment
 
+# Seconds to wait for a free GPU: an earlier container may still be ending.
 _PATIENCE = 30.0
+# Seconds between two attempts.
 _PAUSE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What a container gets: device files, and the numbers of its GPUs of NVIDIA."""
+    """Result of locking: device files, and the numbers of its NVIDIA GPUs."""
 
     devices: tuple[Device, ...] = ()
     cuda: tuple[int, ...] = ()
 
     @property
     def sentence(self) -> str:
-        """For the log; "" when nothing was given."""
+        """Sentence for the log; "" without devices."""
         return (
             f"given the devices {', '.join(device.target for device in self.devices)}"
             if self.devices
@@ -54,10 +55,10 @@ class CardLocks:
     async def take(
         self, constraints: Mapping[str, object], *, patience: float = _PATIENCE
     ) -> Given:
-        """As many as are asked for. Raises ExecutionError(NODE) when this machine has none of that
+        """Lock as many as requested. Raises ExecutionError(NODE) when this machine has none of that
         kind, or none free.
 
-        An earlier container may need a moment to let go of its own.
+        An earlier container may need a moment to release its own.
         """
         asked = gpu_wish(constraints)
         if not asked.count:
@@ -76,7 +77,7 @@ class CardLocks:
         return Given(devices=self._devices(found, cards), cuda=_numbers(found, cards))
 
     def release(self) -> None:
-        """Let go of them. Idempotent."""
+        """Release them. Idempotent."""
         held, self._held = self._held, []
         for descriptor in held:
             os.ftruncate(descriptor, 0)
@@ -108,7 +109,9 @@ class CardLocks:
             raise ExecutionError(fault, Failure.NODE) from error
 
     def _lock(self, found: Cards, count: int) -> tuple[Card, ...]:
-        """All of them or none."""
+        """Lock all of them or none, so that two containers that need several never wait for each
+        other.
+        """
         taken: list[Card] = []
         for card in found.cards:
             if len(taken) < count and self._hold(
@@ -129,6 +132,7 @@ class CardLocks:
             os.close(descriptor)
             return False
         earlier = os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+        # The lock is free, but the directory of its former holder is still there.
         if earlier not in ("", self._told.run_directory) and Path(earlier).exists():
             os.close(descriptor)
             return False

@@ -1,14 +1,14 @@
-"""Project quotas of ext4 and xfs: the kernel itself stops a container at what it may write below
-some directories.
+"""Project quotas of ext4 and xfs: the kernel bounds what a container can write below some
+directories.
 
-A file system has them where it was made and mounted for it (ext4: `mkfs.ext4 -O project,quota` or
-`tune2fs`, mount option `prjquota`; xfs: mount option `prjquota`). Directories get the number of a
-project, which all that is made in them inherits; for the number there is a limit of bytes and of
-files. Needs root.
+A file system supports them when it was made and mounted for it (ext4: `mkfs.ext4 -O project,quota`
+or `tune2fs`, mount option `prjquota`; xfs: mount option `prjquota`). Directories get a project
+number, which everything created in them inherits; the number has a limit of bytes and of files.
+Needs root.
 
-A process with CAP_SYS_RESOURCE is not stopped, and one of the machine's own user namespace may give
-its files another project: containers have neither that capability nor, by their seccomp profile,
-the calls.
+A process with CAP_SYS_RESOURCE is not bounded, and a process of the machine's own user namespace
+may change the project of its files: containers have neither that capability nor, by their seccomp
+profile, the calls.
 """
 
 from __future__ import annotations
@@ -30,27 +30,31 @@ from lading.core.containers.disk_space import Amount
 GET_ATTRIBUTES: Final = 0x801C581F
 SET_ATTRIBUTES: Final = 0x401C5820
 """FS_IOC_FSGETXATTR and FS_IOC_FSSETXATTR of linux/fs.h."""
+# FS_XFLAG_PROJINHERIT of linux/fs.h.
 _INHERIT: Final = 0x200
 _ATTRIBUTES: Final = struct.Struct("IIIII8s")
-"""struct fsxattr: flags, hints, extents, project, and more."""
+"""struct fsxattr: flags, hints, extents, project, and others."""
 _QUOTACTL_FD: Final = 443
-"""The number of the system call, the same on all machines."""
+"""System call number of quotactl_fd (Linux 5.14), the same on all architectures."""
+# Q_GETQUOTA and Q_SETQUOTA of linux/quota.h.
 _GET, _SET = 0x800007, 0x800008
+# PRJQUOTA.
 _PROJECTS: Final = 2
 _QUOTA: Final = struct.Struct("QQQQQQQQI4x")
-"""struct if_dqblk: limits and use of blocks, of files, times, what is valid."""
+"""struct if_dqblk: limits and use of blocks, of files, times, valid fields."""
+# Limits of bytes are given in kibibytes (quotactl(2)).
 _BLOCK: Final = 1024
+# QIF_BLIMITS and QIF_ILIMITS.
 _VALID_LIMITS: Final = 1 | 4
 _FIRST: Final = 1 << 30
-"""Projects of containers have numbers from here on; those of an administrator are small."""
+"""Projects of containers have numbers from here on; those of administrators are small."""
+# Numbers tried before giving up; a number with files belongs to another container.
 _TRIES: Final = 16
 _NO_QUOTAS: Final = frozenset({errno.ESRCH, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
-"""Quotas are off, or the kernel or the file system does not know them."""
+"""Quotas are off, or not supported by the kernel or the file system."""
 _libc = ctypes.CDLL(None, use_errno=True)
 _without: set[int] = set()
-"""Devices whose file systems had no project quotas when this process asked: each container would
-ask again.
-"""
+"""Devices without project quotas, so that they are not asked for each container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,8 @@ class Project:
     number: int
 
     def limit(self, most: Amount) -> None:
-        """Set what it may have in all; 0 is no limit. Raises OSError."""
+        """Set the limits of all its files; 0 is no limit. Raises OSError."""
+        # Rounded up to whole blocks.
         size, files = -(-most.size // _BLOCK), most.files
         with _opened(self.directory) as descriptor:
             _call(
@@ -72,15 +77,15 @@ class Project:
             )
 
     def used(self) -> Amount:
-        """What it has. Raises OSError."""
+        """Present use. Raises OSError."""
         with _opened(self.directory) as descriptor:
             return _used(descriptor, self.number)
 
 
 def begin(directory: Path, places: Mapping[str, int]) -> Project | None:
-    """Give new directories of these names and modes below `directory` a project of their own.
+    """Make directories of these names and modes below `directory`, with a project of their own.
 
-    None, and no directory, where the file system has no project quotas or this process may not use
+    None, and no directory, when the file system has no project quotas or this process may not use
     them.
     """
     with contextlib.suppress(OSError), _opened(directory) as descriptor:
@@ -103,6 +108,7 @@ def begin(directory: Path, places: Mapping[str, int]) -> Project | None:
 
 
 def _free_number(descriptor: int, name: str) -> int:
+    # By the name, so that the same run directory gets the same number again.
     first = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % _FIRST
     for number in range(_FIRST + first, _FIRST + first + _TRIES):
         if _used(descriptor, number) == Amount():
@@ -116,7 +122,7 @@ def _used(descriptor: int, number: int) -> Amount:
             _call(descriptor, _GET, number, bytes(_QUOTA.size))
         )
     except FileNotFoundError:
-        # xfs knows no project before it has files or limits.
+        # xfs reports a project only when it has files or limits.
         return Amount()
     return Amount(size, files)
 
@@ -134,6 +140,7 @@ def _assign(descriptor: int, number: int) -> None:
 
 def _call(descriptor: int, command: int, number: int, data: bytes) -> bytes:
     buffer = ctypes.create_string_buffer(data, len(data))
+    # QCMD(command, type) of linux/quota.h.
     code = ctypes.c_uint(command << 8 | _PROJECTS)
     if _libc.syscall(
         ctypes.c_long(_QUOTACTL_FD), ctypes.c_int(descriptor), code, ctypes.c_int(number), buffer

@@ -1,17 +1,15 @@
-"""What a container uses: lines for `crunchstat.txt` and `hoststat.txt`, maxima for its log
+"""Resource use of a container: lines for `crunchstat.txt` and `hoststat.txt`, maxima for its log
 (docs/spec/containers, section Log).
 
-Each kind is a line of `name`, then pairs of value and unit; from the second sample on with what was
-added since:
+Each line is a kind, then pairs of value and unit; from the second sample on with the growth since:
 
     mem 1048576 cache 0 swap 0 pgmajfault 524288 rss
     cpu 0.1500 user 0.0200 sys 2 cpus -- interval 10.0000 seconds 0.1500 user 0.0200 sys
 
-`crunchstat.txt` is about the container's control group; on a machine without one, about its
-processes. `hoststat.txt` is about the supervisor's own control group and the memory of the
-processes that serve the container; a container that ends within a second has none. Where memory has
-passed 90, 95 and 99 % of what was asked for is said in the log, as are the totals and maxima at the
-end, in the words of Arvados.
+`crunchstat.txt` covers the container's control group, or its processes on a machine without one.
+`hoststat.txt` covers the supervisor's own control group and the memory of the processes that serve
+the container; a container of less than a second has none. The log reports when memory passes 90, 95
+and 99 % of the request, and the totals and maxima at the end, in the words of Arvados.
 """
 
 from __future__ import annotations
@@ -29,11 +27,16 @@ from lading.supervisor.limits.counters import Folders, Values
 from lading.supervisor.logs import HOST, USAGE, Log
 
 THIS_PROCESS = "lading-supervisor"
+# Percent of the requested memory, as in Arvados.
 _THRESHOLDS = (90, 95, 99)
+# Seconds between two samples of memory.
 _SAMPLE = 1.0
+# Seconds until the first sample.
 _FIRST = 0.2
+# Seconds between two looks for the container's process, and the number of looks.
 _LOOK = 0.05
 _LOOKS = 20
+# Kinds whose values only grow; their growth is shown.
 _CUMULATIVE = frozenset({"cpu", "blkio", "net"})
 Samples = Mapping[str, Values]
 
@@ -69,7 +72,7 @@ class Lines:
 
 @dataclass(slots=True)
 class Usage:
-    """Samples one container until it is told that this was the last."""
+    """Samples one container until `finish`."""
 
     log: Log
     scratch: Path
@@ -78,7 +81,7 @@ class Usage:
     """Seconds, monotonic."""
     folders: Folders | None = None
     helpers: dict[str, int] = field(default_factory=dict)
-    """Processes that serve the container, beside this one: number by name."""
+    """Processes that serve the container, beside this one: pid by name."""
     _pid: int = 0
     _lines: Lines = field(init=False)
     _host: Lines = field(init=False)
@@ -97,7 +100,7 @@ class Usage:
         hierarchy = find_hierarchy(mounts)
         await self._find(find_pid, hierarchy)
         host: Folders | None = None
-        # Of a container that ends sooner, the totals at its end say all.
+        # For a shorter container the totals at its end suffice.
         await asyncio.sleep(_FIRST)
         while True:
             self.report()
@@ -112,8 +115,8 @@ class Usage:
                 self.report_host(host)
 
     def watch_memory(self) -> None:
-        """Note the memory's maximum, and warn once each time it passes 90, 95 and 99 % of what was
-        asked for.
+        """Record the maximum of memory, and warn once each time it passes 90, 95 and 99 % of the
+        request.
         """
         self._note(self._memory())
 
@@ -128,7 +131,7 @@ class Usage:
         self._lines.write(samples, self.clock())
 
     def report_host(self, folders: Folders) -> None:
-        """Write one line of each kind about what serves the container."""
+        """Write one line of each kind about the processes that serve the container."""
         memory = {
             name: counters.read_rss(pid)
             for name, pid in {THIS_PROCESS: os.getpid(), **self.helpers}.items()
@@ -137,8 +140,7 @@ class Usage:
         for name, size in memory.items():
             self._most_of[name] = max(self._most_of.get(name, 0), size)
         samples: dict[str, Values] = {"mem": counters.read_memory(folders)}
-        # Here the number comes before the name, as everywhere, but there is one pair for each
-        # process.
+        # The value precedes the name, as everywhere, but with one pair for each process.
         samples["procmem"] = memory
         samples["cpu"] = counters.read_cpu(folders)
         samples |= {
@@ -152,17 +154,18 @@ class Usage:
         self._host.write(samples, self.clock())
 
     def finish(self) -> None:
-        """A last report while the counters are still there, and totals and maxima to the
+        """Report a last time while the counters still exist, and write totals and maxima to the
         supervisor's log.
         """
         if self.folders is None and not self._pid:
             return
+        # The control group may be gone.
         with contextlib.suppress(OSError):
             self.report()
         self.log.say("\n".join(self._summary()))
 
     async def _find(self, find_pid: Callable[[], int | None], hierarchy: Hierarchy) -> None:
-        """Wait until there is something to sample: the group, or the process where it has no group
+        """Wait until there is something to sample: the group, or the process when it has no group
         of its own.
         """
         looks = 0
@@ -170,6 +173,7 @@ class Usage:
             pid = find_pid()
             if pid:
                 self.folders = counters.find_folders(pid, hierarchy)
+                # crun joins its group a moment after its start.
                 looks += 1
                 if looks > _LOOKS or not hierarchy.roots:
                     self._pid = pid
@@ -209,6 +213,7 @@ class Usage:
         percent = 100 * rss / self.ram if self.ram else 0
         passed = [one for one in _THRESHOLDS if self._warned < one <= percent]
         if passed:
+            # Warned about once each.
             self._warned = passed[-1]
             self.log.say(
                 f"Container using over {passed[-1]}% of memory (rss {rss:.0f} of {self.ram} bytes)"

@@ -1,11 +1,11 @@
-"""The network of a container that asks for one: its own namespace, and what joins it to the rest.
+"""The network of a container that asks for one: its own namespace, and its connections.
 
-    container_network  what is made for one container, and its end; open this first
+    container_network  the network of one container, from its start to its end; open this first
     namespace          work inside another network namespace
-    routes             what the kernel says of routes (rtnetlink)
-    forwarder          TCP connections to the API, made for the container
-    resolver           DNS questions, passed on to the resolvers of the machine
+    routes             routes of the kernel (rtnetlink)
+    forwarder          TCP connections to the API on behalf of the container
+    resolver           DNS queries, forwarded to the resolvers of the machine
 
-Which addresses are refused, and the texts of files and of the packet filter, is decided in
+Refused addresses, and the texts of files and of the packet filter, are decided in
 `lading.core.containers.container_network`.
 """

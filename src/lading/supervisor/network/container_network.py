@@ -1,14 +1,14 @@
-"""The network of one container: made in the namespace that its engine has made, before its command.
+"""The network of one container: set up in the namespace of its engine, before its command.
 
-    the API         a listener in the namespace, at the address that the container's environment
-                    names; the supervisor makes the connection (`forwarder`)
+    the API         a listener in the namespace, at the address in the container's environment;
+                    the supervisor makes the connection (`forwarder`)
     the internet    an interface whose packets slirp4netns turns into connections of the host; a
                     packet filter in the namespace refuses this machine, metadata services and
-                    whatever the configuration lists; a resolver (`resolver`)
+                    the configured networks; a resolver (`resolver`)
 
-Nothing of it is in the namespace of the host, no address, route or filter: it ends with the
-processes of the container and with the supervisor, also when they are killed. The container has no
-right to change the filter, as it has none over its own namespace (CAP_NET_ADMIN).
+The host's namespace gets no address, route or filter: everything ends with the processes of the
+container and with the supervisor, also when they are killed. The container cannot change the
+filter, as it has no rights over its own namespace (CAP_NET_ADMIN).
 """
 
 from __future__ import annotations
@@ -35,17 +35,22 @@ from lading.supervisor.network.resolver import CONFIGURATION, PORT, Resolver
 UPLINK_PROGRAM, FILTER_PROGRAM = "slirp4netns", "nft"
 _HOSTS, _RESOLV = Path("/etc/hosts"), Path("/etc/resolv.conf")
 _MTU = 65520
-"""The largest packets cost the least: they only go to slirp4netns."""
+"""Bytes. Larger packets cost less, and these go to slirp4netns only, which allows at most
+65,521.
+"""
+# Seconds for each helper program.
 _TIMEOUT = 20.0
 _BACKLOG = 128
+# Of linux/in6.h; the socket module has no name for it.
 _IPV6_FREEBIND = 78
+# An address for documentation (RFC 3849), at the discard port.
 _DOCUMENTATION = ("2001:db8::1", 9)
 _logger = logging.getLogger("lading.supervisor")
 
 
 @dataclass(slots=True)
 class _Sockets:
-    """Made in the namespace."""
+    """Sockets made in the namespace."""
 
     listening: list[tuple[Endpoint, socket.socket]] = field(default_factory=list)
     questions: socket.socket | None = None
@@ -58,7 +63,7 @@ class _Sockets:
 
 
 class ContainerNetwork:
-    """What `reach` says, with its files in `directory`; `hostname` is the container's."""
+    """The network of `reach`, with its files in `directory`; `hostname` is the container's."""
 
     def __init__(self, reach: Reach, directory: Path, *, hostname: str) -> None:
         self._reach, self._directory, self._hostname = reach, directory, hostname
@@ -71,8 +76,8 @@ class ContainerNetwork:
         self._refreshing: asyncio.Task[None] | None = None
 
     def binds(self) -> tuple[Bind, ...]:
-        """The container's /etc/hosts and /etc/resolv.conf, written. Raises OSError,
-        ExecutionError.
+        """Write the container's /etc/hosts and /etc/resolv.conf; return their binds. Raises
+        OSError, ExecutionError.
         """
         self._directory.mkdir(mode=0o755, exist_ok=True)
         files = {
@@ -92,9 +97,10 @@ class ContainerNetwork:
         return tuple(made)
 
     async def open(self, pid: int) -> None:
-        """Connect the namespace of a process that is not the user's yet. Raises ExecutionError."""
+        """Connect the namespace of a process that runs no user code yet. Raises ExecutionError."""
         try:
             self._namespace = open_namespace(pid)
+            # Rules in the host's namespace would cut off the host.
             if is_own(self._namespace):
                 raise ExecutionError(
                     "the container has no network namespace of its own", Failure.NODE
@@ -136,7 +142,7 @@ class ContainerNetwork:
                 f"the API cannot be reached from the container: {error.message}"
             ) from error
 
-    # In the namespace, by a thread.
+    # Run in the namespace, by a thread.
 
     def _prepare(self) -> _Sockets:
         routes.bring_loopback_up()
@@ -157,7 +163,7 @@ class ContainerNetwork:
             raise
         return made
 
-    # Here.
+    # Run in the supervisor's namespace.
 
     async def _serve(self, sockets: _Sockets) -> None:
         self._services += [Forwarder(to, end) for to, end in sockets.listening]
@@ -167,8 +173,10 @@ class ContainerNetwork:
             await one.start()
 
     async def _connect(self) -> None:
-        """Filter first, in effect: nothing of the user's runs before both are there."""
-        # Before the first look: what changes after it is seen.
+        """Load the filter and start the uplink at the same time: no user code runs before both are
+        done.
+        """
+        # Before the first look, so that every later change is seen.
         watching = self._watching = routes.watch()
         self._own = routes.own_networks()
         text = rules.ruleset(
@@ -217,7 +225,8 @@ class ContainerNetwork:
             os.close(ready)
 
     async def _end_uplink(self) -> None:
-        # The program ends when the other end of this pipe is closed, also by our death.
+        # slirp4netns ends when the writing end of this pipe is closed, also by the death of this
+        # process.
         if self._exit >= 0:
             os.close(self._exit)
             self._exit = -1
@@ -234,11 +243,12 @@ class ContainerNetwork:
     def _addresses_changed(self) -> None:
         if self._watching is not None:
             routes.drain(self._watching)
+        # One task at a time: it repeats until the addresses are unchanged.
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._refresh(), name="addresses")
 
     async def _refresh(self) -> None:
-        """Have the filter refuse the addresses that the machine has now; without that, no
+        """Let the filter refuse the present addresses of the machine; on failure, disconnect the
         internet.
         """
         try:
@@ -283,7 +293,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            # A route that makes an address one's own is not enough for IPv6, as it is for IPv4.
+            # For IPv6 a local route does not suffice to bind to an address, as it does for IPv4.
             made.setsockopt(socket.IPPROTO_IPV6, _IPV6_FREEBIND, 1)
         made.bind((host, port))
         made.listen(_BACKLOG)
@@ -303,7 +313,7 @@ def _missing(program: str) -> ExecutionError:
 
 
 def _has_ipv6() -> bool:
-    """Whether this machine has a way to the internet by IPv6. Nothing is sent."""
+    """Whether this machine has a route to the internet by IPv6. Nothing is sent (udp(7))."""
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(_DOCUMENTATION)
@@ -313,7 +323,7 @@ def _has_ipv6() -> bool:
 
 
 async def _first_byte(descriptor: int) -> bytes:
-    """What comes through a pipe first; nothing at its end."""
+    """First byte of a pipe; empty at its end."""
     loop, readable = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(descriptor, readable.set)
     try:
@@ -323,6 +333,7 @@ async def _first_byte(descriptor: int) -> bytes:
     return os.read(descriptor, 1)
 
 
+# nft is in /usr/sbin, which may not be on PATH.
 def _environment() -> dict[str, str]:
     return {"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin", "LC_ALL": "C"}
 

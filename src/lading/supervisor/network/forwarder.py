@@ -1,7 +1,7 @@
-"""TCP connections to a service, made by the supervisor for a container that cannot make them.
+"""TCP connections to a service, made by the supervisor for a container without access to it.
 
-The bytes pass untouched: TLS is between the container and the service, whose certificate the
-container verifies by the name that it has always known.
+The bytes are not changed: TLS is between the container and the service, whose certificate the
+container verifies by the service's own name.
 """
 
 from __future__ import annotations
@@ -13,27 +13,29 @@ import socket
 from lading.core.containers.container_network import Endpoint
 
 MOST_CONNECTIONS = 1024
-"""At a time, for one service of one container: a workflow runner has some ten."""
+"""Maximum at a time, for one service of one container: a workflow runner has some ten."""
+# Seconds.
 _CONNECT_TIME = 30.0
 _CHUNK = 1 << 18
+# Seconds without accepting when no descriptors are free.
 _REST = 0.1
 
 
 class Forwarder:
-    """Takes connections at a socket that listens in the container's namespace."""
+    """Accepts connections at a listening socket in the container's namespace."""
 
     def __init__(self, target: Endpoint, listening: socket.socket) -> None:
         self._target, self._listening = target, listening
         self._listening.setblocking(False)
         self._tasks: set[asyncio.Task[None]] = set()
         self._fresh: set[socket.socket] = set()
-        """Connections that no task has begun with."""
+        """Accepted connections that no task handles yet."""
         self._resting: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Begin."""
-        # Not asyncio's server: what that has accepted when it is closed goes on, and nobody owns
-        # it.
+        """Start accepting."""
+        # asyncio's server would leave the connections that it has accepted before it is closed
+        # without an owner.
         self._listen()
 
     async def close(self) -> None:
@@ -86,6 +88,7 @@ class Forwarder:
             their_reader, their_writer = await asyncio.open_connection(
                 self._target.host, self._target.port, limit=_CHUNK
             )
+        # Calls of an API are small messages that wait for each other.
         for one in (writer, their_writer):
             one.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         there = asyncio.create_task(_pour(reader, their_writer))
@@ -100,7 +103,7 @@ class Forwarder:
 
 
 async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on what comes, then the end of it. Raises OSError."""
+    """Copy data, then its end. Raises OSError."""
     while data := await reader.read(_CHUNK):
         writer.write(data)
         await writer.drain()

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from lading.core.errors import LadingError
 
+# Of linux/sched.h.
 _CLONE_NEWNET = 0x40000000
 _Answer = TypeVar("_Answer")
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -28,11 +29,11 @@ def is_own(descriptor: int) -> bool:
 
 
 def inside(descriptor: int, work: Callable[[], _Answer]) -> _Answer:
-    """Do some work in the namespace; sockets that it makes belong there for good. Raises OSError,
-    and what the work raises of ours.
+    """Do some work in the namespace; sockets that it makes stay there. Raises OSError, and
+    LadingError of the work.
 
-    The work is done by a thread of its own, which ends with it: a thread that has entered another
-    namespace is not used again.
+    The work runs in a thread that ends with it: setns(2) applies to the thread, which must not be
+    used again.
     """
     answers: list[_Answer] = []
     faults: list[OSError | LadingError] = []

@@ -1,7 +1,8 @@
-"""A resolver for a container: DNS questions from its loopback go to the resolvers of the machine.
+"""A resolver for a container: DNS queries from its loopback interface go to the resolvers of the
+machine.
 
-The machine's own may be at a loopback address (127.0.0.53 of systemd-resolved), which the container
-does not reach. Messages pass untouched, by UDP, and by TCP where an answer is too long for that.
+The machine's own may have a loopback address (127.0.0.53 of systemd-resolved), which the container
+cannot reach. Messages are not changed; TCP serves answers that are too long for UDP.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from lading.supervisor.network.forwarder import Forwarder
 CONFIGURATION = Path("/etc/resolv.conf")
 PORT = 53
 MOST_QUESTIONS = 256
-"""That wait for an answer at a time; more are dropped, and asked again by who asked."""
+"""Pending queries at a time; further ones are dropped, and repeated by the client."""
+# Seconds for one resolver; glibc waits as long (resolv.conf(5)).
 _ANSWER_TIME = 5.0
 _MOST_BYTES = 1 << 16
 _Address = tuple[str, int]
@@ -27,8 +29,7 @@ _Address = tuple[str, int]
 class Resolver:
     """Answers at a UDP and at a TCP socket of the container's namespace.
 
-    `find` says where the machine's resolvers are; it is asked for each question, as that may
-    change.
+    `find` returns the machine's resolvers; it is called for each query, as they may change.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Resolver:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Raises OSError."""
+        """Start answering. Raises OSError."""
         loop = asyncio.get_running_loop()
         self._transport, _ = await loop.create_datagram_endpoint(
             lambda: _Questions(self._ask), sock=self._datagrams
@@ -54,7 +55,7 @@ class Resolver:
         await self._forwarder.start()
 
     async def close(self) -> None:
-        """Answer no more. Idempotent."""
+        """Stop answering. Idempotent."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -73,7 +74,7 @@ class Resolver:
 
     async def _pass_on(self, question: bytes, asker: _Address) -> None:
         for address in self._find():
-            # A resolver that does not answer: the next one may.
+            # This resolver does not answer: try the next one.
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(_ANSWER_TIME):
                     answer = await _exchange(question, address)
@@ -83,7 +84,7 @@ class Resolver:
 
 
 async def _exchange(question: bytes, address: _Address) -> bytes:
-    """What a resolver answers. Raises OSError."""
+    """The answer of a resolver. Raises OSError."""
     loop = asyncio.get_running_loop()
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as asking:
@@ -97,12 +98,12 @@ class _Questions(asyncio.DatagramProtocol):
         self._ask = ask
 
     def datagram_received(self, data: bytes, addr: _Address) -> None:
-        """A question."""
+        """A query."""
         self._ask(data, addr)
 
 
 def machine_resolvers(file: Path = CONFIGURATION) -> tuple[_Address, ...]:
-    """Where the resolvers of this machine are. A file that cannot be read names none."""
+    """Addresses of the resolvers of this machine; none when the file cannot be read."""
     try:
         text = file.read_text(errors="replace")
     except OSError:

@@ -1,5 +1,5 @@
-"""Routes of this machine and of a namespace, by rtnetlink (rtnetlink(7)): a few messages, which
-cost microseconds where a program such as `ip` costs milliseconds.
+"""Routes of this machine and of a namespace, by rtnetlink(7): a few messages, which take
+microseconds where a program such as `ip` takes milliseconds.
 """
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ from pathlib import Path
 
 from lading.core.containers.container_network import Ip
 
+# Numbers of linux/rtnetlink.h, linux/netlink.h and linux/if.h.
 _RTM_NEWLINK, _RTM_NEWROUTE, _RTM_GETROUTE = 16, 24, 26
 _NLM_REQUEST, _NLM_ACK, _NLM_DUMP, _NLM_CREATE = 1, 4, 0x300, 0x400
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY = 1, 4, 5
 _RT_TABLE_LOCAL, _RTPROT_BOOT, _RT_SCOPE_HOST, _RTN_UNICAST, _RTN_LOCAL = 255, 3, 254, 1, 2
 _MEANING_SELF = (_RTN_LOCAL, 3, 4)
-"""Also RTN_BROADCAST, RTN_ANYCAST."""
+"""Local, RTN_BROADCAST and RTN_ANYCAST routes."""
 _SOL_NETLINK, _NETLINK_GET_STRICT_CHK = 270, 12
 _IFF_UP = 1
 _LOOPBACK_INDEX = 1
-"""Of every network namespace."""
+"""Index in every network namespace."""
 _GROUPS = 0x10 | 0x40 | 0x100 | 0x400
 """RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE and those of IPv6."""
+# Bytes of one read; the kernel's dumps use at most 32 KiB.
 _ROOM = 1 << 16
 _TIMEOUT = 5.0
+# struct nlmsghdr, rtmsg, ifinfomsg and rtattr.
 _HEADER = struct.Struct("=IHHII")
 _ROUTE = struct.Struct("=BBBBBBBBI")
 _LINK = struct.Struct("=BxHiII")
@@ -36,7 +39,7 @@ _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
 def watch() -> socket.socket:
-    """A socket that becomes readable whenever addresses or routes change. Raises OSError."""
+    """A socket that becomes readable when addresses or routes change. Raises OSError."""
     made = _socket(socket.SOCK_NONBLOCK)
     try:
         made.bind((0, _GROUPS))
@@ -47,33 +50,34 @@ def watch() -> socket.socket:
 
 
 def drain(watching: socket.socket) -> None:
-    """Read and drop what has been told."""
+    """Read and drop all notifications."""
     try:
         while watching.recv(_ROOM):
             pass
     except BlockingIOError:
         return
     except OSError:
-        # More was told than there was room for: whoever looks afresh misses nothing.
+        # Notifications were lost (ENOBUFS, netlink(7)); the caller reads the whole state anyway.
         return
 
 
 def own_networks() -> tuple[str, ...]:
-    """Addresses that mean this machine, and the networks of bridges that none of its network cards
-    belongs to: those of other containers and VMs. Raises OSError."""
+    """Addresses of this machine, and the networks of bridges without a network card: those of other
+    containers and VMs. Raises OSError.
+    """
     found = [one for kind in _MEANING_SELF for one in _destinations(kind)]
     found += [one for bridge in _inner_bridges() for one in _destinations(_RTN_UNICAST, bridge)]
     return tuple(dict.fromkeys(found))
 
 
 def bring_loopback_up() -> None:
-    """In the namespace of this thread. Raises OSError."""
+    """Bring up the loopback interface in the namespace of this thread. Raises OSError."""
     body = _LINK.pack(socket.AF_UNSPEC, 0, _LOOPBACK_INDEX, _IFF_UP, _IFF_UP)
     _order(_RTM_NEWLINK, body)
 
 
 def own(address: Ip) -> None:
-    """Have an address mean the namespace of this thread. Raises OSError."""
+    """Make an address local in the namespace of this thread. Raises OSError."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     body = _ROUTE.pack(
         family,
@@ -92,24 +96,26 @@ def own(address: Ip) -> None:
 
 
 def _inner_bridges() -> set[int]:
-    """The numbers of bridges without a network card."""
+    """Indexes of bridges without a network card."""
     found = set()
     for bridge in Path("/sys/class/net").glob("*/bridge"):
         device = bridge.parent
         try:
+            # A network card has a device; virtual interfaces do not.
             ports = [port.name for port in (device / "brif").iterdir()]
             if not any((device.parent / name / "device").exists() for name in ports):
                 found.add(socket.if_nametoindex(device.name))
         except OSError:
-            # It has gone meanwhile, or is a file of another kernel.
+            # It was removed meanwhile, or is a file of another kernel.
             continue
     return found
 
 
 def _destinations(kind: int, interface: int = 0) -> Iterator[str]:
-    """Of all routes of a kind, in all tables; only those without a gateway through an `interface`.
+    """Destinations of all routes of a kind, in all tables; through an `interface` only those
+    without a gateway.
 
-    The kernel chooses: a router may have a million others.
+    The kernel filters: a router may have a million others.
     """
     for family in _FAMILIES:
         with _socket() as asking:
@@ -121,12 +127,13 @@ def _destinations(kind: int, interface: int = 0) -> Iterator[str]:
 
 
 def _read(content: bytes) -> str | None:
-    """The destination of a route; None for one of many."""
+    """The destination of a route; None for a default route or one with a gateway."""
     family, length, *_ = _ROUTE.unpack_from(content)
     attributes = dict(_attributes(content[_ROUTE.size :]))
     if not length or _RTA_GATEWAY in attributes:
         return None
     size = 4 if family == socket.AF_INET else 16
+    # A route without destination attribute is for the zero network.
     address = ipaddress.ip_address(attributes.get(_RTA_DST, bytes(size)))
     return str(ipaddress.ip_network((address, length), strict=False))
 
@@ -157,7 +164,7 @@ def _message(kind: int, body: bytes, flags: int) -> bytes:
 
 
 def _answers(asking: socket.socket) -> Iterator[bytes]:
-    """The contents of the messages up to the end of the answer. Raises OSError for a refusal."""
+    """Contents of the messages up to the end of the answer. Raises OSError for a refusal."""
     while True:
         data = asking.recv(_ROOM)
         while len(data) >= _HEADER.size:
@@ -174,6 +181,7 @@ def _answers(asking: socket.socket) -> Iterator[bytes]:
             data = data[_aligned(length) :]
 
 
+# Messages and attributes are padded to four bytes (netlink(3)).
 def _aligned(length: int) -> int:
     return (length + 3) & ~3
 
