@@ -1,4 +1,4 @@
-"""Where two JSON values differ, place by place, named as people write it: `mounts./in.uuid`,
+"""Differences between two JSON values, place by place, in the notation of users: `mounts./in.uuid`,
 `command[3]`.
 """
 
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from lading.core.json_values import Json, canonical, same
 
+# Characters of a value in a message.
 _LONGEST = 60
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
-    """One place where two values differ; what is absent is None."""
+    """One place where two values differ; None stands for an absent value."""
 
     field: str
     ours: Json
@@ -27,7 +28,7 @@ class FieldDifference:
 
 
 def differing(field: str, ours: Json, theirs: Json) -> Iterator[FieldDifference]:
-    """Every place in which the values of `field` differ, in order."""
+    """All differences between two values of `field`, in order."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for key in sorted(ours.keys() | theirs.keys()):
             if key in ours and key in theirs:
@@ -51,9 +52,7 @@ def differing(field: str, ours: Json, theirs: Json) -> Iterator[FieldDifference]
 
 
 def _veiled(difference: FieldDifference) -> FieldDifference:
-    """The difference without what is secret: that secrets differ may be told, what they are may
-    not.
-    """
+    """The difference without secrets: it may be reported that they differ, not what they are."""
     if difference.field != "secret_mounts_md5":
         return difference
     return FieldDifference("secret_mounts", "(secret)", "(another secret)")

@@ -164,10 +164,11 @@ BY_STATUS: dict[int, type[LadingError]] = {
 
 
 def from_status(status: int, message: str) -> LadingError:
-    """The error that a peer's HTTP answer stands for.
+    """The error for a peer's HTTP status.
 
-    Unlisted 4xx are `RequestError`, anything else is `Unavailable`.
+    Unlisted 4xx are `RequestError`, any other status is `Unavailable`.
     """
+    # IllegalTransition has the status of Invalid and takes other arguments.
     if status == IllegalTransition.status:
         return Invalid(message)
     kind = BY_STATUS.get(status)

@@ -11,7 +11,9 @@ from enum import StrEnum
 from functools import lru_cache
 
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+# Milliseconds that share the first characters of an ordered uuid (make_ordered_uuid).
 _PERIOD = 2
+# Two characters at a time halve the divisions of long integers in `encode`.
 _PAIRS = tuple(f"{low}{high}" for high in ALPHABET for low in ALPHABET)
 UUID = re.compile(r"[0-9a-z]{5}-[0-9a-z]{5}-[0-9a-z]{15}")
 CLUSTER = re.compile(r"[0-9a-z]{5}")
@@ -62,11 +64,13 @@ def encode(entropy: bytes, length: int) -> str:
     return "".join(text) + ALPHABET[number % 36] * (length % 2)
 
 
+# One character for each byte. 256 is no multiple of 36, so four characters are a little more
+# frequent; request ids need not be secret.
 _CHARACTERS = bytes(ord(ALPHABET[byte % len(ALPHABET)]) for byte in range(256))
 
 
 def make_request_id(entropy: bytes) -> str:
-    """The name of one call: a character for each random byte, twenty in Arvados."""
+    """The id of one call: one character for each random byte, twenty in Arvados."""
     return f"req-{entropy.translate(_CHARACTERS).decode()}"
 
 
@@ -76,12 +80,12 @@ def make_uuid(cluster: str, infix: str, entropy: bytes) -> str:
 
 
 def make_ordered_uuid(cluster: str, infix: str, entropy: bytes, *, milliseconds: int) -> str:
-    """A uuid from at least 5 random bytes that sorts after those made 2 ms before (`milliseconds`
-    since 1970).
+    """A uuid that sorts after those made 2 ms or more earlier, from at least 5 random bytes;
+    `milliseconds` since 1970.
 
-    Records of one time then lie side by side in every index of a database: a new one goes to pages
-    that are in memory and are written anyway, however many there are. 178 years pass before the
-    first eight characters begin again; the other seven are random.
+    Records of one time are neighbours in every index of the database: new ones go to pages that are
+    in memory and written anyway. The first eight characters repeat after 178 years; the other seven
+    are random.
     """
     number, first = divmod(int.from_bytes(entropy, "big"), len(_PAIRS))
     number, second = divmod(number, len(_PAIRS))
@@ -92,7 +96,7 @@ def make_ordered_uuid(cluster: str, infix: str, entropy: bytes, *, milliseconds:
 
 @lru_cache(4)
 def _beginning(period: int) -> str:
-    """What the uuids of one time have in common."""
+    """Common first characters of the uuids of one period."""
     text = ""
     for _ in range(4):
         period, pair = divmod(period, len(_PAIRS))
@@ -101,7 +105,7 @@ def _beginning(period: int) -> str:
 
 
 def system_user(cluster: str) -> str:
-    """The system user, who owns containers and may do everything."""
+    """The system user, which owns containers and may do everything."""
     return f"{cluster}-{Infix.USER}-000000000000000"
 
 
@@ -121,12 +125,12 @@ def system_group(cluster: str) -> str:
 
 
 def all_users(cluster: str) -> str:
-    """The role that every user who is set up is a member of."""
+    """The role of which every user who is set up is a member."""
     return f"{cluster}-{Infix.GROUP}-fffffffffffffff"
 
 
 def anonymous_group(cluster: str) -> str:
-    """The role of the anonymous user: what is shared with it is shared with the world."""
+    """The role of the anonymous user: records shared with it are public."""
     return f"{cluster}-{Infix.GROUP}-anonymouspublic"
 
 

@@ -1,9 +1,9 @@
-"""JSON values as records hold them: one spelling for each value, exact integers, and equality that
-tells 1 from true.
+"""JSON values of records: one canonical text for each value, exact integers, and equality that
+distinguishes 1 from true.
 
-Records are compared by their canonical text (docs/spec/api, section Container requests):
-object keys sorted at every depth, no blanks, integers of any size exact. Values inside records are
-never changed in place.
+Records are compared by their canonical text (docs/spec/api, section Container requests): object
+keys sorted at every depth, no blanks, integers of any size exact. Values inside records are never
+changed in place.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | 
 JsonObject: TypeAlias = dict[str, Json]
 
 MAX_DEPTH = 100
-"""How deep objects and arrays of one document may stand in each other."""
+"""Maximum nesting of objects and arrays in one document. Beyond it, recursive functions might
+exceed Python's limit.
+"""
+# MD5 of `{}`.
 EMPTY_OBJECT_DIGEST = "99914b932bd37a50b983c5e7c90ae93b"
 _EMPTY: tuple[Json, ...] = (None, [], {})
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def canonical(value: object) -> str:
-    """The one text of a JSON value; equal values have equal texts, whatever the order of their
-    keys.
+    """The canonical text of a JSON value; equal values have equal texts, whatever the order of
+    their keys.
     """
     return _ENCODER.encode(value)
 
@@ -36,18 +39,21 @@ def digest(value: object) -> str:
     Source: docs/spec/api, section Resolving and reuse.
     """
     return hashlib.md5(
-        canonical(value).encode("utf-8", "surrogatepass"), usedforsecurity=False
+        # surrogatepass: JSON may contain lone surrogates (RFC 8259, section 8.2), which UTF-8
+        # cannot encode.
+        canonical(value).encode("utf-8", "surrogatepass"),
+        usedforsecurity=False,
     ).hexdigest()
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two JSON values are the same value, that is have the same text; true is not 1, and 1
-    is not 1.0.
+    """Whether two JSON values are equal, that is, have the same canonical text; true is not 1, and
+    1 is not 1.0.
     """
     if one is other:
         return True
     if type(one) is not type(other):
-        # Enumerations are texts, tuples are arrays.
+        # Different Python types may have the same JSON text: StrEnum and str, tuple and list.
         return canonical(one) == canonical(other)
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(
@@ -56,13 +62,13 @@ def same(one: object, other: object) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, float):
-        # -0.0 is 0.0 and nan is not nan, but for their texts.
+        # By their texts -0.0 differs from 0.0, and nan equals nan.
         return repr(one) == repr(other)
     return one == other
 
 
 def same_or_empty(one: object, other: object) -> bool:
-    """As `same`, but null, [] and {} count as equal.
+    """Like `same`, but null, [] and {} are equal to each other.
 
     Source: docs/spec/api, section Container requests, writes in the wrong phase.
     """
@@ -70,7 +76,8 @@ def same_or_empty(one: object, other: object) -> bool:
 
 
 def is_too_deep(value: object) -> bool:
-    """Whether objects and arrays stand in each other deeper than MAX_DEPTH."""
+    """Whether objects and arrays are nested deeper than MAX_DEPTH."""
+    # Level by level, without recursion: the document may be arbitrarily deep.
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_DEPTH):
         level = [
@@ -100,7 +107,7 @@ def ordered_object(value: Mapping[str, Json]) -> JsonObject:
 
 
 def integer(value: object) -> int | None:
-    """The integer that a client meant, or None: 3, 3.0 and "3" are 3; true and "x" are not
+    """The integer meant by a client's value, or None: 3, 3.0 and "3" are 3; true and "x" are not
     integers.
 
     Clients send numbers as text in urlencoded bodies ("0" for a priority, docs/spec/api, section
@@ -120,5 +127,6 @@ def integer(value: object) -> int | None:
 def _parse(text: str) -> int | None:
     try:
         return int(text)
+    # Python refuses texts of more than 4,300 digits.
     except ValueError:
         return None

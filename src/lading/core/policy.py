@@ -1,4 +1,4 @@
-"""The configured facts that decisions on records depend on, as one value.
+"""Configuration that decisions on records depend on, as one value.
 
 `core` cannot read the configuration; the server makes one `Policy` of it at start (`Containers.*`,
 `StorageClasses`).
@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from lading.core.errors import Failure
 
+# Larger than any number of retries.
 NO_LIMIT = 1 << 30
 RETRY_LIMITS: Mapping[Failure, int] = MappingProxyType(
     {
@@ -25,20 +26,20 @@ RETRY_LIMITS: Mapping[Failure, int] = MappingProxyType(
         Failure.INFRASTRUCTURE: NO_LIMIT,
     }
 )
-"""Retries that a failure of each class allows. `container_count_max` of the request is the limit
-above all.
+"""Retries for a failure of each class. `container_count_max` of the request bounds them in
+addition.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What the configuration says about requests and containers.
+    """Configuration for decisions about requests and containers.
 
-    `spot_attempts`: preemptible machines that a request may lose before it gets others, 0 any
-    number. `storage_classes` are the configured names, `default_storage_classes` those marked
+    `spot_attempts`: number of preemptible machines that a request may lose before it gets others, 0
+    for no limit. `storage_classes` are the configured names, `default_storage_classes` those marked
     Default. `preemptible` tells whether an instance type is preemptible, `always_preemptible`
-    whether containers that a container asks for run on such ones whatever their requests say.
-    `image_formats` is Containers.SupportedDockerImageFormats.
+    whether requests made by a container run on preemptible machines in any case. `image_formats` is
+    Containers.SupportedDockerImageFormats.
     """
 
     max_dispatch_attempts: int = 10

@@ -1,7 +1,7 @@
-"""Memory shared by holders who ask for more of it as they go on: who may have how much, and when.
+"""Memory shared by holders whose needs grow: grants that cannot end in a deadlock.
 
-Somebody who has a part and waits for more must not wait for ever. So more is granted only as long
-as all can finish one after the other, the one that lacks least first (the banker's algorithm).
+A holder with a part of its memory may wait for more. So more is granted only as long as all holders
+can finish one after the other, the one with the smallest need first (the banker's algorithm).
 Source: E. W. Dijkstra, EWD 108.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class Claim:
-    """Bytes of one holder: `held` now, `size` in the end."""
+    """Memory of one holder in bytes: `held` now, `size` in the end."""
 
     __slots__ = ("held", "size")
 
@@ -19,12 +19,12 @@ class Claim:
 
     @property
     def missing(self) -> int:
-        """Bytes until the end."""
+        """Bytes still needed."""
         return self.size - self.held
 
 
 class Pool:
-    """At most `limit` bytes, at least as many as the largest claim."""
+    """At most `limit` bytes in all, which must be at least the largest claim."""
 
     __slots__ = ("_growing", "_promised", "limit", "taken")
 
@@ -33,10 +33,10 @@ class Pool:
         self.taken = 0
         self._growing: dict[Claim, None] = {}
         self._promised = 0
-        """Bytes of the claims that lack some."""
+        """Sum of the bytes held by unfinished claims."""
 
     def fits(self, claim: Claim, amount: int) -> bool:
-        """Whether the claim can have so many bytes more, and all can finish afterwards."""
+        """Whether the claim can get `amount` more bytes such that all can finish afterwards."""
         if self.taken + amount > self.limit:
             return False
         held = claim.held + amount
@@ -47,8 +47,10 @@ class Pool:
         if held < claim.size:
             left -= held
             needs.append((claim.size - held, held))
+        # Fast path: any claim could finish first.
         if not needs or max(needs)[0] <= left:
             return True
+        # The claim with the smallest need finishes first and frees what it holds, and so on.
         for missing, freed in sorted(needs):
             if missing > left:
                 return False
@@ -56,7 +58,7 @@ class Pool:
         return True
 
     def add(self, claim: Claim, amount: int) -> None:
-        """The claim has got so many bytes more; its `held` is still what it was."""
+        """Record that the claim gets `amount` more bytes; called before its `held` is changed."""
         self.taken += amount
         self._forget(claim)
         held = claim.held + amount
@@ -65,7 +67,7 @@ class Pool:
             self._promised += held
 
     def remove(self, claim: Claim) -> None:
-        """The claim has ended."""
+        """Record the end of the claim."""
         self._forget(claim)
         self.taken -= claim.held
 
@@ -76,10 +78,10 @@ class Pool:
 
 
 class Pace:
-    """Whether bytes come, or are taken, quickly enough: `rate` bytes a second within each `window`
-    seconds.
+    """Checks whether a peer sends or receives fast enough: `rate` bytes a second within each
+    `window` seconds.
 
-    Only the time counts in which the other side is waited for. A rate of 0 is never too slow.
+    Only time spent waiting for the peer counts. A rate of 0 disables the check.
     """
 
     __slots__ = ("_moved", "_rate", "_waited", "_window")
@@ -96,8 +98,9 @@ class Pace:
         return max(0.0, self._window - self._waited) if self._rate > 0 else None
 
     def note(self, size: int, seconds: float) -> None:
-        """So many bytes moved, after so many seconds of waiting."""
+        """Seconds for which the peer may still be waited for; None: no limit."""
         self._moved += size
         self._waited += seconds
+        # Enough for this window: a new one begins.
         if self._moved >= self._rate * self._window:
             self._moved, self._waited = 0, 0.0

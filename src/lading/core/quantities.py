@@ -1,4 +1,4 @@
-"""Amounts as people write them: sizes such as "64MiB", durations such as "1m30s"."""
+"""Sizes and durations in text form: "64MiB", "1m30s"."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import re
 from lading.core.errors import Invalid
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?")
+# (?!s): "5ms" is milliseconds, not minutes.
 _TIME = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 _DECIMAL = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _UNITS = {**_DECIMAL, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
 
 
 def parse_size(text: str | int) -> int:
-    """Bytes meant by `text`: 1000, "64MiB", "2G". Raises Invalid."""
+    """Bytes of `text`: 1000, "64MiB", "2G". Raises Invalid."""
     if isinstance(text, int):
         return text
     match = _SIZE.fullmatch(text.strip())
@@ -25,7 +26,7 @@ def parse_size(text: str | int) -> int:
 
 
 def parse_duration(text: str | float) -> float:
-    """Seconds meant by `text`: 5, "10s", "336h", "1m30s", "14d". Raises Invalid."""
+    """Seconds of `text`: 5, "10s", "336h", "1m30s", "14d". Raises Invalid."""
     if isinstance(text, int | float):
         return float(text)
     match = _TIME.fullmatch(text.strip())

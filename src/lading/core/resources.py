@@ -1,12 +1,11 @@
-"""How much of a machine a container needs: the resource algebra.
+"""Amounts of a machine's resources, and their arithmetic. Source: docs/spec/dispatch, section
+Resources.
 
-Source: docs/spec/dispatch, section Resources.
-
-The unit of planning is (vcpus, bytes of RAM, bytes of scratch disk, GPUs). What a container needs
+The unit of planning is (vcpus, bytes of RAM, bytes of scratch disk, GPUs). The need of a container
 is read from its runtime constraints: `ram` plus the RAM of its block cache, and the devices of
 `gpu`. Scratch is planned only where a worker's disk is known or shared by agreement (Slurm, a
-configured share of this machine); elsewhere containers share one disk and are refused by the disk
-itself, which the supervisor reports as the failure class `disk`.
+configured share of this machine); elsewhere containers share one disk, and the supervisor reports a
+full one as the failure class `disk`.
 """
 
 from __future__ import annotations
@@ -18,9 +17,11 @@ from lading.core.errors import Invalid
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 UNLIMITED = 1 << 62
-"""As the disk of a worker: not planned."""
+"""Disk of a worker whose disk is not planned."""
 _RAM_KEYS = ("ram", "keep_cache_ram")
+# Size of a full block, of which large images consist.
 _BLOCK = 64 * MIB
+# Characters of the manifest of a one-block image, of its fixed part, and of each further locator.
 _SHORTEST_IMAGE, _IMAGE_HEAD, _IMAGE_BLOCK = 122, 80, 42
 
 
@@ -52,7 +53,7 @@ class Resources:
         )
 
     def least(self, other: Resources) -> Resources:
-        """The smaller one of each component."""
+        """The minimum of each component."""
         return Resources(
             min(self.vcpus, other.vcpus),
             min(self.ram, other.ram),
@@ -61,8 +62,8 @@ class Resources:
         )
 
     def fits(self, room: Resources) -> bool:
-        """Whether this amount fits in `room`, in every component. Who needs no disk or GPU fits
-        where none is left.
+        """Whether this amount fits in `room`, in every component. A need of no disk or GPU fits a
+        room with a negative rest.
         """
         wanted = ((self.disk, room.disk), (self.gpus, room.gpus))
         return (
@@ -72,7 +73,7 @@ class Resources:
         )
 
     def holds(self, one: Resources) -> int:
-        """How many times another amount, of at least one virtual CPU, fits in this one together."""
+        """How often another amount, of at least one virtual CPU, fits into this one."""
         number = self.vcpus // one.vcpus
         if number > 0 and one.ram > 0:
             number = min(number, self.ram // one.ram)
@@ -83,13 +84,13 @@ class Resources:
         return max(0, number)
 
     def times(self, number: int) -> Resources:
-        """So many of this amount."""
+        """A multiple of this amount."""
         return Resources(
             self.vcpus * number, self.ram * number, self.disk * number, self.gpus * number
         )
 
     def share_of(self, whole: Resources) -> float:
-        """The largest part that this amount is of `whole` in any component that `whole` has."""
+        """The largest share of `whole` in any component that `whole` has."""
         pairs = (
             (self.vcpus, whole.vcpus),
             (self.ram, whole.ram),
@@ -103,6 +104,7 @@ class Resources:
             f"{self.vcpus} {'VCPU' if self.vcpus == 1 else 'VCPUs'}",
             f"{format_bytes(self.ram)} RAM",
         ]
+        # An unplanned disk is not shown; sums and differences of such disks neither.
         if 0 < abs(self.disk) < UNLIMITED >> 1:
             parts.append(f"{format_bytes(self.disk)} scratch")
         if self.gpus:
@@ -112,6 +114,7 @@ class Resources:
 
 def total(amounts: Iterable[Resources]) -> Resources:
     """The sum of `amounts`."""
+    # Four integers: adding Resources would make an object for each step.
     vcpus = ram = disk = gpus = 0
     for amount in amounts:
         vcpus += amount.vcpus
@@ -122,10 +125,10 @@ def total(amounts: Iterable[Resources]) -> Resources:
 
 
 def need(runtime_constraints: Mapping[str, object]) -> Resources:
-    """What a container with these (resolved) runtime constraints needs.
+    """Need of a container with these (resolved) runtime constraints.
 
     Raises Invalid naming the key that is missing or not a positive integer: a record that cannot be
-    sized is never taken for one that needs nothing.
+    sized is never treated as one without a need.
     """
     vcpus = _integer(runtime_constraints, "vcpus", least=1)
     _integer(runtime_constraints, "ram", least=1)
@@ -137,22 +140,22 @@ def need(runtime_constraints: Mapping[str, object]) -> Resources:
 
 
 def gang_need(one: Resources, nodes: int) -> Resources:
-    """What a gang of so many containers, each of which needs `one`, needs on one machine, where it
-    has one disk: image, cache and what is written are there once.
+    """Need on one machine of a gang of `nodes` containers that need `one` each; the disk counts
+    once: image, cache and output exist once.
     """
     return replace(one.times(nodes), disk=one.disk)
 
 
 def rank_need(gang: Resources, nodes: int) -> Resources:
-    """What each container of such a gang needs where it is alone."""
+    """Need of each container of such a gang on a machine of its own."""
     return Resources(gang.vcpus // nodes, gang.ram // nodes, gang.disk, gang.gpus // nodes)
 
 
 def scratch(
     mounts: Mapping[str, object], container_image: str, runtime_constraints: Mapping[str, object]
 ) -> int:
-    """Bytes of disk that a container may fill: its tmp mounts or, if larger, its image; the image;
-    its block cache.
+    """Bytes of disk that a container may fill: the larger of its tmp mounts and its image, plus the
+    image, plus its block cache.
     """
     tmp = sum(_capacity(one) for one in mounts.values())
     image = image_size(container_image)
@@ -161,18 +164,19 @@ def scratch(
 
 
 def image_size(portable_data_hash: str) -> int:
-    """About how many bytes an image has, from the length of its manifest, which its portable data
-    hash tells.
+    """Estimated bytes of an image from the length of its manifest, which is part of its portable
+    data hash.
     """
     _, _, text = portable_data_hash.partition("+")
     length = int(text) if text.isdecimal() else 0
+    # Each further locator of the manifest is one full block.
     return 0 if length < _SHORTEST_IMAGE else (length - _IMAGE_HEAD) // _IMAGE_BLOCK * _BLOCK
 
 
 def growth(
     constraint_ranges: Mapping[str, object], runtime_constraints: Mapping[str, object]
 ) -> Resources:
-    """How much more than it has a container can be given (`ranges.growth`)."""
+    """Maximum of additional vcpus and RAM for a container (`ranges.growth`)."""
     return Resources(
         *(
             _room(constraint_ranges.get(key), runtime_constraints.get(key))
@@ -182,7 +186,7 @@ def growth(
 
 
 def format_bytes(number: int) -> str:
-    """`number` for people, rounded to a tenth: "512 bytes", "1.5 MiB", "2.0 GiB"."""
+    """Human-readable number of bytes, rounded to a tenth: "512 bytes", "1.5 MiB", "2.0 GiB"."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if abs(number) >= unit:
             return f"{number / unit:.1f} {name}"

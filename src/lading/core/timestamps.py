@@ -1,7 +1,6 @@
-"""Timestamps as the API shows them: RFC 3339, UTC, nine fractional digits (docs/spec/api, section
-Records).
+"""Timestamps of the API: RFC 3339, UTC, nine fractional digits (docs/spec/api, section Records).
 
-The same text is stored, so that comparing texts compares times.
+The same text is stored, so comparing texts compares times.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ _LENIENT = re.compile(
 
 def format_time(moment: datetime) -> str:
     """`2026-01-02T03:04:05.000006000Z`; `moment` must know its time zone."""
-    # Not strftime: it writes years before 1000 with fewer digits, which would sort elsewhere.
+    # Not strftime: it writes years before 1000 with fewer digits, which would sort wrongly.
     if moment.tzinfo is not UTC:
         moment = moment.astimezone(UTC)
     return moment.isoformat(timespec="microseconds")[:-_ZONE] + "000Z"
 
 
 def parse_time(text: str) -> datetime:
-    """The moment a client meant, in UTC, to the microsecond.
+    """The time in a client's text, in UTC, to the microsecond.
 
-    Lenient, as clients send dates alone, spaces, offsets, and an offset followed by `Z`
+    Lenient: clients send dates alone, spaces, offsets, and an offset followed by `Z`
     (docs/spec/api, section Filters). Raises ValueError when it is not a date.
     """
     match = _LENIENT.fullmatch(text.strip())
@@ -42,6 +41,7 @@ def parse_time(text: str) -> datetime:
         int(hour or 0),
         int(minute or 0),
         int(second or 0),
+        # Nanoseconds are cut to microseconds: datetime holds no more.
         int(((fraction or "") + "000000")[:6]),
         tzinfo=UTC,
     )
@@ -52,9 +52,7 @@ def parse_time(text: str) -> datetime:
 
 
 def later(moment: str, seconds: float) -> str:
-    """The timestamp so many seconds after another one; the last of all years is as late as it
-    gets.
-    """
+    """The timestamp `seconds` after another one; at most the end of year 9999."""
     try:
         return format_time(parse_time(moment) + timedelta(seconds=seconds))
     except OverflowError:

@@ -1,8 +1,8 @@
-"""Checks of single attributes: is the JSON value of the right type and within its bounds?
+"""Checks of single attributes: type and bounds of a JSON value.
 
 Each check takes the attribute's name and a value that is not null, and returns the value to store
-(numbers that came as text become numbers). Faults raise Invalid, which names the attribute the way
-clients know it: "Output ttl ...".
+(numbers sent as text become numbers). Faults raise Invalid, which names the attribute as clients
+know it: "Output ttl ...".
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ STATUS_TEXTS = (
 
 
 def humanised(name: str) -> str:
-    """`output_path` as error messages say it: "Output path"."""
+    """The attribute's name for error messages: "Output path" for `output_path`."""
     return name.replace("_", " ").capitalize()
 
 
 def printable(text: str) -> str:
-    """A client's text for an error message: on one line, and not endless."""
+    """A client's text for an error message: on one line, at most 80 characters."""
     shown = text if text.isprintable() else repr(text)
     return shown if len(shown) <= 80 else f"{shown[:77]}..."
 
@@ -51,6 +51,7 @@ def text(name: str, value: Json) -> Json:
 
 def flag(name: str, value: Json) -> Json:
     """A boolean; forms send it as text."""
+    # Forms and query strings have no booleans.
     if value in ("true", "false"):
         return value == "true"
     if not isinstance(value, bool):

@@ -1,4 +1,6 @@
-"""Which files of a collection have bytes of a block: what a damaged or missing block costs."""
+"""Finds the files of a collection that have bytes of a given block, for reports of damaged or
+missing blocks.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,7 @@ from lading.core.data import manifest
 
 
 def files_with(text: str, hash: str) -> list[str]:
-    """The paths of all files of a manifest that have bytes of the block, sorted. Raises
-    Malformed.
-    """
+    """Sorted paths of all files of a manifest that have bytes of the block. Raises Malformed."""
     found = set()
     for stream in manifest.parse(text).streams:
         ends = list(accumulate(int(locator.split("+")[1]) for locator in stream.locators))

@@ -1,6 +1,4 @@
-"""How much room collections take: what their files come to, what their blocks do, and what several
-of them share.
-"""
+"""Storage used by collections: sizes of their files, of their blocks, and of shared blocks."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ from lading.core.data.manifest import size_of
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Bytes: of all files, of the distinct blocks they are in, and of those of the blocks that
-    others use too.
-    """
+    """Bytes: of all files, of their distinct blocks, and of the blocks that others use too."""
 
     files: int
     logical: int
@@ -26,10 +22,9 @@ class Usage:
 
 
 def usage_of(nodes: Sequence[Node]) -> tuple[list[Usage], Usage]:
-    """The usage of each, and of all together; of all together `shared` is what more than one of
-    them uses.
+    """Usage of each node, and of all together, whose `shared` is used by more than one of them.
 
-    A block is counted whole where any byte of it is used, once.
+    A used block counts with its whole size, once.
     """
     blocks = [_blocks(node) for node in nodes]
     users = Counter(block for one in blocks for block in one)

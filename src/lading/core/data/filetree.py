@@ -1,13 +1,13 @@
 """The files of a collection as an immutable tree, and operations on it (docs/spec/api, section
 Collections).
 
-Every function takes trees and gives a new one; untouched directories are shared. Paths are
-relative, with `/` between elements and "" for the root; what `manifest.fault_of` names is refused
-with Invalid. Empty directories are kept. Locators keep their signatures, and signatures never make
-two files differ.
+Every function takes trees and returns a new one; untouched directories are shared. Paths are
+relative, with `/` between elements and "" for the root; faults that `manifest.fault_of` names are
+refused with Invalid. Empty directories are kept. Locators keep their signatures, and signatures
+never make two files differ.
 
-Collections of 100,000 files are usual. A tree of a manifest is built in one pass, without a look at
-each path; segments are tuples.
+Collections of 100,000 files are usual. The tree of a manifest is built in one pass, without a check
+of each path; segments are tuples.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from lading.core.data.locator import EMPTY_BLOCK
 from lading.core.errors import Invalid, Malformed, NotFound
 
 _UNFIT = frozenset(("", ".", ".."))
+# Span of an empty file: 0:0.
 _NOTHING = ((0, 0),)
 
 
@@ -67,9 +68,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One path that differs between two trees; a directory on its own only when it is empty on its
-    side.
-    """
+    """One path that differs between two trees; a directory is listed only when it is empty."""
 
     path: str
     change: Change
@@ -97,11 +96,9 @@ def to_manifest(tree: Tree) -> str:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Return when all of these, of one directory, can name files of a collection. Raises
-    Invalid.
-    """
+    """Check the names of files of one directory. Raises Invalid."""
     text = "/".join(names)
-    # One look at all of them: there may be very many.
+    # All names in one text: there may be very many, and mostly all are valid.
     if (
         text.count("/") != len(names) - 1
         or "\0" in text
@@ -123,7 +120,7 @@ def check_path(path: str) -> None:
 
 
 def find(tree: Tree, path: str) -> Node | None:
-    """What is at `path`, or None. Raises Invalid for a path that is none."""
+    """The node at `path`, or None. Raises Invalid for an invalid path."""
     node: Node = tree
     for element in _elements(path):
         below = node.entries.get(element) if isinstance(node, Tree) else None
@@ -134,7 +131,7 @@ def find(tree: Tree, path: str) -> Node | None:
 
 
 def get(tree: Tree, path: str) -> Node:
-    """What is at `path`. Raises NotFound naming it."""
+    """The node at `path`. Raises NotFound naming it."""
     node = find(tree, path)
     if node is None:
         raise NotFound(f"{path}: not in the collection")
@@ -150,9 +147,7 @@ def subtree(tree: Tree, path: str) -> Tree:
 
 
 def walk(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Node]]:
-    """Every path below the root with what is there: a directory before its entries, names
-    sorted.
-    """
+    """Every path below the root with its node: a directory before its entries, names sorted."""
     for name in sorted(tree.entries):
         node, path = tree.entries[name], f"{prefix}{name}"
         yield path, node
@@ -161,8 +156,8 @@ def walk(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Node]]:
 
 
 def cut(file: File, first: int, end: int | None) -> File:
-    """The bytes of a file from `first` up to but not including `end` (None: all that follow), as
-    far as it has them.
+    """The bytes of a file from `first` up to, not including, `end` (None: to its end), as far as
+    they exist.
     """
     segments: list[Segment] = []
     position = 0
@@ -199,13 +194,12 @@ def counts(tree: Tree) -> tuple[int, int]:
 
 
 def from_files(nodes: Mapping[str, Node]) -> Tree:
-    """The tree with the given nodes at the given paths, made at once. Raises Invalid when two
-    clash.
+    """The tree with the given nodes at the given paths. Raises Invalid for conflicting paths.
 
-    A directory among them is joined with what others put below it.
+    A directory among them is merged with other nodes below it.
     """
     root: dict[str, Node] = {}
-    # Directories under construction, by path: only these may be changed in place.
+    # Directories under construction, by path; only these are changed in place.
     made: dict[str, dict[str, Node]] = {"": root}
     for path, node in nodes.items():
         if isinstance(node, Tree):
@@ -216,7 +210,7 @@ def from_files(nodes: Mapping[str, Node]) -> Tree:
 
 
 def place(tree: Tree, path: str, node: Node) -> Tree:
-    """The tree with `node` at `path` in place of what was there; parents are made.
+    """The tree with `node` at `path`, replacing a former node; parents are made.
 
     Raises Invalid when a parent is a file, or when a file is placed at the root.
     """
@@ -232,12 +226,11 @@ def remove(tree: Tree, path: str) -> Tree:
 
 
 def change(tree: Tree, changes: Mapping[str, Node | None]) -> Tree:
-    """The tree with each path replaced by its node, or taken away by None, each directory touched
+    """The tree with each path replaced by its node, or removed by None; each directory is copied
     once.
 
-    What is changed below a path that is changed itself comes after: it goes into the new node.
-    Parents are made, the root can be replaced, a path that is to go need not be there. Raises
-    Invalid when a parent is a file.
+    Changes below a changed path apply to the new node. Parents are made, the root can be replaced,
+    a removed path need not exist. Raises Invalid when a parent is a file.
     """
     wanted = _Wish()
     for path, node in changes.items():
@@ -249,19 +242,19 @@ def change(tree: Tree, changes: Mapping[str, Node | None]) -> Tree:
 
 
 def copy(tree: Tree, source: str, target: str) -> Tree:
-    """The tree with what is at `source` also at `target`. Raises NotFound, Invalid."""
+    """The tree with the node at `source` also at `target`. Raises NotFound, Invalid."""
     return place(tree, target, get(tree, source))
 
 
 def move(tree: Tree, source: str, target: str) -> Tree:
-    """The tree with what was at `source` at `target`. Raises NotFound; Invalid into itself."""
+    """The tree with the node of `source` at `target`. Raises NotFound; Invalid into itself."""
     if f"{target}/".startswith(f"{source}/"):
         raise Invalid(f"{source}: cannot be moved into itself, to {target}")
     return place(remove(tree, source), target, get(tree, source))
 
 
 def merge(tree: Tree, other: Tree) -> Tree:
-    """Both trees in one: directories are joined, a file of `other` wins over one of `tree`.
+    """Both trees in one: directories are merged, a file of `other` replaces one of `tree`.
 
     Raises Invalid where one has a file and the other a directory.
     """
@@ -269,7 +262,7 @@ def merge(tree: Tree, other: Tree) -> Tree:
 
 
 def diff(before: Tree, after: Tree) -> list[Difference]:
-    """What differs, by path; contents are compared as bytes of blocks, signatures do not count."""
+    """Differences by path; contents are compared as bytes of blocks, without signatures."""
     old, new = dict(_leaves(before, "")), dict(_leaves(after, ""))
     found = []
     for path in sorted(old.keys() | new.keys()):
@@ -284,9 +277,7 @@ def diff(before: Tree, after: Tree) -> list[Difference]:
 
 
 _Draft = dict[str, "File | list[Segment] | _Draft"]
-"""A directory under construction. A file that is given in parts is a list until all of them are
-there.
-"""
+"""A directory under construction. A file of several tokens is a list of segments until the end."""
 
 
 def _draft_stream(
@@ -294,13 +285,14 @@ def _draft_stream(
 ) -> None:
     here = _draft_directory(root, prefix.split("/")) if prefix else root
     first = blocks[0]
-    # Most streams have one block, and most files one piece.
+    # Fast path: most streams have one block, and most files one segment.
     starts = [] if len(blocks) == 1 else list(accumulate(map(manifest.size_of, blocks), initial=0))
     for position, length, name in tokens:
         folder = here
         if "/" in name:
             *above, name = name.split("/")
             folder = _draft_directory(here, above)
+        # A placeholder for an empty directory, which the tree keeps without it.
         elif name == manifest.EMPTY_DIRECTORY:
             continue
         if starts:
@@ -349,16 +341,15 @@ def _clash(name: str) -> Malformed:
 
 
 def bare(locator: str) -> str:
-    """Hash and size of a locator, which name the block whoever signed it."""
-    # A hint follows the size; without one the locator is bare already.
+    """Hash and size of a locator: the block without hints."""
+    # 32 characters of hash and "+" precede the size; a hint follows it.
     end = locator.find("+", 33)
     return locator if end < 0 else locator[:end]
 
 
 def _cut(blocks: list[str], starts: list[int], position: int, length: int) -> Iterator[Segment]:
-    """The pieces of a file in the order of the blocks, none of which goes on where the one before
-    it ended.
-    """
+    """Segments of a file in the order of its blocks, not joined."""
+    # The block that contains `position`.
     at = bisect_right(starts, position) - 1
     while length > 0:
         offset = position - starts[at]
@@ -369,7 +360,7 @@ def _cut(blocks: list[str], starts: list[int], position: int, length: int) -> It
 
 
 def append(segments: list[Segment], segment: Segment) -> None:
-    """Add a segment to those of a file, joined with the last one where it goes on in the same
+    """Append a segment to those of a file, joined with the last one when it continues in the same
     block.
     """
     last = segments[-1] if segments else None
@@ -388,6 +379,7 @@ def _write(tree: Tree, name: str, lines: list[str], depth: int = 0) -> None:
     here = [(entry, node) for entry in names if isinstance(node := tree.entries[entry], File)]
     if here:
         lines.append(_stream(name, here))
+    # Not for the root: the empty manifest is the empty text.
     elif not names and name != ".":
         lines.append(f"{manifest.escape(name)} {EMPTY_BLOCK} 0:0:\\056\n")
     for entry in names:
@@ -399,8 +391,7 @@ def _write(tree: Tree, name: str, lines: list[str], depth: int = 0) -> None:
 def _stream(name: str, here: list[tuple[str, File]]) -> str:
     blocks: list[str] = []
     starts: dict[str, int] = {}
-    # Of the same blocks by their locators as they are, so that most need not be cut short to be
-    # found.
+    # Positions by the full locators, so that most locators need not be cut to be found.
     known: dict[str, int] = {}
     end, tokens = 0, []
     for entry, file in here:
@@ -414,6 +405,7 @@ def _stream(name: str, here: list[tuple[str, File]]) -> str:
                     starts[key], end = end, end + manifest.size_of(key)
                 first = known[locator] = starts[key]
             start = first + offset
+            # Adjacent bytes become one token.
             if spans and sum(spans[-1]) == start:
                 spans[-1] = (spans[-1][0], spans[-1][1] + length)
             else:
@@ -441,7 +433,7 @@ def _elements(path: str) -> list[str]:
 
 
 def _leaves(tree: Tree, prefix: str) -> Iterator[tuple[str, Node]]:
-    """Files and empty directories below `prefix`; the empty root is none."""
+    """Files and empty directories below `prefix`, without an empty root."""
     if not tree.entries and prefix:
         yield prefix, tree
     for name in sorted(tree.entries):
@@ -463,9 +455,7 @@ def _put(made: dict[str, dict[str, Node]], path: str, file: File) -> None:
 
 
 def _join(made: dict[str, dict[str, Node]], elements: list[str], tree: Tree) -> None:
-    """Put all that is in a tree, whose names were checked when it was made, into the directory at
-    `elements`.
-    """
+    """Merge a tree, whose names were checked when it was made, into the directory at `elements`."""
     entries = _directory(made, elements)
     files = {name: node for name, node in tree.entries.items() if isinstance(node, File)}
     clashes = entries.keys() & files.keys()

@@ -1,11 +1,12 @@
-"""Who may do what: the principal behind a token, its scopes, and what it may read and write.
+"""Access control: the principal behind a token, its scopes, and the records that it may read and
+write.
 
-Source: docs/spec/api, sections Authentication and Permissions. Admins do everything within the
-scopes of their token, but for the trash and frozen projects; everybody else reads what
-`permissions` gives a level on. A container is readable through a request that points at it, a log
-row with the object that it is about, a token by its user only. A permission link is readable to the
-users at its ends and to managers of its head; of other users the active ones are seen, and what
-`PUBLIC` lists.
+Source: docs/spec/api, sections Authentication and Permissions. Admins may do everything within the
+scopes of their token, except in the trash and in frozen projects; other users read records on which
+`permissions` gives them a level. A container is readable through a request that points at it, a log
+row with its object, a token by its user only. A permission link is readable by the users at its
+ends and by managers of its head; of other users the active ones are visible, with the attributes in
+`PUBLIC`.
 """
 
 from __future__ import annotations
@@ -47,9 +48,7 @@ DISPATCHER_SCOPES: Final = (
     "POST /arvados/v1/logs",
     "GET /websocket",
 )
-"""All that a dispatcher may call: the queue and its events, lock and unlock, reports about what it
-did.
-"""
+"""All calls of a dispatcher: the queue and its events, lock and unlock, status reports."""
 ARVADOS_DISPATCHER_SCOPES: Final = (
     *DISPATCHER_SCOPES,
     "GET /arvados/v1/users/current",
@@ -57,10 +56,10 @@ ARVADOS_DISPATCHER_SCOPES: Final = (
     "PUT /arvados/v1/collections/",
     "POST /arvados/v1/connect/",
 )
-"""Also what Arvados' crunch-run does with the token of its dispatcher: store its log, bring its
-tunnel, unmount.
+"""Also the calls that Arvados' crunch-run makes with the token of its dispatcher: store its log,
+open its tunnel, unmount.
 
-Of collections such a token stores the logs of the containers that it has locked
+Such a token may store only collections with logs of containers that it has locked
 (`dispatching.check_log`).
 """
 _ALWAYS: Final = "/arvados/v1/api_client_authorizations/current"
@@ -81,17 +80,17 @@ PUBLIC: Final = frozenset(
         "kind",
     }
 )
-"""All that is seen of other users."""
+"""All visible attributes of other users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who is calling.
+    """The caller of a request.
 
     `token` is the text as presented: signatures are made for it. `container_uuid` is the container
-    whose own token this is; `supervises` the container that a supervisor's token is for.
-    `is_anonymous`: nobody in particular. `readers` are others whose tokens came along to read with:
-    what any of them may read can be read.
+    whose own token this is; `supervises` the container of a supervisor's token. `is_anonymous`: the
+    token of the anonymous user. `readers` are further principals whose tokens came with the call:
+    records that any of them may read can be read.
     """
 
     user_uuid: str
@@ -107,23 +106,25 @@ class Principal:
 
     @property
     def everybody(self) -> tuple[Principal, ...]:
-        """The principal and the readers, each alone."""
+        """The principal and the readers, each without the others."""
         return (replace(self, readers=()), *self.readers) if self.readers else (self,)
 
 
 def check_scope(principal: Principal, method: str, path: str) -> None:
-    """Let the call pass if a scope of the token covers it. Raises Forbidden.
+    """Raise Forbidden unless a scope of the token covers the call.
 
-    A scope is "METHOD /path": exact, or everything below it when it ends in "/"; GET covers HEAD;
-    "all" is everything.
+    A scope is "METHOD /path": exact, or every path below it when it ends in "/"; GET covers HEAD;
+    "all" covers everything.
     """
+    # Reading a directory of files (PROPFIND) and partial updates (PATCH) need no scope of their
+    # own.
     method = "GET" if method in ("HEAD", "PROPFIND") else "PUT" if method == "PATCH" else method
     if not covers(principal, method, path):
         raise Forbidden(f"Forbidden: the scopes of this token do not include {method} {path}")
 
 
 def covers(principal: Principal, method: str, path: str) -> bool:
-    """Whether the scopes of the token include the call; its own record can always be read."""
+    """Whether the scopes of the token cover the call; the token's own record can always be read."""
     if "all" in principal.scopes or (method == "GET" and path == _ALWAYS):
         return True
     for scope in principal.scopes:
@@ -134,31 +135,31 @@ def covers(principal: Principal, method: str, path: str) -> bool:
 
 
 def is_dispatcher(principal: Principal) -> bool:
-    """Whether the token was made for a dispatcher: it reports about waiting containers, and may not
+    """Whether the token was made for a dispatcher: it may report about waiting containers, but not
     do everything.
     """
     return is_limited(principal) and covers(principal, "POST", "/arvados/v1/dispatch/statuses")
 
 
 def is_limited(principal: Principal) -> bool:
-    """Whether the token may call less than its user."""
+    """Whether the token may make fewer calls than its user."""
     return "all" not in principal.scopes
 
 
 def covers_get(principal: Principal, kind: RecordType, *names: str) -> bool:
-    """Whether the scopes include a GET of the record of this type that has one of these names."""
+    """Whether the scopes cover a GET of the record of this type under one of these names."""
     return any(covers(principal, "GET", f"/arvados/v1/{kind.plural}/{name}") for name in names)
 
 
 def covers_list(principal: Principal, kind: RecordType) -> bool:
-    """Whether the scopes include listing the records of this type, or a GET of any of them."""
+    """Whether the scopes cover listing the records of this type, or a GET of each of them."""
     path = f"/arvados/v1/{kind.plural}"
     return covers(principal, "GET", path) or covers(principal, "GET", f"{path}/")
 
 
 def check_filters(principal: Principal, where: Iterable[Expression]) -> None:
-    """Refuse filters on the containers of requests to tokens that may not list containers. Raises
-    Forbidden.
+    """Refuse filters on the containers of requests for tokens that may not list containers: the
+    results would reveal them. Raises Forbidden.
     """
     if (
         is_limited(principal)
@@ -184,7 +185,7 @@ def _asks_containers(expression: Expression) -> bool:
 
 
 def check_active(principal: Principal) -> None:
-    """Refuse users who are switched off. Raises Forbidden."""
+    """Refuse deactivated users. Raises Forbidden."""
     if not (principal.is_active or principal.is_admin or principal.is_anonymous):
         raise Forbidden("Forbidden: this user is not active")
 
@@ -192,10 +193,9 @@ def check_active(principal: Principal) -> None:
 def check_blocks(principal: Principal, *, writing: bool) -> None:
     """Refuse tokens that may not use the block store. Raises Forbidden.
 
-    Writing needs an active user and a scope that stores collections: of a block that no collection
-    names nobody has any use. Reading needs an active user or the anonymous one, and a scope of any
-    method on collections: the signatures that blocks are read with come in the answers of those
-    calls only.
+    Writing needs an active user and a scope that stores collections: a block without a collection
+    is of no use. Reading needs an active user or the anonymous one, and a scope of any method on
+    collections: the signatures for reading blocks are returned by those calls only.
     """
     check_active(principal)
     if writing and principal.is_anonymous:
@@ -210,7 +210,9 @@ def check_blocks(principal: Principal, *, writing: bool) -> None:
 
 
 def _uses_collections(principal: Principal, *, writing: bool) -> bool:
-    """Whether a scope covers making or changing any collection, or reading one unless `writing`."""
+    """Whether a scope covers creating or changing any collection, or reading one unless
+    `writing`.
+    """
     methods = ("PUT",) if writing else ("PUT", "GET")
     if covers(principal, "POST", _COLLECTIONS) or (
         not writing and covers(principal, "GET", _COLLECTIONS)
@@ -225,7 +227,7 @@ def _uses_collections(principal: Principal, *, writing: bool) -> bool:
 
 
 def check_admin(principal: Principal, what: str) -> None:
-    """Raises Forbidden unless an admin calls."""
+    """Raise Forbidden unless an admin calls."""
     if not principal.is_admin:
         raise Forbidden(f"Forbidden: only admins may {what}")
 
@@ -239,12 +241,11 @@ def readable(
     roles: bool = True,
     few: bool = False,
 ) -> tuple[Expression, ...]:
-    """Conditions that the rows of this type meet which the caller may read; `few`: only few rows
-    are looked at.
+    """Conditions for rows of this type that the caller may read; `few`: only few rows are examined.
 
-    What is in the trash through a project is left out unless `include_trash`; a record's own trash
-    is the caller's business. `roles`: whether all active users see role groups. Admins read
-    everything that is not in the trash.
+    Records trashed through a project are excluded unless `include_trash`; a record's own trash is a
+    filter of the caller. `roles`: whether all active users see role groups. Admins read everything
+    that is not in the trash.
     """
     if principal.readers:
         each = (
@@ -257,6 +258,7 @@ def readable(
         column = "uuid" if kind is GROUPS else "owner_uuid"
         if not include_trash:
             trash = (Untrashed(column, now),)
+        # Rows in frozen trash stay hidden from users, also with include_trash.
         elif not principal.is_admin:
             trash = (Untrashed(column, now, frozen=True),)
     return (
@@ -272,7 +274,8 @@ def _permitted(
     user = principal.user_uuid
     accessible: Expression = Accessible(user)
     if few:
-        # The same, asked of each row instead of listing all that the user has.
+        # The same condition, evaluated for each row instead of listing all accessible records of
+        # the user.
         accessible = Either((Reachable(user, "owner_uuid", owning=True), Reachable(user, "uuid")))
     if kind is KEEP_SERVICES:
         return ()
@@ -299,7 +302,7 @@ def _is(name: str, value: str) -> Expression:
 
 
 def supervisor_scopes(container_uuid: str) -> tuple[str, ...]:
-    """All that the supervisor of one container may call."""
+    """All calls of the supervisor of one container."""
     path = f"/arvados/v1/containers/{container_uuid}"
     return (
         f"GET {path}",
@@ -317,13 +320,12 @@ def supervisor_scopes(container_uuid: str) -> tuple[str, ...]:
 def data_scopes(
     container_uuid: str, *, has_api: bool, granted: Sequence[str], collections: Iterable[str]
 ) -> tuple[str, ...]:
-    """All that a container's own token may call: what was granted, if the container may use the
-    API.
+    """All calls of a container's own token: the granted scopes, if the container may use the API.
 
-    If it may not, the token never enters the container; its supervisor reads the named
-    `collections` with it, the container's inputs and image, and stores its results. A machine that
-    is not to be trusted then learns nothing of what else the user has. The supervisor needs as much
-    where less than everything was granted.
+    Otherwise the token never enters the container; its supervisor uses it to read the named
+    `collections`, the container's inputs and image, and to store its results. An untrusted machine
+    then learns nothing about other data of the user. The supervisor needs as much when less than
+    everything was granted.
     """
     if has_api and "all" in granted:
         return ALL_SCOPES

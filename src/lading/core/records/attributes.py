@@ -1,7 +1,7 @@
-"""What a client may write into a record: names, types, and what is dropped in silence.
+"""Attributes that a client may write: names, types, and silently dropped ones.
 
 Source: docs/spec/api, section Parameters and attributes. Clients send whole records back, so a
-value equal to the stored one is never an error. Types are checked here; what a value means is
+value equal to the stored one is never an error. Types are checked here; the meaning of a value is
 checked by the rules of its record type.
 """
 
@@ -17,15 +17,19 @@ from lading.core.records.schema import JSON, Field, Record, RecordType, Type
 from lading.core.timestamps import format_time, parse_time
 
 MAX_LOOKED_UP: Final = 1024
-"""Bytes; 255 characters of any script fit."""
+"""Bytes of an indexed text; 255 characters of any script fit. PostgreSQL refuses index entries of
+more than a third of a page.
+"""
+# Real numbers beyond are refused: JSON writers of clients may turn them into infinity.
 MAX_REAL: Final = 1e300
+# Attributes of whole records that clients send back, and that mean nothing here.
 _DROPPED: Final = frozenset({"href", "modified_by_client_uuid", "kind", "etag"})
 
 
 def check(
     given: Mapping[str, JSON], kind: RecordType, *, stored: Record | None, admin: bool, cluster: str
 ) -> Record:
-    """The attributes that are to be written, coerced to their types.
+    """The attributes to write, converted to their types.
 
     `stored` is the present record, None on create. Raises Invalid naming the attribute, Forbidden
     for a `uuid` that only an admin may choose.
@@ -45,13 +49,14 @@ def check(
             _check_readonly(found, value, stored)
         else:
             checked[name] = convert(found, value)
+            # An unchanged long value was stored before the limit existed, and stays writable.
             if name in kind.looked_up and (stored is None or stored[name] != checked[name]):
                 _check_length(name, checked[name])
     return checked
 
 
 def convert(found: Field, value: JSON) -> JSON:
-    """The value as the field stores it. Raises Invalid naming the field."""
+    """The value in the form that the field stores. Raises Invalid naming the field."""
     if value is None:
         return _null(found)
     match found.type:
@@ -73,7 +78,7 @@ def convert(found: Field, value: JSON) -> JSON:
 
 
 def moment(name: str, value: JSON) -> str:
-    """A timestamp as it is stored. Raises Invalid naming the field."""
+    """A timestamp in its stored form. Raises Invalid naming the field."""
     try:
         return format_time(parse_time(_string(name, value)))
     except (ValueError, OverflowError):
@@ -100,7 +105,7 @@ def _check_uuid(
 
 
 def _check_length(name: str, value: JSON) -> None:
-    """A text that records are found by must fit into an index, whichever database it is in."""
+    """Raise Invalid for an indexed text that is too long for an index of either database."""
     size = len(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else 0
     if size > MAX_LOOKED_UP:
         raise Invalid(
@@ -117,6 +122,7 @@ def _check_readonly(found: Field, value: JSON, stored: Record | None) -> None:
 
 
 def _null(found: Field) -> JSON:
+    # Null means empty for objects and arrays.
     if found.null and not found.nested:
         return None
     return found.default
@@ -136,6 +142,7 @@ def _integer(name: str, value: JSON) -> int:
         and value.removeprefix("-").isascii()
         and value.removeprefix("-").isdigit()
     ):
+        # More than 19 digits never fit; int() of a very long text would be slow.
         value = int(value) if len(value) < 20 else MAX_INTEGER + 1
     if not isinstance(value, int) or isinstance(value, bool):
         raise Invalid(f"{name}: must be a whole number, not {_kind(value)}")
@@ -163,6 +170,7 @@ def _boolean(name: str, value: JSON) -> bool:
 def _kind(value: JSON) -> str:
     for kind, name in (
         (bool, "a boolean"),
+        # A boolean is an integer in Python, so it is tested first.
         (str, "a string"),
         (dict, "an object"),
         (list, "an array"),

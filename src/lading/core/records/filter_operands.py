@@ -1,8 +1,7 @@
-"""The operands of filters: from what a client sent to what the store compares with.
+"""Operands of filters: converts a client's values to the stored form.
 
-Source: docs/spec/api, section Filters. Times come out as the text that is stored, numbers and
-booleans as such, objects and arrays as compact JSON. A fault is `Invalid` (422) that names the
-attribute.
+Source: docs/spec/api, section Filters. Times become the stored text, numbers and booleans stay,
+objects and arrays become compact JSON. A fault is `Invalid` (422) that names the attribute.
 """
 
 from __future__ import annotations
@@ -17,13 +16,14 @@ from lading.core.json_values import is_too_deep
 from lading.core.records.schema import JSON, Field, Type
 from lading.core.timestamps import format_time, parse_time
 
+# The largest value of a 64-bit column.
 MAX_INTEGER: Final = 2**63 - 1
 MAX_PATTERN: Final = 10_000
-"""How long a pattern of `like` may be."""
+"""Maximum length of a `like` pattern, which the database matches against every row."""
 
 
 def parse_operand(found: Field, value: JSON) -> JSON:
-    """The operand as the attribute `found` stores it. Raises Invalid."""
+    """The operand in the form that the attribute `found` is stored in. Raises Invalid."""
     match found.type:
         case Type.TIME:
             return _moment(value, found.name)
@@ -54,7 +54,7 @@ _FALSE: Final = ("0", "f", "false", "n", "no")
 
 
 def parse_boolean(value: JSON, name: str) -> bool:
-    """True or false, also as a number or word that says so. Raises Invalid."""
+    """True or false, also from a number or word. Raises Invalid."""
     text = str(value).lower() if isinstance(value, str | bool | int) else ""
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
@@ -91,7 +91,7 @@ def _document(value: JSON, name: str) -> str:
 
 
 def parse_text(value: JSON, name: str, operator: str) -> str:
-    """The operand, which must be a text. Raises Invalid."""
+    """The operand as a text. Raises Invalid for other types."""
     if not isinstance(value, str):
         raise Invalid(
             f"Invalid operand {shorten(value)} for '{operator}' in filter on '{name}': "
@@ -101,7 +101,7 @@ def parse_text(value: JSON, name: str, operator: str) -> str:
 
 
 def parse_pattern(value: JSON, name: str, operator: str) -> str:
-    """A pattern of `like`, which must not be too long. Raises Invalid."""
+    """A pattern of `like`. Raises Invalid when it is too long."""
     text = parse_text(value, name, operator)
     if len(text) > MAX_PATTERN:
         raise Invalid(
@@ -112,13 +112,13 @@ def parse_pattern(value: JSON, name: str, operator: str) -> str:
 
 
 def parse_list(value: JSON, name: str) -> Sequence[JSON]:
-    """The operand, which must be an array. Raises Invalid."""
+    """The operand as an array. Raises Invalid for other types."""
     if not isinstance(value, list):
         raise Invalid(f"Invalid operand {shorten(value)} in filter on '{name}': must be an array")
     return value
 
 
 def shorten(value: JSON) -> str:
-    """A value for a message: as JSON, of 80 characters at most."""
+    """A value for a message: as JSON, of at most 80 characters."""
     text = json.dumps(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,9 +1,9 @@
-"""The list-query language: from what a client sent to a checked expression tree.
+"""The list-query language: parses and checks a client's parameters into an expression tree.
 
-Source: docs/spec/api, sections Lists, Filters and Order and select. Every
-triple is checked against the record type before anything is looked up: attribute, operator and
-operand. Operands come out as they are stored (times as text, booleans as booleans), so that the
-store only has to write them down. A fault is `Invalid` (422) that names the attribute or operator.
+Source: docs/spec/api, sections Lists, Filters and Order and select. Every triple is checked against
+the record type before the database is used: attribute, operator and operand. Operands are converted
+to their stored form (times as text, booleans as booleans), so the store only writes them down. A
+fault is `Invalid` (422) that names the attribute or operator.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from lading.core.records.visibility import (
 )
 
 MAX_CONDITIONS: Final = 200
-"""How many conditions one list call may have."""
+"""Maximum number of conditions of one list call; more would be slow to plan for the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ Target: TypeAlias = Column | Key
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """`target operator value`; `!=` also holds where the target is null or the key missing. `value`
-    may be None.
+    """`target operator value`; `!=` also holds when the target is null or the key is missing.
+    `value` may be None.
     """
 
     target: Target
@@ -79,8 +79,8 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """The target is one of `values`; negated, it is none of them (null counts as none unless `null`
-    is listed).
+    """The target is one of `values`; negated: it is none of them (null counts as none unless `null`
+    is set).
     """
 
     target: Target
@@ -100,8 +100,8 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class CompareColumns:
-    """`left operator right`, two columns of one type; `!=` also holds where just one of them is
-    null.
+    """`left operator right` for two columns of one type; `!=` also holds when exactly one of them
+    is null.
     """
 
     left: Column
@@ -127,7 +127,7 @@ class Holds:
 
 @dataclass(frozen=True, slots=True)
 class KeyExists:
-    """A key is there (or is not)."""
+    """A key exists, or does not."""
 
     key: Key
     wanted: bool
@@ -135,7 +135,7 @@ class KeyExists:
 
 @dataclass(frozen=True, slots=True)
 class KeyContains:
-    """The value of a key equals `value`, or is an array that has it."""
+    """The value of a key equals `value`, or is an array that contains it."""
 
     key: Key
     value: JSON
@@ -143,7 +143,7 @@ class KeyContains:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Always, or never."""
+    """Always or never true."""
 
     value: bool
 
@@ -223,11 +223,11 @@ class Query:
     extra: tuple[str, ...] = field(default=())
     include: tuple[str, ...] = field(default=())
     most_bytes: int = 0
-    """Most bytes of text that are read, for one row at least; 0: any number."""
+    """Maximum bytes of text to read, but at least one row; 0: no limit."""
 
 
 def check_query(params: Mapping[str, JSON], kind: RecordType, *, max_limit: int) -> Query:
-    """The query that the parameters of a list call ask for. Raises Invalid."""
+    """The query for the parameters of a list call. Raises Invalid."""
     select = check_select(params.get("select"), kind)
     count = params.get("count")
     if count not in (None, "exact", "none"):
@@ -254,7 +254,7 @@ def check_query(params: Mapping[str, JSON], kind: RecordType, *, max_limit: int)
 
 
 def check_include(include: JSON, kind: RecordType) -> tuple[str, ...]:
-    """The fields whose records a list shall bring along: an array, or names with commas. Raises
+    """Fields whose records a list returns as well: an array, or names separated by commas. Raises
     Invalid.
     """
     entries = (
@@ -270,7 +270,7 @@ def check_include(include: JSON, kind: RecordType) -> tuple[str, ...]:
 
 
 def check_number(params: Mapping[str, JSON], name: str, default: int) -> int:
-    """A parameter that must be a whole number from 0 up. Raises Invalid."""
+    """A parameter that must be an integer of at least 0. Raises Invalid."""
     value = params.get(name)
     if value is None:
         return default
@@ -282,7 +282,7 @@ def check_number(params: Mapping[str, JSON], name: str, default: int) -> int:
 
 
 def check_select(select: JSON, kind: RecordType) -> tuple[str, ...] | None:
-    """The fields to answer, each once; None when the client did not say. Raises Invalid."""
+    """The fields to return, each once; None when the client did not choose. Raises Invalid."""
     if select is None:
         return None
     if not isinstance(select, list) or not select:
@@ -307,7 +307,7 @@ def _check_distinct(select: tuple[str, ...], kind: RecordType) -> None:
 
 
 def check_order(order: JSON, kind: RecordType, *, plain: bool = False) -> tuple[Order, ...]:
-    """Sort keys; what cannot be sorted by is dropped, repeats too, and a tie-break is added unless
+    """Sort keys. Unsortable fields and repetitions are dropped, and a tie-break is added unless
     `plain`.
 
     Raises Invalid when `order` is no array of texts.
@@ -323,6 +323,7 @@ def check_order(order: JSON, kind: RecordType, *, plain: bool = False) -> tuple[
         found = kind.by_name.get(match[1]) if match else None
         if match and found and found.stored and not found.hidden and not found.nested:
             keys.setdefault(found.name, Order(found.name, (match[2] or "").lower() == "desc"))
+    # Without a total order the pages of a list could overlap.
     if not plain:
         for name in ("id",) if kind.numbered else ("modified_at", "uuid"):
             keys.setdefault(name, Order(name, descending=True))
@@ -330,7 +331,8 @@ def check_order(order: JSON, kind: RecordType, *, plain: bool = False) -> tuple[
 
 
 def check_where(where: JSON, kind: RecordType) -> tuple[Expression, ...]:
-    """The older way to filter: {attribute: value | [values] | ["contains", text] | {key: value}}.
+    """The older form of filters: {attribute: value | [values] | ["contains", text] | {key: value}}.
+
     Raises Invalid.
     """
     if where is None:
@@ -349,12 +351,12 @@ def check_where(where: JSON, kind: RecordType) -> tuple[Expression, ...]:
 
 
 def _literal(value: JSON) -> str:
-    """A text as a pattern that matches nothing else."""
+    """A text as a pattern that matches this text only."""
     return re.sub(r"([\\%_])", r"\\\1", str(value))
 
 
 def check_filters(filters: JSON, kind: RecordType) -> tuple[Expression, ...]:
-    """Expressions all of which must hold. Raises Invalid naming the attribute or operator."""
+    """Expressions that must all hold. Raises Invalid naming the attribute or operator."""
     if filters is None:
         return ()
     if not isinstance(filters, list):
@@ -368,7 +370,7 @@ def check_filters(filters: JSON, kind: RecordType) -> tuple[Expression, ...]:
 
 
 def _weight(entry: JSON) -> int:
-    """As how many conditions a filter counts: one for each attribute, and each name that must be
+    """Number of conditions of a filter: one for each attribute, and for each name that must be
     contained.
     """
     if not isinstance(entry, list) or len(entry) != 3:
@@ -383,6 +385,7 @@ def _weight(entry: JSON) -> int:
 
 
 def _triple(entry: JSON, kind: RecordType) -> Expression:
+    # Clients may send a comparison of columns as a bare string.
     if isinstance(entry, str) and entry.startswith("("):
         entry = [entry, "=", True]
     if not isinstance(entry, list) or len(entry) != 3:
@@ -408,7 +411,7 @@ _COLUMNS: Final = re.compile(r"\(\s*([\w.]+)\s*(<=|>=|<>|!=|=|<|>)\s*([\w.]+)\s*
 
 
 def _columns(text: str, operator: str, operand: JSON, kind: RecordType) -> Expression:
-    """Two columns compared with each other: `(started_at < finished_at)`."""
+    """Comparison of two columns: `(started_at < finished_at)`."""
     match = _COLUMNS.fullmatch(text.strip())
     if match is None or operator != "=" or operand is not True:
         raise Invalid(
@@ -441,8 +444,9 @@ def _one(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Exp
     if kind is REQUESTS and name.startswith("container."):
         return OfContainer(_one(name[len("container.") :], operator, operand, CONTAINERS))
     if kind is WORKFLOWS and name.startswith("collection."):
+        # The filter is checked as a filter on collections, though it never matches.
         _one(name[len("collection.") :], operator, operand, COLLECTIONS)
-        # No workflow has a collection.
+        # No workflow has a collection here.
         return Constant(False)
     if name == "any":
         return _any(operator, operand, kind)
@@ -455,6 +459,7 @@ def _one(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Exp
     if dot:
         if found.type is not Type.OBJECT:
             raise Invalid(f"Invalid attribute '{attribute}' in filter: {top} has no sub-properties")
+        # Keys may be written in angle brackets, as for JSON-LD properties.
         return _key(Key(top, key.removeprefix("<").removesuffix(">")), operator, operand, attribute)
     return (
         _is_a(found, operand, kind)
@@ -464,7 +469,7 @@ def _one(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Exp
 
 
 def _end_kind(name: str, operator: str, operand: JSON, kind: RecordType) -> Expression:
-    """The kind of an end of a link, which is no column: what its uuid says."""
+    """Condition on the kind of an end of a link, which follows from its uuid and is no column."""
     if operator not in ("=", "in", "is_a"):
         raise Invalid(
             f"Invalid operator '{operator}' for attribute '{name}': must be =, in or is_a"

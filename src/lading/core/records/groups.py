@@ -1,12 +1,11 @@
-"""Groups: projects own records, roles have members, filter groups show what matches.
+"""Rules of groups: projects own records, roles have members, filter groups show matching records.
 
-* `group_class` is needed and stays. Only projects own; roles belong to the system user.
-* The name defaults to the uuid; those of projects and filter groups appear in paths, so that `/`,
-  `.` and `..` are out, and so are control characters.
-* A project is frozen by a manager who writes their own uuid into `frozen_by_uuid`, and thawed by
-  null. Frozen, nothing in it or below it can be written, by nobody; nor can it be trashed, or a
-  project that it is in.
-* Roles have no trash: deleted, they are gone.
+* `group_class` is required and cannot change. Only projects own; roles belong to the system user.
+* The name defaults to the uuid; names of projects and filter groups appear in paths, so `/`, `.`
+and `..` are refused, and so are control characters.
+* A manager freezes a project by writing their own uuid into `frozen_by_uuid`, and thaws it by null.
+Nobody can write in a frozen project or below it; neither it nor a project above it can be trashed.
+* Roles have no trash: they are deleted at once.
 
 Source: docs/spec/api, sections Collections, Groups and Permissions.
 """
@@ -31,11 +30,12 @@ class GroupClass(StrEnum):
 
 
 _PARTS: Final = 3
+# Control characters, surrogates, and line and paragraph separators.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 
 
 def check(new: Record, old: Record | None, *, slashes: bool) -> None:
-    """Whether a group's values may be stored. `slashes`: whether names may have them. Raises
+    """Check the values of a group before they are stored. `slashes`: names may contain them. Raises
     Invalid.
     """
     group_class = new["group_class"]
@@ -54,7 +54,7 @@ def check(new: Record, old: Record | None, *, slashes: bool) -> None:
 
 
 def check_name(name: str | None, *, slashes: bool) -> None:
-    """Whether a name can be part of a path. Raises Invalid."""
+    """Check that a name can be part of a path. Raises Invalid."""
     if name in (".", ".."):
         raise Invalid("name: cannot be '.' or '..'")
     if name and "/" in name and not slashes:
@@ -66,14 +66,15 @@ def check_name(name: str | None, *, slashes: bool) -> None:
 def check_freezing(
     new: Record, old: Record | None, *, user_uuid: str, level: int, frozen_above: bool
 ) -> None:
-    """Whether a group may be written, and frozen or thawed if that is what is written.
+    """Check a write for the rules of frozen projects, including freezing and thawing.
 
-    `level` is the writer's; `frozen_above`: whether a project that it is in is frozen. Raises
-    Forbidden, Invalid.
+    `level` is the writer's; `frozen_above`: a project above the group is frozen. Raises Forbidden,
+    Invalid.
     """
     if frozen_above:
         raise frozen(new["uuid"])
     before, after = (old or {}).get("frozen_by_uuid"), new["frozen_by_uuid"] or None
+    # "" means null.
     new["frozen_by_uuid"] = after
     if before == after:
         if before is not None:
@@ -92,7 +93,7 @@ def check_freezing(
 
 
 def frozen(uuid: str) -> Forbidden:
-    """The refusal to write in a frozen project."""
+    """The error for a write in a frozen project."""
     return Forbidden(f"Forbidden: {uuid} is in a frozen project; clear its frozen_by_uuid first")
 
 

@@ -1,10 +1,10 @@
-"""Lists of several record types at once: which types are asked for, and what each of them is asked.
+"""Lists over several record types: the types of a query, and the query for each of them.
 
 * A filter on `uuid is_a` picks types. `collections.name` concerns collections only; a bare
-  attribute concerns every type that is left, and must be one of each. Selected names need only be
-  known to some of them.
-* Types come one after another, groups first; ordered by uuid they come in the order of their uuids,
-  so that paging by `uuid > last` meets every record.
+attribute concerns every remaining type, and must exist in each. A selected name must exist in one
+of them.
+* Types follow each other, groups first; ordered by uuid they follow in the order of their infixes,
+so that paging by `uuid > last` reaches every record.
 
 Source: docs/spec/api, sections Filters and Groups.
 """
@@ -29,7 +29,7 @@ from lading.core.records.schema import JSON, Record, RecordType
 @dataclass(frozen=True, slots=True)
 class Part:
     """One record type of a list with its own query; `limit` and `offset` of the query are those of
-    the whole.
+    the whole list.
     """
 
     kind: RecordType
@@ -43,10 +43,10 @@ def split(
     max_limit: int,
     beside: Sequence[RecordType] = (),
 ) -> tuple[Part, ...]:
-    """The queries of a list over `kinds`, in the order in which they are answered. Raises Invalid.
+    """The queries of a list over `kinds`, in the order of the results. Raises Invalid.
 
-    `beside` are the types of further records that the answer has: their attributes may be selected
-    as well.
+    `beside` are the types of further records in the response: their attributes may be selected as
+    well.
     """
     filters = params.get("filters")
     triples = [] if filters is None else filters
@@ -70,7 +70,7 @@ def split(
 
 
 def check_group_filters(filters: JSON, kinds: Sequence[RecordType]) -> None:
-    """Whether a filter group's filters can be used. Raises Invalid."""
+    """Check the filters of a filter group. Raises Invalid."""
     split({"filters": filters}, kinds, max_limit=0)
 
 
@@ -80,6 +80,7 @@ def _is_wanted(triples: list[JSON], kind: RecordType) -> bool:
         for one in triples
         if isinstance(one, list) and len(one) == 3 and one[0] == "uuid" and one[1] == "is_a"
     ]
+    # A type whose infix does not match gets a condition that is never true.
     return Constant(False) not in check_filters(picks, kind)
 
 
@@ -97,9 +98,7 @@ def _table(attribute: JSON) -> str:
 
 
 def selected_of(select: JSON, kind: RecordType) -> tuple[str, ...]:
-    """What of a selection concerns the records of one type that are answered beside the list; all
-    if nothing is.
-    """
+    """The selected attributes of one type of further records; all when nothing is selected."""
     if not isinstance(select, list):
         return kind.listed
     names = [name.removeprefix(f"{kind.plural}.") for name in select if _knows(kind, name)]
@@ -119,7 +118,7 @@ def _selected(
         if not known and not any(_knows(kind, name) for kind in beside):
             raise Invalid(f"Invalid attribute {str(name)[:80]!r} in select parameter")
         for kind in known:
-            # Manifests are for those who ask for the collection itself.
+            # Manifests are returned only with the collection itself.
             if not kind.by_name[name.removeprefix(f"{kind.plural}.")].unlisted:
                 chosen[kind.plural].append(name)
     return chosen

@@ -1,19 +1,19 @@
 """Levels of access, from the graph of ownership and of permission links.
 
-Nodes are users, groups, and the heads of permission links. Edges go from who has access to what it
-is had to:
+Nodes are users, groups, and the heads of permission links. Edges lead from a holder of access to
+its target:
 
     owner -> owned group          MANAGE
     tail  -> head of a link       can_read (can_login) READ, can_write WRITE, can_manage MANAGE
 
 * The level of a path is the least level along it; the best path counts. A user has MANAGE on
-  themselves.
-* A path goes on behind a group at any level, behind a user only when it arrives there with MANAGE.
+themselves.
+* A path continues behind a group at any level, behind a user only with MANAGE.
 * Tails of links are users and roles, so a path is: users and roles linked to each other
-  (`subjects`), then one link or ownership, then down a tree of projects, where the level stays
-  (`inherit`). The level of a user on a target is the best, over subjects, of the lesser of the two;
-  that is how the store keeps it, and how it stays small.
-* A project in the trash takes everything below it along; so does a frozen one (`stand`).
+(`subjects`), then one link or ownership, then down a tree of projects, where the level stays
+(`inherit`). The level of a user on a target is the best, over subjects, of the lesser of the two;
+the store keeps it in this form, which stays small.
+* A project in the trash includes everything below it; so does a frozen one (`stand`).
 
 Source: docs/spec/api, sections Records, Groups, Links and Permissions.
 """
@@ -30,7 +30,7 @@ from lading.core.ids import Infix, infix_of
 
 
 class Level(IntEnum):
-    """What may be done; each level includes those below it."""
+    """Levels of access; each includes those below it."""
 
     NONE = 0
     READ = 1
@@ -46,7 +46,7 @@ LEVELS: Mapping[str, Level] = MappingProxyType(
         "can_manage": Level.MANAGE,
     }
 )
-"""The level that a permission link gives, by its name."""
+"""Level of a permission link by its name."""
 NAMES: Mapping[int, str] = MappingProxyType(
     {Level.READ: "can_read", Level.WRITE: "can_write", Level.MANAGE: "can_manage"}
 )
@@ -57,15 +57,15 @@ HEADS: frozenset[str] = frozenset(
         Infix.CREDENTIAL, Infix.REPOSITORY, Infix.VIRTUAL_MACHINE,
     }
 )  # fmt: skip
-"""What can be shared by a link. Containers follow their requests, logs what they are about, tokens
-nobody else.
+"""Infixes of records that can be shared by a link. Containers follow their requests, logs their
+objects; tokens cannot be shared.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a group has from itself and from the projects that it is in: when it is trashed, whether
-    it is frozen.
+    """Properties of a group from itself and from the projects above it: time of trashing, and
+    whether it is frozen.
     """
 
     trash_at: str | None = None
@@ -73,23 +73,24 @@ class Standing:
 
 
 def is_user(uuid: str) -> bool:
-    """Whether a uuid is that of a user."""
+    """Whether a uuid is one of a user."""
     return infix_of(uuid) == Infix.USER
 
 
 def is_group(uuid: str) -> bool:
-    """Whether a uuid is that of a group."""
+    """Whether a uuid is one of a group."""
     return infix_of(uuid) == Infix.GROUP
 
 
 def subjects(user: str, links: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    """All users and roles in whose name a user has access, with the level that is left on the way
+    """All users and roles on whose behalf a user has access, with the level that is left on the way
     there.
 
-    `links` are the levels of links by tail and head; heads that are tails of nothing do no harm.
+    `links` are the levels of links by tail and head; heads that are tails of nothing are harmless.
     """
     best: dict[str, int] = {user: Level.MANAGE}
     waiting = [user]
+    # A node is visited again when a better level is found; levels are at most 3, so this ends.
     while waiting:
         tail = waiting.pop()
         for head, given in links.get(tail, {}).items():
@@ -105,10 +106,10 @@ def inherit(
     links: Mapping[str, Mapping[str, int]],
     above: Mapping[str, Mapping[str, int]],
 ) -> dict[str, dict[str, int]]:
-    """For each group the level that each subject has on it by links and through its owners.
+    """Levels of each subject on each group, by links and through its owners.
 
     `nodes` are (group, owner), owners first; `links` the levels of links by head and tail; `above`
-    those of owners that are not among the nodes. A user who owns has MANAGE.
+    the levels of owners that are not among the nodes. An owning user has MANAGE.
     """
     found: dict[str, dict[str, int]] = {}
     for node, owner in nodes:
@@ -124,13 +125,13 @@ def inherit(
 
 
 def stand(own: Standing, above: Standing) -> Standing:
-    """The standing of a group from what it says itself and from that of its owner."""
+    """Properties of a group from its own and its owner's."""
     times = [one.trash_at for one in (own, above) if one.trash_at is not None]
     return Standing(min(times, default=None), own.frozen or above.frozen)
 
 
 def level_of(name: object) -> Level:
-    """The level that a link of this name gives. Raises Invalid."""
+    """Level of a link of this name. Raises Invalid."""
     level = LEVELS.get(name) if isinstance(name, str) else None
     if level is None:
         raise Invalid("name: a permission link is called can_read, can_write or can_manage")
@@ -138,7 +139,7 @@ def level_of(name: object) -> Level:
 
 
 def check_ends(tail: object, head: object, *, tail_class: str | None) -> None:
-    """Whether a permission link may go from `tail`, of `tail_class` if it is a group, to `head`.
+    """Check the ends of a permission link from `tail`, of `tail_class` if it is a group, to `head`.
     Raises Invalid.
     """
     if not isinstance(tail, str) or not (
@@ -155,8 +156,8 @@ def check_ends(tail: object, head: object, *, tail_class: str | None) -> None:
 
 
 def check_acyclic(uuid: str, owners: Iterable[str]) -> None:
-    """Whether a group may go below `owners`, its owner to be and those above that. Raises
-    Invalid.
+    """Check that a group may be owned by the first of `owners`, which lists the new owner and those
+    above it. Raises Invalid.
     """
     if uuid in owners:
         raise Invalid(f"owner_uuid: {uuid} would own itself, directly or through what it owns")

@@ -1,8 +1,7 @@
-"""What record types are put together from: fields of each kind, common fields, actions and their
-parameters.
+"""Parts of record types: fields of each kind, common fields, actions and their parameters.
 
 Source: docs/spec/api, sections Containers, Parameters and attributes and Lists. The types
-themselves stand in `records`.
+themselves are in `record_types`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def flag(name: str, doc: str = "", *, default: bool = False, readonly: bool = Fa
 
 
 def number(name: str, doc: str = "", *, default: int | None = 0, readonly: bool = False) -> Field:
-    """An integer; null only where that is its default."""
+    """An integer; may be null only when that is its default."""
     return Field(
         name=name,
         type=Type.INTEGER,
@@ -48,7 +47,7 @@ def moment(name: str, doc: str = "", *, fixed: bool = False, readonly: bool = Fa
 
 
 def mapping(name: str, doc: str = "", *, sealed: bool = False) -> Field:
-    """An object; `sealed`: unreadable in the database, and hidden."""
+    """An object; `sealed`: encrypted in the database, and hidden."""
     return Field(name=name, type=Type.OBJECT, default={}, doc=doc, hidden=sealed, sealed=sealed)
 
 
@@ -60,7 +59,7 @@ def sequence(
 
 
 def derived(name: str, type: Type = Type.STRING, doc: str = "", *, unlisted: bool = False) -> Field:
-    """A field that is computed, not stored."""
+    """A computed field, which is not stored."""
     return Field(name=name, type=type, doc=doc, derived=True, unlisted=unlisted, readonly=True)
 
 
@@ -228,7 +227,7 @@ CRUD: Final = (
 
 
 def satisfiable(actions: tuple[Action, ...]) -> tuple[Action, ...]:
-    """The actions, where create and update take the parameter `satisfy` as well."""
+    """The actions, with the parameter `satisfy` added to create and update."""
     wait = Parameter(
         name="satisfy", type=Type.BOOLEAN, default=False, doc="Answer as satisfy does."
     )

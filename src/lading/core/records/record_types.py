@@ -2,9 +2,9 @@
 and OpenAPI.
 
 Source: docs/spec/api, sections Container requests, Containers, Addresses and methods, Parameters
-and attributes, Lists, Filters, Order and select, Errors, Records, Log rows,
-Discovery document and Other records; docs/spec/decisions. Nothing here decides: the rules of
-containers and requests stand in `container` and `request`.
+and attributes, Lists, Filters, Order and select, Errors, Records, Log rows, Discovery document and
+Other records; docs/spec/decisions. There are no decisions here: rules about containers and requests
+are in `lading.core.containers`.
 """
 
 from __future__ import annotations
@@ -233,6 +233,7 @@ COLLECTIONS: Final = RecordType(
     unique=(("owner_uuid", "name"),),
 )
 
+# Attributes that a request and its container share.
 _SPEC: Final = (
     sequence("command", "Program and arguments; null or empty: what the image says."),
     text(
@@ -594,5 +595,6 @@ KINDS: Final = {str(one.infix): one.kind for one in RECORDS if one.infix}
 
 
 def kind_of(uuid: str | None) -> str | None:
-    """The kind of the record that `uuid` names; None when there is no such type."""
+    """Kind of the record with this `uuid`; None for an unknown type."""
+    # 5 + 1 + 5 + 1 + 15 characters.
     return KINDS.get(uuid[6:11]) if uuid and len(uuid) == 27 else None

@@ -1,9 +1,9 @@
-"""What a record type is made of: fields, actions and their parameters.
+"""Parts of a record type's description: fields, actions and their parameters.
 
-Source: docs/spec/api, sections Addresses and methods, Parameters and attributes, Lists,
-Filters, Order and select and Discovery document. A field says how it is
-stored, who sees it and whether a client may name it; an action says where it is called and with
-which parameters. The table of the types themselves is `records`.
+Source: docs/spec/api, sections Addresses and methods, Parameters and attributes, Lists, Filters,
+Order and select and Discovery document. A field says how it is stored, who sees it and whether a
+client may name it; an action says where it is called and with which parameters. The table of the
+types is in `record_types`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Record: TypeAlias = dict[str, Any]
 
 
 class Type(StrEnum):
-    """What a field holds."""
+    """Type of a field."""
 
     STRING = "string"
     INTEGER = "integer"
@@ -35,10 +35,10 @@ class Type(StrEnum):
 class Field:
     """One attribute of a record.
 
-    `hidden` is never returned nor filtered; `unlisted` is left out of lists unless selected;
-    `derived` is computed and not stored; `fixed` is silently dropped from what a client writes;
-    `readonly` is refused there. `sealed` is unreadable in the database unless it is the default, so
-    that it cannot be searched for either: such a field is hidden too.
+    `hidden` fields are never returned nor filtered; `unlisted` ones are left out of lists unless
+    selected; `derived` ones are computed and not stored; `fixed` ones are silently dropped from a
+    client's input; `readonly` ones are refused there. `sealed` ones are encrypted in the database
+    unless they have the default, so they cannot be searched for: such a field is hidden too.
     """
 
     name: str
@@ -60,12 +60,12 @@ class Field:
 
     @property
     def nested(self) -> bool:
-        """Whether it is kept as JSON text."""
+        """Whether it is stored as JSON text."""
         return self.type in (Type.OBJECT, Type.ARRAY)
 
 
 class Scope(StrEnum):
-    """What an action is called on."""
+    """The target of an action: the whole collection, or one record."""
 
     COLLECTION = "collection"
     MEMBER = "member"
@@ -73,7 +73,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter of an action, as the discovery document lists it."""
+    """One parameter of an action in the discovery document."""
 
     name: str
     type: Type = Type.STRING
@@ -86,8 +86,8 @@ class Parameter:
 class Action:
     """One call: `method` on `/arvados/v1/<plural>[/{uuid}][/<path>]`.
 
-    `rest` lets anything follow the path; `body` says that attributes are sent; `answer` names the
-    schema of the answer, "" for the record type itself, "List" for its list.
+    `rest`: further path elements may follow; `body`: attributes are sent; `answer` names the schema
+    of the response, "" for the record type itself, "List" for its list.
     """
 
     name: str
@@ -105,10 +105,10 @@ class Action:
 class RecordType:
     """One kind of record.
 
-    `indexes` are the fields that it is looked up by, or listed in the order of, together; those in
-    `sparse` hold only rows in which none of the fields is null. `unique` fields may not repeat
-    together; of collections only current versions outside the trash count. `numbered` types have an
-    `id` that grows. Without `owned` the system user owns all; without `stored` there is no table.
+    `indexes` are groups of fields for look-ups and sorted lists; those in `sparse` contain only
+    rows in which none of the fields is null. `unique` fields may not repeat together; of
+    collections only current versions outside the trash count. `numbered` types have a growing `id`.
+    Without `owned` the system user owns all records; without `stored` there is no table.
     """
 
     plural: str
@@ -146,17 +146,17 @@ class RecordType:
 
     @cached_property
     def visible(self) -> tuple[str, ...]:
-        """Names that clients may see, in order."""
+        """Names of the fields that clients may see, in order."""
         return tuple(one.name for one in self.fields if not one.hidden)
 
     @cached_property
     def listed(self) -> tuple[str, ...]:
-        """Names shown in lists when nothing is selected."""
+        """Names in lists without a selection."""
         return tuple(one.name for one in self.fields if not one.hidden and not one.unlisted)
 
     @cached_property
     def looked_up(self) -> frozenset[str]:
-        """Names of the fields that there is an index of."""
+        """Names of the indexed fields."""
         return frozenset(
             name for fields in (*self.indexes, *self.sparse, *self.unique) for name in fields
         )

@@ -1,7 +1,7 @@
-"""The types of the records that describe what is outside of the API server: services that store
-blocks, git repositories, virtual machines and the keys for logins to them, and credentials.
+"""Record types for objects outside the API server: services that store blocks, git repositories,
+virtual machines and login keys, and credentials.
 
-Source: docs/spec/api, section Other records. `record_types` has them in its table.
+Source: docs/spec/api, section Other records. `record_types` includes them in its table.
 """
 
 from __future__ import annotations

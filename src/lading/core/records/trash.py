@@ -1,9 +1,9 @@
-"""The trash: what `trash_at`, `delete_at` and `is_trashed` become when a client writes one of them.
+"""The trash: computes `trash_at`, `delete_at` and `is_trashed` when a client writes one of them.
 
 * `trash_at` and `delete_at` are both null or both set, `delete_at` not before `trash_at`; a
-  `trash_at` in the past is moved up to now. `is_trashed` alone is short for now, or for never.
+`trash_at` in the past becomes now. `is_trashed` alone means trashing now, or never.
 * Changing `trash_at` alone sets `delete_at` a lifetime later; a `delete_at` that is too early is
-  raised.
+moved.
 
 Source: docs/spec/api, sections Collections and Groups.
 """
@@ -21,7 +21,7 @@ TIMES = ("trash_at", "delete_at", "is_trashed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetimes:
-    """Seconds in the trash: the usual time, and the least."""
+    """Seconds in the trash: the usual and the least."""
 
     usual: float
     least: float
@@ -33,7 +33,7 @@ def is_trashed(record: Record, now: str) -> bool:
 
 
 def times(old: Record, given: Record, *, now: str, lifetimes: Lifetimes) -> Record:
-    """The three attributes after a write; nothing if it names none of them. Raises Invalid."""
+    """The three attributes after a write; empty if it names none of them. Raises Invalid."""
     if not any(name in given for name in TIMES):
         return {}
     trash_at = given.get("trash_at", old["trash_at"])
@@ -53,11 +53,12 @@ def times(old: Record, given: Record, *, now: str, lifetimes: Lifetimes) -> Reco
     if delete_at is not None and delete_at < trash_at:
         raise Invalid("delete_at: must not be before trash_at")
     trash_at = max(trash_at, now) if trash_at != old["trash_at"] else trash_at
+    # Blocks must outlive the signatures that were made for the record before it was trashed.
     earliest = later(min(now, old["trash_at"] or now), lifetimes.least)
     delete_at = max(delete_at or later(trash_at, lifetimes.usual), earliest, trash_at)
     return {"trash_at": trash_at, "delete_at": delete_at, "is_trashed": trash_at <= now}
 
 
 def shortened(record: Record, seconds: float) -> Record:
-    """`delete_at` of a record in the trash, at most some seconds after `trash_at`."""
+    """`delete_at` of a trashed record, at most `seconds` after `trash_at`."""
     return {"delete_at": min(record["delete_at"], later(record["trash_at"], seconds))}

@@ -1,15 +1,14 @@
-"""Versions of a collection: when a change keeps what was before, and what past versions share with
-the present one.
+"""Versions of a collection: which changes keep the former state, and which attributes all versions
+share.
 
-* A change of name, description, properties or content keeps the state before it as a record of its
-  own, whose `current_version_uuid` is that of the collection; the collection goes on as the next
-  version.
+* A change of name, description, properties or content may keep the former state as a record of its
+own, whose `current_version_uuid` is the collection's uuid; the collection becomes the next version.
 * It is kept if `preserve_version` was or is set, or if the collection had been idle for a while:
-  many changes in a row make one version. An idle time of -1 keeps only what was asked for; 0 keeps
-  every state. Nothing is kept of what is in the trash.
-* `preserve_version` asks for one version: once that is kept, it is false again.
-* Owner, trash, wanted copies and storage classes of past versions are those of the collection.
-  Nobody writes them.
+many changes in a row make one version. An idle time of -1 keeps requested versions only; 0 keeps
+every state. Nothing is kept of a trashed collection.
+* `preserve_version` requests one version and is then false again.
+* Owner, trash, replication and storage classes of past versions are those of the collection. Past
+versions cannot be written.
 
 Source: docs/spec/api, section Collections.
 """
@@ -23,7 +22,9 @@ from lading.core.errors import Invalid
 from lading.core.records.schema import Record
 from lading.core.timestamps import later
 
+# Attributes whose change may keep a version.
 VERSIONED: Final = ("name", "description", "properties", "portable_data_hash", "manifest_text")
+# Attributes that past versions take from the collection.
 SHARED: Final = (
     "owner_uuid",
     "trash_at",
@@ -36,9 +37,7 @@ SHARED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Whether versions are kept at all, and the seconds of idleness after which a change keeps
-    one.
-    """
+    """Whether versions are kept at all, and seconds of idleness after which a change keeps one."""
 
     enabled: bool
     idle: float
@@ -46,15 +45,15 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What becomes of a collection, and the past version to store, None when none is kept."""
+    """The new state of a collection, and the past version to store, None when none is kept."""
 
     record: Record
     past: Record | None = None
 
 
 def step(old: Record, new: Record, *, asked: bool, settings: Settings, now: str, uuid: str) -> Step:
-    """The change from `old` to `new`; `asked`: whether it names `preserve_version`; `uuid` is for
-    the past version.
+    """The change from `old` to `new`; `asked`: it names `preserve_version`; `uuid` is for the past
+    version.
     """
     if not _keeps(old, new, settings, now):
         return Step({**new, "version": old["version"]})
@@ -65,7 +64,7 @@ def step(old: Record, new: Record, *, asked: bool, settings: Settings, now: str,
 
 
 def shared_changes(old: Record, new: Record) -> Record:
-    """What has to change in the past versions too."""
+    """Changes that past versions need as well."""
     return {name: new[name] for name in SHARED if new[name] != old[name]}
 
 
@@ -75,7 +74,7 @@ def is_past(record: Record) -> bool:
 
 
 def check_present(record: Record) -> None:
-    """Raises Invalid for a past version, which nobody writes."""
+    """Raise Invalid for a past version, which cannot be written."""
     if is_past(record):
         raise Invalid(
             f"{record['uuid']}: is version {record['version']} of "

@@ -1,8 +1,8 @@
-"""Conditions on rows that say who may see them: the leaves of `filters.Expression` that clients
-cannot write.
+"""Conditions on rows that express access rights: leaves of `filters.Expression` that clients cannot
+write.
 
-What they mean stands in `permissions` and `access`; the store writes them down as joins with what
-it keeps ready.
+Their meaning is defined in `permissions` and `access`; the store translates them to joins with its
+permission tables.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """A container that a request points at which the user can read, outside the trash at the time
-    `now`.
-    """
+    """A container of a request that the user can read, outside the trash at the time `now`."""
 
     user_uuid: str
     now: str
@@ -22,9 +20,7 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A log row about something that the user can read: the object, or the container of a
-    request.
-    """
+    """A log row about a readable object: a record, or the container of a request."""
 
     user_uuid: str
     now: str
@@ -32,8 +28,8 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Reachable:
-    """The user has at least this level on the user or group in a column, or with `owning` on what
-    that owns.
+    """The user has at least this level on the user or group in a column, or with `owning` on its
+    owner.
     """
 
     user_uuid: str
@@ -46,9 +42,8 @@ class Reachable:
 class Accessible:
     """The user has a level on the record: through its owner, or because it was shared itself.
 
-    `owners` and `shared` are the owners and records that come into question, None where there are
-    too many to name; `dense`: so many rows meet it that it is better to look at them in the order
-    of the list.
+    `owners` and `shared` are the possible owners and records, None when there are too many to name;
+    `dense`: so many rows match that scanning them in the order of the list is faster.
     """
 
     user_uuid: str
@@ -59,7 +54,7 @@ class Accessible:
 
 @dataclass(frozen=True, slots=True)
 class ManagedHead:
-    """A link to something that the user can manage: itself, or through its owner."""
+    """A link to a record that the user can manage: itself, or through its owner."""
 
     user_uuid: str
 
@@ -67,7 +62,7 @@ class ManagedHead:
 @dataclass(frozen=True, slots=True)
 class Untrashed:
     """The group or owner in a column is not in the trash at the time `now`; with `frozen`, not
-    there and frozen.
+    trashed and frozen.
     """
 
     column: str
@@ -77,12 +72,12 @@ class Untrashed:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The collection is no past version of another one."""
+    """The collection is no past version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """The uuid in a column is that of an owner or, with `deep`, of a group below it."""
+    """The uuid in a column is one of an owner or, with `deep`, of a group below it."""
 
     column: str
     owner_uuid: str

@@ -1,11 +1,10 @@
-"""The vocabulary: which property keys and values a site agreed on.
-
-Source: docs/spec/api, section Exported configuration.
+"""The vocabulary: property keys and values that a site agreed on. Source: docs/spec/api, section
+Exported configuration.
 
 `{"strict_tags": bool, "tags": {key: {"strict": bool, "labels": [{"label"}], "values": {value:
-{"labels": [...]}}}}}`. Labels are for people: what is stored is the key and the value that a label
-stands for. With strict tags every key must be listed; a strict key takes listed values only.
-Reserved keys are the server's and the clients' own: always free.
+{"labels": [...]}}}}}`. Labels are shown to people; stored are the key and the value of a label.
+With strict tags every key must be listed; a strict key takes listed values only. Reserved keys of
+the server and of clients are always allowed.
 """
 
 from __future__ import annotations
@@ -34,15 +33,14 @@ RESERVED: Final = frozenset(
         "cwl_output",
     }
 )
+# Prefix of keys that Arvados reserves.
 _PREFIX: Final = "arv:"
 EMPTY: Final[JsonObject] = {"strict_tags": False, "tags": {}}
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """What one key may hold. `aliases` are labels of values, folded, with the values that they
-    stand for.
-    """
+    """Allowed values of one key. `aliases` maps labels of values, in lower case, to values."""
 
     strict: bool
     values: frozenset[str]
@@ -51,7 +49,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """A checked vocabulary. `document` is what clients are shown."""
+    """A checked vocabulary. `document` is the form for clients."""
 
     document: JsonObject = field(default_factory=lambda: dict(EMPTY))
     strict: bool = False
@@ -59,9 +57,7 @@ class Vocabulary:
     aliases: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, properties: Mapping[str, object]) -> None:
-        """Let properties pass that keep to the vocabulary. Raises Malformed (400) naming the
-        key.
-        """
+        """Check properties against the vocabulary. Raises Malformed (400) naming the key."""
         if not self.tags and not self.strict:
             return
         for key, value in properties.items():
@@ -102,7 +98,7 @@ def _check_value(key: str, value: str, tag: Tag) -> None:
 
 
 def read(document: object) -> Vocabulary:
-    """The vocabulary that a document describes. Raises Invalid naming what is wrong with it."""
+    """The vocabulary in a document. Raises Invalid with its fault."""
     top = _object(document, "the vocabulary")
     unknown = sorted(top.keys() - {"strict_tags", "tags"})
     if unknown:
@@ -136,8 +132,8 @@ def _tag(key: str, entry: JsonObject) -> Tag:
 
 
 def _aliases(where: str, entries: Mapping[str, JsonObject]) -> dict[str, str]:
-    """Labels, folded, and what they stand for; a label may not be that of another entry, nor its
-    name.
+    """Labels in lower case and their entries; a label may be neither label nor name of another
+    entry.
     """
     folded = {name.lower(): name for name in entries}
     found: dict[str, str] = {}
