@@ -1,10 +1,10 @@
-"""runtime_constraints and scheduling_parameters: filled with their defaults, checked, resolved,
-compared, merged.
+"""runtime_constraints and scheduling_parameters: filled with defaults, checked, resolved, compared,
+merged.
 
-* Both are stored with every key present, zero where the client said nothing (docs/spec/containers).
+* Both are stored with every key, zero where the client gave none (docs/spec/containers).
 * `ram` and `vcpus` must be positive when the request is committed. Sizes may be ranges (`ranges`).
-* Capabilities: `API` gives a way to the API and a token for it; `internet` true gives the internet,
-  false promises that there is no network, absent leaves it open. Others are refused.
+* Capabilities: `API` gives access to the API and a token for it; `internet` true gives access to
+the internet, false promises that there is no network, absent leaves it open. Others are refused.
 * The legacy `cuda` is kept and also written as `gpu`.
 * Caches do not change a result: containers with other cache sizes are acceptable.
 """
@@ -25,6 +25,7 @@ from lading.core.policy import Policy
 from lading.core.values import printable
 
 GIB = 1 << 30
+# Bounds of the automatic disk cache.
 CACHE_MIN, CACHE_MAX = 2 * GIB, 32 * GIB
 RUNNER = "arvados-cwl-runner"
 KEEP_ON_FAILURE = "keep_on_failure"
@@ -40,6 +41,7 @@ _NO_CUDA: Mapping[str, Json] = MappingProxyType(
 )
 _CAPABILITIES = ("API", "internet")
 _DOTTED = re.compile(r"\d+\.\d+")
+# Sizes must fit into a signed 64-bit integer of the database.
 _TOO_BIG = 1 << 63
 _STACKS = (None, "", "cuda", "rocm")
 
@@ -95,9 +97,9 @@ def check(constraints: Mapping[str, Json], *, committed: bool) -> None:
 
 
 def resolve(constraints: Mapping[str, Json], *, policy: Policy) -> JsonObject:
-    """The constraints of a container, from checked ones: caches chosen, keys sorted.
+    """The constraints of a container from checked ones: caches chosen, keys sorted.
 
-    Of a range the least is taken; `ranges.growth` says how much more it may be given.
+    Of a range the minimum is taken; `ranges.growth` tells the possible increase.
     """
     chosen = lowest(constraints)
     chosen["keep_cache_ram"] = chosen["keep_cache_ram"] or policy.default_keep_cache_ram
@@ -107,10 +109,10 @@ def resolve(constraints: Mapping[str, Json], *, policy: Policy) -> JsonObject:
 
 
 def essential(constraints: Mapping[str, Json]) -> JsonObject:
-    """What must be equal for reuse of resolved constraints: no cache sizes, `cuda` as `gpu`, no
-    empty `gpu`.
+    """The part of resolved constraints that must be equal for reuse: no cache sizes, `cuda` as
+    `gpu`, no empty `gpu`.
 
-    `internet` is kept where it is there: false and nothing say the same.
+    `internet` is kept when it is true: false and absent mean the same.
     """
     kept = {key: value for key, value in constraints.items() if not key.startswith("keep_cache_")}
     gpu, cuda = kept.pop("gpu", None), kept.pop("cuda", None)
@@ -124,27 +126,30 @@ def essential(constraints: Mapping[str, Json]) -> JsonObject:
 
 
 def has_network(constraints: Mapping[str, Json]) -> bool:
-    """Whether a container with these constraints has more network than its own loopback."""
+    """Whether a container with these constraints has more network than its own loopback
+    interface.
+    """
     return constraints.get("API") is True or has_internet(constraints)
 
 
 def has_internet(constraints: Mapping[str, Json], *, with_api: bool = False) -> bool:
-    """Whether it has a way to the internet. `with_api`: whoever may use the API has."""
+    """Whether it has access to the internet. `with_api`: containers with API access have it too."""
     return constraints.get("internet") is True or (with_api and constraints.get("API") is True)
 
 
 def cache_difference(
     ours: Mapping[str, Json], theirs: Mapping[str, Json], *, policy: Policy
 ) -> str | None:
-    """The cache key whose size in `theirs` is not an acceptable variation of `ours`, or None.
+    """The cache key whose size in `theirs` is not acceptable in place of `ours`, or None.
 
-    A range in `ours` accepts what lies within it. An absent `keep_cache_disk` is acceptable, an
+    A range in `ours` accepts every size within it. An absent `keep_cache_disk` is acceptable, an
     absent `keep_cache_ram` is not.
     """
     for key in ("keep_cache_disk", "keep_cache_ram"):
         if is_range(ours.get(key)) and common(ours[key], theirs.get(key)) is None:
             return key
     ours = {key: theirs.get(key) if is_range(value) else value for key, value in ours.items()}
+    # The sizes that Arvados may have stored for the same request.
     disk = (
         None,
         0,
@@ -175,8 +180,8 @@ def fill_scheduling(given: Mapping[str, Json]) -> JsonObject:
 
 
 def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy: Policy) -> None:
-    """Check filled parameters. Raises Invalid naming the key, or for preemptible at commit when
-    nothing is.
+    """Check filled parameters. Raises Invalid naming the key, or for preemptible at commit when no
+    instance type is preemptible.
     """
     known = {"max_run_time", "partitions", "preemptible", "supervisor", KEEP_ON_FAILURE, *GANG_KEYS}
     unexpected = sorted(parameters.keys() - known)
@@ -207,7 +212,7 @@ def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy
 
 
 def merge_scheduling(several: Sequence[Mapping[str, Json]]) -> JsonObject:
-    """The parameters of one retry for several requests: the most generous of theirs."""
+    """The parameters of one retry for several requests: the most permissive of each."""
     filled = [fill_scheduling(one) for one in several]
     times = [time for one in filled if isinstance(time := one["max_run_time"], int)]
     partitions = [names for one in filled if isinstance(names := one["partitions"], list)]
@@ -219,6 +224,7 @@ def merge_scheduling(several: Sequence[Mapping[str, Json]]) -> JsonObject:
         gang
         | ({KEEP_ON_FAILURE: kept} if kept else {})
         | {
+            # 0 is no limit, and an empty list all partitions: they win.
             "max_run_time": 0 if 0 in times else max(times),
             "partitions": union if all(partitions) else [],
             "preemptible": all(one["preemptible"] for one in filled),
@@ -228,8 +234,8 @@ def merge_scheduling(several: Sequence[Mapping[str, Json]]) -> JsonObject:
 
 
 def _whole(value: Json) -> Json:
-    """3.0 is 3: JSON has one kind of number, in ranges too. Everything else is left for the
-    check.
+    """Integers written as 3.0, in ranges too: JSON has one kind of number. Other values are left
+    for the check.
     """
     if isinstance(value, list):
         return [

@@ -3,16 +3,15 @@
     (new) -> Queued -> Locked -> Running -> Complete -> Cancelled
     Locked -> Queued (unlock), Queued | Locked | Running -> Cancelled
 
-* Only the system creates containers; they say without ambiguity what was run
-  (docs/spec/containers).
-* Complete: the command ran and exited, with whatever code. Cancelled: there is no result.
-* Complete -> Cancelled takes a result out of the reuse pool.
+* Only the system creates containers; they describe without ambiguity what was run
+(docs/spec/containers).
+* Complete: the command ran and exited, with any code. Cancelled: there is no result.
+* Complete -> Cancelled removes a result from the reuse pool.
 * `locked_by_uuid`, `auth_uuid`, `supervisor_auth_uuid` are null outside Locked and Running; secrets
-  are wiped at the end, but for the digest that reuse compares.
+are erased at the end, except the digest that reuse compares.
 
-What moves a container along stands in `lifecycle`, who may write what in `write_permissions`. The
-diagram in the documentation is drawn from TRANSITIONS. See docs/spec/containers, section Container
-states.
+Events are handled in `lifecycle`, write permissions in `write_permissions`. The diagram in the
+documentation is drawn from TRANSITIONS. See docs/spec/containers, section Container states.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ HIDDEN = frozenset(
         "broad_key",
     }
 )
-"""Columns that no answer of the API shows."""
+"""Columns that no response of the API shows."""
 
 RECIPE_FIELDS = (
     "command",
@@ -87,7 +86,7 @@ RECIPE_FIELDS = (
     "reuse_key",
     "broad_key",
 )
-"""Attributes that are given at creation and never change, but for the wiping of secrets and sizes
+"""Attributes set at creation that never change, except that secrets are erased and sizes change
 within ranges.
 """
 
@@ -96,8 +95,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     """A container record: the attributes of docs/spec/containers, section Container
     attributes, and the hidden columns.
 
-    Timestamps are API texts. Common columns that rules do not need (owner, etag, modified_*) are
-    left out.
+    Timestamps are API texts. Common columns that no rule needs (owner, etag, modified_*) are left
+    out.
     """
 
     uuid: str

@@ -1,10 +1,11 @@
-"""What a container with a network reaches, and what is refused to it.
+"""Network access of a container: reachable and refused destinations, and the texts of its network
+files.
 
-A container that asks for a network gets a network namespace of its own. In it are its loopback,
-an address for each service of the API, and for `internet` an interface with a packet filter that
-refuses what is not the internet: this machine, link-local addresses, the metadata services of
-clouds, and the networks that the configuration lists. All of it is values and text here;
-`lading.supervisor.network` carries it out.
+A container that asks for a network gets a network namespace of its own. It has a loopback
+interface, an address for each service of the API, and for `internet` an interface with a packet
+filter that refuses everything that is not the internet: this machine, link-local addresses, the
+metadata services of clouds, and the configured networks. This module produces values and text;
+`lading.supervisor.network` applies them.
 """
 
 from __future__ import annotations
@@ -19,29 +20,34 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 RESOLVER = "127.0.0.53"
-"""Address of the resolver in the container's loopback."""
+"""Address of the resolver on the container's loopback interface; systemd-resolved uses the same."""
 LOOPBACK = "127.0.0.1"
 UPLINK = "198.19.255.0/24"
-"""Network of the interface to the internet: part of the range for benchmarks (RFC 2544), which no
-site uses for its machines."""
+"""Network of the interface to the internet: part of the range for benchmarks (RFC 2544), which
+sites do not use for machines.
+"""
 INTERFACE = "eth0"
 TABLE = "lading"
 NOT_INTERNET = (
     "0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "240.0.0.0/4",
     "::/127", "::ffff:0:0/96", "2002::/16", "ff00::/8",
 )  # fmt: skip
-"""Addresses that a connection of the host would take for the host itself, or for many machines."""
+"""Addresses that the host would treat as its own, or as multicast."""
 METADATA = (
     "169.254.0.0/16", "168.63.129.16/32", "100.100.100.200/32", "192.0.0.192/32",
     "fe80::/10", "fd00:ec2::/32", "fd20:ce::254/128", "fd00:c1::a9fe:a9fe/128", "fd00:42::42/128",
 )  # fmt: skip
-"""Link-local addresses and where clouds keep credentials for a machine: EC2 and most others,
-Azure, Alibaba, Oracle; by IPv6 EC2, Google, Oracle, Scaleway."""
+"""Link-local addresses, and addresses at which clouds offer credentials of a machine: EC2 and most
+others, Azure, Alibaba, Oracle; by IPv6 EC2, Google, Oracle, Scaleway.
+"""
 UPLINKS = (UPLINK, "fd00::/64")
-"""Addresses on that interface: with the gateway, which is another name of the host."""
+"""Addresses on that interface, including the gateway, which is another address of the host."""
+# IPv6 does not work without neighbour discovery (RFC 4861).
 _NEIGHBOURS = ("nd-neighbor-solicit", "nd-neighbor-advert", "nd-router-solicit")
+# The well-known prefix of NAT64 (RFC 6052).
 _NAT64 = int(ipaddress.IPv6Address("64:ff9b::"))
 _LOCALHOST = "localhost"
+# ARVADOS_API_HOST without a port means HTTPS.
 _DEFAULT_PORT = 443
 
 
@@ -62,17 +68,19 @@ class Endpoint:
 
 
 def local_addresses(endpoints: Sequence[Endpoint]) -> dict[str, Ip]:
-    """Where the container finds each host inside its own namespace: an address stays what it is, a
-    name has one of its own in the loopback."""
+    """Address of each host inside the container's namespace: an address stays, a name gets its own
+    loopback address.
+    """
     found: dict[str, Ip] = {}
     for one in endpoints:
+        # A different address for each name, so that two services may have the same port.
         own = LOOPBACK if one.host == _LOCALHOST else f"127.0.100.{len(found) + 1}"
         found.setdefault(one.host, one.address or ipaddress.ip_address(own))
     return found
 
 
 def places(endpoints: Sequence[Endpoint]) -> dict[tuple[Ip, int], Endpoint]:
-    """Where the container finds which endpoint; of two for one place, the first one."""
+    """Endpoint of each local address and port; the first one when two coincide."""
     local = local_addresses(endpoints)
     found: dict[tuple[Ip, int], Endpoint] = {}
     for one in endpoints:
@@ -83,7 +91,7 @@ def places(endpoints: Sequence[Endpoint]) -> dict[tuple[Ip, int], Endpoint]:
 
 
 def read_endpoint(text: str) -> Endpoint:
-    """HOST, HOST:PORT or [IPV6]:PORT, as ARVADOS_API_HOST has it. Raises Invalid."""
+    """Parse HOST, HOST:PORT or [IPV6]:PORT, the forms of ARVADOS_API_HOST. Raises Invalid."""
     host, separator, port = text.rpartition(":")
     if not separator or text.endswith("]"):
         host, port = text, str(_DEFAULT_PORT)
@@ -107,7 +115,7 @@ def read_networks(texts: Iterable[str], *, key: str) -> tuple[str, ...]:
 
 
 def refusals(configured: Sequence[str]) -> tuple[str, ...]:
-    """Every network that is always refused, each IPv4 one also as NAT64 translates it."""
+    """All networks that are always refused, each IPv4 one also in its NAT64 translation."""
     networks = [
         ipaddress.ip_network(one) for one in (*NOT_INTERNET, *METADATA, *UPLINKS, *configured)
     ]
@@ -116,16 +124,17 @@ def refusals(configured: Sequence[str]) -> tuple[str, ...]:
 
 
 def with_translations(networks: Iterable[str]) -> tuple[str, ...]:
-    """The same networks, each IPv4 one also as NAT64 translates it."""
+    """The networks, each IPv4 one also in its NAT64 translation."""
     parsed = [ipaddress.ip_network(one) for one in networks]
     translated = [_nat64(one) for one in parsed if isinstance(one, ipaddress.IPv4Network)]
     return tuple(str(one) for one in (*parsed, *translated))
 
 
 def ruleset(refused: Iterable[str], own: Iterable[str]) -> str:
-    """The packet filter of the namespace, as `nft -f -` reads it: everything that leaves by another
-    interface than the loopback goes to none of the networks. `own`: those of the machine, which
-    may change (`update`)."""
+    """The packet filter of the namespace for `nft -f -`: packets that leave by another interface
+    than the loopback are refused for the given networks. `own`: networks of the machine, which may
+    change (`update`).
+    """
     families = _by_family(refused)
     return "\n".join(
         [
@@ -143,6 +152,7 @@ def ruleset(refused: Iterable[str], own: Iterable[str]) -> str:
             ),
             "  }",
             "  chain in {",
+            # Nothing connects to the container from outside, except responses.
             "    type filter hook input priority 0; policy drop;",
             '    iifname "lo" accept',
             "    ct state established,related accept",
@@ -155,7 +165,7 @@ def ruleset(refused: Iterable[str], own: Iterable[str]) -> str:
 
 
 def update(own: Iterable[str]) -> str:
-    """What makes the filter refuse these networks of the machine in place of those before."""
+    """Commands that replace the networks of the machine in the filter."""
     lines = []
     for number, part in _by_family(own).items():
         lines.append(f"flush set inet {TABLE} own{number}")
@@ -165,8 +175,9 @@ def update(own: Iterable[str]) -> str:
 
 
 def hosts_file(endpoints: Sequence[Endpoint], *, hostname: str, machine: str = "") -> str:
-    """The content of /etc/hosts. `machine`: that of the host, whose names of other machines stay
-    known."""
+    """Contents of /etc/hosts. `machine`: the host's file, whose names of other machines are
+    kept.
+    """
     local = local_addresses(endpoints)
     names = [one.host for one in endpoints if one.address is None and one.host != _LOCALHOST]
     lines = [f"{LOOPBACK}\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
@@ -175,6 +186,7 @@ def hosts_file(endpoints: Sequence[Endpoint], *, hostname: str, machine: str = "
         *(f"{local[name]}\t{name}" for name in dict.fromkeys(names)),
     ]
     for line in machine.splitlines():
+        # 32 names of a line at most: the C library reads no endless lines.
         address, *others = line.partition("#")[0].split()[:32] or [""]
         if others and _is_elsewhere(address):
             kept = [name for name in others if name.lower() not in names]
@@ -183,7 +195,7 @@ def hosts_file(endpoints: Sequence[Endpoint], *, hostname: str, machine: str = "
 
 
 def resolver_file(machine: str, *, internet: bool) -> str:
-    """The content of /etc/resolv.conf. `machine`: that of the host, whose search list stays."""
+    """Contents of /etc/resolv.conf. `machine`: the host's file, whose search list is kept."""
     if not internet:
         return "# No names but those of /etc/hosts.\n"
     kept = [line for line in machine.splitlines() if line.split()[:1] in (["search"], ["domain"])]
@@ -191,8 +203,8 @@ def resolver_file(machine: str, *, internet: bool) -> str:
 
 
 def nameservers(text: str) -> tuple[str, ...]:
-    """The addresses of the resolvers that a resolv.conf names; this machine's when it names
-    none.
+    """Addresses of the resolvers in a resolv.conf; the loopback address when there are none
+    (resolv.conf(5)).
     """
     rows = [line.split() for line in text.splitlines()]
     found = tuple(row[1] for row in rows if len(row) > 1 and row[0] == "nameserver")
@@ -212,7 +224,7 @@ def _nat64(network: ipaddress.IPv4Network) -> ipaddress.IPv6Network:
 
 
 def _by_family(networks: Iterable[str]) -> dict[int, list[str]]:
-    """The networks of each version of IP, none within another: nft takes no overlaps."""
+    """The networks of each IP version, without overlaps, which nft refuses."""
     four, six = [], []
     for text in networks:
         network = ipaddress.ip_network(text)

@@ -1,12 +1,11 @@
-"""What a container costs: the price of its machine over time, and its share of that machine.
+"""Cost of a container: the price of its machine over time, and its share of that machine.
 
-Rules (docs/spec/containers, section Cost): a price counts from its start until the next one. Before
-the first one that is known, that one counts; prices of the future do not count yet. Prices are
-dollars an hour.
+Rules (docs/spec/containers, section Cost): a price counts from its start until the next one. The
+first known price also counts before its start; future prices do not count yet. Prices are dollars
+an hour.
 
-Several containers on one machine share its price: together they pay at most all of it. The
-mean of a container's shares of the CPUs and of the memory has that property, whatever is packed
-beside it.
+Several containers on one machine share its price and pay together at most all of it. The mean of a
+container's shares of CPUs and memory has that property, however containers are packed.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Price:
 
 
 def read_prices(history: object) -> tuple[Price, ...]:
-    """The prices in a list of {"StartTime", "Price"}, oldest first; of equal prices in a row the
+    """The prices in a list of {"StartTime", "Price"}, oldest first; of equal consecutive prices the
     oldest.
 
     Raises Invalid for anything else.
@@ -46,6 +45,7 @@ def read_prices(history: object) -> tuple[Price, ...]:
             moment is None
             or isinstance(amount, bool)
             or not isinstance(amount, int | float)
+            # Also false for nan.
             or not amount >= 0
         ):
             raise Invalid(f"price history: not a StartTime and a Price: {str(one)[:100]}")
@@ -58,7 +58,9 @@ def read_prices(history: object) -> tuple[Price, ...]:
 
 
 def cost(prices: Sequence[Price], start: datetime, end: datetime, *, share: float = 1.0) -> float:
-    """Dollars for the time from `start` to `end`, by prices ordered oldest first; 0 without any."""
+    """Dollars for the time from `start` to `end`, by prices ordered oldest first; 0 without
+    prices.
+    """
     total = 0.0
     for number, price in enumerate(prices):
         begun = start if number == 0 else max(start, price.start)
@@ -68,8 +70,8 @@ def cost(prices: Sequence[Price], start: datetime, end: datetime, *, share: floa
 
 
 def share(instance: Mapping[str, object], *, vcpus: int, ram: int) -> float:
-    """The part of an instance that a container of this size pays, from 0 to 1; 1 when its size is
-    not known.
+    """Share of an instance for a container of this size, from 0 to 1; 1 when the instance's size is
+    unknown.
     """
     shares = list(_shares(((instance.get("VCPUs"), vcpus), (instance.get("RAM"), ram))))
     return sum(shares) / len(shares) if shares else 1.0

@@ -1,4 +1,4 @@
-"""What dispatchers decide about containers, as rows in `logs` about them."""
+"""Decisions of dispatchers about containers, recorded as rows in `logs`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Decision(StrEnum):
     NOT_DISPATCHED = "dispatch"
     """Locked, but no supervisor could be started (Arvados' name for it)."""
     CRASHED = "cleaned_up_crashed"
-    """Its supervisor ended, or the batch system says that the job has, and the record was not
+    """Its supervisor ended, or the batch system reports the end of its job, and the record was not
     final.
     """
     ABANDONED = "cleaned_up_abandoned"
-    """It was locked by this dispatcher, and neither it nor the batch system knew of a
+    """It was locked by this dispatcher, and neither the dispatcher nor the batch system knew a
     supervisor.
     """

@@ -1,4 +1,4 @@
-"""The transition tables as Mermaid state diagrams, for the documentation."""
+"""Mermaid state diagrams of the transition tables, for the documentation."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ _State = TypeVar("_State", bound=StrEnum)
 
 
 def render(transitions: Mapping[_State, Iterable[_State]], *, initial: Iterable[_State]) -> str:
-    """Mermaid `stateDiagram-v2` text of a table: one line a transition; states without a way out
-    end.
-    """
+    """Mermaid `stateDiagram-v2` text of a table: one line for each transition; final states end."""
     lines = ["stateDiagram-v2", *(f"    [*] --> {state}" for state in initial)]
     for state, ways in transitions.items():
         following = tuple(ways)

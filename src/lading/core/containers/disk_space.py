@@ -1,16 +1,16 @@
-"""Room on a disk: what a container may take of it, what is left to records and blocks, when
-somebody looks.
+"""Disk space rules: the allowance of a container, the reserve for records and blocks, and when to
+measure.
 
 - A container may write the capacities of its tmp mounts and a bounded amount beside them (files
-  outside of mounts, more than was asked for), in bytes and in files. Who writes more is ended with
-  the failure class `disk`.
-- A reserve of the disk of the data directory is left to records and blocks. As the disk fills,
-  first no container is started any more (`is_short`), then the container that takes most is ended
-  (`must_end`), then caches and logs stop growing, then, with half of the reserve left, the block
-  store stops taking blocks.
-- A container is seen by two means: the free space of the disk, which is cheap to ask for, and a
-  walk over its files, which is not, and is made only where free space says that it may have come
-  near its limit (`is_walk_due`).
+  outside of mounts, excess over capacities), in bytes and in files. A container that writes more is
+  ended with the failure class `disk`.
+- A reserve of the disk of the data directory is kept for records and blocks. As the disk fills,
+  first no container is started any more (`is_short`), then the container with the largest use is
+  ended (`must_end`), then caches and logs stop growing, then, with half of the reserve left, the
+  block store refuses blocks.
+- A container is observed by two means: the free space of the disk, which is cheap to read, and a
+  walk over its files, which is expensive, and is made only when free space shows that the container
+  may be near its limit (`is_walk_due`).
 """
 
 from __future__ import annotations
@@ -22,31 +22,34 @@ from lading.core.containers.mounts import covering
 from lading.core.resources import GIB, KIB, MIB, UNLIMITED, format_bytes
 
 AUTOMATIC = -1
-"""As a configured reserve: a part of the disk."""
+"""Value of a configured reserve: a part of the disk."""
 _PART = 50
-"""The automatic reserve is one fiftieth of the disk, and no more than these."""
+"""The automatic reserve is one fiftieth of the disk, bounded by these amounts."""
 _MOST = 1 * GIB
 _MOST_FILES = 100_000
 _LITTLE = 32
-"""Growth of all containers of less than this part of the reserve is not what fills a disk."""
+"""The containers fill a disk only if they grew by more than this part of the reserve."""
 _FASTEST = 2 * GIB
-"""Bytes that a container may write in a second, into the memory of the kernel."""
+"""Bytes that a container may write in a second, into the kernel's page cache."""
+# Seconds between two looks at a disk.
 _SHORTEST, _LONGEST = 0.05, 1.0
 _LEAST_GROWTH, _LEAST_FILES = 16 * MIB, 1000
-"""Growth that is not worth a walk."""
+"""Growth that is too small for a walk."""
 _CLUSTER = 64 * KIB
-"""The last bytes of a quota need not be given away."""
+"""Bytes of a quota that may stay unused when it counts as spent: writes may need whole blocks."""
 _PERIOD = 30.0
-"""Seconds after which a container is measured again whatever free space says: others may have given
-back as much.
+"""Seconds after which a container is measured again whatever free space shows: others may have
+freed as much as it wrote.
 """
 _DUTY, _IDLE_DUTY = 4, 200
-"""A walk begins no sooner than after so many times as long as the last one took."""
+"""A walk begins no sooner than after so many times the duration of the last one, with and without
+suspicion.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Bytes of a disk, and files: whatever has an inode."""
+    """Bytes of a disk, and files: everything with an inode."""
 
     size: int = 0
     files: int = 0
@@ -60,9 +63,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A file system: all of it and what is free. One that does not count files has a total of 0 of
-    them.
-    """
+    """A file system: total and free space. One that does not count files has a total of 0 files."""
 
     total: Amount
     free: Amount
@@ -70,8 +71,8 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScratchLimits:
-    """What the configuration allows a container: bytes of a tmp mount without capacity, bytes
-    beside all mounts, files. 0 is no limit.
+    """Configured limits of a container: bytes of a tmp mount without capacity, bytes outside all
+    mounts, files. 0 is no limit.
     """
 
     mount: int = 100 * GIB
@@ -81,7 +82,7 @@ class ScratchLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What one container may write: bytes for its mounts and beside them, and files. 0 is no
+    """Allowance of one container: bytes for its mounts and outside them, and files. 0 is no
     limit.
     """
 
@@ -98,8 +99,8 @@ class Allowance:
 def allowance(
     mounts: Mapping[str, object], limits: ScratchLimits, *, output_path: str, ranks: int = 1
 ) -> Allowance:
-    """What a container with these mounts may write on the disk of a machine that has so many ranks
-    of it.
+    """Allowance of a container with these mounts on the disk of a machine that has `ranks` ranks of
+    it.
     """
     output = covering(mounts, output_path)
     sizes = [_capacity(one, limits.mount, is_output=path == output) for path, one in mounts.items()]
@@ -110,6 +111,7 @@ def allowance(
 
 def _capacity(mount: object, default: int, *, is_output: bool) -> int:
     match mount:
+        # On a file system in memory. The output is always on disk.
         case {"kind": "tmp", "device_type": "ram"} if not is_output:
             return 0
         case {"kind": "tmp", "capacity": int(capacity)} if capacity > 0:
@@ -120,7 +122,7 @@ def _capacity(mount: object, default: int, *, is_output: bool) -> int:
 
 
 def excess(used: Amount, allowed: Allowance) -> str:
-    """What a container has taken more than it may, as a sentence; "" when it has not."""
+    """Sentence about an excess over the allowance; "" when there is none."""
     if 0 < allowed.size < used.size:
         return (
             f"the container has written {format_bytes(used.size)} to the disk of this machine, and"
@@ -138,7 +140,7 @@ def excess(used: Amount, allowed: Allowance) -> str:
 
 
 def spent(used: Amount, most: Amount) -> str:
-    """What of a quota `most` (0 is no limit) is used up, as half a sentence; "" when nothing is."""
+    """Clause about the part of a quota `most` (0 is no limit) that is used up; "" when none is."""
     if 0 < most.size <= used.size + _CLUSTER:
         return (
             f"it had written {format_bytes(used.size)}, all that its mounts (capacity) and"
@@ -150,7 +152,9 @@ def spent(used: Amount, most: Amount) -> str:
 
 
 def reserve(total: Amount, wanted: Amount) -> Amount:
-    """What of a disk is left to records and blocks, where this is configured."""
+    """The reserve of a disk for records and blocks; automatic amounts where it is not
+    configured.
+    """
     return Amount(
         wanted.size if wanted.size >= 0 else min(total.size // _PART, _MOST),
         wanted.files if wanted.files >= 0 else min(total.files // _PART, _MOST_FILES),
@@ -158,7 +162,7 @@ def reserve(total: Amount, wanted: Amount) -> Amount:
 
 
 def room(disk: Disk, kept: Amount) -> Amount:
-    """What is free beside the reserve `kept`; less than 0 where that has been touched."""
+    """Free space beside the reserve `kept`; negative when the reserve is in use."""
     return Amount(
         disk.free.size - kept.size,
         disk.free.files - kept.files if disk.total.files else UNLIMITED,
@@ -166,16 +170,14 @@ def room(disk: Disk, kept: Amount) -> Amount:
 
 
 def is_short(disk: Disk, kept: Amount) -> bool:
-    """Whether no container is to be started: less is free than twice the reserve."""
+    """Whether no container may be started: less than twice the reserve is free."""
     left = room(disk, kept)
     return left.size < kept.size or left.files < kept.files
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A container on a disk: what it takes of it, and how much of that since there was last room
-    enough.
-    """
+    """A container on a disk: its use, and its growth since the disk last had enough space."""
 
     name: str
     taken: Amount
@@ -183,21 +185,22 @@ class Writer:
 
 
 def is_urgent(disk: Disk, kept: Amount) -> bool:
-    """Whether a container is to be ended, so that the reserve is not touched: it, and a quarter of
-    it, is left.
+    """Whether a container must be ended to protect the reserve: less than the reserve and a quarter
+    of it is free.
     """
     left = room(disk, kept)
     return left.size < kept.size // 4 or left.files < kept.files // 4
 
 
 def must_end(disk: Disk, kept: Amount, own: Writer, others: Iterable[Writer]) -> str:
-    """Why the container `own` is the one to be ended, as a sentence; "" when it is not.
+    """Reason for which the container `own` must be ended, as a sentence; "" when it need not.
 
-    It is the one that takes most. None is ended where containers are not what fills the disk, as
-    their taking more shows.
+    It is the one with the largest use. None is ended when the growth of all containers shows that
+    something else fills the disk.
     """
     everyone, left = [own, *others], room(disk, kept)
     if left.size < kept.size // 4:
+        # The name breaks ties, so that every supervisor chooses the same container.
         most = max(everyone, key=lambda one: (one.taken.size, one.name))
         if most is own and sum(one.grown.size for one in everyone) > kept.size // _LITTLE:
             return (
@@ -219,12 +222,14 @@ def must_end(disk: Disk, kept: Amount, own: Writer, others: Iterable[Writer]) ->
 
 
 def pause(left: int) -> float:
-    """Seconds until the next look at a disk of which `left` bytes may be written without harm."""
+    """Seconds until the next look at a disk of which `left` bytes may still be written: half the
+    time that the fastest writer would need.
+    """
     return min(_LONGEST, max(_SHORTEST, left / (2 * _FASTEST)))
 
 
 def left_of(used: Amount, allowed: Allowance) -> Amount:
-    """What a container may still write."""
+    """Remaining allowance of a container."""
     return Amount(
         max(0, allowed.size - used.size) if allowed.size else UNLIMITED,
         max(0, allowed.files - used.files) if allowed.files else UNLIMITED,
@@ -232,10 +237,10 @@ def left_of(used: Amount, allowed: Allowance) -> Amount:
 
 
 def is_walk_due(grown: Amount, left: Amount, *, since: float, took: float) -> bool:
-    """Whether a container is to be measured again.
+    """Whether a container has to be measured again.
 
-    `grown`: what the disk has lost since the last walk, which began `since` seconds ago and took so
-    long; `left`: what the container could still write then.
+    `grown`: space lost by the disk since the last walk, which began `since` seconds ago and took
+    `took`; `left`: the remaining allowance at that time.
     """
     if since < took * _DUTY:
         return False

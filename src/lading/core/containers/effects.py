@@ -1,7 +1,7 @@
-"""What a change of a record asks the server to do in the same transaction.
+"""Effects: actions that a change of a record requests from the server in the same transaction.
 
-Effects are values: `core` decides, the server acts. They are listed in the order in which they are
-to be carried out.
+Effects are values: `core` decides, the server acts. They are listed in the order in which they must
+be carried out.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MintTokens:
-    """Store the two tokens of a container that was just locked.
-
-    Source: docs/spec/api, section Authentication; docs/spec/decisions.
+    """Store the two tokens of a container that was just locked. Source: docs/spec/api, section
+    Authentication; docs/spec/decisions.
 
     `auth_uuid` acts for `user_uuid` with `scopes` (null when the request brought its own runtime
-    token); `supervisor_uuid` may touch this one container and nothing else.
+    token); `supervisor_uuid` may change this one container and nothing else.
     """
 
     container_uuid: str
@@ -36,7 +35,7 @@ class RevokeTokens:
 
 @dataclass(frozen=True, slots=True)
 class RefreshLog:
-    """Bring the log collection of every Committed request of the container up to date
+    """Update the log collection of every Committed request of the container
     (`finalize.refresh_log`).
     """
 
@@ -62,9 +61,7 @@ class CancelChildren:
 
 @dataclass(frozen=True, slots=True)
 class Reprioritise:
-    """Recompute the priority of these containers, unless they have ended, and of what they asked
-    for.
-
+    """Recompute the priority of these containers, unless they have ended, and of their children.
     See `priority`.
     """
 
@@ -73,7 +70,7 @@ class Reprioritise:
 
 @dataclass(frozen=True, slots=True)
 class ReprioritiseChildren:
-    """The priority of the container was set by hand: recompute the containers that it asked for."""
+    """The priority of the container was set by hand: recompute its children."""
 
     container_uuid: str
 
@@ -81,7 +78,7 @@ class ReprioritiseChildren:
 @dataclass(frozen=True, slots=True)
 class Resolve:
     """Find or create the container of a request (`recipe.resolve`, `reuse.choose`), then
-    `request.assign` it.
+    `request.assign`.
     """
 
 
@@ -96,8 +93,8 @@ class Adopt:
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """A draft is committed with the container that it was given: see that it still satisfies it, or
-    resolve.
+    """A draft is committed with its assigned container: check that it still satisfies the request,
+    or resolve.
     """
 
     container_uuid: str

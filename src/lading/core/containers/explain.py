@@ -1,8 +1,8 @@
-"""Why a request got the container it got: the decision, each candidate's reason, and what differs
+"""Explanation of a request's container: the decision, each candidate's reason, and the differences
 from the nearest one.
 
-Explanations are plain JSON, made where the decision is made, so that they can be stored with it and
-shown later. Secrets are never shown: that they differ is.
+Explanations are plain JSON, made together with the decision, so that they can be stored with it and
+shown later. Secrets are never shown, only that they differ.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from lading.core.differences import FieldDifference, differing
 from lading.core.json_values import Json, JsonObject
 
 NEAR = 3
-"""How many of the nearest containers are named."""
+"""Number of nearest containers in an explanation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """The earlier container that is most like a recipe."""
+    """The earlier container that is most similar to a recipe."""
 
     container: Container
     differences: tuple[FieldDifference, ...]
@@ -41,7 +41,7 @@ def differences(ours: Recipe, theirs: Recipe) -> tuple[FieldDifference, ...]:
 
 
 def nearest(ours: Recipe, others: Iterable[Container]) -> tuple[Nearest, ...]:
-    """The NEAR containers with the fewest differences, of equals the latest created first."""
+    """The NEAR containers with the fewest differences; of equals the latest created first."""
     latest = sorted(others, key=lambda one: (one.created_at, one.uuid), reverse=True)
     compared_ = (Nearest(one, differences(toward(ours, one), of_container(one))) for one in latest)
     return tuple(sorted(compared_, key=lambda one: len(one.differences))[:NEAR])
@@ -87,7 +87,7 @@ def explain(
 def status_sentence(container: Container | None, dispatcher: str | None, waits: str = "") -> str:
     """`scheduling_status` of container_status (docs/spec/api, section Containers).
 
-    `dispatcher` is the dispatcher's sentence, if any; `waits` says why the request does not count,
+    `dispatcher` is the dispatcher's sentence, if any; `waits` tells why the request does not count,
     "" if it does.
     """
     if container is None:
@@ -102,7 +102,7 @@ def status_sentence(container: Container | None, dispatcher: str | None, waits: 
 
 
 def outcome(request: ContainerRequest, container: Container | None) -> str:
-    """One sentence: how far the request has come, or how it ended."""
+    """One sentence about the progress or the end of the request."""
     if request.state is requests_.State.UNCOMMITTED:
         return "It is a draft: nothing is done for it until it is committed."
     if container is None:

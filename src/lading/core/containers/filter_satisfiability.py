@@ -1,11 +1,11 @@
-"""Whether a container that is made now could ever meet the `filters` of a request.
+"""Satisfiability of a request's `filters` by a new container.
 
 Filters are further conditions on existing containers (docs/spec/containers, section Reuse). A
-request can accept existing results only, for instance with ["state", "=", "Complete"],
-["exit_code", "=", 0] or ["created_at", "<", ...]; then no new container is made. A container that
-is made now is Queued, has no exit code, no times and no output, so each attribute with one plain
-value is compared as it will be stored. Conditions on objects, arrays and patterns of text are taken
-as met, and so is each on the priority, which the requests for the container decide.
+request may accept existing results only, for instance with ["state", "=", "Complete"],
+["exit_code", "=", 0] or ["created_at", "<", ...]; then no new container is made. A new container is
+Queued, without exit code, times and output, so each attribute with a single value is compared as it
+will be stored. Conditions on objects, arrays and text patterns count as satisfied, and so do those
+on the priority, which depends on the requests of the container.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from lading.core.records.filters import (
 from lading.core.records.schema import Type
 
 _PLAIN = frozenset({Type.STRING, Type.TIME, Type.INTEGER, Type.FLOAT, Type.BOOLEAN})
+# Attributes that change before the container runs.
 _OPEN = frozenset({"priority"})
 
 
 def can_meet(filters: Sequence[Expression], container: Mapping[str, Json]) -> bool:
-    """Whether a container with these attributes meets all conditions, as far as they are
+    """Whether a container with these attributes satisfies all conditions, as far as they are
     compared.
     """
     return all(_possible(one, container) for one in filters)
@@ -61,7 +62,7 @@ def _is_known(column: Column, container: Mapping[str, Json]) -> bool:
 
 
 def _related(left: Json, operator: str, right: Json) -> bool:
-    """Two attributes compared: null equals nothing, itself neither."""
+    """Comparison of two attributes: null is unequal to everything, also to null."""
     if left is None or right is None:
         return operator == "!=" and left is not right
     return _compared(left, operator, right)
@@ -79,7 +80,7 @@ def _compared(actual: Json, operator: str, value: Json) -> bool:
 
 
 def _ordered(left: Json, right: Json) -> bool | None:
-    """Whether `left` comes before `right`; None where they have no order."""
+    """Whether `left` is less than `right`; None when they cannot be ordered."""
     if isinstance(left, str) and isinstance(right, str):
         return left < right
     if isinstance(left, int | float) and isinstance(right, int | float):

@@ -1,13 +1,13 @@
-"""The end of a request: what it cost, and which collections keep its log and its output.
+"""The end of a request: its cost, and the collections for its log and output.
 
 * Collections: the request's log (every attempt below `log for container <uuid>/`, the last one also
-  at the top), its output, and for a Complete container its verbatim log, which is what lets the
-  container be reused later.
+at the top), its output, and for a Complete container its verbatim log, without which the container
+cannot be reused later.
 * The output is an `intermediate` when a container made the request; properties of the container,
-  then of the request, are added, the later ones win.
-* A request that found a finished container costs nothing; otherwise what its attempts and their
-  children cost.
-* At the end secrets are wiped.
+then of the request, are added, later ones win.
+* A request that found a finished container costs nothing; otherwise the sum of its attempts and
+their children.
+* At the end secrets are erased.
 
 See docs/spec/containers, section Finalization.
 """
@@ -25,7 +25,9 @@ from lading.core.timestamps import later
 
 
 class Keeps(StrEnum):
-    """What a collection keeps; LOG and OUTPUT go to the request's `log_uuid` and `output_uuid`."""
+    """Purpose of a collection; LOG and OUTPUT are written to the request's `log_uuid` and
+    `output_uuid`.
+    """
 
     LOG = "log"
     OUTPUT = "output"
@@ -42,11 +44,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionPlan:
-    """A collection to create (its name made unique), or to bring up to date if `uuid` is set.
+    """A collection to create (its name made unique), or to update if `uuid` is set.
 
     Content: of an existing collection only the top-level directories whose name starts with
     LOG_DIRECTORY stay; then the pieces are placed in order. If no collection with a piece's hash
-    exists, skip the whole collection.
+    exists, the whole collection is skipped.
     """
 
     keeps: Keeps
@@ -64,7 +66,7 @@ LOG_DIRECTORY = "log for container "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finalization:
-    """A request made Final.
+    """A request that becomes Final.
 
     Carry out `collections`, write their uuids to `log_uuid` and `output_uuid` with `change`; add
     `parent_cost` to the `subrequests_cost` of the container `parent_uuid` if that is set.
@@ -94,6 +96,7 @@ def finalize(
     cost = request.cumulative_cost
     if container is not None and not reused:
         cost += container.cost + container.subrequests_cost
+    # The cost of an ended parent is final already.
     charged = (
         parent.uuid if parent is not None and parent.state is State.RUNNING and cost > 0 else None
     )
@@ -110,8 +113,8 @@ def finalize(
 def refresh_log(
     request: ContainerRequest, container: Container, *, now: str
 ) -> CollectionPlan | None:
-    """The request's log collection while its container runs and at its end, or None if there is no
-    log yet.
+    """The request's log collection during and at the end of its container, or None without a
+    log.
     """
     if container.log is None:
         return None
@@ -120,9 +123,7 @@ def refresh_log(
 
 
 def attempt_log(request: ContainerRequest, ended: Container, *, now: str) -> CollectionPlan | None:
-    """The request's log collection after an attempt that is tried again, or None if that left no
-    log.
-    """
+    """The request's log collection after an attempt that will be retried, or None without a log."""
     if ended.log is None:
         return None
     return _log_plan(request, (Piece(ended.log, LOG_DIRECTORY + ended.uuid),), now)

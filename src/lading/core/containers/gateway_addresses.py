@@ -1,15 +1,14 @@
-"""Where the gateway of a container may be: what may be written into `gateway_address`.
+"""Checks of `gateway_address`, the address of the gateway of a container.
 
-The server connects to this address, and a worker writes it. So a worker names itself and nothing
-else:
+The server connects to this address, and a worker writes it. So a worker may name itself only:
 
     tunnel          the gateway has connected to a server, or will
-    tunnel URL      the same; only the server that has the tunnel writes its own URL
-    HOST:PORT       HOST is the address that the call came from, or one that the configuration
-    lists; PORT is above 1023
+    tunnel URL      the same; only the server with the tunnel writes its own URL
+    HOST:PORT       HOST is the source address of the call, or a configured one;
+                    PORT is above 1023
 
-A loopback address that comes from another machine is what Arvados' crunch-run writes before it has
-opened its tunnel; it runs with the token of the dispatcher. It is stored as `tunnel`.
+A loopback address from another machine is written by Arvados' crunch-run before it has opened its
+tunnel; it uses the token of the dispatcher. It is stored as `tunnel`.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from lading.core.containers.sessions import TUNNEL, tunnel_url
 from lading.core.errors import Invalid
 
 FIRST_PORT = 1024
-"""Services of the machine itself listen below; a gateway has a port that its kernel chose."""
+"""Services of the machine listen below; a gateway has a port that its kernel chose."""
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where gateways may be.
+    """Allowed gateway addresses.
 
-    `seen` is the address that a call came from, "" for the local socket; `server` the URL of the
-    server that was called; `hosts` are further networks (CIDR), addresses and host names.
+    `seen` is the source address of the call, "" for the local socket; `server` the URL of the
+    called server; `hosts` are further networks (CIDR), addresses and host names.
     """
 
     seen: str = ""
@@ -40,7 +39,7 @@ class Places:
 
 
 NOWHERE = Places(seen="nowhere")
-"""For calls that say no address: only tunnels pass."""
+"""For calls without an address: only tunnels are allowed."""
 
 
 def check(address: str, *, stored: str, places: Places, is_holder: bool = False) -> str:
@@ -52,6 +51,7 @@ def check(address: str, *, stored: str, places: Places, is_holder: bool = False)
         return address
     url = tunnel_url(address)
     if url is not None:
+        # Its own URL, or a repetition of the stored one.
         known = {_bare(places.server), _bare(tunnel_url(stored) or "")} - {""}
         if _bare(url) not in known:
             raise Invalid(
@@ -77,8 +77,8 @@ def check(address: str, *, stored: str, places: Places, is_holder: bool = False)
 
 
 def is_listed(host: str, hosts: Iterable[str]) -> bool:
-    """Whether a list of networks, addresses and names has this host. An entry that is no network is
-    a name.
+    """Whether a list of networks, addresses and names contains this host. An entry that is no
+    network is a name.
     """
     address = parse(host)
     for one in hosts:
@@ -94,14 +94,14 @@ def is_listed(host: str, hosts: Iterable[str]) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is the loopback address of whoever connects to it."""
+    """Whether a host is the loopback address of its user."""
     address = parse(host)
     return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 def is_local(host: str) -> bool:
-    """Whether an address belongs to one machine or link: loopback, link-local (cloud metadata),
-    unspecified, multicast.
+    """Whether an address is valid on one machine or link only: loopback, link-local (cloud
+    metadata), unspecified, multicast.
 
     A host name is not an address: False.
     """
@@ -116,8 +116,9 @@ def is_local(host: str) -> bool:
 
 
 def parse(host: str) -> _Address | None:
-    """The address that a text is, an IPv4 one also if it is written as IPv6; None for a name."""
+    """The address in a text, an IPv4 one also if written as IPv6; None for a name."""
     try:
+        # Without the zone of a link-local address (RFC 4007).
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return None
@@ -125,7 +126,7 @@ def parse(host: str) -> _Address | None:
 
 
 _METADATA = ipaddress.ip_network("fd00:ec2::/32")
-"""Amazon's services for each VM; their IPv4 counterparts are link-local."""
+"""Amazon's instance services by IPv6; the IPv4 ones are link-local."""
 
 
 def _is_seen(host: str, seen: str) -> bool:

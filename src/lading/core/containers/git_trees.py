@@ -1,13 +1,14 @@
-"""Git trees as mounts: what a request may name, what `git` is asked, and how its answers are read.
+"""Git trees as mounts: the references in requests, the queries to `git`, and the parsing of its
+answers.
 
 A request names a repository by exactly one of `git_url`, `repository_name`, `uuid`, and content by
 exactly one of `commit` (resolved to one commit) and `revisions` (resolved to a set, see "ranges" in
-git-revisions(1)); `path` selects a directory or file of it. The container's mount says only which
-tree or blob that is, so that commits in which the path did not change are one container. Of a set
+git-revisions(1)); `path` selects a directory or file of it. The container's mount has only the hash
+of the tree or blob, so that commits without a change of the path give the same container. Of a set
 the newest counts for a new container, any for an existing one.
 
-What reaches the command line of `git` is checked here: no options, no transports but those that the
-configuration lists, no objects named by path or by search. Texts are at most MAX_TEXT characters.
+Arguments of `git` commands are checked here: no options, no transports except configured ones, no
+objects named by path or by search. Texts are at most MAX_TEXT characters.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from lading.core.ids import Infix, is_uuid
 from lading.core.json_values import Json, JsonObject
 
 MAX_COMMITS = 1000
-"""How many commits of a set are looked at, the newest first."""
+"""Number of commits of a set that are examined, the newest first."""
 MAX_TEXT = 500
 SOURCES = ("git_url", "repository_name", "uuid")
 SELECTORS = ("commit", "revisions")
 KINDS = ("tree", "blob")
 
+# No leading "-", which git would take for an option, and no ":", which selects by path or search.
 _REVISION = re.compile(r"\^?[0-9A-Za-z_@][0-9A-Za-z._/@^~{}+-]*")
 _URL = re.compile(r"[0-9A-Za-z][0-9A-Za-z+.:/@~_-]*")
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]*")
@@ -35,7 +37,7 @@ _FOUND = re.compile(r"([0-9a-f]{40}) (tree|blob) \d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """What one mount of a request names; `source` is one of SOURCES, `selector` one of SELECTORS.
+    """Reference of one mount of a request; `source` is one of SOURCES, `selector` one of SELECTORS.
 
     `path` is relative, "" is the whole tree.
     """
@@ -50,7 +52,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A commit and what its path is: `kind` is tree or blob, `hash` 40 hexadecimal digits."""
+    """A commit and the object at its path: `kind` is tree or blob, `hash` 40 hexadecimal digits."""
 
     commit: str
     kind: str
@@ -93,26 +95,25 @@ def check(where: str, spec: Mapping[str, Json]) -> None:
 
 
 def check_url(what: str, url: str) -> None:
-    """Whether `git` may be given this as an address. Raises Invalid."""
+    """Check an address for `git`. Raises Invalid."""
+    # "::" selects a remote helper program (gitremote-helpers(7)).
     if len(url) > MAX_TEXT or not _URL.fullmatch(url) or ".." in url or "::" in url:
         raise Invalid(f"{what}: not the address of a repository: {url[:80]!r}")
 
 
 def check_name(what: str, name: str) -> None:
-    """Whether this can be the name of a repository. Raises Invalid."""
+    """Check the name of a repository. Raises Invalid."""
     if len(name) > MAX_TEXT or not _NAME.fullmatch(name):
         raise Invalid(f"{what}: not the name of a repository: {name[:80]!r}")
 
 
 def is_allowed(url: str, allowed: Iterable[str]) -> bool:
-    """Whether the list has this address, or the beginning of it as an entry that ends in / or in
-    :.
-    """
+    """Whether the list contains this address, or a prefix of it that ends in / or :."""
     return any(url == one or (one.endswith(("/", ":")) and url.startswith(one)) for one in allowed)
 
 
 def host_of(url: str) -> str | None:
-    """The machine that a checked address names, None for a path of this one."""
+    """Host of a checked address, None for a path of this machine."""
     scheme, found, rest = url.partition("://")
     if found:
         return (
@@ -120,12 +121,13 @@ def host_of(url: str) -> str | None:
             if scheme.lower() == "file"
             else rest.partition("/")[0].rpartition("@")[2].partition(":")[0]
         )
+    # The scp-like form HOST:PATH (git-clone(1)).
     place, found, _ = url.partition(":")
     return place.rpartition("@")[2] if found and "/" not in place else None
 
 
 def references(mounts: Mapping[str, Json]) -> tuple[Reference, ...]:
-    """The git trees that checked mounts name."""
+    """The git trees in checked mounts."""
     found: list[Reference] = []
     for target, spec in mounts.items():
         if isinstance(spec, dict) and spec.get("kind") == "git_tree":
@@ -146,8 +148,8 @@ def references(mounts: Mapping[str, Json]) -> tuple[Reference, ...]:
 
 
 def kind_of(mounts: Mapping[str, Json], wanted: str) -> str | None:
-    """Whether the object with the hash `wanted` is a tree or a blob of resolved mounts; None when
-    it is in none.
+    """Whether the object `wanted` is a tree or a blob of resolved mounts; None when no mount has
+    it.
     """
     for spec in mounts.values():
         if isinstance(spec, dict) and spec.get("kind") == "git_tree":
@@ -158,13 +160,13 @@ def kind_of(mounts: Mapping[str, Json], wanted: str) -> str | None:
 
 
 def lookup_lines(commits: Iterable[str], path: str) -> str:
-    """What `git cat-file --batch-check` is asked: the path in each commit."""
+    """Input of `git cat-file --batch-check`: the path in each commit."""
     return "".join(f"{commit}:{path}\n" if path else f"{commit}^{{tree}}\n" for commit in commits)
 
 
 def read_lookup(commits: Sequence[str], answer: str) -> tuple[Found, ...]:
-    """What `git cat-file --batch-check` answered, a line for each commit; each different object
-    once, in order.
+    """The parsed output of `git cat-file --batch-check`, a line for each commit; each different
+    object once, in order.
 
     Commits without the path are left out.
     """

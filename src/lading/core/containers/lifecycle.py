@@ -1,16 +1,16 @@
-"""What moves a container along: writes of its holders, lock, unlock, cancel; each gives the
-container after it.
+"""Events of a container's life: writes of its holders, lock, unlock, cancel; each returns the
+changed container.
 
-* Locking mints two tokens: one for inside the container, one for its supervisor. Leaving Locked and
-  Running ends both, so that a supervisor that lost the container can no longer write.
-* A container given back too often is cancelled (`max_attempts`).
-* Who locks may say how much it gives, within the container's `constraint_ranges`; given back, it
-  has the least again.
-* While it is Queued the system alone writes its `runtime_status`: the warning that no machine can
-  hold it.
-* Times are filled in: `started_at` on Running, `finished_at` at the end, unless who ran it says
-  when.
-* Nothing happens to a value when an event is refused.
+* Locking creates two tokens: one for inside the container, one for its supervisor. Leaving Locked
+and Running revokes both, so a supervisor that lost the container can no longer write.
+* A container that is given back too often is cancelled (`max_attempts`).
+* A lock may give the container more resources, within its `constraint_ranges`; when given back, it
+has the minimum again.
+* While it is Queued only the system writes its `runtime_status`: the warning that no machine can
+hold it.
+* Times are filled in: `started_at` on Running, `finished_at` at the end, unless the supervisor
+reports them.
+* A refused event changes nothing.
 
 See docs/spec/containers, section Container states.
 """
@@ -51,8 +51,8 @@ from lading.core.json_values import Json, JsonObject, same
 from lading.core.records import access
 
 GUARDED = ("state", "locked_by_uuid", "lock_count")
-"""What compare-and-set compares: a container locked again is another attempt, although its state is
-equal.
+"""Attributes compared by compare-and-set: a container that was locked again is another attempt,
+although its state is equal.
 """
 
 _UNHELD: Mapping[str, Json] = MappingProxyType(
@@ -62,7 +62,7 @@ _UNHELD: Mapping[str, Json] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTokens:
-    """Uuids for the tokens that a lock mints."""
+    """Uuids for the tokens created by a lock."""
 
     auth_uuid: str
     supervisor_uuid: str
@@ -71,9 +71,9 @@ class NewTokens:
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A container after an event.
 
-    `changed` holds exactly the attributes that differ, as values to store; `expected` what must
-    still be stored for the change to apply (compare-and-set); `effects` what to do in the same
-    transaction.
+    `changed` has exactly the attributes that differ, as values to store; `expected` the stored
+    values that must still hold for the change to apply (compare-and-set); `effects` the actions in
+    the same transaction.
     """
 
     container: Container
@@ -96,9 +96,10 @@ def update(
     """The container after a client writes `changes` (PUT containers/{uuid}).
 
     `now` is an API timestamp. `tokens` are needed if the write may lock (state=Locked).
-    `output_readable`: the caller can read a collection, trashed or not, whose portable data hash is
-    the `output` being written. `places` is where its gateway may be.
-    A give-back (Locked -> Queued) after `max_attempts` locks becomes Cancelled.
+    `output_readable`: the caller can read a collection, trashed or not, with the portable data hash
+    being written as `output`. `places` are the allowed gateway addresses. A give-back (Locked ->
+    Queued) after `max_attempts` locks becomes Cancelled.
+
     Raises Forbidden, Invalid naming the attribute, IllegalTransition. Nothing is changed then.
     """
     role = writer(container, caller)
@@ -122,6 +123,7 @@ def update(
     if state is State.QUEUED:
         return _given_back(container, values, now=now, max_attempts=max_attempts)
     if state is State.RUNNING:
+        # A time in `values` takes precedence.
         return _change(container, {"started_at": now, **values, "state": state})
     return _ended(container, values, state=state, now=now)
 
@@ -133,10 +135,9 @@ def lock(
     tokens: NewTokens,
     amounts: Mapping[str, Json] = MappingProxyType({}),
 ) -> Change:
-    """Queued -> Locked by `caller` (POST lock), who gives it `amounts` of ram and vcpus.
+    """Queued -> Locked by `caller` (POST lock), which gives it `amounts` of ram and vcpus.
 
-    Raises Forbidden, or Invalid "cannot lock when X", or when the container cannot be given as
-    much.
+    Raises Forbidden, or Invalid "cannot lock when X", or for amounts outside the ranges.
     """
     if not caller.is_admin:
         raise Forbidden()
@@ -153,6 +154,7 @@ def unlock(container: Container, *, caller: Caller, now: str, max_attempts: int 
     Raises Invalid "cannot unlock when X", Forbidden "locked by a different token".
     """
     role = role_of(container, caller)
+    # The order of these tests fixes which error Arvados' clients see.
     if role is Role.OTHER or role is Role.OWN:
         raise Forbidden()
     if container.state is not State.LOCKED:
@@ -163,10 +165,10 @@ def unlock(container: Container, *, caller: Caller, now: str, max_attempts: int 
 
 
 def cancel(container: Container, *, now: str, reason: str = "") -> Change:
-    """The system cancels a container that nothing wants; `reason` goes to runtime_status.error, its
-    priority is 0.
+    """The system cancels an unwanted container; `reason` goes to runtime_status.error, its priority
+    becomes 0.
 
-    Raises IllegalTransition when it has ended already, be it Complete.
+    Raises IllegalTransition when it has ended, also when it is Complete.
     """
     if container.state in FINAL:
         raise IllegalTransition(container.uuid, container.state, State.CANCELLED)
@@ -177,9 +179,9 @@ def cancel(container: Container, *, now: str, reason: str = "") -> Change:
 
 
 def warn(container: Container, text: str) -> Change:
-    """The waiting container with `text` as runtime_status.warning, "" without one.
+    """The waiting container with `text` as runtime_status.warning, "" for none.
 
-    Raises Invalid unless it is Queued: later, its status belongs to those who run it.
+    Raises Invalid unless it is Queued: later its status belongs to its supervisor.
     """
     if container.state is not State.QUEUED:
         raise Invalid(
@@ -190,8 +192,8 @@ def warn(container: Container, text: str) -> Change:
 
 
 def enter(container: Container) -> Change:
-    """The container once the server lets somebody in, whoever locked it. Raises Invalid unless it
-    is Running.
+    """The container after the server lets a user in, whatever token locked it. Raises Invalid
+    unless it is Running.
     """
     if container.state is not State.RUNNING:
         raise Invalid(
@@ -233,14 +235,16 @@ def _given_back(container: Container, values: JsonObject, *, now: str, max_attem
 
 
 def _ended(container: Container, values: JsonObject, *, state: State, now: str) -> Change:
+    # A result is withdrawn from reuse: everything else ended before.
     if container.state is State.COMPLETE:
         return _change(container, {**values, "state": state})
     wiped: JsonObject = {**_UNHELD, "secret_mounts": {}, "runtime_token": None, "state": state}
     effects: list[ContainerEffect] = [Finish(container.uuid), CancelChildren(container.uuid)]
+    # Only a held container has tokens.
     if container.state in HELD:
         effects.insert(0, _revoked(container))
-    # Who ran it knows when it ended, which may be long before this is heard; not in the future, nor
-    # before its start.
+    # The supervisor knows the time of the end, which may be long before its report; it is bounded
+    # by the present and the start.
     finished = max(min(str(values.get("finished_at") or now), now), container.started_at or "")
     return _change(container, {**values, "finished_at": finished, **wiped}, *effects)
 
@@ -271,11 +275,13 @@ def _locked(
     priority = values.get("priority", container.priority)
     if not isinstance(priority, int) or priority <= 0:
         raise Invalid("cannot lock when priority<=0")
+    # Only the lock call brings tokens.
     if tokens is None:
         raise Invalid(
             "State cannot be written as Locked; "
             f"use POST /arvados/v1/containers/{container.uuid}/lock"
         )
+    # A runtime token of the request takes the place of a new one.
     auth_uuid = None if container.runtime_token else tokens.auth_uuid
     minted = MintTokens(
         container_uuid=container.uuid,
@@ -290,7 +296,7 @@ def _locked(
         ),
     )
     implied: JsonObject = {
-        # A warning that it could run nowhere does not hold any more.
+        # A warning that no machine can hold it is obsolete.
         "runtime_status": values.get("runtime_status", {}),
         "state": State.LOCKED,
         "locked_by_uuid": caller.token_uuid,

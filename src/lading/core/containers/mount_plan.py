@@ -1,31 +1,30 @@
-"""From the mounts of a container to what has to be made on the host, bound into the container, and
-kept afterwards.
+"""Plans the mounts of a container: what to make on the host, to bind into the container, and to
+save afterwards.
 
 Rules (docs/spec/containers, section Mounts):
 
-- Targets are taken parents first, so that nested mounts come on top.
-- The output path is a writable mount (kind tmp, or a collection that is writable), or a file or
-  directory in one, which the command makes. This mount is the *cover* of the output path.
-- In the cover text, json and writable collections are put as ordinary files that the command may
-  change; read-only collections are bound, and referred to when the output is saved. Below the
-  output path there is no tmp, git_tree or keep mount.
-- A collection with content that is writable is a copy, which ends with the container unless it is
-  in the output.
-- A file mount shows again a file or directory of another mount, as that mount does: read-only, or
+- Targets are handled parents first, so that nested mounts come on top.
+- The output path is a writable mount (kind tmp, or a writable collection), or a file or directory
+  in one, which the command makes. This mount is the *cover* of the output path.
+- In the cover text, json and writable collections become ordinary files that the command may
+  change; read-only collections are bound, and saved by reference. Below the output path there is no
+  tmp, git_tree or keep mount.
+- A writable collection with content is a copy, which ends with the container unless it is in the
+  output.
+- A file mount shows a file or directory of another mount again, with the same access: read-only or
   writable.
 - stdin comes from a file of another mount, of a collection, from json or from text; stdout and
   stderr go to a file in a writable mount.
-- A git_tree is bound read-only; what links of the output lead to in it is copied.
-- keep shows every collection that the container may read, read-only; what links of the output lead
-  to in it is referred to where a portable data hash names it, else copied.
-- Secrets are never saved: below the output path they are bound, so that the command cannot move
-  them to another name. `exclude_from_output` keeps a mount out of the output, not what is mounted
-  below it.
-- The content of a tmp mount that is not the output ends with the container; a link of the output to
-  it is an error.
+- A git_tree is bound read-only; targets of output links in it are copied.
+- keep shows every collection that the container may read, read-only; targets of output links in it
+  are saved by reference where a portable data hash names them, else copied.
+- Secrets are never saved: below the output path they are bound, so that the command cannot rename
+  them. `exclude_from_output` excludes a mount from the output, but not the mounts below it.
+- The content of a tmp mount other than the output ends with the container; an output link to it is
+  an error.
 
 Nothing is made here: a plan is a list of steps with host paths below one scratch directory, and
-`Collection` where only the one who carries the plan out knows the path.
+`Collection` where the host path is not known here.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from lading.core.ids import is_pdh
 from lading.core.json_values import Json, canonical
 
 BY_ID = "by_id"
-"""The directory of the keep tree in which collections are found by their ids."""
+"""Directory of the keep tree with collections by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A file or directory of a collection; `path` is relative, "" is all of it."""
+    """A file or directory of a collection; `path` is relative, "" is the whole collection."""
 
     pdh: str
     path: str = ""
@@ -61,7 +60,7 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class GitTree:
-    """A git tree or blob by its hash, or with `path` what is in the tree."""
+    """A git tree or blob by its hash, or with `path` an entry of the tree."""
 
     hash: str
     kind: str
@@ -70,13 +69,13 @@ class GitTree:
 
 @dataclass(frozen=True, slots=True)
 class KeepTree:
-    """The tree of all collections that can be read, or with `path` what is in it."""
+    """The tree of all readable collections, or with `path` an entry of it."""
 
     path: str = ""
 
     @property
     def collection(self) -> Collection | None:
-        """What this is when a portable data hash names it."""
+        """The collection at this path, when a portable data hash names it."""
         top, _, rest = self.path.partition("/")
         pdh, _, path = rest.partition("/")
         return Collection(pdh, path) if top == BY_ID and is_pdh(pdh) else None
@@ -89,8 +88,8 @@ Source = Host | Collection | GitTree | KeepTree
 class MakeDirectory:
     """Make a directory that everybody may write to (mode 2777), parents included.
 
-    `in_memory`: on a file system in memory where the host can, of at most `capacity` bytes when
-    that is not 0.
+    `in_memory`: on a file system in memory where the host supports it, of at most `capacity` bytes
+    unless that is 0.
     """
 
     path: str
@@ -122,7 +121,7 @@ Step = MakeDirectory | WriteFile | CopyCollection
 
 @dataclass(frozen=True, slots=True)
 class BindMount:
-    """What the container sees at `target`."""
+    """A mount at `target` of the container."""
 
     source: Source
     target: str
@@ -130,9 +129,7 @@ class BindMount:
 
 
 class Keep(StrEnum):
-    """What becomes of an area of the container's file system when a path of the output lies in
-    it.
-    """
+    """Treatment of output paths that lie in an area of the container's file system."""
 
     FILES = "files"  # files of the host, a git tree included: copied
     REFERENCE = "reference"  # a collection: referred to
@@ -142,7 +139,7 @@ class Keep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A mount as output capture sees it. `source` is None where nothing may be read."""
+    """A mount for output capture. `source` is None when it may not be read."""
 
     target: str
     keep: Keep
@@ -151,8 +148,8 @@ class Area:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountPlan:
-    """What to make (in this order), what to bind (parents first), the streams, and what capture
-    needs to know.
+    """What to make (in this order), what to bind (parents first), the streams, and the areas for
+    capture.
     """
 
     output_path: str
@@ -169,7 +166,7 @@ class MountPlan:
 
     @property
     def collections(self) -> tuple[str, ...]:
-        """Portable data hashes of the collections that must be at hand, each once."""
+        """Portable data hashes of the needed collections, each once."""
         sources: list[Source | None] = [bind.source for bind in self.binds]
         sources += [step.source for step in self.steps if isinstance(step, CopyCollection)]
         sources.append(self.stdin)
@@ -177,17 +174,17 @@ class MountPlan:
 
     @property
     def copies(self) -> bool:
-        """Whether something is put on the disk of the container before it begins."""
+        """Whether files are put on the container's disk before it begins."""
         return any(isinstance(step, CopyCollection | WriteFile) for step in self.steps)
 
     @property
     def keeps(self) -> bool:
-        """Whether the tree of all collections must be at hand."""
+        """Whether the tree of all collections is needed."""
         return any(isinstance(bind.source, KeepTree) for bind in self.binds)
 
     @property
     def git_trees(self) -> tuple[GitTree, ...]:
-        """Git trees and blobs that must be at hand, each once."""
+        """The needed git trees and blobs, each once."""
         trees = (bind.source for bind in self.binds if isinstance(bind.source, GitTree))
         return tuple(dict.fromkeys(replace(one, path="") for one in trees))
 
@@ -195,9 +192,9 @@ class MountPlan:
 def plan(
     mounts: Mapping[str, Json], *, secret_mounts: Mapping[str, Json], output_path: str, scratch: str
 ) -> MountPlan:
-    """How to give a container its mounts, with every made file below the host directory `scratch`.
+    """Plan for a container's mounts, with every made file below the host directory `scratch`.
 
-    Raises ExecutionError(USER) naming the target when the mounts cannot be carried out.
+    Raises ExecutionError(USER) naming the target when the mounts cannot be made.
     """
     both = sorted(set(mounts) & set(secret_mounts))
     if both:
@@ -205,6 +202,7 @@ def plan(
     specs = {target: _spec(target, value) for target, value in {**mounts, **secret_mounts}.items()}
     cover = _cover(output_path, {target: specs[target] for target in mounts})
     draft = _Draft(output_path=output_path, cover=cover, scratch=scratch)
+    # By elements rather than by text: "/a-b" must not come between "/a" and "/a/b".
     for target in sorted(specs, key=lambda one: (_turn(one, specs[one]), one.split("/"))):
         _add(draft, target, specs[target], secret=target in secret_mounts)
     for target in draft.aliases:
@@ -217,13 +215,13 @@ def plan(
 
 
 def _turn(target: str, spec: Mapping[str, Json]) -> int:
-    """The order of mounts: those that name others come after them."""
+    """Order of mounts: those that refer to others come later."""
     return 2 if target in STREAMS else 1 if spec.get("kind") == "file" else 0
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A plan being built. `cover` is the mount that the output path is or lies in."""
+    """A plan under construction. `cover` is the mount that contains the output path."""
 
     output_path: str
     cover: str
@@ -237,13 +235,13 @@ class _Draft:
     made: int = 0
 
     def fresh(self) -> str:
-        """A host path that nothing else uses."""
+        """An unused host path."""
         self.made += 1
         return f"{self.scratch}/{self.made}"
 
     def find(self, target: str, path: str) -> BindMount:
-        """The innermost mount that the container path `path` is or lies in. Raises ExecutionError,
-        of `target`.
+        """The innermost mount that contains the container path `path`. Raises ExecutionError, of
+        `target`.
         """
         cover = covering(self.bound, path)
         if cover is None:
@@ -261,7 +259,7 @@ class _Draft:
         return bind.source.path + path[len(bind.target) :]
 
     def source(self, target: str, path: str) -> Source:
-        """What is at a container path. Raises ExecutionError, of `target`."""
+        """Source of a container path. Raises ExecutionError, of `target`."""
         bind = self.find(target, path)
         below = path[len(bind.target) + 1 :]
         return (
@@ -278,12 +276,13 @@ class _Draft:
         )
 
     def hide(self, target: str) -> None:
-        """Keep ordinary files at `target` out of the output."""
+        """Exclude ordinary files at `target` from the output."""
         self.areas[target] = Area(target, Keep.NOTHING)
 
     def finish(self) -> MountPlan:
         """The plan."""
         output = self.writable(self.output_path, self.output_path)
+        # The command can make the last element itself, but needs its parent.
         if self.output_path.count("/") > self.cover.count("/") + 1:
             self.steps.append(MakeDirectory(posixpath.dirname(output)))
         return MountPlan(
@@ -327,7 +326,7 @@ def _text(spec: Mapping[str, Json], key: str) -> str:
 
 
 def _collection(target: str, spec: Mapping[str, Json]) -> Collection | None:
-    """The collection that a mount names (the hash may be followed by a path), None for one without
+    """The collection of a mount (the hash may be followed by a path), None for a mount without
     content.
     """
     pdh, _, inner = _text(spec, "portable_data_hash").partition("/")
@@ -344,7 +343,7 @@ def _collection(target: str, spec: Mapping[str, Json]) -> Collection | None:
 
 
 def _cover(output_path: str, specs: Mapping[str, Mapping[str, Json]]) -> str:
-    """The mount that the output path is or lies in. Raises ExecutionError unless it is writable."""
+    """The mount that contains the output path. Raises ExecutionError unless it is writable."""
     cover = covering(specs, output_path)
     spec = specs[cover] if cover is not None else {}
     kind = spec.get("kind")
@@ -387,7 +386,7 @@ def _add(draft: _Draft, target: str, spec: Mapping[str, Json], *, secret: bool) 
 
 def _add_tmp(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
     path, output = draft.fresh(), target == draft.cover
-    # The output stays on disk: what a command wrote must survive when memory is short.
+    # The output stays on disk: results must survive a lack of memory.
     in_memory = spec.get("device_type") == "ram" and not output
     capacity = spec.get("capacity")
     draft.steps.append(
@@ -423,6 +422,7 @@ def _add_collection(
     if source is not None and not writable:
         draft.bind(target, source, readonly=True, keep=Keep.NOTHING if excluded else Keep.REFERENCE)
         return
+    # An ordinary file tree in the cover is part of the output without a bind.
     inside = in_cover and writable
     path = draft.writable(target, target) if inside else draft.fresh()
     draft.steps.append(CopyCollection(source, path) if source else MakeDirectory(path))
@@ -444,6 +444,7 @@ def _add_file(
         if hidden:
             draft.hide(target)
         return
+    # Checks that the secret's place is in a writable mount; it is bound on top.
     if in_cover:
         draft.writable(target, target)
     path = draft.fresh()

@@ -1,19 +1,19 @@
-"""Mounts of a request: their shape, and how they become the mounts of a container.
+"""Mounts of a request: their shape, and their resolution to the mounts of a container.
 
 * A target is `stdin`, `stdout`, `stderr` or a canonical absolute path: no `.`, `..` or empty
-  element, not `/` itself.
+element, not `/` itself.
 * Kinds: collection, git_tree, keep, tmp, json, text, file. `keep` shows all collections that the
-  container's token can read, so it needs runtime_constraints.API. What a git_tree mount may say
-  stands in `git_trees`.
+container's token can read, so it needs runtime_constraints.API. The keys of a git_tree mount are
+checked in `git_trees`.
 * stdout and stderr take a file in a writable mount; stdin takes a file of another mount, a
-  collection, json or text.
-* At a path, a file mount shows again what another mount has.
-* The output path is a mount, or lies in one that is writable.
-* Keys that do not belong to a kind are accepted with a zero value only, since typed clients send
-  every key.
-* Resolving changes collections and git trees. Of a collection the uuid goes, the portable data hash
-  stays; with only a uuid it is looked up. Of a git tree only the hash of the tree or blob stays. So
-  two spellings of one input are one container. Collections named in either way must be readable.
+collection, json or text.
+* At a path, a file mount shows an entry of another mount again.
+* The output path is a mount, or lies in a writable one.
+* Keys of other kinds are accepted with a zero value only, since typed clients send every key.
+* Resolving changes collections and git trees. A collection keeps its portable data hash and loses
+its uuid; with only a uuid the hash is looked up. A git tree keeps only the hash of the tree or
+blob. So two names of one input give one container. Collections named in either way must be
+readable.
 
 See docs/spec/containers, section Mounts.
 """
@@ -34,7 +34,7 @@ from lading.core.values import printable
 
 
 class Kind(StrEnum):
-    """The kinds of mount that are offered."""
+    """The supported kinds of mount."""
 
     COLLECTION = "collection"
     GIT_TREE = "git_tree"
@@ -50,7 +50,7 @@ STREAMS = ("stdin", "stdout", "stderr")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A collection that a mount names: `name` is a portable data hash (no hints, no path) or a
+    """A collection named by a mount: `name` is a portable data hash (no hints, no path) or a
     uuid.
     """
 
@@ -80,7 +80,7 @@ _KEYS: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
         Kind.TEXT: {"content": "string", "exclude_from_output": "boolean"},
     }
 )
-"""The keys of each kind and the type of their values; "" is any JSON value."""
+"""The keys of each kind and the types of their values; "" is any JSON value."""
 _PATH_KINDS = (Kind.COLLECTION, Kind.TMP, Kind.JSON, Kind.TEXT, Kind.KEEP, Kind.GIT_TREE, Kind.FILE)
 _STREAM_KINDS: Mapping[str, tuple[Kind, ...]] = MappingProxyType(
     {
@@ -90,7 +90,7 @@ _STREAM_KINDS: Mapping[str, tuple[Kind, ...]] = MappingProxyType(
     }
 )
 DEVICES = ("ram", "ssd", "disk", "network")
-"""The values of `device_type`, fastest first."""
+"""Values of `device_type`, fastest first."""
 _HASH = re.compile(r"([0-9a-f]{32}\+\d+)(?:\+[^/+]+)*(/.*)?")
 
 
@@ -101,8 +101,8 @@ def validate(
     output_path: str,
     has_api: bool = False,
 ) -> None:
-    """Check both mount tables and that `output_path` is, or is in, a mount. Raises Invalid
-    "[target][key]: fault".
+    """Check both mount tables and that `output_path` is in a mount. Raises Invalid "[target][key]:
+    fault".
 
     `has_api`: the container has a token for the API, which `keep` needs.
     """
@@ -125,9 +125,7 @@ def validate(
 
 
 def covering(targets: Container[str], path: str) -> str | None:
-    """The innermost of these mount targets that the container path `path` is, or lies in; None
-    where there is none.
-    """
+    """The innermost mount target that contains the container path `path`; None without one."""
     while path.startswith("/"):
         if path in targets:
             return path
@@ -136,7 +134,7 @@ def covering(targets: Container[str], path: str) -> str | None:
 
 
 def git_references(mounts: Mapping[str, Json]) -> tuple[git_trees.Reference, ...]:
-    """The git trees that mounts name, checked: safe to look up before the rest is. Raises
+    """The checked git trees of mounts, safe to look up before the other mounts are checked. Raises
     Invalid.
     """
     for target, spec in mounts.items():
@@ -146,8 +144,8 @@ def git_references(mounts: Mapping[str, Json]) -> tuple[git_trees.Reference, ...
 
 
 def references(mounts: Mapping[str, Json]) -> tuple[Reference, ...]:
-    """The collections to look up before `resolve`. The hash wins over the uuid, which is then not
-    looked up.
+    """The collections to look up before `resolve`. The hash takes precedence over the uuid, which
+    is then not looked up.
     """
     found: list[Reference] = []
     for target, spec in mounts.items():
@@ -165,7 +163,7 @@ def resolve(
     """The mounts of the container, keys sorted.
 
     `hashes` gives for every `Reference.name` the portable data hash of a collection that the user
-    can read, or None; `trees` for every target of a git_tree what was found, the newest first.
+    can read, or None; `trees` for every target of a git_tree the objects found, the newest first.
     Raises Invalid 'cannot mount collection "x": not found'.
     """
     resolved = {target: _resolved(target, spec, hashes) for target, spec in mounts.items()}
@@ -182,11 +180,10 @@ def resolve(
 def slower(
     mounts: Mapping[str, Json], scratch: Callable[[], str], *, output_path: str
 ) -> tuple[str, ...]:
-    """Sentences on tmp mounts that get slower storage than their `device_type` asks for.
+    """Sentences about tmp mounts whose storage is slower than their `device_type`.
 
-    `scratch` gives the type of the storage for all that are not in memory, "" where it is not
-    known; it is asked only if need be. What is in the output is never in memory: it has to survive
-    when memory is short.
+    `scratch` returns the storage type of everything that is not in memory, "" when unknown; it is
+    called only if needed. The output is never in memory: it must survive a lack of memory.
     """
     output = covering(mounts, output_path)
     wanted = {
@@ -215,7 +212,9 @@ def named_hashes(mounts: Mapping[str, Json]) -> tuple[str, ...]:
 
 
 def same_spelling(old: Mapping[str, Json], new: Mapping[str, Json]) -> bool:
-    """Whether `new` is `old` but for additional zero values (ignored on a Committed request)."""
+    """Whether `new` equals `old` apart from additional zero values (ignored on a Committed
+    request).
+    """
     return old.keys() == new.keys() and all(
         same(_compact(old[target]), _compact(new[target])) for target in old
     )
@@ -249,7 +248,7 @@ def _check_output(mounts: Mapping[str, Json], output_path: str) -> None:
 def _check_file(
     mounts: Mapping[str, Json], secret_mounts: Mapping[str, Json], target: str, path: str
 ) -> None:
-    """Check that a file mount names something in another mount, which for an output stream is
+    """Check that a file mount names an entry of another mount, which for an output stream is
     writable.
     """
     where = f"Mounts [{printable(target)}][path]"

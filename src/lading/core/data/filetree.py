@@ -483,6 +483,7 @@ def _directory(made: dict[str, dict[str, Node]], elements: list[str]) -> dict[st
     return entries
 
 
+# Copies the directories on the way down; everything beside it is shared with the old tree.
 def _place(node: Node | None, elements: list[str], new: Node) -> Node:
     if not elements:
         return new
@@ -495,18 +496,20 @@ def _place(node: Node | None, elements: list[str], new: Node) -> Node:
 
 @dataclass(slots=True)
 class _Wish:
-    """What `change` is to do at one path: `node` if it is `said`, and more below."""
+    """Requested change at one path: `node` if `said`, and further changes below."""
 
     said: bool = False
     node: Node | None = None
     below: dict[str, _Wish] = field(default_factory=dict)
 
 
+# Applies the changes of one directory at a time, so each directory is copied once.
 def _granted(node: Node | None, wish: _Wish, path: str) -> Node | None:
     node = wish.node if wish.said else node
     if not wish.below:
         return node
     if isinstance(node, File):
+        # Removing something below a file is already done.
         if all(one.said and one.node is None and not one.below for one in wish.below.values()):
             return node
         raise Invalid(f"{path}: is a file; nothing can be placed below it")
@@ -517,7 +520,7 @@ def _granted(node: Node | None, wish: _Wish, path: str) -> Node | None:
             entries.pop(name, None)
         else:
             entries[name] = found
-    # Taking away what is not there makes no directories.
+    # Removing an absent path makes no directories.
     return Tree(entries) if node is not None or entries or wish.said else None
 
 
@@ -544,6 +547,7 @@ def _merge(tree: Tree, other: Tree, prefix: str) -> Tree:
     for name, new in other.entries.items():
         old, path = entries.get(name), f"{prefix}{name}"
         if isinstance(old, Tree) and isinstance(new, Tree):
+            # Both are directories: merged. Otherwise the newer file replaces the older.
             entries[name] = _merge(old, new, f"{path}/")
         elif old is None or type(old) is type(new):
             entries[name] = new
@@ -552,6 +556,7 @@ def _merge(tree: Tree, other: Tree, prefix: str) -> Tree:
     return Tree(entries)
 
 
+# Comparable form of a node: None for a directory, joined segments without signatures for a file.
 def _content(node: Node) -> tuple[tuple[str, int, int], ...] | None:
     if isinstance(node, Tree):
         return None

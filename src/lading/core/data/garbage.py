@@ -1,20 +1,19 @@
-"""Which blocks go into the bin, come out of it, are copied, are deleted: from what is seen to what
-is to be done.
+"""Garbage collection of blocks: decides which replicas are trashed, restored, copied or deleted.
 
-What is seen: the replicas on every volume with the times of their last puts, what lies in the bins,
-and for every block that any collection names (also one in the trash, also an old version) how many
-copies it needs in which classes.
+Inputs: the replicas on every volume with the times of their last puts, the trash of each volume,
+and for every block that any collection names (including trashed and old versions) the required
+copies by class.
 
-* A block that a collection names is copied until it has the copies it needs, from the bins if it
-  lies there; copies beyond that go into the bin. The last copy never does.
-* A block that none names goes into the bin once its last put is longer ago than `grace`, the life
-  of a signature: until then somebody may hold a signed locator, and save a collection with it.
-* What has lain in the bin for `lifetime`, and at least for `grace`, is deleted, unless it is
-  needed: then it comes back. Whoever could name a block when it was thrown there cannot do so any
-  more, so nothing deleted can be named.
-* A class that no volume serves cannot be satisfied: blocks that need it stay wherever they are.
+* A block that a collection names is copied until it has the required copies, from the trash if it
+is there; surplus copies go into the trash. The last copy never does.
+* An unnamed block goes into the trash once its last put is longer ago than `grace`, the life of a
+signature: until then somebody may hold a signed locator, and save a collection with it.
+* A block in the trash for `lifetime`, and at least for `grace`, is deleted, unless it is needed:
+then it is restored. A signature that existed when it was trashed has expired by then, so no deleted
+block can be named.
+* A class without volumes cannot be satisfied: blocks that need it stay on every volume.
 
-Every step says why. Volumes on one device are one volume.
+Every step has a reason. Volumes on one device count as one volume.
 """
 
 from __future__ import annotations
@@ -26,11 +25,12 @@ from enum import StrEnum
 from lading.core.data.replication import Place, order
 
 DAY_NS = 86_400 * 10**9
+# Copies of a volume that stands for any number.
 _UNLIMITED = 1 << 30
 
 
 class Kind(StrEnum):
-    """What is to be done with a replica."""
+    """Action on a replica."""
 
     UNTRASH = "untrash"
     PULL = "pull"
@@ -40,9 +40,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A block on a volume; `moment_ns` (Unix) is the time of its last put, or of being thrown into
-    the bin.
-    """
+    """A block on a volume; `moment_ns` (Unix) is the time of its last put, or of its trashing."""
 
     volume: str
     size: int
@@ -51,7 +49,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A volume, as far as it matters here."""
+    """A volume: its place, and whether it is read-only."""
 
     place: Place
     is_read_only: bool = False
@@ -59,8 +57,8 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The time now and the two intervals, in nanoseconds; without `may_trash` nothing is thrown
-    away or deleted.
+    """The present time and the two intervals, in nanoseconds; without `may_trash` nothing is
+    trashed or deleted.
     """
 
     now_ns: int
@@ -71,8 +69,8 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One thing to do on one volume; `moment_ns` is the replica's, which must still be so when it
-    is done.
+    """One action on one volume; `moment_ns` is the replica's, which must be unchanged when the
+    action is carried out.
     """
 
     kind: Kind
@@ -84,12 +82,12 @@ class Step:
 
 
 Need = Mapping[str, int]
-"""Copies that a block needs, by storage class."""
+"""Required copies of a block by storage class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All steps; blocks that are needed and are nowhere; blocks that lack copies which cannot be
+    """All steps; needed blocks without any replica; blocks whose missing copies cannot be
     made now.
     """
 
@@ -100,7 +98,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Sight:
-    """What was seen: replicas and bins by hash, needs by hash, volumes by uuid."""
+    """Inputs: replicas and trash by hash, needs by hash, volumes by uuid."""
 
     volumes: Mapping[str, Holder]
     held: dict[str, list[Replica]] = field(default_factory=dict)
@@ -109,9 +107,7 @@ class Sight:
 
 
 def distinct(volumes: Sequence[Holder]) -> dict[str, Holder]:
-    """The volumes by uuid, one for each device; one that can be changed rather than one that
-    cannot.
-    """
+    """The volumes by uuid, one for each device; a writable one is preferred to a read-only one."""
     found: dict[str, Holder] = {}
     for one in sorted(volumes, key=lambda one: (one.is_read_only, one.place.uuid)):
         found.setdefault(one.place.device or one.place.uuid, one)
@@ -121,17 +117,18 @@ def distinct(volumes: Sequence[Holder]) -> dict[str, Holder]:
 def add_need(
     needs: dict[str, dict[str, int]], hash: str, *, copies: int, classes: Sequence[str]
 ) -> None:
-    """One more collection names the block: what is needed most counts."""
+    """Add the need of one more collection; the maximum counts."""
     need = needs.setdefault(hash, {})
     for name in classes:
         need[name] = max(need.get(name, 0), copies)
 
 
 def make_plan(sight: Sight, terms: Terms) -> Plan:
-    """What is to be done about everything that was seen."""
+    """Plan for everything in `sight`."""
     steps: list[Step] = []
     lost: list[str] = []
     lacking: list[str] = []
+    # Sorted, so that equal inputs give equal plans.
     for hash in sorted(sight.held.keys() | sight.thrown.keys() | sight.needs.keys()):
         found = decide(
             hash,
@@ -148,7 +145,7 @@ def make_plan(sight: Sight, terms: Terms) -> Plan:
 
 
 def revise(plan: Plan, hashes: Sequence[str], sight: Sight, terms: Terms) -> Plan:
-    """The plan with these blocks decided anew, after another look at where they are."""
+    """The plan with these blocks decided again, after another look at their replicas."""
     again = set(hashes)
     found = [
         decide(
@@ -179,10 +176,13 @@ def decide(
     volumes: Mapping[str, Holder],
     terms: Terms,
 ) -> Plan:
-    """What is to be done about one block; `need` is None when no collection names it."""
+    """Plan for one block; `need` is None when no collection names it."""
     held = [one for one in held if one.volume in volumes]
     thrown = [
-        one for one in thrown if one.volume in volumes and not volumes[one.volume].is_read_only
+        # A read-only volume's trash cannot be emptied or restored.
+        one
+        for one in thrown
+        if one.volume in volumes and not volumes[one.volume].is_read_only
     ]
     if need is None:
         return Plan(
@@ -194,6 +194,7 @@ def decide(
     if not held and not thrown:
         return Plan(steps=(), lost=(hash,))
     block = _Block(hash, need, volumes)
+    # Mending first: surplus is removed in a later run, when all copies are known to exist.
     mending, lacks = block.mend(held, thrown)
     if mending or lacks:
         return Plan(steps=tuple(mending), lacking=(hash,) if lacks else ())
@@ -202,17 +203,18 @@ def decide(
 
 
 class _Block:
-    """A block that is needed."""
+    """A needed block."""
 
     def __init__(self, hash: str, need: Need, volumes: Mapping[str, Holder]) -> None:
         served = {name for one in volumes.values() for name in one.place.classes}
         self._hash = hash
         self._volumes = volumes
+        # A class without volumes is left out here, and fixes the block where it is.
         self._need = {name: count for name, count in need.items() if name in served}
         self._is_fixed = len(self._need) < len(need)
 
     def mend(self, held: Sequence[Replica], thrown: Sequence[Replica]) -> tuple[list[Step], bool]:
-        """Steps towards the copies that are needed; whether some cannot be had now."""
+        """Steps towards the required copies; and whether some cannot be had now."""
         there = {one.volume for one in held}
         size = max(one.size for one in (*held, *thrown))
         steps = []
@@ -222,10 +224,11 @@ class _Block:
                 steps.append(
                     self._step(Kind.UNTRASH, one.volume, one.size, "a collection names it")
                 )
+        # The volumes that a put would choose first get the copies.
         for place in order(
             (one.place for one in self._volumes.values() if not one.is_read_only), self._hash
         ):
-            # What is only in the bin now is copied the next time.
+            # A block that is only in the trash is restored first and copied in the next run.
             if (
                 held
                 and place.uuid not in there
@@ -238,17 +241,19 @@ class _Block:
         return steps, bool(self._lacks(there))
 
     def throw_surplus(self, held: Sequence[Replica], terms: Terms) -> Iterator[Step]:
-        """Copies that nobody needs, the least welcome first."""
+        """Surplus copies, the least preferred first."""
         if self._is_fixed or not terms.may_trash:
             return
         there = {one.volume: one for one in held}
         ranking = [
             place.uuid for place in order((self._volumes[uuid].place for uuid in there), self._hash)
         ]
+        # The reverse of the order of puts, volumes of unneeded classes before all others.
         ranking.reverse()
         for uuid in sorted(ranking, key=self._is_of_use):
             rest = there.keys() - {uuid}
             replica = there[uuid]
+            # The rest without this one must still satisfy every class.
             if (
                 rest
                 and not self._volumes[uuid].is_read_only
@@ -300,6 +305,7 @@ def _throw_unnamed(
             )
 
 
+# Deletes replicas whose time in the trash is over.
 def _empty(hash: str, thrown: Sequence[Replica], terms: Terms, why: str) -> Iterator[Step]:
     lifetime = max(terms.lifetime_ns, terms.grace_ns)
     for one in thrown:
@@ -315,5 +321,6 @@ def _empty(hash: str, thrown: Sequence[Replica], terms: Terms, why: str) -> Iter
             )
 
 
+# Older than the life of a signature: no valid signature can name it any more.
 def _is_old(replica: Replica, terms: Terms) -> bool:
     return replica.moment_ns + terms.grace_ns < terms.now_ns

@@ -1,15 +1,18 @@
-"""Output globs: which paths of an output are kept (docs/spec/containers, section Globs).
+"""Output globs: which paths of an output are saved (docs/spec/containers, section Globs).
 
 Patterns are bash-globstar style on paths relative to the output directory, element by element:
 
-- `*`, `?` and `[...]` match inside one element; a class is negated by `^` or `!`; a backslash takes
-  the next character as it is.
-- `**` as a whole element matches any number of elements, none included.
-- A file is kept when a pattern matches its path. `dir/**` matches what is below `dir`, and `dir`
-  itself when it is a directory, never a file of that name.
-- A directory that matches is kept as such, without its content.
-- An invalid pattern matches nothing. No pattern at all keeps everything.
-- A name of more than 4,096 characters, which no file system has, is matched by `**` alone.
+- `*`, `?` and `[...]` match inside one element; a class is negated by `^` or `!`; a backslash makes
+  the next character literal.
+- `**` as a whole element matches any number of elements, including none.
+- A file is saved when a pattern matches its path. `dir/**` matches everything below `dir`, and
+  `dir` itself when it is a directory, never a file of that name.
+- A matching directory is saved as such, without its content.
+- An invalid pattern matches nothing. No pattern at all matches everything.
+- A name of more than 4,096 characters, which no file system allows, is matched by `**` alone.
+
+Matching runs a state machine over the elements of a path; its time is linear in path and patterns,
+whatever the number of stars.
 """
 
 from __future__ import annotations
@@ -20,38 +23,39 @@ from dataclasses import dataclass
 
 from lading.core.errors import Invalid
 
+# Limits of one request, checked by the API (check_globs).
 MOST_PATTERNS = 1000
 LONGEST_PATTERN = 4096
 MOST_CHARACTERS = 65_536
-"""Of all patterns together. To match one path takes at most about as many steps as the patterns
-have characters.
+"""Limit for all patterns together. Matching one path takes at most about as many steps as the
+patterns have characters.
 """
 _MOST_KNOWN = 512
-"""Directories whose states are remembered: more than a path can have elements."""
+"""Directories whose states are cached; more than a path can have elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Element:
-    """What one element of a pattern matches: pieces of fixed lengths, with any characters between
-    one and the next.
+    """One element of a pattern: pieces of fixed lengths, with any characters between them.
 
-    Each piece is looked for from left to right and taken where it is found first, so a name is gone
-    through once, however many stars there are.
+    Each piece is searched from left to right and taken at its first occurrence, so a name is read
+    once, however many stars there are.
     """
 
     first: re.Pattern[str]
     first_length: int
     between: tuple[re.Pattern[str], ...] = ()
     last: re.Pattern[str] | None = None
-    """None: the name is `first` alone, as there is no star."""
+    """None: the element has no star, and `first` is the whole name."""
     last_length: int = 0
 
     def matches(self, name: str) -> bool:
-        """Whether it matches the whole name."""
+        """Whether the element matches the whole name."""
         if len(name) > LONGEST_PATTERN:
             return False
         if self.last is None:
             return self.first.fullmatch(name) is not None
+        # First and last piece are anchored at the ends; the others are searched between them.
         at, end = self.first_length, len(name) - self.last_length
         if at > end or self.first.match(name) is None or self.last.fullmatch(name, end) is None:
             return False
@@ -66,49 +70,47 @@ class _Element:
 _Pattern = tuple[_Element | None, ...]
 """The elements of a pattern; None is `**`."""
 _Alive = list[tuple[_Pattern, frozenset[int]]]
-"""Patterns, and how many of their elements may be used up (all possibilities)."""
+"""Patterns that can still match, each with the possible numbers of matched elements."""
 
 
 class Globs:
-    """A compiled set of patterns; `everything` when there was none."""
+    """A compiled set of patterns; `everything` for an empty set."""
 
     def __init__(self, patterns: tuple[_Pattern, ...] = (), *, everything: bool = False) -> None:
         self.patterns = patterns
         self.everything = everything
-        # Most paths that are asked for lie in a directory that was asked for a moment ago.
+        # Most paths are in a directory that was asked for a moment ago, so its states are kept.
         self._known: dict[str, _Alive] = {}
 
     def keeps_file(self, path: str) -> bool:
-        """Whether the file at `path` is kept."""
+        """Whether the file at `path` is saved."""
         if self.everything:
             return True
         folder, _, name = path.rpartition("/")
         return any(_takes_file(pattern, states, name) for pattern, states in self._alive(folder))
 
     def keeps_directory(self, path: str) -> bool:
-        """Whether the directory at `path` is kept even when it is empty."""
+        """Whether the directory at `path` is saved even when it is empty."""
         return self.everything or any(
             len(pattern) in states for pattern, states in self._alive(path)
         )
 
     def keeps_all_below(self, path: str) -> bool:
-        """Whether everything below `path` is surely kept, so that one need not look. "" is the
-        whole output.
+        """Whether everything below `path` is certainly saved, so that it need not be examined. ""
+        is the whole output.
         """
         return self.everything or any(
             pattern[-1] is None and len(pattern) in states for pattern, states in self._alive(path)
         )
 
     def may_keep_below(self, path: str) -> bool:
-        """Whether anything below the directory `path` could be kept. "" is the whole output."""
+        """Whether anything below the directory `path` could be saved. "" is the whole output."""
         return self.everything or any(
             min(states) < len(pattern) for pattern, states in self._alive(path)
         )
 
     def _alive(self, folder: str) -> _Alive:
-        """What may still match when all elements of a directory are matched. "" is the whole
-        output.
-        """
+        """States after the elements of a directory. "" is the whole output."""
         known = self._known.get(folder)
         if known is None:
             if len(self._known) >= _MOST_KNOWN:
@@ -132,7 +134,7 @@ class Globs:
 
 
 def compile_globs(patterns: Iterable[str]) -> Globs:
-    """The patterns in usable form. Invalid ones match nothing; none at all match everything."""
+    """Compile patterns. Invalid ones match nothing; an empty set matches everything."""
     given = list(patterns)
     if not given:
         return Globs(everything=True)
@@ -140,7 +142,7 @@ def compile_globs(patterns: Iterable[str]) -> Globs:
 
 
 def check_globs(patterns: list[str]) -> None:
-    """Raises Invalid for more or longer patterns than anybody may ask for."""
+    """Raise Invalid for more or longer patterns than the limits allow."""
     if len(patterns) > MOST_PATTERNS:
         raise Invalid(
             f"has {len(patterns)} patterns, and {MOST_PATTERNS} are allowed; "
@@ -159,6 +161,7 @@ def _compile(pattern: str) -> _Pattern | None:
     elements: list[_Element | None] = []
     for text in pattern.split("/"):
         if text == "**":
+            # "**/**" is the same as "**" and would add states.
             if not (elements and elements[-1] is None):
                 elements.append(None)
             continue
@@ -209,16 +212,18 @@ def _translate(text: str) -> list[list[str]] | None:
 
 
 def _translate_class(text: str, at: int) -> tuple[str, int] | None:
-    """The expression for the class whose `[` stands before `at`, and where it ends."""
+    """The expression for the class whose `[` precedes `at`, and the position after it."""
     negated = text[at : at + 1] in ("^", "!")
     at += negated
     members: list[str] = []
     while True:
+        # A "]" directly after the opening is a literal (glob(7)).
         first = _class_character(text, at, opening=not members)
         if first is None:
             break
         low, at = first
         high = low
+        # A "-" at the end of the class is a literal.
         if text[at : at + 1] == "-" and text[at + 1 : at + 2] not in ("", "]"):
             second = _class_character(text, at + 1, opening=False)
             if second is None:
@@ -233,8 +238,8 @@ def _translate_class(text: str, at: int) -> tuple[str, int] | None:
 
 
 def _class_character(text: str, at: int, *, opening: bool) -> tuple[str, int] | None:
-    """The literal character of a class at `at` and what follows it; None at the end of the class or
-    of the text.
+    """The literal character of a class at `at` and the position after it; None at the end of the
+    class or of the text.
     """
     char = text[at : at + 1]
     if not char or (char == "]" and not opening):
@@ -260,6 +265,7 @@ def _step(pattern: _Pattern, states: frozenset[int], name: str) -> frozenset[int
             continue
         element = pattern[state]
         if element is None:
+            # `**` takes this element and stays.
             reached.add(state)
         elif element.matches(name):
             reached.add(state + 1)
@@ -267,7 +273,7 @@ def _step(pattern: _Pattern, states: frozenset[int], name: str) -> frozenset[int
 
 
 def _skip(pattern: _Pattern, states: set[int]) -> frozenset[int]:
-    """`**` may match nothing: with each state before one, the state after it."""
+    """Add the states after `**`, which may match nothing."""
     return frozenset(
         states | {state + 1 for state in states if state < len(pattern) and pattern[state] is None}
     )

@@ -1,12 +1,13 @@
 """Block locators and their permission signatures (docs/spec/api, section Manifests).
 
-    locator  = hash "+" size *("+" hint)        hash: 32 hex digits of an MD5; hint: an upper case
-    letter and a value +A<40 hex>@<8 hex>                          permission: HMAC-SHA1 of hash,
-    token, expiry and life, and the expiry
+    locator  = hash "+" size *("+" hint)    hash: 32 hex digits of an MD5;
+                                            hint: an upper case letter and a value
+    +A<40 hex>@<8 hex>                      permission: HMAC-SHA1 of hash, token, expiry and life,
+                                            and the expiry
 
-A signature is bound to the token exactly as it was presented: the `v2` form and the bare secret of
-one token give different signatures. The empty block needs no signature. Nothing is signed without a
-key or a token.
+A signature is bound to the token exactly as presented: the `v2` form and the bare secret of one
+token give different signatures. The empty block needs no signature. Without a key or a token
+nothing is signed.
 """
 
 from __future__ import annotations
@@ -17,17 +18,19 @@ from dataclasses import dataclass
 
 from lading.core.errors import Malformed, Unauthenticated
 
+# 64 MiB, the block size of Keep.
 MAX_BLOCK = 64 << 20
 EMPTY_HASH = "d41d8cd98f00b204e9800998ecf8427e"
 EMPTY_BLOCK = f"{EMPTY_HASH}+0"
 _LOCATOR = re.compile(r"([0-9a-f]{32})(?:\+([0-9]{1,18}))?((?:\+[A-Z][A-Za-z0-9@_-]*)*)")
 _PERMISSION = re.compile(r"A([0-9a-f]{40})@([0-9a-f]{8,})")
+# Characters of a locator in a message.
 _SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Locator:
-    """The address of one block: its hash, its size in bytes (None when not said) and its hints,
+    """The address of one block: its hash, its size in bytes (None when absent) and its hints,
     without `+`.
     """
 
@@ -41,12 +44,12 @@ class Locator:
 
     @property
     def bare(self) -> str:
-        """Hash and size alone, as they count for portable data hashes."""
+        """Hash and size alone, the form used in portable data hashes."""
         return self.hash if self.size is None else f"{self.hash}+{self.size}"
 
 
 def parse(text: str) -> Locator:
-    """The locator that `text` spells; the size may be absent. Raises Malformed."""
+    """The locator in `text`; the size may be absent. Raises Malformed."""
     match = _LOCATOR.fullmatch(text)
     if match is None:
         raise Malformed(f"not a block locator: {text[:_SHOWN]!r}; expected <md5>+<size> and hints")
@@ -57,9 +60,7 @@ def parse(text: str) -> Locator:
 
 
 def expiry_of(text: str) -> int:
-    """Until when (Unix seconds) the signature of a locator lasts; 0 when it has none. Raises
-    Malformed.
-    """
+    """Expiry (Unix seconds) of the signature of a locator; 0 without one. Raises Malformed."""
     found = [match for hint in parse(text).hints if (match := _PERMISSION.fullmatch(hint))]
     return int(found[-1][2], 16) if found else 0
 
@@ -68,7 +69,7 @@ def sign(hash: str, *, token: str, expiry: int, ttl: int, key: str) -> str:
     """The hint `+A<signature>@<expiry>` that lets `token` read the block until `expiry` (Unix
     seconds).
 
-    `ttl` is the configured life of signatures in seconds. Empty when there is no key or no token.
+    `ttl` is the configured life of signatures in seconds. Empty without a key or a token.
     """
     if not key or not token:
         return ""
@@ -77,9 +78,9 @@ def sign(hash: str, *, token: str, expiry: int, ttl: int, key: str) -> str:
 
 
 def signed(locator: str, *, token: str, expiry: int, ttl: int, key: str) -> str:
-    """The locator with a fresh signature at its end in place of any it had.
+    """The locator with a new signature at its end, replacing any other.
 
-    The empty block is left bare. Raises Malformed when it is not a locator.
+    The empty block is left bare. Raises Malformed for anything that is no locator.
     """
     found = parse(locator)
     bare = "+".join((found.bare, *(hint for hint in found.hints if hint[0] != "A")))
@@ -99,6 +100,7 @@ def verify(locator: str, *, token: str, ttl: int, key: str, now: int) -> None:
     if found.hash == EMPTY_HASH:
         return
     permissions = [hint for hint in found.hints if hint[0] == "A"]
+    # Several signatures are refused rather than tried.
     match = _PERMISSION.fullmatch(permissions[0]) if len(permissions) == 1 else None
     if match is None:
         raise Malformed(
@@ -106,6 +108,7 @@ def verify(locator: str, *, token: str, ttl: int, key: str, now: int) -> None:
         )
     signature, until = match.groups()
     wanted = _digest(found.hash, token=token, until=until, ttl=ttl, key=key)
+    # In constant time: a comparison that ends early would tell how much of a forgery is right.
     if not hmac.compare_digest(signature, wanted):
         raise Malformed(f"{found.bare}: the permission signature is not valid for this token")
     if int(until, 16) < now:
@@ -115,4 +118,5 @@ def verify(locator: str, *, token: str, ttl: int, key: str, now: int) -> None:
 
 
 def _digest(hash: str, *, token: str, until: str, ttl: int, key: str) -> str:
+    # The message of Arvados' signatures; other services verify it.
     return hmac.digest(key.encode(), f"{hash}@{token}@{until}@{ttl:x}".encode(), "sha1").hex()

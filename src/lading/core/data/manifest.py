@@ -1,22 +1,21 @@
-"""Manifests: the text that says which bytes of which blocks make the files of a collection.
-
-Source: docs/spec/api, section Manifests.
+"""Manifests: the text that assigns ranges of blocks to the files of a collection. Source:
+docs/spec/api, section Manifests.
 
     manifest  = *stream
     stream    = name 1*(SP locator) 1*(SP filetoken) LF
     name      = "." | "./" segment *("/" segment)
     filetoken = position ":" length ":" filename
 
-The data of a stream is its blocks one after another; a position is an offset in that. Whitespace,
+The data of a stream is the concatenation of its blocks; a position is an offset in it. Whitespace,
 control characters, backslash and colon are written `\\ooo`, three octal digits for each byte of
-their UTF-8. An empty directory is a stream with the single file `\\056`. A manifest that this
-module accepts can be laid out as files: no element of a path is empty, `.` or `..` or longer than
-file systems take, no path is both file and directory or deeper than `MAX_DEPTH`, and no file
-reaches beyond its stream. Its files are cut from blocks in a number of pieces that grows with the
-text, not with the product of files and blocks.
+their UTF-8. An empty directory is a stream with the single file `\\056`. An accepted manifest can
+be written as files: no element of a path is empty, `.` or `..` or longer than file systems allow,
+no path is both file and directory or deeper than `MAX_DEPTH`, and no file reaches beyond its
+stream. The number of pieces of blocks that its files consist of is bounded by the length of the
+text, not by the product of files and blocks.
 
-Texts of 10 MB are usual, so that everything here is a pass of a regular expression or of `split`,
-none of characters.
+Texts of 10 MB are usual, so everything here is a pass of a regular expression or of `split`, never
+a loop over characters.
 """
 
 from __future__ import annotations
@@ -32,16 +31,17 @@ from lading.core.errors import Malformed
 
 EMPTY_DIRECTORY = "."
 MAX_NAME = 255
-"""Bytes of one name, as file systems have it."""
+"""Bytes of one name (NAME_MAX of Linux)."""
 MAX_DEPTH = 256
-"""Names in one path."""
+"""Names in one path; deeper trees exceed limits of programs that handle them recursively."""
 MAX_TOTAL = 1 << 62
-"""Bytes of all files of a collection."""
+"""Bytes of all files of a collection; sums stay within 64 bits."""
 MAX_BLOCKS = 10**18 - 1
-"""Bytes of all blocks that a text names: those of its normal form may all be in one stream, whose
-positions are numbers of at most 18 digits."""
-# A file may use data twice, so that there can be more pieces than words; but not one for each pair
-# of block and file.
+"""Bytes of all blocks of a text: in the normal form they may all be in one stream, whose positions
+are numbers of at most 18 digits.
+"""
+# A file may use data twice, so there can be more pieces than words, but not one for each pair of
+# block and file.
 _PIECES = 1 << 20
 _PIECES_PER_WORD = 4
 _LOCATOR = re.compile(r"[0-9a-f]{32}\+(0|[1-9][0-9]{0,17})(?:\+[A-Z][A-Za-z0-9@_-]*)*")
@@ -57,19 +57,20 @@ _UNSAFE = re.compile(r"[\x00-\x20:\\]")
 _ESCAPE = re.compile(rb"\\([0-3][0-7]{2})")
 _STRAY = re.compile(r"\\(?![0-3][0-7]{2})")
 _SUSPECT = re.compile(r"^\.|[/\0]")
-# File tokens whose names need no closer look: nothing escaped, no `/`, short, and neither `.` nor
+# File tokens whose names need no further check: nothing escaped, no `/`, short, and neither `.` nor
 # `..`.
 _PLAIN = r"(?!\.{1,2}(?: |\Z))[^ /\\\0]{1,63}"
 _PLAIN_FILE = re.compile(rf"([0-9]{{1,18}}):([0-9]{{1,18}}):({_PLAIN})")
 _PLAIN_FILES = re.compile(
     rf"[0-9]{{1,18}}:[0-9]{{1,18}}:{_PLAIN}(?: [0-9]{{1,18}}:[0-9]{{1,18}}:{_PLAIN})*"
 )
+# Characters of a token in a message.
 _SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True)
 class FileToken:
-    """Some bytes of a stream that belong to one file; `name` is unescaped and may contain `/`."""
+    """A range of a stream that belongs to one file; `name` is unescaped and may contain `/`."""
 
     position: int
     length: int
@@ -78,7 +79,7 @@ class FileToken:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One line: `name` is unescaped, `.` or `./...`; locators keep their hints; one file may have
+    """One line: `name` is unescaped, `.` or `./...`; locators keep their hints; a file may have
     several tokens.
     """
 
@@ -95,9 +96,7 @@ class Manifest:
 
 
 def parse(text: str) -> Manifest:
-    """The manifest that `text` spells. Raises Malformed with the line, the fault and the offending
-    token.
-    """
+    """The manifest in `text`. Raises Malformed with the line, the fault and the offending token."""
     scanned = list(scan(text))
     _refuse_clashes(scanned)
     return Manifest(
@@ -109,7 +108,7 @@ def parse(text: str) -> Manifest:
 
 
 def render(manifest: Manifest) -> str:
-    """The text of a manifest: `parse(render(m)) == m` for each that `parse` gives."""
+    """The text of a manifest: `parse(render(m)) == m` for every result of `parse`."""
     return "".join(_line(stream) for stream in manifest.streams)
 
 
@@ -121,9 +120,7 @@ def portable_data_hash(text: str) -> str:
 
 
 class Digest:
-    """The portable data hash of a text that comes in pieces, none of which ends within a
-    locator.
-    """
+    """The portable data hash of a text in pieces, none of which ends within a locator."""
 
     def __init__(self) -> None:
         self._digest = hashlib.md5(usedforsecurity=False)
@@ -150,7 +147,7 @@ def sign(text: str, signer: Callable[[str], str]) -> str:
 
 
 def locators(text: str) -> list[str]:
-    """Every locator of the text in order, hints included, repeated when it stands there twice."""
+    """All locators of the text in order, with hints and repetitions."""
     return _IN_TEXT.findall(text)
 
 
@@ -166,7 +163,7 @@ def counts(text: str) -> tuple[int, int]:
 
 
 def check_total(files: int, total: int) -> tuple[int, int]:
-    """Both numbers, if a collection can have so many bytes. Raises Malformed."""
+    """Return both numbers if a collection can have so many bytes. Raises Malformed."""
     if total > MAX_TOTAL:
         raise Malformed(
             f"manifest: the files have {total} bytes in all; a collection has at most {MAX_TOTAL}"
@@ -175,14 +172,13 @@ def check_total(files: int, total: int) -> tuple[int, int]:
 
 
 def escape(name: str) -> str:
-    """The name of a stream or file as a manifest writes it."""
+    """The name of a stream or file in its escaped form."""
     return _UNSAFE.sub(lambda match: f"\\{ord(match[0]):03o}", name)
 
 
 def unescape(text: str) -> str:
-    """The name that a manifest's token stands for. Raises Malformed for a stray backslash or bytes
-    not UTF-8.
-    """
+    """The name in a token. Raises Malformed for a stray backslash or bytes that are not UTF-8."""
+    # Most names have no escapes.
     if "\\" not in text:
         return text
     if _STRAY.search(text):
@@ -200,15 +196,16 @@ Scanned = tuple[str, list[str], list[tuple[int, int, str]]]
 
 
 def scan(text: str) -> Iterator[Scanned]:
-    """The streams of `text`, one after another, as plain values.
+    """The streams of `text` in order, as plain values.
 
-    Raises Malformed as `parse`, but for a path that is both file and directory: that shows only
-    when all are seen.
+    Raises Malformed as `parse`, except for a path that is both file and directory, which only the
+    whole text shows.
     """
     _refuse_characters(text)
     lines = text.split("\n")
     if lines.pop():
         raise Malformed("manifest: the last line has no line end; the text may be cut off")
+    # Bounds the work of whoever cuts files from blocks.
     pieces, room = max(_PIECES, _PIECES_PER_WORD * text.count(" ")), MAX_BLOCKS
     for number, line in enumerate(lines, 1):
         try:
@@ -228,12 +225,12 @@ def scan(text: str) -> Iterator[Scanned]:
 
 
 def size_of(locator: str) -> int:
-    """The size that a locator of a manifest names."""
+    """The size in a locator of a manifest."""
     return int(locator.split("+", 2)[1])
 
 
 def fault_of(path: str) -> str:
-    """What keeps a file from having this path, "" if nothing does; the empty path is nobody's."""
+    """Fault of a file's path, "" for a valid one; the empty path is invalid."""
     elements = path.split("/")
     if any(element in ("", ".", "..") for element in elements):
         return "'', '.' and '..' are no names of files"
@@ -241,6 +238,7 @@ def fault_of(path: str) -> str:
         return "a name cannot contain a zero byte"
     if len(elements) > MAX_DEPTH:
         return f"a path has at most {MAX_DEPTH} names"
+    # A character has at most four bytes of UTF-8: short paths need no encoding.
     if len(path) * 4 > MAX_NAME and max(map(_length, elements)) > MAX_NAME:
         return f"a name has at most {MAX_NAME} bytes"
     return ""
@@ -271,8 +269,9 @@ def _scan_line(line: str) -> tuple[Scanned, int]:
 
 
 def _scan_files(line: str, words: list[str], at: int, size: int) -> list[tuple[int, int, str]]:
-    """The file tokens of a line, which begin with the word `at`."""
+    """The file tokens of a line, beginning with the word `at`."""
     rest = line[sum(map(len, words[:at])) + at :]
+    # Fast path: one match for the whole line.
     if _PLAIN_FILES.fullmatch(rest):
         tokens = [
             (int(position), int(length), name)
@@ -280,6 +279,7 @@ def _scan_files(line: str, words: list[str], at: int, size: int) -> list[tuple[i
         ]
         if max(map(_end, tokens)) <= size:
             return tokens
+    # The slow path finds the faulty word and names it.
     depth = words[0].count("/")
     return [_scan_file(word, size, depth) for word in words[at:]]
 
@@ -297,7 +297,7 @@ def _scan_file(word: str, size: int, depth: int) -> tuple[int, int, str]:
     position, length, name = int(match[1]), int(match[2]), match[3]
     if "\\" in name:
         name = unescape(name)
-    # Most names have nothing that needs a closer look.
+    # Most names need no further check.
     if _SUSPECT.search(name) or len(name) * 4 > MAX_NAME:
         _check_name(word, name, length, depth)
     if position + length > size:
@@ -318,9 +318,11 @@ def _check_name(word: str, name: str, length: int, depth: int) -> None:
 def _count_pieces(
     blocks: Sequence[str], tokens: Sequence[tuple[int, int, str]], *, enough: int
 ) -> int:
+    # So few pairs of block and file that counting them is not worth it.
     if len(blocks) * len(tokens) <= _PIECES_PER_WORD * (len(blocks) + len(tokens)):
         return 0
     starts = list(accumulate(map(size_of, blocks), initial=0))
+    # Blocks from the one with the first byte to the one with the last.
     found = sum(
         bisect_left(starts, at + length) - bisect_right(starts, at) + 1
         for at, length, _ in tokens
@@ -349,6 +351,7 @@ def _refuse_characters(text: str) -> None:
         raise Malformed("manifest: the text is not UTF-8") from error
 
 
+# Returns the distinct paths of all files; raises Malformed for a path that is also a directory.
 def _refuse_clashes(scanned: list[Scanned]) -> set[str]:
     paths, parents = set(), {"."}
     for name, _, tokens in scanned:
@@ -366,6 +369,7 @@ def _refuse_clashes(scanned: list[Scanned]) -> set[str]:
     return paths
 
 
+# Ends at a known parent, so that deep trees are not walked for each file.
 def _add_parents(parents: set[str], path: str) -> None:
     end = path.rfind("/")
     while end > 0 and path[:end] not in parents:

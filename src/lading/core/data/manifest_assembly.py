@@ -1,9 +1,8 @@
-"""Putting manifests together without taking them apart: whole collections side by side in one
-directory tree.
+"""Assembles manifests without parsing them: whole collections side by side in one directory tree.
 
 The log of a request shows the last attempt at its top and every attempt in a directory of its own
-(docs/spec/api, section Retries and results). Streams move by their first word alone, so that big
-logs cost no parsing. Texts are normalised manifests.
+(docs/spec/api, section Retries and results). Streams are moved by changing their first word, so
+large logs cost no parsing. Texts are normalised manifests.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ from lading.core.data.manifest import escape
 
 
 def assemble(existing: str, pieces: Iterable[tuple[str, str]], *, keep: str) -> str:
-    """The manifest of `pieces`, pairs of a manifest and the directory that it goes to ("" is the
-    top).
+    """The manifest of `pieces`, pairs of a manifest and its directory ("" is the top).
 
-    Of `existing`, directories at the top whose name starts with `keep` stay, unless a piece
-    replaces them.
+    Directories at the top of `existing` whose name starts with `keep` stay, unless a piece replaces
+    them.
     """
     placed = [(_prefix(directory), text) for text, directory in pieces]
     kept = [
@@ -29,14 +27,15 @@ def assemble(existing: str, pieces: Iterable[tuple[str, str]], *, keep: str) -> 
     ]
     for prefix, text in placed:
         kept += [f"{prefix}{line[1:]}" for line in _lines(text)]
+    # The normal form sorts streams by their names.
     return "".join(sorted(kept, key=lambda line: line.partition(" ")[0]))
 
 
 def are_apart(pieces: Sequence[tuple[str, str]], *, below: str) -> bool:
-    """Whether no file of one piece can meet one of another, so that their numbers and sizes add up.
+    """Whether the paths of all pieces are distinct, so that their counts and sizes add up.
 
-    At most one piece is at the top, and has nothing there whose name starts with `below`, as those
-    of the others do.
+    At most one piece is at the top, without names that start with `below`, as the directories of
+    the others do.
     """
     directories = [directory for _, directory in pieces]
     if len(set(directories)) < len(directories):
@@ -47,14 +46,14 @@ def are_apart(pieces: Sequence[tuple[str, str]], *, below: str) -> bool:
 
 
 def subtree(text: str, directory: str) -> str:
-    """The part of a manifest below a directory at its top, as a manifest of its own."""
+    """The part of a manifest below a directory at its top, as a manifest."""
     prefix = _prefix(directory)
     lines = [line for line in _lines(text) if _inside(line, prefix)]
     return "".join(f".{line[len(prefix) :]}" for line in lines)
 
 
 def _lines(text: str) -> list[str]:
-    # Not `splitlines`, which takes characters for ends of lines that names may have.
+    # Not `splitlines`, which also splits at other characters, which names may contain.
     return [f"{line}\n" for line in text.split("\n") if line]
 
 

@@ -1,14 +1,13 @@
-"""Which bytes of which files go into which block, known before any file is read (as
-`client.collections` packs them).
+"""Packs files into blocks, before any file is read (`client.collections` packs in the same way).
 
-Small files are packed together in the order in which they stand, up to one full block; a directory
-whose files fill less than `SHARED` shares its block with the next one. A file of more than half a
-block is cut into blocks of its own. The same names and sizes give the same blocks, so that an
-upload that was cut off goes on with the blocks it had.
+Small files are packed together in their order, up to one full block; a directory whose files fill
+less than `SHARED` shares its block with the next one. A file of more than half a block gets blocks
+of its own. The same names and sizes give the same blocks, so an interrupted upload continues with
+its existing blocks.
 
 A million files are usual. They are numbered in the order of a manifest: the files of a directory,
-sorted by name, before its directories. So a block is a range of numbers, and the manifest is
-written in one pass, piece by piece: nothing here grows with the number of files.
+sorted by name, before its subdirectories. So a block is a range of numbers, and the manifest is
+written in one pass, in pieces: nothing here grows with the number of files.
 """
 
 from __future__ import annotations
@@ -21,12 +20,14 @@ from lading.core.data import manifest
 from lading.core.data.filetree import bare
 from lading.core.data.locator import EMPTY_BLOCK, MAX_BLOCK
 
+# Bytes. A directory with at least so much gets blocks of its own, so that reading it reads no
+# others.
 SHARED: Final = 1 << 20
 
 
 class Block(NamedTuple):
-    """`length` bytes at `start` of the file `first`; or all bytes of the files from `first` up to
-    but not `end`.
+    """`length` bytes at `start` of the file `first`; or all bytes of the files from `first` up to,
+    not including, `end`.
     """
 
     first: int
@@ -36,7 +37,7 @@ class Block(NamedTuple):
 
     @property
     def is_packed(self) -> bool:
-        """Whether it has more than one file in it."""
+        """Whether it contains more than one file."""
         return self.end - self.first > 1
 
 
@@ -44,8 +45,8 @@ class Block(NamedTuple):
 class Folder:
     """Some files of one directory, or the directory itself when it is empty.
 
-    The files have the numbers from `first` on, all files of the directory those from `begin` up to
-    but not `end`. `has_data`: any file of the directory has a byte.
+    The files have the numbers from `first` on; all files of the directory those from `begin` up to,
+    not including, `end`. `has_data`: some file of the directory has a byte.
     """
 
     path: str
@@ -58,8 +59,8 @@ class Folder:
 
 
 def plan(files: Iterable[tuple[str, int]], *, pack: int = MAX_BLOCK) -> Iterator[Block]:
-    """The blocks of files, given by directory and size in bytes; empty files are in none. `pack`: a
-    full block.
+    """The blocks of files, given by directory and size in bytes; empty files are in none. `pack`:
+    bytes of a full block.
     """
     first = end = filled = 0
     last = ""
@@ -86,11 +87,12 @@ def write_manifest(
 ) -> Iterator[str]:
     """The normalised manifest of files whose blocks are stored at these locators, in pieces.
 
-    The folders come in the order of their numbers. It is the text that `filetree.to_manifest` gives
+    The folders come in the order of their numbers. The text equals that of `filetree.to_manifest`
     for the same files.
     """
     layout, is_open = _Layout(blocks, locators), False
     for folder in folders:
+        # A directory of many files comes in several folders; the first one begins its line.
         if folder.first == folder.begin:
             if is_open:
                 yield "\n"
@@ -107,7 +109,9 @@ def write_manifest(
 
 
 class _Layout:
-    """Where the files lie in the stream of their directory. The files are asked for in order."""
+    """Positions of the files in the stream of their directory. The files must be requested in
+    order.
+    """
 
     def __init__(self, blocks: Sequence[Block], locators: Sequence[str]) -> None:
         self._blocks = blocks
@@ -128,6 +132,7 @@ class _Layout:
             and self._blocks[number].first < folder.end
         ):
             locator = self._locators[number]
+            # Equal blocks are listed once.
             if (key := bare(locator)) not in self._starts:
                 found.append(locator)
                 self._starts[key], end = end, end + manifest.size_of(key)
@@ -135,7 +140,7 @@ class _Layout:
         return found or [EMPTY_BLOCK]
 
     def tokens(self, folder: Folder) -> str:
-        """The file tokens of some files, with a blank before each."""
+        """The file tokens of some files, each after a blank."""
         parts = []
         for name, size in zip(folder.names, folder.sizes, strict=True):
             escaped = manifest.escape(name)
@@ -151,6 +156,7 @@ class _Layout:
             block = self._blocks[self._at]
             length = min(size, block.length - self._used)
             start = self._starts[bare(self._locators[self._at])] + self._used
+            # Adjacent bytes become one token.
             if spans and sum(spans[-1]) == start:
                 spans[-1] = (spans[-1][0], spans[-1][1] + length)
             else:

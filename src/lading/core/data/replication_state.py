@@ -1,9 +1,8 @@
-"""What is known about the copies of a collection's blocks, and when it no longer holds.
+"""Invalidation of the known replication of a collection when its content changes. Source:
+docs/spec/api, section Collections.
 
-Source: docs/spec/api, section Collections.
-
-`replication_confirmed` and `storage_classes_confirmed` are written by whoever counts copies. They
-say something about the blocks of that moment: a content with other blocks has to be counted anew.
+`replication_confirmed` and `storage_classes_confirmed` are written by programs that count copies.
+They describe the blocks of that time: a content with other blocks must be counted again.
 """
 
 from __future__ import annotations
@@ -28,12 +27,13 @@ NOTHING: Final[Record] = {
 
 
 def after_change(old: Record, new: Record) -> Record:
-    """What is left of the four values when the content changes; what the change names itself is not
-    asked here.
+    """The four values after a change of content; values that the change sets itself are not
+    considered.
     """
     known = {name: old[name] for name in NAMES}
     if known == NOTHING or old["portable_data_hash"] == new["portable_data_hash"]:
         return known
+    # A content with fewer blocks keeps the confirmation: each of its blocks was counted.
     return known if _blocks(new) <= _blocks(old) else dict(NOTHING)
 
 

@@ -1,16 +1,18 @@
-"""`replace_files` and `replace_segments`: changes to a collection's files that name only what
-changes.
+"""`replace_files` and `replace_segments`: changes to a collection's files that name the changes
+only.
 
     replace_files      {target: source}     target: "/" or "/a/b"
-        ""                      what is at the target goes
-        "<hash>[/path]"         from the content with this portable data hash; the empty one makes
-        an empty directory "current[/path]"        from what the collection was before the request,
-        so that files can be swapped "manifest_text[/path]"  from the manifest of the same request
+        ""                      remove the target
+        "<hash>[/path]"         from the content with this portable data hash; the empty
+                                collection makes an empty directory
+        "current[/path]"        from the collection before the request, so that files can be
+                                swapped
+        "manifest_text[/path]"  from the manifest of the same request
     replace_segments   {"<locator> <offset> <length>": "<locator> <offset> <length>"}
 
 No target may lie inside another one whose source is not empty, and a manifest that comes with
-targets must be used by one of them. Segments that no file uses are ignored; a file that uses a part
-of one is repointed for that part. What breaks a rule is Malformed, and names the target or segment.
+targets must be used by one of them. Unused segments are ignored; a file that uses a part of a
+segment is repointed for that part. A fault raises Malformed, which names the target or segment.
 Source: docs/spec/api, section Collections.
 """
 
@@ -34,11 +36,12 @@ from lading.core.records.schema import JSON
 _SEGMENT: Final = re.compile(
     r"([0-9a-f]{32}\+(?:0|[1-9][0-9]{0,17})(?:\+[A-Z][A-Za-z0-9@_-]*)*) ([0-9]{1,18}) ([0-9]{1,18})"
 )
+# Characters of a path in a message.
 _SHOWN: Final = 120
 
 
 class Origin(StrEnum):
-    """Where files come from, besides other collections."""
+    """Sources of files besides other collections."""
 
     CURRENT = "current"
     SUPPLIED = "manifest_text"
@@ -47,9 +50,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the files of one target come from: `origin` is an Origin or a portable data hash;
-    `path` is below it.
-    """
+    """Source of one target: `origin` is an Origin or a portable data hash; `path` is below it."""
 
     origin: str
     path: str = ""
@@ -57,15 +58,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Repoint:
-    """Use `new` wherever files use `old`; both are of one length."""
+    """Use `new` in place of `old`; both have the same length."""
 
     old: Segment
     new: Segment
 
 
 def read_files(given: JSON, *, supplied: bool) -> dict[str, Source]:
-    """The checked sources by target, targets without their leading slash; `supplied`: a manifest
-    came along.
+    """The checked sources by target, targets without their leading slash; `supplied`: the request
+    has a manifest.
 
     Raises Malformed.
     """
@@ -89,15 +90,15 @@ def read_files(given: JSON, *, supplied: bool) -> dict[str, Source]:
 
 
 def contents_of(sources: Mapping[str, Source]) -> set[str]:
-    """The portable data hashes that files come from; that of the empty collection needs none."""
+    """The portable data hashes of the sources, without the empty collection."""
     return {one.origin for one in sources.values()} - {*Origin} - {ids.EMPTY_PDH}
 
 
 def replace_files(
     current: Tree, sources: Mapping[str, Source], *, supplied: Tree, contents: Mapping[str, Tree]
 ) -> Tree:
-    """The tree with every target replaced. Raises Malformed for a source that is not there, or a
-    file as a parent.
+    """The tree with every target replaced. Raises Malformed for a missing source, or a file as a
+    parent.
     """
     origins = {
         Origin.CURRENT: current,
@@ -105,6 +106,7 @@ def replace_files(
         ids.EMPTY_PDH: Tree(),
         **contents,
     }
+    # All sources are read from the tree before the request, so that files can be swapped.
     changes: dict[str, Node | None] = {}
     for target, source in sources.items():
         node = filetree.find(origins[source.origin], source.path) if source.origin else None
@@ -134,6 +136,7 @@ def read_segments(given: JSON) -> tuple[Repoint, ...]:
             raise Malformed(
                 f"replace_segments: {_written(one.old)}: its replacement has {one.new.length} bytes"
             )
+    # Overlapping segments would make the result depend on their order.
     for spans in _by_block(found).values():
         for before, after in pairwise(spans):
             if before.old.offset + before.old.length > after.old.offset:
@@ -174,6 +177,7 @@ def _source(target: str, source: JSON) -> Source:
     return Source(origin, path)
 
 
+# Lone surrogates cannot be encoded as UTF-8.
 def _is_text(path: str) -> bool:
     return not any("\ud800" <= one <= "\udfff" for one in path) if not path.isascii() else True
 
@@ -223,6 +227,7 @@ def _repointed_file(file: File, spans: Mapping[str, list[Repoint]]) -> File:
     return File(tuple(pieces))
 
 
+# Cuts a segment at the borders of the replacements, which are sorted by offset.
 def _cut(segment: Segment, spans: list[Repoint]) -> Iterator[Segment]:
     at, end = segment.offset, segment.offset + segment.length
     first = max(bisect_right(spans, at, key=lambda one: one.old.offset) - 1, 0)

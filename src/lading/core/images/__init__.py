@@ -1,1 +1,1 @@
-"""Container images: the archive layout, and the ways in which a request names an image."""
+"""Container images: the archive layout, and the forms in which a request names an image."""

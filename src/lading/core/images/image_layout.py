@@ -1,11 +1,10 @@
-"""Images as archives: the docker-save layout, whiteouts, and what an image says about the process
-it starts.
+"""Images as archives: the docker-save layout, whiteouts, and the image's settings for its process.
 
-An image collection holds exactly one `*.tar` at top level, named `<image id>.tar`
+An image collection has exactly one `*.tar` at top level, named `<image id>.tar`
 (docs/spec/containers, section Images). The archive has `manifest.json`, which names the image's
-configuration and its layer archives, lowest first. A layer that removes a path of the layers below
-says so by a whiteout: `dir/.wh.name` removes `dir/name`, `dir/.wh..wh..opq` hides everything that
-lower layers have in `dir`.
+configuration and its layer archives, lowest first. A layer removes paths of lower layers by
+whiteouts: `dir/.wh.name` removes `dir/name`, `dir/.wh..wh..opq` hides all entries of `dir` in lower
+layers.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from lading.core.errors import ExecutionError, Failure
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MANIFEST = "manifest.json"
 _WHITEOUT = ".wh."
-# Below what Linux takes, as it is counted from the root of the machine.
+# Bytes. Less than PATH_MAX (4,096), since the path of the layer's directory precedes it.
 _LONGEST_PATH = 3000
 _LONGEST_NAME = 255
 MOST_ELEMENTS = 256
-"""Of the path of a layer member. Real images have some 40; deeper ones only make it hard to remove
-them.
+"""Limit for the path of a layer member. Real images have some 40; deeper ones only make removal
+difficult.
 """
 _SHOWN = 100
 _OPAQUE = ".wh..wh..opq"
@@ -34,8 +33,8 @@ _OPAQUE = ".wh..wh..opq"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageConfig:
-    """What the image says about its process, and the content hashes of its unpacked layers, lowest
-    first.
+    """The image's settings for its process, and the content hashes of its uncompressed layers,
+    lowest first.
     """
 
     diff_ids: tuple[str, ...]
@@ -50,8 +49,8 @@ class ImageConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedImage:
-    """What the archive's manifest says: member names of the configuration and of the layers, lowest
-    first.
+    """Contents of the archive's manifest: member names of the configuration and of the layers,
+    lowest first.
     """
 
     config: str
@@ -60,7 +59,7 @@ class SavedImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process ready to be started: everything the record left open is filled from the image."""
+    """A process to start: values missing in the record are taken from the image."""
 
     arguments: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
@@ -70,7 +69,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Numbers that a user of an image stands for."""
+    """Numeric ids of a user of an image."""
 
     uid: int
     gid: int
@@ -79,10 +78,10 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Whiteout:
-    """A layer's wish that something of the layers below is gone.
+    """Removal of entries of lower layers.
 
-    `path` is what is removed, or, when `opaque`, the directory whose lower content is hidden ("" is
-    the root).
+    `path` is the removed path, or, when `opaque`, the directory whose lower content is hidden (""
+    is the root).
     """
 
     path: str
@@ -90,8 +89,8 @@ class Whiteout:
 
 
 def image_member(names: Iterable[str]) -> tuple[str, str]:
-    """The archive among the top-level file names of an image collection, and the image id that it
-    is named after.
+    """The archive among the top-level file names of an image collection, and the image id in its
+    name.
 
     Raises ExecutionError(IMAGE) when there are none or several.
     """
@@ -105,7 +104,7 @@ def image_member(names: Iterable[str]) -> tuple[str, str]:
 
 
 def parse_manifest(data: bytes) -> SavedImage:
-    """What `manifest.json` says. Raises ExecutionError(IMAGE)."""
+    """The contents of `manifest.json`. Raises ExecutionError(IMAGE)."""
     try:
         entries = msgspec.json.decode(data, type=list[_ManifestEntry])
     except msgspec.DecodeError as error:
@@ -132,6 +131,7 @@ def parse_config(data: bytes, *, layers: int) -> ImageConfig:
     for one in raw.rootfs.diff_ids:
         if (
             not one.startswith("sha256:")
+            # "sha256:" and 64 hexadecimal digits.
             or len(one) != 71
             or set(one[7:]) - set("0123456789abcdef")
         ):
@@ -154,11 +154,10 @@ def process(
     environment: Iterable[tuple[str, str]],
     cwd: str = "",
 ) -> Process:
-    """What to start: the record's words win, the image fills the rest (docs/spec/containers,
-    section Run).
+    """The process to start: values of the record take precedence, the image supplies the rest
+    (docs/spec/containers, section Run).
 
-    The image's entry point stands before the command; `cwd` is relative to the directory of the
-    image.
+    The image's entry point precedes the command; `cwd` is relative to the directory of the image.
     """
     merged = {"PATH": DEFAULT_PATH}
     merged.update(_pair(one) for one in image.environment)
@@ -172,7 +171,7 @@ def process(
 
 
 def check_command(image: ImageConfig, command: Sequence[str]) -> None:
-    """Raise ExecutionError(USER) when neither the record nor the image says what to run."""
+    """Raise ExecutionError(USER) when neither the record nor the image has a command."""
     if not (command or image.entrypoint or image.command):
         raise ExecutionError(
             "the request names no command, and the image has neither CMD nor ENTRYPOINT; "
@@ -182,11 +181,11 @@ def check_command(image: ImageConfig, command: Sequence[str]) -> None:
 
 
 def account(user: str, *, passwd: str, group: str) -> Account:
-    """The numbers for `user` (`name`, `name:group`, `1000`, `1000:1000`, "" for root) by the
+    """Numeric ids of `user` (`name`, `name:group`, `1000`, `1000:1000`, "" for root) from the
     image's own files.
 
     `passwd` and `group` are the texts of /etc/passwd and /etc/group, empty when absent. Raises
-    ExecutionError(IMAGE) when a name is unknown.
+    ExecutionError(IMAGE) for an unknown name.
     """
     name, _, wanted_group = user.partition(":")
     name = name or "0"
@@ -194,6 +193,7 @@ def account(user: str, *, passwd: str, group: str) -> Account:
     if entry is None and not name.isdigit():
         raise _fault(f"the image's user {name!r} is not in its /etc/passwd")
     uid = int(entry[2] if entry else name)
+    # Without an entry the group is root's, as with Docker.
     gid = int(entry[3]) if entry else 0
     if wanted_group:
         found = _find(group, wanted_group, fields=3)
@@ -204,10 +204,9 @@ def account(user: str, *, passwd: str, group: str) -> Account:
 
 
 def whiteout(path: str) -> Whiteout | None:
-    """What the layer member `path` removes, or None for an ordinary member.
+    """The removal that the layer member `path` stands for, or None for an ordinary member.
 
-    Raises ExecutionError(IMAGE) for one that would remove the directory that it is in, or one above
-    it.
+    Raises ExecutionError(IMAGE) for one that would remove its own directory or one above it.
     """
     folder, name = posixpath.split(path)
     if name == _OPAQUE:
@@ -225,8 +224,8 @@ def whiteout(path: str) -> Whiteout | None:
 def member_path(name: str) -> str:
     """A layer member's path relative to the root of the layer, "" for the root itself.
 
-    Raises ExecutionError(IMAGE) for a name that leads out of the layer, for one longer than file
-    systems take, and for one with more than `MOST_ELEMENTS` elements.
+    Raises ExecutionError(IMAGE) for a name that leads out of the layer, exceeds the limits of file
+    systems, or has more than `MOST_ELEMENTS` elements.
     """
     elements = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in elements or "\0" in name:

@@ -1,7 +1,7 @@
-"""Which image a request means: a portable data hash, the uuid of a collection, a `repository:tag`,
+"""Image references of requests: a portable data hash, the uuid of a collection, a `repository:tag`,
 or the start of an image hash.
 
-See docs/spec/containers, section Images. The server looks the links up, these functions choose
+See docs/spec/containers, section Images. The server looks up the links; these functions choose
 among them.
 """
 
@@ -20,19 +20,19 @@ IMAGE_HASH = "docker_image_hash"
 
 _LOCATOR = re.compile(r"([0-9a-f]{32}\+\d+)(\+[^+/]+)*")
 _HASH = re.compile(r"(sha256:)?[0-9A-Fa-f]{4,64}")
-"""The least that names an image by its hash: `sha256:` alone, or `s`, would be the start of every
-one.
+"""The shortest prefix of an image hash: four digits. Less (`sha256:`, or `s`) would match every
+image.
 """
 _FILE = re.compile(r"(sha256:)?[0-9A-Fa-f]{64}\.tar")
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What `container_image` asks for.
+    """Parsed `container_image`.
 
-    With `pdh` set: that collection; with `uuid` set: the content of that collection now. Else links
-    of class REPO_TAG named `name`, and if there are none and `is_hash`, links of class IMAGE_HASH
-    whose name starts with `text`.
+    With `pdh`: that collection; with `uuid`: the present content of that collection. Otherwise
+    links of class REPO_TAG named `name`, and if there are none and `is_hash`, links of class
+    IMAGE_HASH whose name starts with `text`.
     """
 
     text: str
@@ -48,9 +48,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageLink:
-    """A readable link whose head is a readable collection: its times, the collection's hash and
-    file names.
-    """
+    """A readable link to a readable collection: its times, the collection's hash and file names."""
 
     collection_uuid: str
     pdh: str
@@ -60,7 +58,7 @@ class ImageLink:
 
 
 def parse(text: str) -> Term:
-    """Read `container_image`; hints of a locator are dropped, no tag means `latest`.
+    """Parse `container_image`; hints of a locator are dropped, the default tag is `latest`.
 
     The tag starts after the last `:` unless that is part of a registry address (`host:5000/name`).
     """
@@ -79,7 +77,7 @@ def choose(term: Term, links: Iterable[ImageLink], *, formats: Sequence[str]) ->
     """The portable data hash of the newest compatible image among `links`.
 
     Newest by image timestamp, then by the time of the link; a link without a timestamp comes last.
-    Raises Invalid when there are no links, or none of them is compatible with `formats`.
+    Raises Invalid when there are no links, or none is compatible with `formats`.
     """
     ordered = sorted(
         links, key=lambda link: (link.image_timestamp or "", link.created_at), reverse=True
@@ -103,7 +101,7 @@ def is_image(files: Sequence[str], *, formats: Sequence[str]) -> bool:
 
 
 def not_found(text: str) -> str:
-    """The sentence for an image that no readable collection or link names."""
+    """The message for an image that no readable collection or link names."""
     return (
         f'docker image "{printable(text)}" not found; '
         "add it with `lading image add`, or name another one"
