@@ -78,7 +78,6 @@ from lading.supervisor.results import Results
 from lading.supervisor.session import Lost, Session, open_transport
 from lading.supervisor.supervisor_config import Assignment
 
-# Seconds to read the rest of the output after the end of the command.
 _DRAIN = 5.0
 _SCRATCH = "mounts"
 """Subdirectory of the run directory for everything that the command can write."""
@@ -219,8 +218,7 @@ class Supervisor:
             return await self._blame(error)
         except (LadingError, OSError) as error:
             if not self._session.token:
-                # Nothing is known of the container: the dispatcher that locked it returns it to the
-                # queue.
+                # Nothing is known of the container: its dispatcher returns it to the queue.
                 _logger.error(
                     "container=%s record not read: %s", self._assignment.container_uuid, error
                 )
@@ -251,7 +249,6 @@ class Supervisor:
         if error is self._engine_fault and is_broken(error.message) and can_tell(told):
             self._log.say(error.message)
             self._log.say(await tell(told, error.message))
-            # Running containers are not returned: their command may have started.
             if not self._running:
                 return Ending(state=State.QUEUED)
         return failed(error)
@@ -291,7 +288,6 @@ class Supervisor:
 
     async def _make_inputs(self) -> None:
         session, container = self._session, self._session.container
-        # Checked before anything is written to the disk.
         check_room(self._directory, self._reserve)
         # Before any file exists: a project id applies to files made afterwards.
         self._project = project_quota.begin(self._directory, {_SCRATCH: 0o2777, "bundle": 0o755})
@@ -326,7 +322,6 @@ class Supervisor:
             ),
         )
         async with self._activity.shown():
-            # While a container is prepared for long, others may use its processors (turn).
             await self._unless_stopped(self.turn.prepare(work) if self.turn is not None else work)
         # Copies of collections were made by us; they are not charged to the container.
         self._base = (
@@ -392,7 +387,6 @@ class Supervisor:
         seconds = limit if isinstance(limit, int) and limit > 0 else None
         companions = self._companions = self._accompany()
         async with companions.beside(self._engine):
-            # Started before the machine is described, which takes time.
             running = asyncio.ensure_future(
                 self._engine.run(stop=self.stop, stop_grace=self._assignment.stop_grace_period)
             )
@@ -403,7 +397,6 @@ class Supervisor:
                 self._log.say(
                     f"the container has run for {seconds} s, its max_run_time; stopping it"
                 )
-                # The engine ends the command as for a signal.
                 self.stop.set()
             try:
                 self._exit = await running
@@ -412,7 +405,6 @@ class Supervisor:
                 raise
             for note in self._exit.notes:
                 self._log.say(note)
-            # Read before the container is kept, during which `stop` may be set for another reason.
             self._stopped = self.stop.is_set()
             await self._keep_failure(self._exit)
         await self._door.close()
@@ -466,7 +458,6 @@ class Supervisor:
         except Interrupted:
             return
         except LadingError as error:
-            # The container is reported as failed anyway.
             self._log.say(f"the container of the failed command is not kept: {error.message}")
             return
         with contextlib.suppress(TimeoutError):
@@ -505,8 +496,7 @@ class Supervisor:
         allowed = self._allowance
         if self._project is not None and allowed != Allowance():
             used = self._project.used()
-            # Inputs and copies are in the same project, so they are added to the allowance; 0 stays
-            # 0.
+            # Inputs and copies are in the same project, so they add to the allowance.
             size, files = (
                 allowed.size and used.size + allowed.size,
                 allowed.files and used.files + allowed.files,
@@ -531,7 +521,6 @@ class Supervisor:
         limits = ScratchLimits(
             mount=told.tmp_capacity, beside=told.scratch_beside, files=told.scratch_files
         )
-        # With remote ranks this machine has one rank only.
         here = self._nodes if not (told.annex_command or told.outposts) else 1
         return allowance(container.mounts, limits, output_path=container.output_path, ranks=here)
 
@@ -575,14 +564,12 @@ class Supervisor:
         self.stop.set()
 
     async def _on_full(self, why: str) -> None:
-        # Set first: the end of the command is then judged as caused by the disk.
         self._overfull = why
         self._log.say(f"{why}; ending the container")
         self.stop.set()
         await self._engine.abort()
 
     def _on_lost(self) -> None:
-        # Nothing may be written to the record from here on.
         self._lost = True
         self.stop.set()
 
@@ -608,7 +595,6 @@ class Supervisor:
         """Report the end to a server whose disk may have been filled by this container: its scratch
         is removed first.
         """
-        # The results are gone with the scratch.
         self._stage = self._inputs = None
         await free(self._directory / _SCRATCH)
         return await self._report(ending, is_last=True)

@@ -291,6 +291,7 @@ def _check_spec(table: str, target: str, spec: Json, kinds: tuple[Kind, ...]) ->
             f"{where}[kind]: unsupported value {printable(str(kind))!r}; "
             f"here it must be {' or '.join(kinds)}"
         )
+    # Zero values of foreign keys are allowed: typed clients send every key.
     keys = _KEYS[Kind(str(kind))]
     for key, value in spec.items():
         if key == "kind" or _is_zero(value):
@@ -346,6 +347,7 @@ def _check_inside(where: str, key: str, path: str) -> None:
 
 
 def _is_zero(value: Json) -> bool:
+    # Not `not value`: an empty list or object is a value of a wrong type.
     return value is None or value is False or value == "" or (type(value) is int and value == 0)
 
 
@@ -379,7 +381,7 @@ def _resolved(target: str, spec: Json, hashes: Mapping[str, str | None]) -> Json
 
 
 def _compact(spec: Json) -> Json:
-    """The mount without keys that say nothing: clients differ in which zero values they send."""
+    """The mount without keys of zero value: clients differ in which zero values they send."""
     if not isinstance(spec, dict):
         return spec
     content = "content" if spec.get("kind") in (Kind.JSON, Kind.TEXT) else None

@@ -1,21 +1,22 @@
-"""Which files make up the output of a container (docs/spec/containers, section Output).
+"""Selects the files of a container's output (docs/spec/containers, section Output).
 
 The walk starts at the output path, inside the container's view of its file system:
 
-- Files of the host are copied. Read-only collections are referred to, never read. Secrets and
-  excluded mounts are left out, mounts below an excluded one are still visited.
+- Files of the host are copied. Read-only collections are saved by reference, never read. Secrets
+  and excluded mounts are left out; mounts below an excluded one are still visited.
 - Symbolic links are always followed, by their text, element by element, within the container's
   mounts: a link can never lead to a file of the host that the container did not see. A link into
   any mount is mapped through that mount.
-- A link to nothing, to a path in no mount, to a tmp mount that is not the output, in a circle, or
-  over more than 10 links is an error; a link to a secret is dropped.
+- A link to a missing path, to a path in no mount, to a tmp mount other than the output, in a
+  circle, or over more than 10 links is an error; a link to a secret is dropped.
 - An output path that is a file gives an output with this file alone, under its own name.
 - Empty directories get a file `.keep`. Fifos, sockets and devices are left out with a note.
 - Globs apply to paths relative to the output path, in collections too.
-- The files that are copied may have a limited number of bytes together. What is referred to is
-  stored already, and does not count.
+- The copied files have a limit for the sum of their bytes. Files saved by reference are stored
+  already, and do not count.
 
-`look` is how the walk sees the host: it gives what is at a host path without following links.
+`look` is the walk's access to the host: it returns the entry at a host path without following
+links.
 """
 
 from __future__ import annotations
@@ -30,13 +31,17 @@ from lading.core.data.globs import Globs
 from lading.core.errors import ExecutionError, Failure
 from lading.core.resources import format_bytes
 
+# Links in one path; a limit of ours, below Linux's 40.
 MAX_LINKS = 10
 MAX_DEPTH = 200
-"""Deeper directories are refused; no tool makes them on purpose."""
+"""Maximum depth of directories; deeper ones are refused, as no program makes them on purpose."""
 EMPTY_MARK = ".keep"
+# Files between two calls of `ask`.
 _STRIDE = 256
 _AT_ONCE = 1 << 17
-"""Names that are sorted at once, in less than a tenth of a second."""
+"""Names that are sorted at once, in less than a tenth of a second, so that `ask` is called often
+enough.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +53,10 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
-    """A directory and the names in it.
+    """A directory and its names.
 
-    `files` are those that are surely regular files, and need not be looked at; `sizes` has the
-    bytes of as many of them as were measured.
+    `files` are certainly regular files and need not be examined; `sizes` has the bytes of the
+    measured ones.
     """
 
     names: tuple[str, ...]
@@ -73,12 +78,12 @@ class SpecialEntry:
 
 Entry = FileEntry | DirectoryEntry | LinkEntry | SpecialEntry
 Look = Callable[[Source], Entry | None]
-"""What is at a place, None when nothing is there."""
+"""Returns the entry at a place, None when it is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyFile:
-    """Save the file `source`, which is no collection's, as `name` in the output."""
+    """Save the file `source`, which is in no collection, as `name` in the output."""
 
     name: str
     source: Source
@@ -89,7 +94,7 @@ class CopyFiles:
     """Save the regular files `names` of a directory of the host in the directory `name` of the
     output ("" is its top).
 
-    One for a whole directory: there may be very many files.
+    One item for a whole directory: there may be very many files.
     """
 
     name: str
@@ -99,7 +104,7 @@ class CopyFiles:
 
 @dataclass(frozen=True, slots=True)
 class Refer:
-    """Put a file or directory of a collection at `name` in the output ("" is all of the output), by
+    """Save a file or directory of a collection as `name` in the output ("" is the whole output), by
     reference.
     """
 
@@ -109,7 +114,7 @@ class Refer:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Put an empty file at `name`, so that its directory is kept."""
+    """Save an empty file as `name`, so that its directory exists in the output."""
 
     name: str
 
@@ -138,11 +143,11 @@ def plan_output(
     limit: int = 0,
     ask: Callable[[], None] = ask_nobody,
 ) -> OutputPlan:
-    """What to save of the output of a container that has ended.
+    """Plan the output of an ended container.
 
-    `ask` is called for each directory and every few hundred files; what it raises ends the walk.
-    Raises ExecutionError(USER) for a link that leads nowhere, and where the files to copy have more
-    than `limit` bytes (0 is no limit).
+    `ask` is called for each directory and every few hundred files; an exception from it ends the
+    walk. Raises ExecutionError(USER) for a broken link, and when the files to copy have more than
+    `limit` bytes (0 is no limit).
     """
     walk = _Walk(output_path, {area.target: area for area in areas}, look, globs, limit, ask)
     walk.visit("", output_path, above="", links=0, inside=())
@@ -151,8 +156,8 @@ def plan_output(
 
 @dataclass(slots=True)
 class _Place:
-    """Where a container path really is, after links: the path, its area (None: in no mount) and
-    what is there.
+    """A container path after resolving links: the path, its area (None: in no mount) and the entry
+    there.
     """
 
     path: str
@@ -178,10 +183,10 @@ class _Walk:
     def visit(
         self, name: str, path: str, *, above: str, links: int, inside: tuple[str, ...]
     ) -> None:
-        """Plan what is at the container path `path` as `name` of the output.
+        """Plan the entry at the container path `path` as `name` of the output.
 
-        `links` were followed to get here, through the directories `inside`; up to `above` the path
-        has no more links.
+        `links` were followed to get here, through the directories `inside`; `path` has no further
+        links up to `above`.
         """
         self.ask()
         self._check_name(name)
@@ -219,9 +224,7 @@ class _Walk:
             self._add(name, _source(place), size)
 
     def _add_file(self, name: str, folder: Source, child: str, size: int) -> None:
-        """Plan a regular file of a directory that is neither in a collection by itself nor of the
-        host.
-        """
+        """Plan a regular file of a directory of a collection or git tree."""
         self._check_name(name)
         if self.globs.keeps_file(name):
             self._add(name, _settled(replace(folder, path=_join(folder.path, child))), size)
@@ -246,7 +249,7 @@ class _Walk:
             self.items.append(CopyFiles(name, folder, tuple(names)))
 
     def _kept(self, folder: str, names: list[str]) -> Iterator[str]:
-        """Those of the files of a directory that the globs keep."""
+        """The files of a directory that the globs keep."""
         for number, name in enumerate(names):
             if number % _STRIDE == 0:
                 self.ask()
@@ -254,8 +257,8 @@ class _Walk:
                 yield name
 
     def _sorted(self, names: Iterable[str]) -> list[str]:
-        """Names in order. Very many are sorted part by part: to sort millions at once takes
-        seconds.
+        """Sorted names. Large lists are sorted in parts: sorting millions at once takes seconds
+        without a call of `ask`.
         """
         rest = list(names)
         if len(rest) <= _AT_ONCE:
@@ -275,6 +278,7 @@ class _Walk:
         self, name: str, place: _Place, entry: DirectoryEntry, inside: tuple[str, ...]
     ) -> None:
         names = entry.names
+        # Only links can lead to a directory that contains them.
         if place.path in inside:
             raise _fault(
                 f"{self._shown(name)} is a link to {place.path}, a directory that it lies in"
@@ -283,15 +287,18 @@ class _Walk:
             return
         mounted = self._mounts_below(place.path)
         source = _source(place)
+        # Fast path: a whole directory of a collection by reference, without looking at its entries.
         if isinstance(source, Collection) and not mounted and self.globs.keeps_all_below(name):
             self.items.append(Refer(name, source))
             return
         if len(inside) >= MAX_DEPTH:
             raise _fault(f"{self._shown(name)} lies more than {MAX_DEPTH} directories deep")
         below = (*inside, place.path)
+        # To know later whether anything of this directory is saved.
         before = len(self.items)
         known, others = set(names), {one.split("/", 1)[0] for one in mounted}
         plain = entry.files - others
+        # All plain files in one item; entries that need examination one by one.
         if isinstance(source, Host):
             self._add_files(name, source, plain, entry.sizes)
             others |= known - plain
@@ -309,6 +316,7 @@ class _Walk:
                 self._visit_mounts_below(
                     _join(name, child), _Place(inner, place.area, None, place.links), below
                 )
+        # Collections have no empty directories of their own.
         if not names and len(self.items) == before and name and self.globs.keeps_directory(name):
             self.items.append(Mark(_join(name, EMPTY_MARK)))
 
@@ -328,7 +336,7 @@ class _Walk:
         return sorted(one[len(prefix) :] for one in self.areas if one.startswith(prefix))
 
     def _resolve(self, path: str, above: str, links: int, *, shown: str) -> _Place:
-        """Follow links in any element of `path` after `above`."""
+        """Follow links in every element of `path` after `above`."""
         done, rest = above, _elements(path[len(above) :])
         while rest:
             here = f"{done}/{rest.pop(0)}"
@@ -342,6 +350,8 @@ class _Walk:
                 links += 1
                 if links > MAX_LINKS:
                     raise _fault(f"{shown} is a link that goes over more than {MAX_LINKS} links")
+                # Relative targets start at the link's directory; `..` above the root stays at the
+                # root.
                 target = posixpath.normpath(posixpath.join(done or "/", entry.target))
                 done, rest = "", [*_elements(target), *rest]
             elif not rest:
@@ -362,6 +372,7 @@ class _Walk:
         try:
             text.encode()
         except UnicodeEncodeError as error:
+            # The first bad name, from its position in the joined text.
             first = text.rfind("/", 0, error.start) + 1
             self._check_name(_join(folder, text[first:].partition("/")[0]))
 
@@ -379,7 +390,7 @@ class _Walk:
 
 
 def too_large(output_path: str, size: int, limit: int) -> ExecutionError:
-    """What is said of an output of `size` bytes or more."""
+    """Error for an output of `size` bytes or more."""
     return _fault(
         f"the files in {output_path} have {format_bytes(size)} or more,"
         f" and an output may have {format_bytes(limit)} (Containers.MaxOutputSize);"
@@ -406,7 +417,7 @@ def _source(place: _Place) -> Source:
 
 
 def _inside(area: Area, path: str) -> Source:
-    """Where the container path `path` in `area` is."""
+    """Source of the container path `path` in `area`."""
     below = path[len(area.target) + 1 :]
     if area.source is None:  # pragma: no cover
         raise AssertionError("nothing may be read in this area")
@@ -417,5 +428,5 @@ def _inside(area: Area, path: str) -> Source:
 
 
 def _settled(source: Source) -> Source:
-    """The collection that a place in the tree of all collections lies in, or the place itself."""
+    """The collection that contains a place in the tree of all collections, or the place itself."""
     return (source.collection if isinstance(source, KeepTree) else None) or source

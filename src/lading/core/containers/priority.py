@@ -1,17 +1,17 @@
-"""The priority of a container, computed from the requests that want it.
+"""Priority of a container, computed from the requests that want it.
 
-    P(container) = max over its wanted requests of: P(parent) if the request was made inside a
-    container that exists,
-                   else priority * 2**50 - milliseconds since 1970 when the request was created; 0
-                   if there are none
+    P(container) = max over its wanted requests of:
+                   P(parent) if the request was made inside a container that exists,
+                   else priority * 2**50 - milliseconds since 1970 of the request's creation;
+                   0 without requests
 
 So a higher user priority always wins, then the older request, and children rank with their parent.
-Integers stay exact (they exceed 2**53). See docs/spec/containers, section Priority.
+Integers are exact (they exceed 2**53). See docs/spec/containers, section Priority.
 
-A server recomputes a set of containers so: walk down from it (containers in LIVE states of requests
-whose `requesting_container_uuid` is in the set, until nothing is added), load every Committed
-request that points at a container of the set and every container that those requests come from,
-then `propagate`.
+A server recomputes a set of containers as follows: add their descendants (containers in LIVE states
+of requests whose `requesting_container_uuid` is in the set, repeatedly), load every Committed
+request that points at a container of the set and the containers that made those requests, then call
+`propagate`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from datetime import UTC, datetime, timedelta
 from lading.core.containers.request import ContainerRequest
 from lading.core.timestamps import parse_time
 
+# 2**50 milliseconds are 35,000 years, so the time of creation never outweighs a step of priority.
 STEP = 1 << 50
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def own_priority(priority: int, created_at: str) -> int:
-    """What a request that was not made by a container is worth; `created_at` is an API
-    timestamp.
-    """
+    """Value of a request that was not made by a container; `created_at` is an API timestamp."""
     microseconds = (parse_time(created_at) - _EPOCH) // _MICROSECOND
+    # Rounded to milliseconds, in integers.
     return priority * STEP - (microseconds + 500) // 1000
 
 
@@ -53,16 +53,17 @@ def propagate(
     *,
     recompute: Iterable[str],
 ) -> dict[str, int]:
-    """The new priority of those containers in `recompute` whose priority is not what it should be.
+    """The new priorities of those containers in `recompute` whose stored priority is wrong.
 
-    `priorities` has the stored priority of every container named; `requests` all Committed requests
-    that point at a container in `recompute`. Parents that are recomputed too count with their new
-    value. A container that asked, directly or not, for itself gains nothing by that.
+    `priorities` has the stored priority of every named container; `requests` all Committed requests
+    that point at a container in `recompute`. Recomputed parents count with their new value. A
+    container that requested itself, directly or not, gains nothing by that.
     """
     wanting: defaultdict[str, list[ContainerRequest]] = defaultdict(list)
     for request in requests:
         wanting[request.container_uuid or ""].append(request)
     due = dict.fromkeys(recompute, 0)
+    # Zero until computed: a cycle contributes nothing.
     current = {**priorities, **due}
     for uuid in _parents_first(due, wanting):
         due[uuid] = current[uuid] = container_priority(wanting[uuid], current)
@@ -79,11 +80,12 @@ def _worth(request: ContainerRequest, parents: Mapping[str, int | None]) -> int:
 def _parents_first(
     due: Collection[str], wanting: Mapping[str, list[ContainerRequest]]
 ) -> list[str]:
-    """The containers in `due`, each after those in `due` that asked for it; a cycle is cut where it
-    is entered.
+    """The containers in `due`, each after its requesting containers in `due`; a cycle is cut where
+    it is entered.
     """
     ordered: dict[str, None] = {}
     entered: set[str] = set()
+    # An explicit stack: workflows may be nested deeper than Python's recursion limit.
     stack = list(due)
     while stack:
         uuid = stack[-1]

@@ -1,15 +1,14 @@
 """Ranges in runtime_constraints: `[min, max]`, both included, in place of a number
 (docs/spec/decisions).
 
-* The request keeps its range. A container satisfies it when what it was given lies within.
-* A container made for a range is first given the least; its `constraint_ranges` say how far it may
-  be given more. Whoever locks it says how much it gives, within those ranges; given back, it has
-  the least again.
-* While it waits, others may join it whose numbers or ranges have something in common with its own:
-  then its ranges narrow to what suits all of them, so that no request is ever given a container
-  that does not satisfy it.
+* The request keeps its range. A container satisfies it when its actual amount lies within.
+* A container made for a range first has the minimum; its `constraint_ranges` tell the possible
+increase. A lock may choose an amount within those ranges; when given back, the container has the
+minimum again.
+* While it waits, other requests may join it whose numbers or ranges overlap with its own: then its
+ranges narrow to the common part, so that no request ever gets a container that does not satisfy it.
 
-Amounts are bytes of RAM and numbers of virtual CPUs; a pair is (least, most).
+Amounts are bytes of RAM and numbers of virtual CPUs; a pair is (minimum, maximum).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from lading.core.json_values import Json, JsonObject
 RANGED = ("ram", "vcpus", "keep_cache_ram", "keep_cache_disk")
 """Constraints that may be ranges."""
 GROWING = ("ram", "vcpus")
-"""Constraints of which a container may be given more when it is locked."""
+"""Constraints that may be increased when a container is locked."""
 
 
 def is_range(value: Json) -> bool:
@@ -34,7 +33,7 @@ def is_range(value: Json) -> bool:
 
 
 def lowest(constraints: Mapping[str, Json]) -> JsonObject:
-    """The constraints with the least of each range in its place."""
+    """The constraints with the minimum of each range in its place."""
     return {
         key: span(value)[0] if key in RANGED and is_range(value) else value
         for key, value in constraints.items()
@@ -42,7 +41,7 @@ def lowest(constraints: Mapping[str, Json]) -> JsonObject:
 
 
 def growth(constraints: Mapping[str, Json]) -> JsonObject:
-    """The ranges within which a new container may be given more: `{"ram": [least, most]}`."""
+    """The ranges for an increase of a new container: `{"ram": [minimum, maximum]}`."""
     found: JsonObject = {}
     for key in GROWING:
         low, high = span(constraints.get(key))
@@ -52,14 +51,14 @@ def growth(constraints: Mapping[str, Json]) -> JsonObject:
 
 
 def span(value: Json) -> tuple[int, int]:
-    """The range that a number or a range stands for; nothing stands for 0."""
+    """The range of a number or a range; absent means 0."""
     if isinstance(value, list) and is_range(value):
         return _number(value[0]), _number(value[1])
     return _number(value), _number(value)
 
 
 def common(wanted: Json, offered: Json) -> tuple[int, int] | None:
-    """What two numbers or ranges have in common, or None."""
+    """The common part of two numbers or ranges, or None."""
     (low, high), (least, most) = span(wanted), span(offered)
     shared = max(low, least), min(high, most)
     return shared if shared[0] <= shared[1] else None
@@ -68,8 +67,8 @@ def common(wanted: Json, offered: Json) -> tuple[int, int] | None:
 def narrowed(
     wanted: Mapping[str, Json], given: Mapping[str, Json], room: Mapping[str, Json]
 ) -> tuple[JsonObject, JsonObject]:
-    """Constraints and ranges of a container that waits, once a request joins it that it can
-    satisfy.
+    """Constraints and ranges of a waiting container after a request that it satisfies has joined
+    it.
 
     `wanted` are the request's numbers and ranges, `given` the container's constraints, `room` its
     ranges.
@@ -104,7 +103,7 @@ def granted(
 
 
 def least(given: Mapping[str, Json], room: Mapping[str, Json]) -> JsonObject:
-    """Constraints of a container that is given back: the least of its ranges again."""
+    """Constraints of a container that is given back: the minimum of its ranges again."""
     return {**given, **{key: span(value)[0] for key, value in room.items()}}
 
 

@@ -1,18 +1,18 @@
-"""Recipes: what a request means today, without ambiguity; what a container is made of.
+"""Recipes: the unambiguous meaning of a request, from which a container is made.
 
 A request's image may be a tag and its inputs uuids; the recipe has content addresses only. Two
-requests with equal `key` ask for the same computation; whether an existing container may stand for
-it is decided in `reuse`.
+requests with equal `key` ask for the same computation; whether an existing container may be used is
+decided in `reuse`.
 
 The key covers command, cwd, environment, output_path, output_glob, image, mounts, a digest of the
-secret mounts, and the essential runtime constraints. It leaves out what cannot change the result
-(docs/spec/containers, section Reuse): the user, the runtime token, names and lifetimes of outputs,
-priority, scheduling, cache sizes. The broad key leaves out `ram` and `vcpus` too.
+secret mounts, and the essential runtime constraints. It omits attributes that cannot change the
+result (docs/spec/containers, section Reuse): the user, the runtime token, names and lifetimes of
+outputs, priority, scheduling, cache sizes. The broad key omits `ram` and `vcpus` too.
 
-A request may leave things open: a range of sizes, a set of git trees, whether there is a network. A
-recipe is what a new container would be given, with the `limits` and `alternatives` within which an
-existing one may differ; `toward` makes it as much like a container as they allow, and then they are
-compared like any two.
+A request may leave choices open: a range of sizes, a set of git trees, whether there is a network.
+A recipe has the values for a new container, and the `limits` and `alternatives` within which an
+existing one may differ; `toward` makes it as similar to a container as they allow, and then both
+are compared directly.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ COMPARED = (
     "runtime_constraints",
     "secret_mounts_md5",
 )
-"""What must agree for reuse, in the order in which differences are named."""
+"""Attributes that must be equal for reuse, in the order in which differences are named."""
 
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
-"""Writes what `canonical` writes, but for very large and small fractions, in half the time."""
+"""Writes the text of `canonical`, except for very large and small fractions, in half the time."""
 MAX_KEYS = 500
-"""How many keys one recipe is looked for under."""
+"""Maximum number of keys for one recipe; variants beyond it are not looked for."""
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a new container is given.
 
-    `limits` are the ranges that the request gave for sizes; `alternatives` the further mounts that
-    would do, by target, the newest first. Both are the request's: a container has its own
-    `constraint_ranges` instead.
+    `limits` are the request's ranges of sizes; `alternatives` further acceptable mounts by target,
+    the newest first. Both belong to the request: a container has its own `constraint_ranges`
+    instead.
     """
 
     command: list[str]
@@ -104,9 +104,9 @@ GIVEN: tuple[str, ...] = tuple(name for name in Recipe.__struct_fields__ if name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the server looked up for a request, as its user sees it.
+    """Facts that the server looked up for a request, with its user's permissions.
 
-    `image_pdh`: the portable data hash that `images.choose` gave. `hashes`, `trees`: see
+    `image_pdh`: the portable data hash from `images.choose`. `hashes`, `trees`: see
     `mounts.resolve`. `user_uuid` and `scopes`: of the runtime token if the request has one, else
     the user who committed it and ["all"].
     """
@@ -119,9 +119,7 @@ class Facts:
 
 
 def resolve(request: ContainerRequest, facts: Facts, *, policy: Policy) -> Recipe:
-    """The recipe that a committed request stands for now. Raises Invalid for an input that cannot
-    be read.
-    """
+    """The present recipe of a committed request. Raises Invalid for an unreadable input."""
     return Recipe(
         command=request.command or [],
         container_image=facts.image_pdh,
@@ -152,7 +150,7 @@ def resolve(request: ContainerRequest, facts: Facts, *, policy: Policy) -> Recip
 
 
 def of_container(container: Container) -> Recipe:
-    """The recipe that a container was made of (its secrets are wiped once it has ended)."""
+    """The recipe of an existing container (secrets are erased once it has ended)."""
     made_of = Recipe(**{name: getattr(container, name) for name in GIVEN})
     return structs.replace(made_of, limits=container.constraint_ranges)
 
@@ -175,16 +173,14 @@ def key(recipe: Recipe) -> str:
 
 
 def broad_key(recipe: Recipe) -> str:
-    """The digest (hex) under which containers with this recipe but for ram and vcpus are
-    indexed.
-    """
+    """The digest (hex) of the recipe without ram and vcpus, an index of containers."""
     return _broad(compared(recipe))
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Where the containers with one recipe are found: `exact` is None where any ram and vcpus will
-    do.
+    """Index keys of the containers with one recipe: `exact` is None when any ram and vcpus are
+    acceptable.
     """
 
     broad: str
@@ -192,7 +188,7 @@ class Key:
 
 
 def keys(recipe: Recipe) -> tuple[Key, ...]:
-    """The keys of all containers that may satisfy the recipe, those that it would make first."""
+    """The keys of all containers that may satisfy the recipe, preferred ones first."""
     sized = not any(name in recipe.limits for name in ranges.GROWING)
     variants = map(compared, itertools.islice(_variants(recipe), MAX_KEYS))
     return tuple(
@@ -201,15 +197,16 @@ def keys(recipe: Recipe) -> tuple[Key, ...]:
 
 
 def toward(recipe: Recipe, container: Container) -> Recipe:
-    """The recipe as much like the container as the request allows.
+    """The recipe, made as similar to the container as the request allows.
 
     The container satisfies the request if and only if `compared` of the two are then equal, and its
-    caches are acceptable. A range that the container is outside of stays as it is.
+    caches are acceptable. A range that does not contain the container's amount stays as it is.
     """
     theirs = container.runtime_constraints
     sizes = dict(recipe.runtime_constraints)
     if "internet" not in sizes and theirs.get("internet") is not None:
         sizes["internet"] = theirs["internet"]
+    # Only a waiting container can still be given other sizes.
     room = container.constraint_ranges if container.state is State.QUEUED else {}
     for name in ranges.GROWING:
         wanted = recipe.limits.get(name, sizes.get(name))
@@ -225,7 +222,7 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
 
 
 def new_container(recipe: Recipe, *, uuid: str, now: str, priority: int = 0) -> Container:
-    """A Queued container made of `recipe`, with its keys; of ranges it has the least."""
+    """A Queued container made of `recipe`, with its keys; of ranges it has the minimum."""
     room = ranges.growth(recipe.limits)
     if room:
         sizes = ranges.least(recipe.runtime_constraints, room)
@@ -256,9 +253,9 @@ def resized(container: Container, sizes: JsonObject, room: JsonObject) -> JsonOb
 
 
 def joined(recipe: Recipe, container: Container) -> JsonObject:
-    """What is to be stored of a container that satisfies the recipe, once the request has it.
+    """Changes of a container that satisfies the recipe, when the request joins it.
 
-    While it waits its ranges narrow to what suits the request too.
+    While it waits, its ranges narrow to the common part with the request's.
     """
     if container.state is not State.QUEUED or not container.constraint_ranges:
         return {}
@@ -270,7 +267,7 @@ def joined(recipe: Recipe, container: Container) -> JsonObject:
 
 
 def check_adoption(recipe: Recipe, container: Container, *, policy: Policy) -> None:
-    """Whether a container chosen by hand satisfies the recipe. Raises Invalid naming the first
+    """Check that a container chosen by hand satisfies the recipe. Raises Invalid naming the first
     field that differs.
     """
     fault = f"Container uuid {container.uuid} does not satisfy the request"
@@ -298,7 +295,7 @@ def cache_difference(recipe: Recipe, container: Container, *, policy: Policy) ->
 
 
 def _variants(recipe: Recipe) -> Iterator[Recipe]:
-    """The recipes that the request leaves open, but for sizes, in the order of preference."""
+    """All recipes that the request allows, apart from sizes, in the order of preference."""
     open_sizes = [recipe.runtime_constraints]
     if "internet" not in recipe.runtime_constraints:
         open_sizes.append({**recipe.runtime_constraints, "internet": True})
@@ -323,6 +320,7 @@ def _broad(values: JsonObject) -> str:
 def _digest(values: JsonObject) -> str:
     try:
         text = _ENCODER.encode(values)
+    # Lone surrogates, which msgspec does not encode.
     except UnicodeEncodeError:
         text = canonical(values).encode("utf-8", "surrogatepass")
     return hashlib.sha256(text).hexdigest()

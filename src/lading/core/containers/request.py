@@ -2,25 +2,25 @@
 
     (new) -> Uncommitted -> Committed -> Final            (new) -> Committed
 
-* While Uncommitted everything that a client may set can change; once Committed only priority,
-  container_count_max, container_uuid and the descriptive attributes; once Final only name,
-  description and properties (PHASES).
-* To cancel is to set priority 0. `cancel` also ends a request whose container has not started.
-* Committing with no container asks for one to be found or made (`Resolve`); naming one asks for
-  that (`Adopt`).
+* While Uncommitted every settable attribute can change; once Committed only priority,
+container_count_max, container_uuid and the descriptive attributes; once Final only name,
+description and properties (PHASES).
+* Cancelling sets priority 0. `cancel` also ends a request whose container has not started.
+* Committing without a container requests finding or making one (`Resolve`); naming one requests
+that (`Adopt`).
 * A null priority counts as 0 while Uncommitted and is refused on commit.
 * `expires_at` can be set until the request is Final; `depends_on` and `start_after` are part of the
-  draft (`waiting`).
-* A draft may be given a container by `satisfy`; a change of what it asks for takes that away again.
+draft (`waiting`).
+* `satisfy` may give a draft a container; a change of its recipe removes it again.
 * Writing a value equal to the stored one is never an error: clients send whole records back.
 
-How a server commits, in one transaction: `create` or `update`; for `Resolve` gather `recipe.Facts`,
+A server commits in one transaction: `create` or `update`; for `Resolve` gather `recipe.Facts`,
 `recipe.resolve`, `reuse.choose`, insert `recipe.new_container` if there was nothing to reuse; for
-`Adopt` load, `recipe.check_adoption`; for `Confirm` check the container that a draft was given, and
-resolve if it no longer does; then `assign`, `priority.propagate`, and, if the container has ended
-already, `finalize.finalize(reused=True)`.
+`Adopt` load, `recipe.check_adoption`; for `Confirm` check the draft's container, and resolve if it
+is no longer valid; then `assign`, `priority.propagate`, and, if the container has ended already,
+`finalize.finalize(reused=True)`.
 
-What the attributes must be stands in `request_rules`. The diagram in the documentation is drawn
+Types and bounds of attributes are in `request_rules`. The diagram in the documentation is drawn
 from TRANSITIONS. See docs/spec/containers, section Request states.
 """
 
@@ -104,12 +104,10 @@ PHASES: Mapping[str, frozenset[State]] = MappingProxyType(
         "cumulative_cost": _SERVER,
     }
 )
-"""In which stored states a client may write each attribute; a record being created counts as
-Uncommitted.
-"""
+"""Stored states in which a client may write each attribute; a new record counts as Uncommitted."""
 
 HIDDEN = frozenset({"secret_mounts", "runtime_token"})
-"""Columns that no answer of the API shows."""
+"""Columns that no response of the API shows."""
 
 IGNORED = frozenset(
     {
@@ -124,6 +122,7 @@ IGNORED = frozenset(
 )
 """Attributes that a client may send and that are silently dropped."""
 
+# Attributes that admins may set for tools that move records between clusters or repair them.
 _ADMIN_PHASES: Mapping[str, frozenset[State]] = MappingProxyType(
     dict.fromkeys(("log_uuid", "output_uuid", "cumulative_cost"), frozenset({State.COMMITTED}))
 )
@@ -136,8 +135,7 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A container request record: the attributes of docs/spec/containers, section Request
     attributes.
 
-    `attempted_container_uuids` lists the containers that were tried before the present one, oldest
-    first.
+    `attempted_container_uuids` lists the containers before the present one, oldest first.
     """
 
     uuid: str
@@ -201,7 +199,7 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it asks for its container to be run: Committed with a priority above 0."""
+        """Whether it wants its container to run: Committed with a priority above 0."""
         return self.state is State.COMMITTED and (self.priority or 0) > 0
 
     def is_wanted_at(self, now: str) -> bool:
@@ -226,9 +224,9 @@ class Parent:
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A request after an event.
 
-    `changed` holds exactly the attributes that differ (all of them on create), as values to store;
-    `expected` what must still be stored for the change to apply; `effects` what to do in the same
-    transaction, in this order.
+    `changed` has exactly the attributes that differ (all of them on create), as values to store;
+    `expected` the stored values that must still hold for the change to apply; `effects` the actions
+    in the same transaction, in this order.
     """
 
     request: ContainerRequest
@@ -238,12 +236,13 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 GUARDED = ("state", "container_uuid", "priority")
-"""What compare-and-set compares."""
+"""Attributes compared by compare-and-set."""
 WIPED: Mapping[str, Json] = MappingProxyType({"secret_mounts": {}, "runtime_token": None})
-"""Secrets do not outlive the request."""
+"""Secrets are erased with the end of the request."""
 
 _SETTABLE = tuple(name for name, states in PHASES.items() if states)
 _FILLED = frozenset({"runtime_constraints", "scheduling_parameters", "output_storage_classes"})
+# Changes of these may change the priority of containers.
 _MOVES = frozenset({"state", "priority", "container_uuid", "expires_at"})
 _NOT_STARTED = (None, containers.State.QUEUED, containers.State.LOCKED)
 _BESIDE_THE_RECIPE = _DESCRIPTIVE | {
@@ -260,7 +259,7 @@ _BESIDE_THE_RECIPE = _DESCRIPTIVE | {
     "modified_by_user_uuid",
     "committed_by_uuid",
 }
-"""What a draft can change and keep the container that it was given."""
+"""Attributes of a draft that can change without losing its assigned container."""
 
 
 def create(
@@ -273,13 +272,12 @@ def create(
     policy: Policy,
     parent: Parent | None = None,
 ) -> Change:
-    """A new request from what a client sent.
+    """A new request from a client's attributes.
 
     `owner_uuid` is the default owner, `user_uuid` the caller, `now` an API timestamp. `parent` is
     the container whose token made the call, or, for an admin who names one in
-    `requesting_container_uuid`, that container. Whether the caller may write to the owner, and
-    whether `runtime_token` is alive, is for the server to check. Raises Invalid naming the
-    attribute.
+    `requesting_container_uuid`, that container. The server checks whether the caller may write to
+    the owner, and whether `runtime_token` is valid. Raises Invalid naming the attribute.
     """
     sent = _known(attributes)
     values: JsonObject = {
@@ -361,13 +359,13 @@ def cancel(request: ContainerRequest, *, container_state: containers.State | Non
 
 
 def fail(request: ContainerRequest) -> Change:
-    """The end of a Committed request that can never be run; its container is left to others."""
+    """End a Committed request that can never be run; its container stays for other requests."""
     return _change(request, {"state": State.FINAL, "resolving": False, **WIPED})
 
 
 def satisfy(request: ContainerRequest, *, policy: Policy) -> Change:
-    """The request asking for a container if it has none (POST satisfy). A draft is checked as if it
-    were committed.
+    """Request a container if there is none (POST satisfy). A draft is checked as if it were
+    committed.
 
     Raises Invalid for a draft that cannot be committed, and for a Final request without a
     container.
@@ -388,8 +386,8 @@ def satisfy(request: ContainerRequest, *, policy: Policy) -> Change:
 
 
 def assign(request: ContainerRequest, container_uuid: str) -> Change:
-    """The request pointing at `container_uuid`, counted in `container_count`; recompute both old
-    and new priority.
+    """The request pointing at `container_uuid`, counted in `container_count`; both old and new
+    container get a new priority.
     """
     return _change(request, {**_pointing(request, container_uuid), "resolving": False})
 
@@ -400,7 +398,7 @@ def release(request: ContainerRequest) -> Change:
 
 
 def defer(request: ContainerRequest) -> Change:
-    """The request while its container is sought, which takes longer than a client waits."""
+    """Mark the request while its container is sought, which takes longer than a client waits."""
     return _change(request, {"resolving": True})
 
 
@@ -410,7 +408,7 @@ def finish(request: ContainerRequest, *, cumulative_cost: float) -> Change:
 
 
 def then(first: Change, second: Change) -> Change:
-    """One change that does both; `second` is about the request as `first` leaves it."""
+    """Combine two changes; `second` applies to the request after `first`."""
     return Change(
         request=second.request,
         changed={**first.changed, **second.changed},
@@ -429,7 +427,7 @@ def is_abandoned(container_state: containers.State, requests: Iterable[Container
     """Whether a container that has not started can be cancelled, because none of `requests` waits
     for it any more.
 
-    A Committed request at priority 0 is on hold: it still shows its user the container.
+    A Committed request at priority 0 is on hold: its user still sees the container.
     """
     return container_state in _NOT_STARTED and not any(
         one.state is State.COMMITTED for one in requests
@@ -532,6 +530,7 @@ def _checked_change(
     if adopted and after.state is not State.COMMITTED:
         raise Invalid("Container uuid can only be updated to nil.")
     scheduling = after.scheduling_parameters
+    # At commit only: drafts are stored as they were sent.
     if committing:
         scheduling = with_runner_rule(scheduling, record["command"])
         if policy.always_preemptible and after.requesting_container_uuid is not None:

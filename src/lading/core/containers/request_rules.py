@@ -1,11 +1,9 @@
-"""What the attributes of a container request must be: types, bounds, and how they must fit
-together.
+"""Rules for the attributes of a container request: types, bounds, and consistency.
 
-* `stored` turns what a client sent into what is stored: null means the default, nested defaults are
-  filled in, numbers sent as text become numbers, an empty string in a nullable attribute becomes
-  null.
-* `validate` checks a whole record. A draft may be incomplete in its resources only; committing
-  needs everything.
+* `stored` converts a client's value to the stored form: null means the default, nested defaults are
+filled in, numbers sent as text become numbers, an empty string in a nullable attribute becomes
+null.
+* `validate` checks a whole record. A draft may lack resources only; committing needs everything.
 
 See docs/spec/containers, section Request attributes.
 """
@@ -46,6 +44,7 @@ NULLABLE = frozenset(
         "filters",
     }
 )
+# Each dependency is looked up when the request is evaluated.
 MAX_DEPENDENCIES = 1000
 
 
@@ -60,8 +59,7 @@ def _globs(name: str, value: Json) -> Json:
 
 
 def _ports(name: str, value: Json) -> Json:
-    """Ports with who may use them, what they are called and where a visitor begins
-    (docs/spec/containers, section Services)."""
+    """Ports with their access, label and initial path (docs/spec/containers, section Services)."""
     for port, one in as_object(name, value).items():
         if not (
             port.isascii()
@@ -94,7 +92,7 @@ def _ports(name: str, value: Json) -> Json:
 
 
 def _filters(name: str, value: Json) -> Json:
-    """Conditions as containers.list takes them; one condition alone is taken for a list of one."""
+    """Conditions in the form of containers.list; a single condition becomes a list of one."""
     try:
         if not isinstance(value, list) or not _is_triple(value):
             check_filters(value, CONTAINERS)
@@ -166,9 +164,7 @@ CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
 
 
 def stored(name: str, value: Json, *, default: Json, policy: Policy) -> Json:
-    """What is stored when a client sends `value`; `default` is what null stands for. Raises
-    Invalid.
-    """
+    """The value to store when a client sends `value`; null stands for `default`. Raises Invalid."""
     if name in NULLABLE and value in (None, ""):
         return None
     if name not in CHECKS:

@@ -1,12 +1,11 @@
-"""Whether a container that ended without a result is tried again, and for which of its requests.
+"""Retries: whether a container that ended without a result is run again, and for which requests.
 
 * A command that ran and exited gave a result: never retried unless the configuration says so.
 * A Cancelled container is retried for every request that is still wanted, below its
-  container_count_max, not made by a container that has itself stopped, and within the limit of the
-  failure class in `runtime_status.failure`: so many of the attempts before may have failed in the
-  same way.
-* One new container serves all of them; its scheduling parameters are the most generous of theirs.
-  After so many attempts whose preemptible machine was taken away it is not preemptible any more.
+container_count_max, not made by a stopped container, and within the limit of the failure class in
+`runtime_status.failure`, compared with the number of earlier attempts that failed in the same way.
+* One new container serves all of them; its scheduling parameters are the most permissive of theirs.
+After `spot_attempts` preempted attempts it is not preemptible any more.
 
 See docs/spec/containers, section Retry.
 """
@@ -35,14 +34,15 @@ class Retry:
 
 
 def class_of(ended: Container) -> Failure | None:
-    """In which way a container failed; None when it did not, or nobody said how."""
+    """Failure class of a container; None when it succeeded or the class is unknown."""
+    # A failed command without a class is the fault of its user.
     if ended.state is State.COMPLETE and ended.exit_code:
         return failure_of(ended) or Failure.USER
     return failure_of(ended)
 
 
 def retries_allowed(ended: Container, policy: Policy) -> int:
-    """How many retries the way in which the container ended allows."""
+    """Number of retries for the failure of the container."""
     failure = class_of(ended)
     if ended.state is State.CANCELLED:
         return NO_LIMIT if failure is None else policy.retry_limits.get(failure, NO_LIMIT)
@@ -62,12 +62,11 @@ def plan(
     now: str,
     policy: Policy,
 ) -> Retry | None:
-    """Try again, or None.
+    """Plan a retry, or None.
 
-    `ended` is the container in its final state, `before` the same one just before, when it still
-    had its secrets. `requests` are those that point at it, `parents` the containers that made them,
-    `earlier` the containers of their attempts before that are still known. `uuid` names the new
-    container.
+    `ended` is the container in its final state, `before` the same one just before, with its
+    secrets. `requests` are those that point at it, `parents` the containers that made them,
+    `earlier` the known containers of their earlier attempts. `uuid` is for the new container.
     """
     allowed, failure = retries_allowed(ended, policy), class_of(ended)
     alike = {one.uuid for one in earlier.values() if class_of(one) is failure}
@@ -83,8 +82,8 @@ def plan(
 
 
 def _lost_enough(request: ContainerRequest, alike: Collection[str], policy: Policy) -> bool:
-    """Whether as many preemptible machines were taken from its attempts, this one too, as it may
-    lose.
+    """Whether the request's attempts, including this one, have lost the allowed number of
+    preemptible machines.
     """
     lost = 1 + sum(uuid in alike for uuid in request.attempted_container_uuids)
     return 0 < policy.spot_attempts <= lost
@@ -103,6 +102,7 @@ def _may_retry(
         return False
     if request.requesting_container_uuid is None:
         return True
+    # A child of a stopped workflow is not run again.
     parent = parents.get(request.requesting_container_uuid)
     return parent is not None and parent.state is State.RUNNING and parent.priority > 0
 

@@ -1,13 +1,12 @@
-"""Whether a container that exists already can answer a request, and why, or why not, for each of
-them.
+"""Decides whether an existing container can answer a request, with a reason for each candidate.
 
 In order of preference (docs/spec/containers, section Reuse): finished with exit code 0, log and
-output still there (the earliest finished); running without an error and wanted (most progress, then
-earliest started); Locked, then Queued (highest priority, then oldest). Cancelled and failed
+output still stored (the earliest finished); running without an error and wanted (most progress,
+then earliest started); Locked, then Queued (highest priority, then oldest). Cancelled and failed
 containers are never used. A request that is not preemptible does not join a waiting preemptible
 container, and none joins a container that waits for its result. Cache sizes may differ within the
-variations that `constraints` lists; other sizes within the ranges of the request. A container must
-also meet the request's `filters`.
+variations in `constraints`; other sizes within the ranges of the request. A container must also
+satisfy the request's `filters`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Candidate:
     """A container with one of the recipe's `keys`, and whether collections with its log's and
     output's hash exist.
 
-    `filtered`: it does not meet the request's `filters`.
+    `filtered`: it does not satisfy the request's `filters`.
     """
 
     container: Container
@@ -40,7 +39,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why one candidate can or cannot be used."""
+    """Whether one candidate can be used, with the reason."""
 
     container_uuid: str
     state: State
@@ -89,9 +88,8 @@ def choose(
 ) -> Choice:
     """The container to use, or the decision to make one, with a reason for each candidate.
 
-    Pass the containers that `recipe.keys(...)` finds. With `use_existing` false none is considered.
-    `waiting`: the containers that wait for the result, that is the requesting container and those
-    that wait for it.
+    Pass the containers found by `recipe.keys(...)`. With `use_existing` false none is considered.
+    `waiting`: the containers that wait for the result: the requesting container and its ancestors.
     """
     if not use_existing:
         return New("the request asks for a new container (use_existing is false)", ())
@@ -112,6 +110,7 @@ def _judge(
     container = candidate.container
     fault = _fault_of_state(recipe, candidate, policy=policy)
     size = _other_size(recipe, container) or cache_difference(recipe, container, policy=policy)
+    # These faults replace that of the state: they hold in every state.
     if container.uuid in waiting:
         fault = "it waits for the result of this request itself"
     elif candidate.filtered:
@@ -168,8 +167,8 @@ def _may_be_preempted(scheduling: JsonObject) -> bool:
 
 
 def _preference(container: Container) -> tuple[int, float, int, str, str]:
-    """Sorts the container to use first; progress that is not reported counts as most, as in
-    PostgreSQL's order.
+    """Sort key, the preferred container first; unreported progress counts as most, as in
+    PostgreSQL's order of nulls.
     """
     rank = _RANK.index(container.state)
     if container.state is State.COMPLETE:

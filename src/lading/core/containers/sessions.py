@@ -1,16 +1,15 @@
-"""Sessions in running containers: who may open one, how server and gateway know each other, what
-may be reached.
+"""Sessions in running containers: access rules, mutual proof of server and gateway, and reachable
+targets.
 
-Access is a table (docs/spec/shell, section Sessions). An owner is a user who was
-the last to change every request of the container: nobody else's work can be looked into. `Admin`
-and `User` are the keys of Containers.ShellAccess.
+Access is a table (docs/spec/shell, section Sessions). An owner is a user who was the last to change
+every request of the container: the work of others cannot be entered. `Admin` and `User` are the
+keys of Containers.ShellAccess.
 
 Server and gateway share a key that is derived from the system root token and the container's uuid,
 and never sent. The key of the gateway's self-signed certificate is derived from that secret too
-(`identity_seed`): the server knows it beforehand, and says nothing to anybody else. Arvados'
-gateways make a key of their own; so each side also proves that it knows the secret for exactly this
-certificate, and what one was told is of no use at another gateway, for another container, or in a
-later life of the same.
+(`identity_seed`): the server knows it beforehand, and talks to no other. Arvados' gateways make a
+key of their own; so each side also proves that it knows the secret for exactly this certificate. A
+proof is useless at another gateway, for another container, or for another certificate.
 """
 
 from __future__ import annotations
@@ -33,9 +32,11 @@ GATEWAY_UUID = "x-arvados-container-gateway-uuid"
 TARGET_PORT = "x-arvados-container-target-port"
 TUNNEL = "tunnel"
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1", "::", ""})  # noqa: S104 - names that a client says
-"""What a client may call the container itself when it asks for a port."""
+"""Names of the container itself in a client's request for a port."""
+# Variables of a client that are passed on; others could change the behaviour of programs.
 _ENVIRONMENT = re.compile(r"(LANG|LC_[A-Z]+|COLORTERM)")
 _KEY = re.compile(r"ctrl-([a-z@\[\]^_\\])|([a-z])")
+# Characters with a meaning to the shell.
 _SHELL_SIGNS = re.compile(r"[|&;<>()$`*?\[\]#~=%!{}\n]")
 _SHELL = "if [ -x /bin/bash ]; then exec /bin/bash -login; else exec /bin/sh -l; fi"
 _SFTP = "; ".join(
@@ -52,7 +53,7 @@ _TARGET = re.compile(r"([a-z0-9]{5}-(?:dz642|xvhdp)-[a-z0-9]{15})-([0-9]{1,5})")
 
 
 class Who(StrEnum):
-    """What a caller is to a container."""
+    """Relation of a caller to a container."""
 
     OWNER = "owner"
     ADMIN = "admin"
@@ -61,7 +62,7 @@ class Who(StrEnum):
 
 
 class Verdict(StrEnum):
-    """The answer to a wish for a session."""
+    """The answer to a request for a session."""
 
     OK = "ok"
     OFF = "off"
@@ -94,11 +95,11 @@ ACCESS: Mapping[Who, Mapping[tuple[bool, bool], Verdict]] = MappingProxyType(
         },
     }
 )
-"""By caller, and by what is switched on: (for admins, for users)."""
+"""By caller, and by the switches (for admins, for users)."""
 
 
 def who(user_uuid: str, *, is_admin: bool, changed_by: frozenset[str]) -> Who:
-    """What a user is to a container whose requests were last changed by `changed_by`."""
+    """Relation of a user to a container whose requests were last changed by `changed_by`."""
     owns = changed_by == {user_uuid}
     if is_admin:
         return Who.BOTH if owns else Who.ADMIN
@@ -106,7 +107,7 @@ def who(user_uuid: str, *, is_admin: bool, changed_by: frozenset[str]) -> Who:
 
 
 def check_access(caller: Who, *, admin: bool, user: bool) -> None:
-    """Whether this caller may open a session. Raises Unavailable or Forbidden."""
+    """Check that this caller may open a session. Raises Unavailable or Forbidden."""
     verdict = ACCESS[caller][admin, user]
     if verdict is Verdict.OFF:
         raise Unavailable(
@@ -120,8 +121,8 @@ def check_access(caller: Who, *, admin: bool, user: bool) -> None:
 
 
 def check_state(uuid: str, state: State) -> None:
-    """Whether a container can be entered now. Raises Unavailable before it runs, Gone when it has
-    ended.
+    """Check that a container can be entered now. Raises Unavailable before it runs, Gone when it
+    has ended.
     """
     if state in FINAL:
         raise Gone(f"{uuid}: has ended ({state}); only a running container can be entered")
@@ -135,26 +136,24 @@ def container_key(root_token: str, uuid: str) -> str:
 
 
 def request_proof(key: str, certificate: bytes) -> str:
-    """What the server says to a gateway that showed this certificate (DER)."""
+    """Proof of the server for a gateway that showed this certificate (DER)."""
     return _digest(key, certificate)
 
 
 def response_proof(key: str, proof: str) -> str:
-    """What the gateway answers to a proof."""
+    """The gateway's answer to a proof."""
     return _digest(key, proof.encode())
 
 
 def identity_seed(key: str) -> bytes:
-    """What the private key of a gateway's certificate is made of, so that the server knows its
-    public key.
+    """Seed of the private key of a gateway's certificate, from which the server computes the public
+    key.
     """
     return hmac.digest(key.encode(), b"lading gateway identity", "sha512")
 
 
 def is_proof(said: str, expected: str) -> bool:
-    """Whether somebody said what was expected, in a time that does not tell how much of it was
-    right.
-    """
+    """Compare a proof in constant time."""
     return hmac.compare_digest(said.encode(), expected.encode())
 
 
@@ -163,9 +162,9 @@ def _digest(key: str, message: bytes) -> str:
 
 
 def shell_command(command: str | None, subsystem: str | None = None) -> tuple[str, ...]:
-    """The arguments for what an SSH client asked for; nothing is a login shell. Raises Invalid.
+    """Arguments for a command of an SSH client; none is a login shell. Raises Invalid.
 
-    What needs no shell is started without one, as an image may have none.
+    Commands without shell syntax are started without a shell, since an image may have none.
     """
     if subsystem is not None:
         if subsystem != "sftp":
@@ -177,16 +176,15 @@ def shell_command(command: str | None, subsystem: str | None = None) -> tuple[st
         return ("/bin/sh", "-c", command)
     try:
         return tuple(shlex.split(command))
+    # Unbalanced quotes: the shell reports them.
     except ValueError:
         return ("/bin/sh", "-c", command)
 
 
 class DetachKeys:
-    """Finds the keys with which somebody leaves a terminal, in what is typed; `ctrl-p,ctrl-q` for
-    example.
+    """Finds the keys that detach from a terminal in typed input; for example `ctrl-p,ctrl-q`.
 
-    What may be their beginning is held back until the next key shows what it was. Raises Invalid
-    for other names.
+    A possible beginning of them is held back until the next key. Raises Invalid for other names.
     """
 
     def __init__(self, names: str) -> None:
@@ -194,13 +192,12 @@ class DetachKeys:
         self._matched = 0
 
     def feed(self, typed: bytes) -> tuple[bytes, bool]:
-        """What is to be passed on, and whether the keys were typed; what follows them is
-        dropped.
-        """
+        """Input to pass on, and whether the keys were typed; input after them is dropped."""
         if not self._keys:
             return typed, False
         passed = bytearray()
         for at in range(len(typed)):
+            # A mismatch passes on the held keys; this byte may begin the sequence again.
             if typed[at] != self._keys[self._matched]:
                 passed += self._keys[: self._matched]
                 self._matched = 0
@@ -218,14 +215,15 @@ def _key(name: str) -> int:
     match = _KEY.fullmatch(name)
     if match is None:
         raise Invalid(f"detach_keys: {name[:20]!r}: write for example ctrl-p,ctrl-q")
+    # A control character has the lower five bits of its letter.
     return ord(match[1].upper()) & 31 if match[1] else ord(match[2])
 
 
 def session_environment(
     given: Mapping[str, str], terminal: str | None
 ) -> tuple[tuple[str, str], ...]:
-    """What of a client's environment comes along: its language; with a terminal, the kind of
-    that.
+    """Variables of a client's environment that are passed on: its language, and the kind of its
+    terminal.
     """
     kept = [(name, value) for name, value in sorted(given.items()) if _ENVIRONMENT.fullmatch(name)]
     return (*kept, ("TERM", terminal), ("USE_TTY", "1")) if terminal is not None else tuple(kept)
@@ -274,9 +272,7 @@ def parse_gateway(address: str) -> tuple[str, int]:
 
 
 def tunnel_url(address: str) -> str | None:
-    """The server that holds the tunnel (`tunnel URL`), "" when that is not known yet; None when it
-    is no tunnel.
-    """
+    """The server with the tunnel (`tunnel URL`), "" when unknown; None for other addresses."""
     word, _, url = address.partition(" ")
     return url if word == TUNNEL else None
 

@@ -1,15 +1,13 @@
-"""Whether a Committed request counts yet, or still, towards the priority of its container, and why
-not.
+"""Whether a Committed request counts towards the priority of its container, with the reason.
 
 * `expires_at`: from then on its priority counts as 0.
 * `start_after`: before then it counts as 0.
 * `depends_on`: it counts as 0 until every request named there is Final with a container that is
-  Complete with exit code 0. One that ended otherwise, or is gone, breaks the promise: the request
-  ends too, and says why.
+Complete with exit code 0. If one ended otherwise, or was deleted, the request ends too, with that
+reason.
 
 A request that does not count still has its container, as one at priority 0 has. Others may want the
-same container; then it runs for them. Results that are there already are used at once: there is
-nothing to wait for.
+same container; then it runs for them. Existing results are used at once.
 
 See docs/spec/containers, section Dependencies.
 """
@@ -26,7 +24,7 @@ from lading.core.containers.request import ContainerRequest
 
 
 class Standing(StrEnum):
-    """How a request stands."""
+    """Readiness of a request."""
 
     READY = "ready"
     EXPIRED = "expired"
@@ -37,9 +35,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A request that another depends on, with its container; `request` None: it does not exist any
-    more.
-    """
+    """A request that another depends on, with its container; `request` None: it was deleted."""
 
     request: ContainerRequest | None
     container: Container | None = None
@@ -47,7 +43,9 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How a request stands, and a sentence that says why it does not count; "" when it does."""
+    """Readiness of a request, and a sentence with the reason for which it does not count; "" when
+    it does.
+    """
 
     standing: Standing
     sentence: str = ""
@@ -65,9 +63,8 @@ READY = Judgement(Standing.READY)
 def judge(
     request: ContainerRequest, dependencies: Mapping[str, Dependency], *, now: str
 ) -> Judgement:
-    """How a request stands at `now`. `dependencies` has every request that it names and that
-    exists.
-    """
+    """Readiness of a request at `now`. `dependencies` has every named request that exists."""
+    # A broken dependency ends the request, so it is tested before the times.
     broken = next(
         (one for one in _dependencies(request, dependencies) if one.standing is Standing.BROKEN),
         None,

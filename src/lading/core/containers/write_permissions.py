@@ -1,11 +1,11 @@
-"""Who may write which attribute of a container, and when.
+"""Write permissions on the attributes of a container.
 
 * A container that is Locked or Running belongs to the token that locked it (`locked_by_uuid`) and
-  to the supervisor token minted then. Nobody else may change any attribute of it, other admins
-  included ("only the indicated token can modify"); its requests can be cancelled, and the API's own
-  cascades change its priority and state.
+to the supervisor token created then. Nobody else may change any attribute of it, including other
+admins ("only the indicated token can modify"); its requests can be cancelled, and the API's own
+cascades change its priority and state.
 * The token inside the container may write while it is Running, but neither `log` nor `priority`.
-* Everybody else may not write at all. Writing a value equal to the stored one is never an error.
+* All others may not write at all. Writing a value equal to the stored one is never an error.
 
 See docs/spec/containers, section Writers.
 """
@@ -48,9 +48,10 @@ PROGRESS = frozenset(
         "exit_code",
     }
 )
-"""What is reported about the run; with a lock, only its holders may write it."""
+"""Attributes reported about the run; with a lock, only its holders may write them."""
 
 _SESSION = frozenset({"priority", "gateway_address", "interactive_session_started"})
+# A container that ends before it runs has no result.
 _EARLY_END = frozenset({"finished_at", "log", "runtime_status", "cost"})
 
 WRITABLE: Mapping[tuple[State, State], frozenset[str]] = MappingProxyType(
@@ -67,8 +68,8 @@ WRITABLE: Mapping[tuple[State, State], frozenset[str]] = MappingProxyType(
         (State.RUNNING, State.CANCELLED): PROGRESS | {"finished_at"},
     }
 )
-"""Attributes that a write may change, by the stored and the new state; pairs left out allow nothing
-but the state.
+"""Attributes that a write may change, by the stored and the new state; missing pairs allow the
+state only.
 """
 
 CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
@@ -108,7 +109,7 @@ _READONLY: Mapping[str, str] = MappingProxyType(
 
 
 class Role(StrEnum):
-    """What a caller is to one container."""
+    """Relation of a caller to one container."""
 
     OWN = "own"  # the token inside the container
     SUPERVISOR = "supervisor"  # the token of its supervisor
@@ -123,12 +124,12 @@ FORBIDDEN: Mapping[Role, frozenset[str]] = MappingProxyType(
         Role.SUPERVISOR: frozenset({"priority", "interactive_session_started"}),
     }
 )
-"""What some writers may not write although the state allows it."""
+"""Attributes that some writers may not write although the state allows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who is asking.
+    """The caller.
 
     `is_own`: the token is the container's own runtime token (docs/spec/containers, section Tokens).
     """
@@ -139,7 +140,8 @@ class Caller:
 
 
 def role_of(container: Container, caller: Caller) -> Role:
-    """What `caller` is to `container`."""
+    """Relation of `caller` to `container`."""
+    # The container's own token may belong to an admin, so it is tested first.
     if caller.is_own or caller.token_uuid == container.auth_uuid:
         return Role.OWN
     if caller.token_uuid == container.supervisor_auth_uuid:
@@ -150,15 +152,15 @@ def role_of(container: Container, caller: Caller) -> Role:
 
 
 def check_may_read_auth(container: Container, caller: Caller) -> None:
-    """GET auth is for the lock holder and its supervisor only. Raises Forbidden "Not locked by your
-    token".
+    """Allow GET auth for the lock holder and its supervisor only. Raises Forbidden "Not locked by
+    your token".
     """
     if role_of(container, caller) not in (Role.HOLDER, Role.SUPERVISOR):
         raise Forbidden("Not locked by your token")
 
 
 def check_may_read_secrets(container: Container, caller: Caller) -> None:
-    """GET secret_mounts is for the container's own token only, not even for admins. Raises
+    """Allow GET secret_mounts for the container's own token only, not for admins. Raises
     Forbidden.
     """
     if role_of(container, caller) is not Role.OWN:
@@ -174,8 +176,8 @@ def writer(container: Container, caller: Caller) -> Role:
 
 
 def differing(container: Container, changes: Mapping[str, Json]) -> JsonObject:
-    """The attributes to write: checked values that differ from the stored ones, and whatever is not
-    writable at all.
+    """The attributes to write: checked values that differ from the stored ones, and attributes that
+    are not writable at all.
 
     Raises Invalid for unknown attributes and values of the wrong type.
     """
@@ -203,10 +205,11 @@ def _checked(name: str, value: Json) -> Json:
 def check_writable(
     container: Container, wanted: Mapping[str, Json], *, state: State, role: Role
 ) -> None:
-    """Whether a writer may make these changes on the way to `state`. Raises Invalid naming the
+    """Check that a writer may make these changes on the way to `state`. Raises Invalid naming the
     attribute.
     """
     allowed = WRITABLE.get((container.state, state), frozenset())
+    # Another admin: the lock protects every attribute.
     foreign = container.locked_by_uuid is not None and role is Role.ADMIN
     if foreign and "state" in wanted:
         raise Invalid(
