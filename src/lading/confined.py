@@ -22,26 +22,31 @@ from types import TracebackType
 from typing import Self
 
 Stop = Callable[[], bool]
-"""Says whether a long step is to end; asked every few hundred entries, in the calling thread."""
+"""Returns whether a long step has to end; called every few hundred entries, in the calling
+thread.
+"""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: opening a fifo must not wait for a writer. O_NOCTTY: no terminal becomes ours.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+# O_PATH: opens a link itself, and needs no permission on the file (open(2)).
 _NODE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-# Open descriptors of one removal at most. Deeper directories are moved up before they are emptied.
+# Maximum of open descriptors of one removal. Deeper directories are moved up before they are
+# emptied.
 _REMOVAL_DEPTH = 32
-# Entries between two questions whether to stop: some 2 ms of work.
+# Entries between two calls of `stop`: some 2 ms of work.
 _STRIDE = 256
-# A directory is read anew when entries are left: moved up, or passed over by a file system that
-# changes its order while entries go. More rounds than this without a move mean that somebody still
-# writes to it.
+# A directory is read again when entries are left: moved up, or skipped by a file system that
+# changes its order while entries are removed. More rounds than this without a move mean that
+# another process still writes to it.
 _ROUNDS = 8
-# Descriptors that a walk keeps.
+# Descriptors kept open by a walk.
 _OPENED = 32
 _MOVED = ".lading-moved-"
 # As the kernel's own limit for one look-up (MAXSYMLINKS).
 _MAX_LINKS = 40
 SMALL = 1 << 20
-"""Bytes that are read of a file like /etc/passwd."""
+"""Bytes read of a file like /etc/passwd."""
 
 
 class Stopped(Exception):
@@ -61,7 +66,7 @@ class Tree:
 
     @classmethod
     def open(cls, directory: str | Path) -> Self:
-        """The tree at a path of ours: links above its last element are followed, the last is
+        """The tree at a trusted path: links above its last element are followed, the last is
         not.
         """
         return cls(os.open(directory, _DIRECTORY))
@@ -112,7 +117,7 @@ class Tree:
             yield tree.descriptor, name
 
     def stat(self, path: str = "") -> os.stat_result:
-        """What is at `path`; a link is not followed."""
+        """Status of the entry at `path`; a link is not followed."""
         if not path:
             return os.fstat(self.descriptor)
         with self.parent(path) as (folder, name):
@@ -135,7 +140,7 @@ class Tree:
             return file.read(limit)
 
     def create_file(self, path: str, mode: int = 0o600, *, make: int | None = None) -> int:
-        """A descriptor to write a new file at `path`; EEXIST where there is anything already."""
+        """A descriptor to write a new file at `path`; EEXIST when an entry exists already."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with self.parent(path, make=make) as (folder, name):
             return os.open(name, flags, mode, dir_fd=folder)
@@ -156,8 +161,8 @@ class Tree:
     def walk_at(
         self, *, max_depth: int, stop: Stop = never
     ) -> Iterator[tuple[int, str, os.DirEntry[str]]]:
-        """As `walk`, with the descriptor of the entry's directory, which is open until the next one
-        is asked for.
+        """Like `walk`, with the descriptor of the entry's directory, which is open until the next
+        entry is requested.
         """
         asked = 0
         folders = [""]
@@ -200,7 +205,7 @@ class Tree:
                 below = -1
                 for entry in readers[-1]:
                     asked = _ask(asked, stop)
-                    # It may have been renamed or removed meanwhile, or be a link by now.
+                    # It may have been renamed or removed meanwhile, or replaced by a link.
                     with suppress(FileNotFoundError, NotADirectoryError):
                         found = entry.stat(follow_symlinks=False)
                         yield found
@@ -231,8 +236,8 @@ class Tree:
     def remove(self, path: str, *, stop: Stop = never) -> None:
         """Remove the file or the directory at `path` with everything in it.
 
-        What cannot be removed does not keep the rest; the first such OSError is raised at the end.
-        Other file systems mounted in the tree are not entered. Nothing at `path` is no error.
+        Entries that cannot be removed are skipped; the first such OSError is raised at the end.
+        Other file systems mounted in the tree are not entered. A missing entry is no error.
         """
         with suppress(FileNotFoundError), self.parent(path) as (folder, name):
             if not _unlink(name, folder):
@@ -284,10 +289,10 @@ def read_text_in_root(root: str | Path, path: str, limit: int = SMALL) -> str:
 
 
 def remove(place: str | Path, *, keep: str = "", stop: Stop = never) -> None:
-    """Remove a file or a directory of ours whose content others wrote. Nothing there is no error.
+    """Remove a file or a directory of ours with untrusted content. A missing entry is no error.
 
-    `keep`: the entry of the directory that goes last, after all others are gone. Raises OSError for
-    what cannot be removed, after everything else is.
+    `keep`: the entry of the directory that is removed last. Raises OSError for entries that cannot
+    be removed, after all others are.
     """
     place = Path(place)
     try:
@@ -304,9 +309,7 @@ def remove(place: str | Path, *, keep: str = "", stop: Stop = never) -> None:
 
 
 class _Opened:
-    """Descriptors of the directories of a tree that were opened last, by path: the next is mostly
-    near one of them.
-    """
+    """Recently opened directories of a tree, by path: the next one is mostly near one of them."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -372,6 +375,7 @@ class _Removal:
         self._asked = self._moved = 0
         self._failed: OSError | None = None
         self._device = os.fstat(parent).st_dev
+        # Inodes of entries that cannot be removed, so that no round tries them again.
         self._stuck: set[int] = set()
         self._stack: list[_Frame] = []
 
@@ -397,14 +401,15 @@ class _Removal:
         self._stack.append(_Frame(descriptor, name, inode))
 
     def _step(self, frame: _Frame) -> None:
-        """Go on with a directory up to its next subdirectory, or to its own end."""
+        """Continue with a directory up to its next subdirectory, or to its end."""
         for entry in frame.entries:
             self._asked = _ask(self._asked, self._stop)
             inode = entry.inode()
             if inode in self._stuck or (entry.name == self._keep and frame is self._stack[0]):
                 continue
             try:
-                # What it was a moment ago saves a call that fails; what it is now decides.
+                # The type from the listing saves a system call; unlink and open decide by the
+                # present type.
                 if not entry.is_dir(follow_symlinks=False) and _unlink(
                     entry.name, frame.descriptor
                 ):
@@ -416,7 +421,7 @@ class _Removal:
             except FileNotFoundError:
                 continue
             except NotADirectoryError:
-                # It was swapped a moment ago; a later round finds what it is.
+                # It was replaced a moment ago; a later round finds its new type.
                 self._moved += 1
             except OSError as error:
                 self._note(error, inode)
@@ -437,7 +442,7 @@ class _Removal:
             ):
                 os.unlink(self._keep, dir_fd=frame.descriptor)
         except OSError:
-            # It is not there, or no file: as any other entry then.
+            # It is missing, or no file: it is then treated as any other entry.
             self._keep = ""
         try:
             os.rmdir(frame.name, dir_fd=parent)
@@ -494,13 +499,13 @@ def _ask(asked: int, stop: Stop) -> int:
 
 
 def _unlink(name: str, folder: int) -> bool:
-    """Remove what is no directory; False where it is one."""
+    """Remove an entry that is no directory; False for a directory."""
     try:
         os.unlink(name, dir_fd=folder)
     except IsADirectoryError:
         return False
     except PermissionError as error:
-        # Without root, in a directory that is not writable any more; some file systems say EPERM
+        # Without root, in a directory that is no longer writable; some file systems return EPERM
         # for a directory.
         if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             return False
@@ -522,7 +527,8 @@ def _open_for_removal(name: str, folder: int) -> int:
     try:
         return os.open(name, _DIRECTORY, dir_fd=folder)
     except PermissionError:
-        # Its owner may have taken the right to read it; the mode can be set through /proc alone.
+        # Its owner may have removed the read permission; through /proc the mode can be set without
+        # opening it.
         node = os.open(name, _NODE, dir_fd=folder)
         try:
             Path(f"/proc/self/fd/{node}").chmod(0o700)
@@ -532,7 +538,7 @@ def _open_for_removal(name: str, folder: int) -> int:
 
 
 def _resolve_in_root(top: Tree, path: str) -> int:
-    """A descriptor of the regular file that `path` means to a process whose root is `top`."""
+    """A descriptor of the regular file that `path` names for a process with the root `top`."""
     stack = [os.dup(top.descriptor)]
     rest, links = [name for name in reversed(path.split("/")) if name], 0
     try:

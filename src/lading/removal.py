@@ -1,15 +1,15 @@
-"""Giving up directories whose content others wrote: removed soon, or moved aside and removed later.
+"""Removal of directories with untrusted content: at once, or moved aside and removed later.
 
 The owner of such a tree may have made it so large, or so odd, that its removal takes long or fails.
-That must not keep what was given to a container, nor stop whoever tidies up. So `discard` ends
-within some seconds: what is not gone by then is moved into the directory `removed` beside its kind,
-on the same file system, and `retry` goes on with it later, as often as it takes.
+That must not keep resources of a container, nor stop the clean-up. So `discard` ends within some
+seconds: the rest is moved into the directory `removed` beside its kind, on the same file system,
+and `retry` continues with it later.
 
-    <data>/removed/           what containers left: run directories and ranks of gangs
+    <data>/removed/           left by containers: run directories and ranks of gangs
     <data>/cache/removed/     layers of images and input collections
 
-Both are shown by `lading doctor`. Warm parents retry when they start, and once a minute while there
-is something; supervisors that are started one at a time (Slurm, by hand) do at their own end, for
+Both are shown by `lading doctor`. Warm parents retry when they start, and once a minute while
+something is left; supervisors that are started singly (Slurm, by hand) retry at their own end, for
 seconds.
 """
 
@@ -32,7 +32,7 @@ _logger = logging.getLogger("lading.removal")
 
 
 def beside(directory: Path) -> Path:
-    """Where what cannot be removed of a directory `<data>/<kind>/<name>` goes: `<data>/removed`."""
+    """Directory for the rest of a directory `<data>/<kind>/<name>`: `<data>/removed`."""
     return directory.parent.parent / NAME
 
 
@@ -42,10 +42,10 @@ def places(data: Path) -> tuple[Path, Path]:
 
 
 def discard(directory: Path, *, aside: Path, last: str = "", patience: float = PATIENCE) -> None:
-    """Have a directory gone from its place. Nothing there is no error.
+    """Remove a directory from its place. A missing one is no error.
 
-    It is removed, the entry named `last` after all others; or, when that fails or takes longer than
-    `patience` seconds, moved into `aside`, which is made. Raises OSError when it can be neither.
+    It is deleted, the entry named `last` after all others; or, when that fails or takes longer than
+    `patience` seconds, moved into `aside`, which is made. Raises OSError when neither works.
     """
     until = time.monotonic() + patience
     try:
@@ -57,7 +57,7 @@ def discard(directory: Path, *, aside: Path, last: str = "", patience: float = P
 
 
 def waiting(aside: Path) -> list[str]:
-    """What was moved aside and is still there, by name. Raises no error."""
+    """Names of the directories that were moved aside and still exist. Raises no error."""
     try:
         return sorted(one.name for one in aside.iterdir())
     except OSError:
@@ -65,7 +65,7 @@ def waiting(aside: Path) -> list[str]:
 
 
 def retry(aside: Path, *, stop: Stop = never) -> int:
-    """Try again to remove what was moved aside; how many are left. Raises no error.
+    """Try again to remove the directories in `aside`; return the number left. Raises no error.
 
     Any number of processes may do so at the same time.
     """
@@ -87,6 +87,7 @@ def retry(aside: Path, *, stop: Stop = never) -> int:
 
 def _move(directory: Path, aside: Path, why: str) -> None:
     aside.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A random suffix: several directories of one name may be moved.
     target = aside / f"{directory.name}~{secrets.token_hex(4)}"
     with suppress(FileNotFoundError):
         try:

@@ -1,4 +1,4 @@
-"""Sections of a configuration: dataclasses built of plain values and shown as such (`config`
+"""Sections of a configuration: dataclasses built from plain values and exported as such (`config`
 declares them).
 """
 
@@ -34,8 +34,8 @@ _TYPES: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which keys are sections. `inside`: by the name of a section, its keys; `each`: keys of the
-    top with many.
+    """The keys that are sections. `inside`: by the name of a section, its keys; `each`: top-level
+    keys with many sections.
     """
 
     inside: Mapping[str, Mapping[str, type[Any]]]
@@ -55,7 +55,7 @@ def key(default: Any, doc: str, *, private: bool = False, unit: str = "") -> Any
 
 
 def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the values of `top` over it, mappings inside merged alike."""
+    """`base` updated with the values of `top`; nested mappings are merged alike."""
     merged = dict(base)
     for name, value in top.items():
         old = merged.get(name)
@@ -68,7 +68,7 @@ def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
 def build(
     layout: Layout, section: type[_Section], raw: Mapping[str, Any], prefix: str = ""
 ) -> _Section:
-    """The section with the values in `raw`, its defaults for the rest. Raises Invalid naming the
+    """The section with the values in `raw` and defaults for the rest. Raises Invalid naming the
     key.
     """
     declared = {one.name: one for one in dataclasses.fields(section)}  # type: ignore[arg-type]

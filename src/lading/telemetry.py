@@ -10,6 +10,7 @@ import re
 import sys
 from typing import TextIO
 
+# The uuid of a token may be logged; its secret may not.
 _SECRET = re.compile(r"\b(v2/[0-9a-z]{5}-gj3su-[0-9a-z]{15}/)[0-9a-zA-Z]{20,}")
 
 
@@ -20,6 +21,7 @@ def redact(text: str) -> str:
 
 class _LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
+        # One line for each record, so that a message cannot forge another.
         return redact(super().format(record)).replace("\n", "\\n ")
 
 

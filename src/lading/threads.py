@@ -1,8 +1,7 @@
-"""Long work in a thread that hears when nobody waits for it any more.
+"""Long work in a thread that can be told to end.
 
-A thread cannot be cancelled from outside. The work is therefore given a function to ask now and
-then whether it is to end, and descriptors of its own, so that whoever waits may close theirs at
-once.
+A thread cannot be cancelled from outside. So the work gets a function that tells whether it should
+end, and descriptors of its own, so that the caller may close its own ones at once.
 """
 
 from __future__ import annotations
@@ -21,14 +20,16 @@ _Answer = TypeVar("_Answer")
 async def in_thread(
     work: Callable[[Stop, tuple[int, ...]], _Answer], *descriptors: int, is_waited_for: bool = False
 ) -> _Answer:
-    """The answer of `work(stop, descriptors)` in a thread, with copies of the descriptors that are
-    closed at its end.
+    """Run `work(stop, descriptors)` in a thread, with copies of the descriptors that are closed at
+    its end; return its result.
 
-    When the caller is cancelled `stop()` is true from then on, and work that was not begun never
-    is. The caller does not wait then, unless the work `is_waited_for`: work that writes must be
-    over before what it wrote is removed.
+    When the caller is cancelled `stop()` returns true, and work that was not begun never is. The
+    caller does not wait then, unless the work `is_waited_for`: work that writes must be over before
+    its files are removed.
     """
     copies = tuple(os.dup(one) for one in descriptors)
+    # The lock is taken by whichever comes first, the start of the work or the cancellation; the
+    # other one then does nothing, so the copies are closed exactly once.
     stopped, taken = threading.Event(), threading.Lock()
 
     def close() -> None:

@@ -1,9 +1,9 @@
-"""What an HPC container is told: parameters of the code, and of the daemon itself.
+"""Parameters of an HPC container: those of the code, and those of the daemon itself.
 
-Both come as an array of {key, value} or as an object. Parameters
-of the code may have any name; the daemon knows some and ignores others, which it names in its
-answer. A later value replaces an earlier one of the same key and leaves the others alone.
-Source: docs/spec/hpc-daemon, section Parameters of the daemon.
+Both are an array of {key, value} or an object. Parameters of the code may have any name; the daemon
+knows some and ignores others, which it lists in its response. A later value replaces an earlier one
+of the same key and leaves the others unchanged. Source: docs/spec/hpc-daemon, section Parameters of
+the daemon.
 """
 
 from __future__ import annotations
@@ -26,20 +26,19 @@ RESULTS = "/hpcaas/results"
 SHARED = "/hpcaas/shared"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _PUBLIC_KEY = re.compile(r"(?:ssh|ecdsa|sk)-[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+(?: [^\n\0]*)?\n?")
+# Bounds the size of the generated files.
 _MOST_RANKS = 100_000
 _MOST_VARIABLE = (1 << 17) - 1
 """Bytes of one argument or variable with its name: the limit of Linux (MAX_ARG_STRLEN)."""
 _MOST_VARIABLES = 1 << 20
 """Bytes of all parameters as variables: half of the limit for arguments and environment."""
 REQUIRED = ("worldRank", "worldSize", "sshAddresses", "sshPrivateKey", "sshPublicKey")
-"""What must be set before the code is started."""
+"""Keys that must be set before the code is started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the daemon was configured with. `addresses` by rank, from 0 or from 1 as the caller
-    chose.
-    """
+    """Settings of the daemon. `addresses` by rank, from 0 or from 1 as the caller chose."""
 
     world_rank: int | None = None
     world_size: int | None = None
@@ -60,9 +59,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The settings after a call, the canonical keys that it set, the keys that nobody knows, and
-    what is odd.
-    """
+    """The settings after a call, the canonical keys that it set, the unknown keys, and warnings."""
 
     settings: Settings
     accepted: tuple[str, ...]
@@ -96,10 +93,8 @@ def pairs(body: object, name: str) -> dict[str, Any]:
 
 
 def daemon_parameters(body: object) -> dict[str, Any]:
-    """The parameters of the daemon in a body; one without `daemonParameters` has them itself, as
-    `/v1/update` had them.
-
-    Raises Invalid.
+    """The parameters of the daemon in a body; a body without `daemonParameters` has them at its
+    top, as in `/v1/update`. Raises Invalid.
     """
     if isinstance(body, dict) and DAEMON_PARAMETERS not in body:
         return dict(body)
@@ -107,10 +102,9 @@ def daemon_parameters(body: object) -> dict[str, Any]:
 
 
 def is_for_daemon(body: object) -> bool:
-    """Whether a body at `/v1/code-configuration` is meant for the daemon: the path takes both
-    kinds.
+    """Whether a body at `/v1/code-configuration` is for the daemon: the path accepts both kinds.
 
-    Raises Invalid for one with parameters of both kinds.
+    Raises Invalid for a body with parameters of both kinds.
     """
     if not isinstance(body, dict) or DAEMON_PARAMETERS not in body:
         return False
@@ -122,8 +116,8 @@ def is_for_daemon(body: object) -> bool:
 
 
 def code_parameters(body: object) -> dict[str, Any]:
-    """The parameters of the code in a body, types kept. Raises Invalid for a name or value that no
-    shell takes.
+    """The parameters of the code in a body, with their types. Raises Invalid for a name or value
+    that shells do not accept.
     """
     found = pairs(body, CODE_PARAMETERS)
     for name, value in found.items():
@@ -138,8 +132,8 @@ def code_parameters(body: object) -> dict[str, Any]:
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
-    """Check that a program can be started with these parameters. Raises Invalid naming the long
-    one.
+    """Check that a program can be started with these parameters (execve(2)). Raises Invalid naming
+    one that is too long.
     """
     total = 0
     for name, value in parameters.items():
@@ -160,17 +154,17 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
 
 
 def variable_names(parameter: str) -> tuple[str, str]:
-    """The environment variables that a parameter of the code is in."""
+    """The names of the environment variables for a parameter of the code."""
     return parameter, f"PARAM_{parameter}"
 
 
 def fits_a_variable(name: str, value: str) -> bool:
-    """Whether Linux starts programs with this variable in their environment."""
+    """Whether Linux can start programs with this variable."""
     return len(name) + 1 + len(value.encode()) <= _MOST_VARIABLE
 
 
 def missing(settings: Settings, given: Collection[str]) -> tuple[str, ...]:
-    """The keys without which the code is not started. `given`: the keys that were set.
+    """The missing keys without which the code is not started. `given`: the keys that were set.
 
     A container that is alone in its cluster may have an empty list of addresses.
     """
@@ -181,16 +175,16 @@ def missing(settings: Settings, given: Collection[str]) -> tuple[str, ...]:
 
 
 def parameter_text(value: Any) -> str:
-    """The value as an environment variable shows it: texts as they are, everything else as JSON."""
+    """The value in an environment variable: texts unchanged, everything else as JSON."""
     if isinstance(value, str):
-        # What is no Unicode cannot be written to a file either.
+        # Lone surrogates cannot be encoded, neither here nor in a file.
         return value.encode("utf-8", "replace").decode()
     return json.dumps(value, separators=(",", ":"))
 
 
 def file_name(name: str) -> str:
-    """The name of an uploaded file, checked. Raises Invalid for a path, `.`, `..` or what is no
-    name at all.
+    """Check the name of an uploaded file and return it. Raises Invalid for a path, `.`, `..` or no
+    name.
     """
     if (
         name in ("", ".", "..")
@@ -206,7 +200,7 @@ def apply(
 ) -> Applied:
     """The settings with the values in `given`; nothing is changed when one of them is refused.
 
-    `started`: the code is past Waiting, and only where its results go may still be changed.
+    `started`: the code is past Waiting, and only the destination of its results may be changed.
     `allow_http`: results may be sent without encryption. Raises Invalid.
     """
     accepted: list[str] = []
@@ -267,7 +261,7 @@ def _size(key: str, value: Any) -> int:
 
 
 def _from_json(key: str, value: Any) -> Any:
-    """Files of a form are texts: what should be an object or array is JSON in them."""
+    """Decode JSON in a text: fields of a form are texts."""
     if isinstance(value, str):
         try:
             return json.loads(value)
@@ -311,7 +305,7 @@ def _directory(key: str, value: Any) -> str:
 
 def _url(key: str, value: Any) -> str:
     text = _text(key, value)
-    # The address is a credential, so no part of it may stand in an error.
+    # The address is a credential, so no part of it may appear in an error.
     if text and not re.fullmatch(r"https?://[!-~]+", text):
         raise Invalid(f"{key} is not an https: address")
     return text
@@ -379,7 +373,9 @@ _READERS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = MappingProxyType
         "extraPorts": ("extra_ports", _extra_ports),
     }
 )
+# Keys that may change after the start of the code.
 _ANY_TIME = frozenset({"resultsDirectory", "resultsUrl"})
+# Names in earlier versions of the daemon and in its clients.
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
         "WORLD_RANK": "worldRank",

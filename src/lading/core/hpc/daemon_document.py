@@ -1,8 +1,8 @@
-"""What the daemon of an HPC container answers, and its OpenAPI document.
+"""Responses of the daemon of an HPC container, and its OpenAPI document.
 
-Every answer is JSend, {status, data}: `success`, `fail` for the caller's fault, `error` for ours;
-its HTTP status is 200 also for logical failures. Beside that: 401 for a wrong authorization, 404
-and 405 for an unknown path or method, 400 and 413 for bytes that are no request.
+Every response is JSend, {status, data}: `success`, `fail` for the caller's fault, `error` for the
+daemon's; its HTTP status is 200 also for logical failures. Other statuses: 401 for a wrong
+authorization, 404 and 405 for an unknown path or method, 400 and 413 for bytes that are no request.
 Source: docs/spec/hpc-daemon, section Answers.
 """
 
@@ -20,7 +20,7 @@ from lading.core.hpc.daemon_states import CodeStatus, ContainerStatus, ResultSta
 
 
 class Status(StrEnum):
-    """The first word of an answer."""
+    """The status of a response."""
 
     SUCCESS = "success"
     FAIL = "fail"
@@ -28,7 +28,7 @@ class Status(StrEnum):
 
 
 class Call(StrEnum):
-    """What can be asked for."""
+    """The calls of the daemon."""
 
     CODE_CONFIGURATION = "code-configuration"
     DAEMON_CONFIGURATION = "daemon-configuration"
@@ -42,7 +42,7 @@ class Call(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One path: what it calls, and by which method. Every path may end in a slash."""
+    """One path: its call and method. Every path may end in a slash."""
 
     call: Call
     method: str
@@ -78,7 +78,7 @@ ROUTES: Mapping[str, Route] = MappingProxyType(
         "/v1/openapi.json": Route(Call.DOCUMENT, "GET", "This document"),
     }
 )
-"""Paths, with the names that other versions of the daemon gave them."""
+"""Paths, including those of other versions of the daemon."""
 COMMANDS = ("start", "kill", "upload")
 
 

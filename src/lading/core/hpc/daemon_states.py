@@ -1,9 +1,8 @@
-"""The states that the daemon of an HPC container keeps: of the container, of the code, of its
-results.
+"""States kept by the daemon of an HPC container: of the container, of the code, of its results.
 
-An upload that failed may be tried again by command. Code that another rank starts through ssh may
-come again after it has stopped (`mpirun` twice in one script).
-Source: docs/spec/hpc-daemon, section States of the code, and the sections beside it.
+A failed upload may be repeated by command. Code started by another rank through ssh may run again
+after it has stopped (`mpirun` twice in one script). Source: docs/spec/hpc-daemon, section States of
+the code, and the sections beside it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class ContainerStatus(StrEnum):
 
 
 class CodeStatus(StrEnum):
-    """How far the code is."""
+    """Progress of the code."""
 
     WAITING = "Waiting"
     RUNNING = "Running"
@@ -34,7 +33,7 @@ class CodeStatus(StrEnum):
 
 
 class ResultStatus(StrEnum):
-    """How far the delivery of the results is."""
+    """Progress of the delivery of the results."""
 
     WAITING = "Waiting"
     UPLOADING = "Uploading"
@@ -43,16 +42,16 @@ class ResultStatus(StrEnum):
 
 
 class ChildPolicy(StrEnum):
-    """Whose exit with another code than 0 ends the whole code (docs/spec/hpc-daemon, section
-    Processes).
+    """Processes whose exit with a code other than 0 ends the whole code (docs/spec/hpc-daemon,
+    section Processes).
     """
 
     ANY = "any"
-    """Every process's."""
+    """Every process."""
     DIRECT = "direct"
-    """That of the executable alone."""
+    """The executable alone."""
     NONE = "none"
-    """Nobody's: all run to their end, then the executable's exit code says how it went."""
+    """None: all run to their end, and the executable's exit code is the result."""
 
 
 class StartedBy(StrEnum):
@@ -98,7 +97,7 @@ def change(table: Mapping[_State, tuple[_State, ...]], old: _State, new: _State)
 
 
 def ends_all(policy: ChildPolicy, *, direct: bool, exit_code: int) -> bool:
-    """Whether all other processes of the code are killed because one has ended so.
+    """Whether the end of one process ends all other processes of the code.
 
     `direct`: it is the executable itself. `exit_code`: as a shell shows it, 128 + signal when a
     signal ended it.
@@ -109,10 +108,10 @@ def ends_all(policy: ChildPolicy, *, direct: bool, exit_code: int) -> bool:
 
 
 def outcome(*, killed: bool, failed: bool, exit_code: int | None) -> CodeStatus:
-    """The state of code whose last process has ended.
+    """The state of the code after the end of its last process.
 
-    `killed`: by command, which a late exit code does not override. `failed`: a process ended it for
-    all. `exit_code` of the executable: None when it is not known, which is an error.
+    `killed`: by command, which takes precedence over an exit code. `failed`: one process ended all.
+    `exit_code` of the executable: None when unknown, which is an error.
     """
     if killed:
         return CodeStatus.KILLED
@@ -120,14 +119,17 @@ def outcome(*, killed: bool, failed: bool, exit_code: int | None) -> CodeStatus:
 
 
 def shell_code(code: int) -> int:
-    """An exit code as a shell shows it, from one that is negative for a signal."""
+    """An exit code in the form of a shell, from one that is negative for a signal."""
     return code if code >= 0 else 128 - code
 
 
 def percent(text: str) -> float | None:
-    """What the code wrote as its progress, 0 to 100: clamped; None for what is no number."""
+    """The progress written by the code, clamped to 0 to 100; None for anything that is no
+    number.
+    """
     try:
         value = float(text.strip() or "x")
     except ValueError:
         return None
+    # nan is the only value unequal to itself.
     return None if value != value else min(100.0, max(0.0, value))

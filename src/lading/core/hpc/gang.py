@@ -1,10 +1,10 @@
 """Gangs: one container request, run as several containers of a cluster
 (`scheduling_parameters.nodes`).
 
-Which ranks are started with what, when it is over, and how it went: decided from what the daemons
-of all ranks say. A rank whose daemon has not answered for `PATIENCE` seconds is lost. The exit code
-is that of rank 0 where that is started alone; where all are, the first one that is not 0. A gang
-that lost a rank has exit code `LOST` whatever else it says, unless the code had ended before.
+Decides from the reports of all ranks' daemons which ranks are started with which command, when the
+gang has ended, and its exit code. A rank whose daemon has not answered for `PATIENCE` seconds is
+lost. The exit code is that of rank 0 when only rank 0 is started; otherwise the first that is not
+0. A gang that lost a rank has exit code `LOST`, unless the code had ended before.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from lading.core.errors import Invalid
 from lading.core.hpc.daemon_states import ENDED, CodeStatus, ResultStatus
 from lading.core.json_values import Json, JsonObject
 
+# Bounds the size of the files with all addresses.
 MOST_NODES = 10_000
+# Seconds.
 PATIENCE = 20.0
+# An exit code that shells and MPI programs do not use by themselves.
 LOST = 121
 _OWN_LAUNCHERS = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
 
 
 class Launcher(StrEnum):
-    """Which ranks are started."""
+    """The ranks that are started."""
 
     MPIRUN = "mpirun"
     """Rank 0, with `mpirun` before the command unless it is there already."""
@@ -36,7 +39,7 @@ class Launcher(StrEnum):
 
 
 class FailurePolicy(StrEnum):
-    """What a rank that fails means for the others."""
+    """Effect of a failed rank on the others."""
 
     ANY = "any"
     """They are ended."""
@@ -46,7 +49,7 @@ class FailurePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """How a request wants its containers."""
+    """Gang parameters of a request."""
 
     nodes: int = 1
     launcher: Launcher = Launcher.MPIRUN
@@ -58,9 +61,7 @@ _NO_GANG = Gang()
 
 
 def read_gang(parameters: Mapping[str, Json]) -> Gang:
-    """The gang in scheduling parameters; one node where they say nothing. Raises Invalid naming the
-    key.
-    """
+    """The gang in scheduling parameters; one node by default. Raises Invalid naming the key."""
     if not any(name in parameters for name in KEYS):
         return _NO_GANG
     nodes = parameters.get("nodes", 1)
@@ -80,15 +81,15 @@ def read_gang(parameters: Mapping[str, Json]) -> Gang:
 
 
 def part_of_recipe(parameters: Mapping[str, Json]) -> JsonObject:
-    """What of the scheduling parameters changes the result: nothing for one node, else how many and
-    how started.
+    """The scheduling parameters that change the result: none for one node, else number and
+    launcher.
     """
     gang = read_gang(parameters)
     return {} if gang.nodes == 1 else {"launcher": gang.launcher, "nodes": gang.nodes}
 
 
 def command_line(launcher: Launcher, command: Sequence[str], *, ranks: int) -> list[str]:
-    """What the started ranks run. `ranks`: how many MPI processes there are in all."""
+    """Command of the started ranks. `ranks`: number of MPI processes in all."""
     if launcher is Launcher.MPIRUN and posixpath.basename(command[0]) not in _OWN_LAUNCHERS:
         return ["mpirun", "-np", str(ranks), *command]
     return list(command)
@@ -96,7 +97,7 @@ def command_line(launcher: Launcher, command: Sequence[str], *, ranks: int) -> l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankView:
-    """What is known of one rank. `silent`: seconds since its daemon last answered."""
+    """Reported state of one rank. `silent`: seconds since its daemon last answered."""
 
     rank: int
     started: bool
@@ -109,7 +110,7 @@ class RankView:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it is taken for gone."""
+        """Whether the rank counts as lost."""
         return self.silent > PATIENCE
 
     @property
@@ -120,14 +121,14 @@ class RankView:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The gang is over: its exit code, and a sentence unless all went well."""
+    """End of the gang: its exit code, and a sentence unless it succeeded."""
 
     exit_code: int
     sentence: str = ""
 
 
 def judge(views: Sequence[RankView], policy: FailurePolicy) -> Verdict | None:
-    """Whether the gang is over; None while it goes on."""
+    """The end of the gang; None while it runs."""
     started = [one for one in views if one.started]
     running = [one for one in started if one.code not in ENDED]
     failed = [one for one in started if one.has_failed]
@@ -146,9 +147,7 @@ def judge(views: Sequence[RankView], policy: FailurePolicy) -> Verdict | None:
 
 
 def are_delivered(views: Sequence[RankView]) -> bool:
-    """Whether the results of every rank that ran, and is there, are where they belong, or cannot
-    be.
-    """
+    """Whether the results of every reachable rank that ran have been delivered, or cannot be."""
     return not any(_is_delivering(one) and not one.is_lost for one in views)
 
 
@@ -159,7 +158,7 @@ def _is_delivering(view: RankView) -> bool:
 
 
 def status_line(view: RankView) -> str:
-    """One line on a rank for the log and the live table: number, state, and what explains it."""
+    """One line about a rank for the log and the live table: number, state, and explanation."""
     if view.is_lost:
         return f"rank {view.rank} Lost"
     words = [f"rank {view.rank} {view.code}"]

@@ -1,7 +1,7 @@
 """Addresses by which the machines of a gang reach each other.
 
-A wire is of one kind for all machines, IPv4 or IPv6: that of the address by which they know the
-first one.
+The network of a gang has one IP version, that of the address by which the machines know the first
+one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from lading.core.errors import Invalid
 def machine_address(text: str) -> str:
     """A machine's IP address in its shortest form: without brackets, IPv4 inside IPv6 as IPv4.
 
-    Raises Invalid for what is no IP address, and for those that mean something on one link only
-    (RFC 4291, 2.5.6).
+    Raises Invalid for anything else, and for addresses that are valid on one link only (RFC 4291,
+    2.5.6).
     """
     bare = text[1:-1] if text[:1] == "[" and text[-1:] == "]" else text
     try:
@@ -34,13 +34,13 @@ def machine_address(text: str) -> str:
 
 
 def version(address: str) -> int:
-    """4 or 6, of a machine's address."""
+    """IP version of an address, 4 or 6."""
     return 6 if ":" in address else 4
 
 
 def common_version(addresses: Iterable[str]) -> int:
-    """That of all of them, of which there is one at least. Raises Invalid when they are of both
-    kinds.
+    """IP version of all addresses, of which there is at least one. Raises Invalid when both
+    occur.
     """
     found = {version(one): one for one in addresses}
     if len(found) > 1:

@@ -1,8 +1,8 @@
-"""The texts of the files that make HPC code unaware of its containers: ssh, MPI host file, shell
+"""Contents of the files that let HPC code run unchanged in containers: ssh, MPI host file, shell
 start-up files.
 
-Order is that of the ranks, so that the same configuration always gives the same files.
-Sources: docs/spec/hpc-daemon, section Files; docs/spec/hpc-daemon, section ssh and host names;
+The order is that of the ranks, so the same configuration always gives the same files. Sources:
+docs/spec/hpc-daemon, section Files; docs/spec/hpc-daemon, section ssh and host names;
 docs/spec/hpc-daemon, section Environment of the code.
 """
 
@@ -27,9 +27,7 @@ _BLOCK = "# {edge} lading hpc: {name} {edge}"
 
 
 def host_name(rank: int) -> str:
-    """What a container of the cluster is called in it. Open MPI takes no underscore in the name of
-    a machine.
-    """
+    """Host name of a container in its cluster. Open MPI accepts no underscore in host names."""
     return f"container-{rank}"
 
 
@@ -63,16 +61,14 @@ def host_file(addresses: Mapping[int, Address], *, slots: int) -> str:
 
 
 def hosts(addresses: Mapping[int, Address]) -> str:
-    """Lines for `/etc/hosts`: names of the cluster for programs that know nothing of ssh's
-    configuration.
-    """
+    """Lines for `/etc/hosts`, for programs that do not use ssh's configuration."""
     numeric = {rank: one for rank, one in sorted(addresses.items()) if one.is_numeric}
     return "".join(f"{one.host} {_names(rank)}\n" for rank, one in numeric.items())
 
 
 def environment(settings: Settings, parameters: Mapping[str, Any]) -> dict[str, str]:
-    """What the code finds in its environment: its parameters, bare and as PARAM_name, and its place
-    in the cluster.
+    """Environment of the code: its parameters, bare and as PARAM_name, and its place in the
+    cluster.
     """
     found: dict[str, str] = {}
     for name, value in parameters.items():
@@ -80,10 +76,12 @@ def environment(settings: Settings, parameters: Mapping[str, Any]) -> dict[str, 
     found |= {name: parameter_text(value) for name, value in parameters.items()}
     if settings.addresses:
         names = {"CLUSTER_CONTAINER_NAMES": ",".join(map(host_name, sorted(settings.addresses)))}
-        # With a longer one no program could be started; the files of the cluster have them all.
+        # A longer variable would keep programs from starting; the cluster's files have the complete
+        # lists.
         lists = {**names, **_addresses(settings)}.items()
         found |= {name: value for name, value in lists if fits_a_variable(name, value)}
-        # So that a bare `mpirun program` runs on every container, as root, as containers do.
+        # With these a bare `mpirun program` runs on every container, as root, the user of
+        # containers.
         found |= {
             "OMPI_MCA_orte_default_hostfile": HOSTFILE,
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -97,7 +95,7 @@ def environment(settings: Settings, parameters: Mapping[str, Any]) -> dict[str, 
 
 
 def _addresses(settings: Settings) -> dict[str, str]:
-    """In the order of the ranks; with ports, IPv6 is in brackets."""
+    """Addresses in the order of the ranks; with ports, IPv6 is in brackets."""
     by_rank = sorted(settings.addresses.items())
     return {
         "CLUSTER_IPS": ",".join(one.host for _, one in by_rank),
@@ -121,15 +119,14 @@ def exports(variables: Mapping[str, str]) -> str:
 
 
 def variable_lines(parameters: Mapping[str, Any]) -> str:
-    """Lines for `/hpcaas/variables`; of a name that stands there twice the last one counts."""
+    """Lines for `/hpcaas/variables`; of a repeated name the last one counts."""
     return "".join(f"{name}={parameter_text(value)}\n" for name, value in parameters.items())
 
 
 def with_block(text: str, name: str, content: str) -> str:
-    """The text of a file with our block of that name at its top, in place of the one that was
-    there.
+    """The text of a file with our block of that name at its top, replacing an earlier one.
 
-    The top, since start-up files often end early for shells that nobody sits at.
+    At the top, since start-up files often end early for non-interactive shells.
     """
     begin, end = _BLOCK.format(edge=">>>", name=name), _BLOCK.format(edge="<<<", name=name)
     rest = re.sub(
@@ -139,9 +136,7 @@ def with_block(text: str, name: str, content: str) -> str:
 
 
 def runtime_config(settings: Settings) -> dict[str, Any]:
-    """The content of `/hpcaas/runtime/config.json`; the lines of `/hpcaas/runtime/config` are its
-    plain values.
-    """
+    """Content of `/hpcaas/runtime/config.json`; `/hpcaas/runtime/config` has its plain values."""
     return {
         "WORLD_RANK": settings.world_rank,
         "WORLD_SIZE": settings.world_size,

@@ -1,24 +1,20 @@
-"""How fast much data may pass beside calls that somebody waits for: congestion control by measured
-delay.
+"""Congestion control for bulk data beside calls, by the measured wait for a processor.
 
-A process that answers calls, and passes bytes on as well, does the work of neither for itself
-alone: each byte gives work to whoever sends it and to whoever reads it, on the same processors. How
-long the process has to wait for one of them, when it has something to do, is what its callers feel.
-Rules:
+A process that answers calls and forwards bytes competes with its own clients: each byte gives work
+to its sender and its reader, on the same processors. The time that the process waits for a
+processor when it has work is felt by its callers. Rules:
 
-- While nobody calls there is no bound.
-- While somebody does, all streams that move much have one rate together. In each period in which
-  the process waited for longer than a hundredth of it, the rate is halved, but not below what is
-  configured. In every other one in which the rate was made use of it is raised, by `STEP` for each
-  second: so at 20 MB/s about one period in twenty is one with a wait, and hardly one call in a
-  hundred meets it.
-- The rate is remembered from one time to the next: it was borne last. So is nothing that was
-  measured without a bound.
-- A stream may pass a mebibyte at once, and so much a second for ever that somebody who types and
-  reads never waits; only the one that wants more takes part (`Allowance`).
-- Pieces have their times one after the other (`reserve`): nothing is saved up for longer than a few
-  milliseconds, as many pieces at once are work at once, and streams that take turns have equal
-  shares.
+- Without calls there is no bound.
+- With calls, all streams that move much share one rate. In each period in which the process waited
+  for more than a hundredth of it, the rate is halved, but not below the configured minimum. In
+  every other period in which the rate was used it grows, by `STEP` for each second: at 20 MB/s
+  about one period in twenty has a wait, and hardly one call in a hundred is affected.
+- The rate is kept from one congestion to the next, since it was sustainable last. Nothing is
+  learned from periods without a bound.
+- A stream may pass a mebibyte at once, and continuously a rate at which interactive use never
+  waits; only streams beyond that are bounded (`Allowance`).
+- Pieces get consecutive times (`reserve`): nothing is saved up for longer than a few milliseconds,
+  since many pieces at once are work at once, and streams that take turns have equal shares.
 """
 
 from __future__ import annotations
@@ -33,17 +29,23 @@ TARGET = 0.01
 """Part of the time for which the process may wait."""
 TURN = 20e-6
 """Seconds that being given a processor takes when nobody else wants it."""
+# Factor of the rate after a period with a wait.
 LOWER = 0.5
+# Bytes a second by which the rate grows in each second.
 STEP = 5e6
+# A rate of which less than this part was used is not raised: nothing shows that more is
+# sustainable.
 USED = 0.5
+# Seconds of unused time that a stream may catch up on.
 BURST = 0.002
+# Bytes that a stream may pass on at once, and bytes a second that refill them.
 SPARE = float(1 << 20)
 REFILL = float(16 << 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Bytes a second that were borne last, and whether they are a bound now."""
+    """Bytes a second that were sustainable last, and whether they are a bound now."""
 
     rate: float
     is_bound: bool = False
@@ -51,11 +53,10 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What there was in so many `seconds`.
+    """Measurements of a period of `seconds`.
 
-    `waited` are the seconds for which the process had something to do and no processor, `turns` how
-    often it was given one; `moved` the bytes of the streams that move much; `called` whether
-    somebody has called lately (`RECENT`).
+    `waited`: seconds in which the process had work and no processor; `turns`: how often it got one;
+    `moved`: bytes of the bulk streams; `called`: a call came recently (`RECENT`).
     """
 
     seconds: float
@@ -67,24 +68,24 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What a stream may still pass on without taking part, as of a moment in seconds."""
+    """Bytes that a stream may still pass without being bounded, as of the time `at` in seconds."""
 
     left: float = SPARE
     at: float = 0.0
 
     @property
     def is_spent(self) -> bool:
-        """Whether the stream moves much."""
+        """Whether the stream is a bulk stream."""
         return self.left <= 0
 
     def spend(self, size: int, *, now: float) -> Allowance:
-        """What is left when so many bytes are passed on."""
+        """The allowance after passing `size` bytes."""
         filled = min(SPARE, max(0.0, self.left) + max(0.0, now - self.at) * REFILL)
         return Allowance(left=filled - size, at=now)
 
 
 def observe(pace: Pace, seen: Seen, *, least: float) -> Pace:
-    """What follows from the last period; the rate is never below `least`."""
+    """The pace after a period; the rate is never below `least`."""
     if not seen.called or not pace.is_bound:
         return replace(pace, is_bound=seen.called)
     waited = seen.waited - seen.turns * TURN
@@ -96,8 +97,8 @@ def observe(pace: Pace, seen: Seen, *, least: float) -> Pace:
 
 
 def reserve(free: float, size: int, *, now: float, rate: float) -> tuple[float, float]:
-    """When a piece of so many bytes may go, where the way is free from `free` on; and from when on
-    it is free then.
+    """Time at which a piece of `size` bytes may be sent when the line is free from `free` on; and
+    the time from which the line is free afterwards.
     """
     start = max(free, now - BURST)
     return max(now, start), start + size / rate

@@ -1,8 +1,8 @@
-"""Which network connections a server keeps: limits for HTTP, and the table that admits and drops.
+"""Limits for HTTP connections, and the table that admits and drops connections.
 
-A connection is a stranger until a request on it was authenticated. Strangers are counted per
-address, and a stranger that only waits is dropped for a newcomer when the limit is reached: so idle
-strangers never shut anybody out. The Unix socket is for local processes of one user and is not
+A connection is a stranger's until a request on it was authenticated. Strangers are counted per
+address, and a waiting stranger is dropped for a new connection when the limit is reached: so idle
+strangers never exclude anybody. The Unix socket is for local processes of one user and is not
 counted. Times are seconds of a monotonic clock. Standard library only: the HPC daemon uses this.
 """
 
@@ -19,7 +19,7 @@ NEVER: Final = float("inf")
 LOCAL: Final = ""
 """The address of a peer on a Unix socket."""
 _IPV6_PREFIX: Final = 64
-"""One customer of an Internet provider has at least this prefix, with 2**64 addresses."""
+"""An Internet provider gives a customer at least this prefix, with 2**64 addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +33,7 @@ class HttpLimits:
     idle_seconds: float = 60.0
     """Longest time between two requests of one connection."""
     stall_seconds: float = 600.0
-    """Longest time in which a peer takes nothing of an answer; for strangers it is
-    `idle_seconds`.
-    """
+    """Longest time in which a peer reads nothing of a response; for strangers `idle_seconds`."""
     connections: int = 8192
     """Most connections at once, without those of the Unix socket."""
     connections_per_address: int = 1024
@@ -47,17 +45,17 @@ class HttpLimits:
     stranger_bodies_bytes: int = 4 << 20
     """Most bytes of all such bodies at once."""
     pipelined: int = 16
-    """Most requests of one connection that wait for the answers to those before them."""
+    """Most requests of one connection that wait for earlier responses."""
     linger_bytes: int = 4 << 20
-    """Most bytes of a refused body that are read and forgotten, so that its sender sees the
-    answer.
+    """Most bytes of a refused body that are read and discarded, so that its sender receives the
+    response.
     """
     linger_seconds: float = 5.0
     """Longest time for that."""
 
 
 class Connection:
-    """What the table knows of one connection."""
+    """State of one connection."""
 
     __slots__ = ("deadline", "is_known", "is_waiting", "origin")
 
@@ -65,7 +63,7 @@ class Connection:
         self.origin = origin
         """Network that the peer is counted for; LOCAL for the Unix socket."""
         self.deadline = deadline
-        """When the connection is dropped, unless something happens."""
+        """Time at which the connection is dropped unless it becomes active."""
         self.is_known = origin == LOCAL
         """Whether a request on it was authenticated."""
         self.is_waiting = True
@@ -73,7 +71,7 @@ class Connection:
 
 
 class ConnectionTable:
-    """The open connections of one server. Raises Invalid for a trusted network that is none."""
+    """The open connections of one server. Raises Invalid for an invalid trusted network."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self.limits = limits
@@ -81,12 +79,14 @@ class ConnectionTable:
         self._all: dict[Connection, None] = {}
         self._strangers: dict[str, dict[Connection, None]] = {}
         self._waiting: dict[Connection, None] = {}
-        """Strangers that wait, the one that has waited longest first."""
+        """Waiting strangers, the longest waiting first. Dictionaries keep the order of
+        insertion.
+        """
         self._idle: dict[Connection, None] = {}
-        """Known peers that wait, in the same order."""
+        """Waiting known peers, in the same order."""
         self._remote = 0
         self.listeners: list[Callable[[float], None]] = []
-        """Told of each new deadline that is a time."""
+        """Called with each new deadline."""
 
     def __len__(self) -> int:
         return len(self._all)
@@ -95,9 +95,9 @@ class ConnectionTable:
         return iter(tuple(self._all))
 
     def admit(self, address: str, now: float) -> tuple[Connection | None, Connection | None]:
-        """The new connection, None if it is refused; and one to drop for it, None mostly.
+        """The new connection, None if it is refused; and a connection to drop for it, mostly None.
 
-        The caller ends the connection to drop; the table has forgotten it already.
+        The caller closes the dropped connection, which the table has removed already.
         """
         limits = self.limits
         deadline = now + limits.head_seconds
@@ -106,6 +106,7 @@ class ConnectionTable:
         origin, is_trusted = self._origin(address)
         dropped = None
         own = self._strangers.get(origin, {})
+        # At the limit of one address its own strangers compete with each other only.
         if not is_trusted and len(own) >= limits.connections_per_address:
             dropped = next((one for one in own if one.is_waiting), None)
             if dropped is None:
@@ -119,7 +120,7 @@ class ConnectionTable:
         return self._add(Connection(origin, deadline)), dropped
 
     def longest_waiting(self) -> Connection | None:
-        """The connection that is missed least: a stranger before a known peer."""
+        """The connection to drop first: a stranger before a known peer."""
         return next(iter(self._waiting), None) or next(iter(self._idle), None)
 
     def wait(self, connection: Connection, deadline: float) -> None:
@@ -138,13 +139,13 @@ class ConnectionTable:
             self._idle.pop(connection, None)
 
     def stall(self, connection: Connection, now: float) -> None:
-        """The peer takes nothing of an answer now; `serve` or `wait` ends that."""
+        """The peer reads nothing of a response; `serve` or `wait` ends that state."""
         limits = self.limits
         patience = limits.stall_seconds if connection.is_known else limits.idle_seconds
         self._limit(connection, min(connection.deadline, now + patience))
 
     def know(self, connection: Connection) -> None:
-        """A request on the connection was authenticated."""
+        """Record that a request on the connection was authenticated."""
         if connection.is_known:
             return
         connection.is_known = True
@@ -154,7 +155,7 @@ class ConnectionTable:
                 self._queue(connection)
 
     def release(self, connection: Connection) -> None:
-        """The connection has ended; once is enough."""
+        """Remove an ended connection. Idempotent."""
         if connection not in self._all:
             return
         del self._all[connection]
@@ -198,9 +199,11 @@ class ConnectionTable:
 
     def _origin(self, address: str) -> tuple[str, bool]:
         try:
+            # Without the zone of a link-local address.
             found = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:
             return address, False
+        # IPv4 addresses on an IPv6 socket count as IPv4.
         mapped = getattr(found, "ipv4_mapped", None)
         found = mapped or found
         is_trusted = any(found in network for network in self._trusted)
@@ -210,14 +213,14 @@ class ConnectionTable:
 
 
 class Allowance:
-    """Bytes that several holders share, at most `limit` at once."""
+    """A number of bytes shared by several holders, at most `limit` at once."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self.taken = 0
 
     def take(self, size: int) -> bool:
-        """Whether so many bytes could be had; then `give_back` them once."""
+        """Take `size` bytes, if available; each success needs one `give_back`."""
         if self.taken + size > self._limit:
             return False
         self.taken += size

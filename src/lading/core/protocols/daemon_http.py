@@ -15,13 +15,16 @@ from typing import Protocol
 from lading.core.errors import Invalid, Malformed
 from lading.core.protocols import http_head
 
+# Bytes of a head.
 MOST_HEAD = 16 << 10
 MOST_PARTS = 10_000
 """Parts of one form."""
 _LINE = re.compile(r"[A-Z]{1,20} [!-~]{1,4000} HTTP/1\.[01]")
 _PARAMETER = re.compile(r';\s*([!#$%&\'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^;\s"]*))')
 _WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*([0-9]{1,6})(?![0-9])", re.IGNORECASE)
+# Seconds; clients repeat the call.
 MOST_WAIT = 60.0
+# Headers whose repetition would be ambiguous.
 _ONCE = ("content-length", "transfer-encoding", "authorization", "content-type", "host")
 
 
@@ -36,7 +39,7 @@ class RequestHead:
 
     @property
     def length(self) -> int | None:
-        """Bytes of the body; None: in chunks."""
+        """Bytes of the body; None: chunked."""
         if "transfer-encoding" in self.headers:
             return None
         return int(self.headers.get("content-length", "0"))
@@ -72,9 +75,7 @@ def media_type(text: str) -> tuple[str, dict[str, str]]:
 
 
 def waiting_time(prefer: str) -> float:
-    """Seconds that a `Prefer: wait=N` header allows (RFC 7240), `MOST_WAIT` at most; 0 when it says
-    nothing of it.
-    """
+    """Seconds of a `Prefer: wait=N` header (RFC 7240), at most `MOST_WAIT`; 0 without one."""
     found = _WAIT.search(prefer)
     return min(float(found[1]), MOST_WAIT) if found else 0.0
 
@@ -87,7 +88,7 @@ class Searchable(Protocol):
     """Bytes, in memory or in a file."""
 
     def find(self, sub: bytes, start: int = ..., /) -> int:
-        """Where `sub` stands next, or -1."""
+        """Position of the next `sub`, or -1."""
         ...
 
     def __getitem__(self, index: slice, /) -> bytes:
@@ -101,7 +102,7 @@ class Searchable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a form: its name, the file name if it has one, and where its content is."""
+    """A part of a form: its name, its file name if any, and the position of its content."""
 
     name: str
     filename: str | None
@@ -158,11 +159,11 @@ def _percent_decoded(text: str) -> str:
 
 
 def byte_range(text: str, size: int) -> tuple[int, int] | None:
-    """Start and end of `bytes=A-B`, `bytes=A-` or `bytes=-N` in `size` bytes; None when nothing of
-    it is there.
+    """Start and end of `bytes=A-B`, `bytes=A-` or `bytes=-N` in `size` bytes; None when the range
+    is not satisfiable.
 
-    What is no such range stands for everything, as RFC 9110 has it. A range that begins where the
-    data ends is empty: a log may grow.
+    Anything else means the whole content (RFC 9110, section 14.2). A range that begins at the end
+    of the data is empty: a log may grow.
     """
     found = re.fullmatch(r"bytes=([0-9]{0,18})-([0-9]{0,18})", text.strip())
     if not found or (not found[1] and not found[2]):

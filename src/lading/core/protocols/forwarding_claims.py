@@ -1,10 +1,9 @@
-"""What one server tells another about a call that it passes on: a signed claim in place of the
-caller's token.
+"""Signed claims by which one server forwards a call to another, in place of the caller's token.
 
-A claim says who called, for which container, what for, and which server it is made for. It is
-signed with a key that only the servers of one installation have (HMAC-SHA256), and good for a
-minute. Nothing but the call that it came with takes it: it cannot be used at another server, for
-another container or purpose, or as a token.
+A claim names the caller, the container, the purpose, and the server that it is for. It is signed
+with a key of the servers of one installation (HMAC-SHA256), and valid for a minute. It is accepted
+with its own call only: it cannot be used at another server, for another container or purpose, or as
+a token.
 """
 
 from __future__ import annotations
@@ -18,9 +17,7 @@ from lading.core.errors import Unauthenticated
 
 HEADER = "x-lading-forward-proof"
 LIFE = 60
-"""Seconds for which a claim is good: longer than a connection takes, and clocks may differ by
-some.
-"""
+"""Seconds of validity: longer than a connection takes, with some difference of clocks."""
 _VERSION = "lading forward 1"
 _FIELDS = 6
 
@@ -35,8 +32,8 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """`user_uuid` called from `address`, "" for nobody; `audience` is the URL of the server that is
-    told.
+    """A call of `user_uuid` from `address`, "" for nobody; `audience` is the URL of the receiving
+    server.
 
     `expires` is in seconds since 1970.
     """
@@ -51,17 +48,19 @@ class Claim:
 
 def sign(key: bytes, claim: Claim) -> str:
     """A claim as the text of a header."""
+    # No field contains a line break: uuids, enumerations, URLs and addresses.
     text = "\n".join(str(one) for one in astuple(claim)).encode()
     return f"{base64.urlsafe_b64encode(text).decode()}.{_mac(key, text)}"
 
 
 def verify(key: bytes, said: str, *, purpose: Purpose, audience: str, now: float) -> Claim:
-    """The claim in a header, made for this purpose and server. Raises Unauthenticated."""
+    """The claim in a header, checked for this purpose and server. Raises Unauthenticated."""
     encoded, _, mac = said.partition(".")
     try:
         text = base64.b64decode(encoded, altchars=b"-_", validate=True)
     except ValueError:
         raise _refused() from None
+    # Checked before the text is parsed, in constant time.
     if not hmac.compare_digest(mac.encode(), _mac(key, text).encode()):
         raise _refused()
     user, container, kind, meant, expires, address = text.decode().split("\n", _FIELDS - 1)
@@ -88,4 +87,5 @@ def _refused() -> Unauthenticated:
 
 
 def _mac(key: bytes, text: bytes) -> str:
+    # The version separates these signatures from others with the same key.
     return hmac.digest(key, _VERSION.encode() + b"\0" + text, "sha256").hex()

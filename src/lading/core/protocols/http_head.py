@@ -1,8 +1,7 @@
-"""The head of an HTTP/1.1 message, for those who pass messages on: read, changed, written again
-(RFC 9112).
+"""Heads of HTTP/1.1 messages for forwarding: parsed, changed, written again (RFC 9112).
 
-Only what is well-formed passes: no folded lines, no control characters, and a length that is said
-once. Two readers of one message must not come to different ends of it.
+Only well-formed heads are accepted: no folded lines, no control characters, a single length. Two
+readers of one message must not disagree about its end (request smuggling).
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from lading.core.errors import Malformed
 
 END = b"\r\n\r\n"
 MOST = 64 << 10
-"""Bytes of a head, at most."""
+"""Maximum bytes of a head."""
 HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection",
      "te", "trailer", "transfer-encoding", "upgrade"}
 )  # fmt: skip
-"""Fields that are for the next station only."""
+"""Fields for the next hop only (RFC 9110, section 7.6.1)."""
 _REQUEST = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([^\x00-\x20\x7f]+) HTTP/1\.[01]")
 _STATUS = re.compile(r"HTTP/1\.[01] ([1-5][0-9][0-9])(?: [^\x00-\x08\x0a-\x1f\x7f]*)?")
 _FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
@@ -38,27 +37,27 @@ class Head:
         return next((value for one, value in self.fields if one.lower() == name), "")
 
     def says(self, name: str, token: str) -> bool:
-        """Whether a field that is a list has this element."""
+        """Whether a list field contains this element."""
         values = (value for one, value in self.fields if one.lower() == name)
         return any(part.strip().lower() == token for value in values for part in value.split(","))
 
     @property
     def method(self) -> str:
-        """Of a request."""
+        """Method of a request."""
         return self.start.partition(" ")[0]
 
     @property
     def target(self) -> str:
-        """Of a request."""
+        """Target of a request."""
         return self.start.split(" ")[1]
 
     @property
     def status(self) -> int:
-        """Of an answer."""
+        """Status code of a response."""
         return int(self.start.split(" ")[1])
 
     def without(self, names: Iterable[str], *, prefix: str = "") -> Head:
-        """Without these fields, in lower case, and without those whose name begins with
+        """The head without these fields (lower case), and without fields whose name begins with
         `prefix`.
         """
         gone = frozenset(names)
@@ -70,22 +69,23 @@ class Head:
         return Head(self.start, tuple(kept))
 
     def having(self, fields: Mapping[str, str]) -> Head:
-        """With these fields at the end."""
+        """The head with these fields appended."""
         return Head(self.start, (*self.fields, *fields.items()))
 
     def encode(self) -> bytes:
-        """As it is sent."""
+        """Serialize to wire bytes."""
         lines = (self.start, *(f"{name}: {value}" for name, value in self.fields), "", "")
+        # Bytes above 127 pass unchanged (obs-text, RFC 9110, section 5.5).
         return "\r\n".join(lines).encode("latin-1")
 
 
 def parse_request(data: bytes) -> Head:
-    """The head of a request, with the empty line at its end. Raises Malformed."""
+    """Parse the head of a request, with the empty line at its end. Raises Malformed."""
     return _parse(data, _REQUEST)
 
 
 def parse_answer(data: bytes) -> Head:
-    """The head of an answer, with the empty line at its end. Raises Malformed."""
+    """Parse the head of a response, with the empty line at its end. Raises Malformed."""
     return _parse(data, _STATUS)
 
 
@@ -100,6 +100,7 @@ def _parse(data: bytes, start: re.Pattern[str]) -> Head:
             raise Malformed(f"HTTP: {line[:60]!r} is no header field")
         fields.append((match[1], match[2].strip()))
     head = Head(first, tuple(fields))
+    # RFC 9112, section 6.3: a message with both is likely an attack.
     lengths = [value for name, value in fields if name.lower() == "content-length"]
     if len(lengths) > 1 or (lengths and head.get("transfer-encoding")):
         raise Malformed("HTTP: the length of the message is said more than once")

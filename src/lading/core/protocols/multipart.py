@@ -1,7 +1,6 @@
-"""Parameters in a body of the type multipart/form-data (RFC 7578), as scripts in browsers send
-them.
+"""Parameters in a multipart/form-data body (RFC 7578), as scripts in browsers send them.
 
-Only texts are parameters: a part that is a file, or is encoded in another way, is refused.
+Only texts are parameters: a part that is a file, or is encoded, is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def parse(raw: bytes, content_type: str) -> list[tuple[str, str]]:
     if found is None:
         raise Malformed(f"Content-Type: {MEDIA} needs a boundary")
     line = b"--" + (found[1] or found[2]).encode("latin-1", "replace")
-    # What stands before the first boundary is no part, nor is what stands behind the last.
+    # Text before the first boundary and after the last is no part (RFC 2046, section 5.1.1).
     parts = (b"\r\n" + raw).split(b"\r\n" + line, MOST + 1)
     if len(parts) < 2 or not parts[-1].startswith(b"--"):
         raise Malformed(
@@ -36,7 +35,7 @@ def parse(raw: bytes, content_type: str) -> list[tuple[str, str]]:
 
 
 def _field(part: bytes) -> tuple[str, str]:
-    # Blanks may follow a boundary.
+    # Blanks may follow a boundary (RFC 2046, section 5.1.1).
     head, found, value = part.lstrip(b" \t").partition(b"\r\n\r\n")
     fields = [line.partition(b":") for line in head.split(b"\r\n") if line]
     names = [

@@ -1,15 +1,14 @@
-"""Pages of other origins: what they may make a browser send here, and what a container's page may
-say to a browser.
+"""Rules against requests and responses across origins: pages that make a browser send requests
+here, and header fields of containers' responses.
 
-A browser adds cookies and the password of HTTP Basic to a request whoever caused it. So these count
-only for requests of our own pages and for plain links (Fetch Metadata,
+A browser adds cookies and the password of HTTP Basic to any request, whatever page caused it. So
+these count only for requests of our own pages and for plain links (Fetch Metadata,
 https://www.w3.org/TR/fetch-metadata/). A token in the header Authorization is not added by
-browsers: it counts for every origin, as CORS says. Programs send neither header.
+browsers: it counts for every origin, as in CORS. Programs send neither header.
 
-An answer of a container is for the address that the container has, and for nothing else: header
-fields by which it would govern the whole host, the proxy in front or cookies of others do not pass.
-By path containers share the origin of the API, so that none of their fields may govern an origin
-either.
+A response of a container applies to the container's address only: header fields that would govern
+the whole host, a proxy in front or cookies of others are removed. By path containers share the
+origin of the API, so fields that govern an origin are removed as well.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ HOST_WIDE = frozenset(
         "x-reproxy-url", "x-sendfile",
     }
 )  # fmt: skip
-"""Fields of a container's answer that would count for other hosts, other ports or the proxy in
+"""Fields of a container's response that would apply to other hosts, other ports or a proxy in
 front.
 """
 ORIGIN_WIDE = frozenset(
@@ -41,13 +40,13 @@ ORIGIN_WIDE = frozenset(
         "shared-storage-write", "speculation-rules", "use-as-dictionary", "www-authenticate",
     }
 )  # fmt: skip
-"""Fields that would count for everything of an origin."""
+"""Fields that would apply to a whole origin."""
 _HOST_WIDE_BEGIN = ("x-accel-", "x-arvados-")
 _ORIGIN_WIDE_BEGIN = ("attribution-reporting-",)
 
 
 def is_explicit(headers: Mapping[str, str]) -> bool:
-    """Whether a request has a token that no browser adds of its own."""
+    """Whether a request has a token, which browsers do not add by themselves."""
     return _scheme_of(headers) in ("bearer", "oauth2")
 
 
@@ -60,6 +59,7 @@ def is_foreign(method: str, headers: Mapping[str, str], *, scheme: str) -> bool:
     if site:
         if site in _OURS:
             return False
+    # Older browsers send Origin but no Fetch Metadata.
     else:
         origin = headers.get("origin", "").strip().lower()
         if not origin or origin in _own(headers, scheme):
@@ -71,10 +71,8 @@ def is_foreign(method: str, headers: Mapping[str, str], *, scheme: str) -> bool:
 
 
 def check_call(method: str, headers: Mapping[str, str], *, scheme: str) -> None:
-    """Refuse a call that a page of another origin makes with the password of its reader, or by a
-    form.
-
-    Raises Forbidden.
+    """Refuse a call from a page of another origin with its reader's password, or by a form. Raises
+    Forbidden.
     """
     if is_explicit(headers) or not is_foreign(method, headers, scheme=scheme):
         return
@@ -83,6 +81,7 @@ def check_call(method: str, headers: Mapping[str, str], *, scheme: str) -> None:
             "Forbidden: a page of another site sent this request "
             "with a password that the browser keeps; send 'Authorization: Bearer TOKEN'"
         )
+    # A form cannot send JSON; with other types no CORS preflight asks first.
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     if method == "POST" and media != "application/json":
         raise Forbidden(
@@ -92,7 +91,7 @@ def check_call(method: str, headers: Mapping[str, str], *, scheme: str) -> None:
 
 
 def passed_on(answer: Head, *, by_path: bool, reserved: tuple[str, ...]) -> Head:
-    """The answer of a container as a browser may have it; `reserved` are names of our own cookies.
+    """The response of a container for a browser; `reserved` are prefixes of our own cookies.
 
     `by_path`: it shares the origin of the API. Cookies are for the host that sets them, never for a
     whole domain.
@@ -113,8 +112,8 @@ def passed_on(answer: Head, *, by_path: bool, reserved: tuple[str, ...]) -> Head
 
 
 def _own_cookie(value: str, reserved: tuple[str, ...]) -> str:
-    """A Set-Cookie without the domain; "" for a name that is reserved, or missing: its value would
-    be taken for one.
+    """A Set-Cookie without its domain; "" for a reserved or missing name: without a name, browsers
+    would take the value for one.
     """
     pair, *attributes = value.split(";")
     name, found, _ = pair.partition("=")
@@ -129,7 +128,9 @@ def _scheme_of(headers: Mapping[str, str]) -> str:
 
 
 def _own(headers: Mapping[str, str], scheme: str) -> tuple[str, ...]:
-    """The origin that a request is for, as a browser names it."""
+    """The origin of a request's target, as a browser writes it: with and without the default
+    port.
+    """
     scheme = _SCHEMES.get(scheme, scheme)
     host = headers.get("host", "").strip().lower()
     return f"{scheme}://{host}", f"{scheme}://{host.removesuffix(_PORTS.get(scheme, ''))}"

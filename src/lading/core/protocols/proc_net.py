@@ -1,8 +1,8 @@
-"""Who listens on a port, by the kernel's tables: /proc/PID/net/tcp and tcp6 (proc(5)).
+"""Listening sockets of a port, from the kernel's tables /proc/PID/net/tcp and tcp6 (proc(5)).
 
-A connection to a loopback address goes to whoever listens on exactly that address, and only if
-nobody does, to those who listen on all. Containers that share the machine's network must get nobody
-else's connections, so all sockets that may take one have to be theirs.
+A connection to a loopback address goes to a listener on exactly that address, and only without one,
+to listeners on all addresses. Containers that share the machine's network must get their own
+connections only, so all sockets that may accept one have to be theirs.
 """
 
 from __future__ import annotations
@@ -10,25 +10,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+# TCP_LISTEN of the kernel.
 _LISTEN = "0A"
 _ALL = "00000000"
 _LOOPBACK = "0100007F"
 _ALL6 = "0" * 32
 _LOOPBACK6 = "00000000000000000000000001000000"
 _MAPPED = "0000000000000000FFFF0000"
-"""::ffff:0:0/96, as the kernel writes it: words of four bytes, each backwards."""
+"""::ffff:0:0/96 in the kernel's notation: words of four bytes in host byte order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Where to connect to, and the inodes of all sockets that may take the connection."""
+    """Address to connect to, and the inodes of all sockets that may accept the connection."""
 
     host: str
     inodes: frozenset[int]
 
 
 def find_listeners(tcp: str, tcp6: str, port: int) -> Listeners | None:
-    """Who takes a connection to a port of this machine's loopback; None when nobody does."""
+    """Listeners for a connection to a port of this machine's loopback interface; None without
+    any.
+    """
     four = dict.fromkeys(_rows(tcp, port))
     six = dict.fromkeys(_rows(tcp6, port))
     mapped = [

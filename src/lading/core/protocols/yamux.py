@@ -1,17 +1,20 @@
-"""Many streams over one connection: the yamux protocol as a state machine without input and output.
+"""The yamux protocol, many streams over one connection, as a state machine without I/O.
 
 A frame is 12 bytes, version 0, type, flags, stream, length, and for DATA so many bytes more.
 Numbers are big-endian.
 
-    DATA 0    length is the number of bytes that follow       flags: SYN 1 opens, ACK 2 accepts,
-    WINDOW 1  length is added to what the peer may send              FIN 4 ends one direction, RST 8
-    ends both PING 2    length is an opaque value; SYN asks, ACK answers
-    GO AWAY 3 length says why: 0 in good order, 1 a fault of the protocol, 2 of the peer
+    DATA 0     length is the number of bytes that follow
+    WINDOW 1   length is added to the peer's window
+    PING 2     length is an opaque value; SYN asks, ACK answers
+    GO AWAY 3  length is the reason: 0 normal, 1 protocol error, 2 error of the peer
+
+    Flags of DATA and WINDOW: SYN 1 opens a stream, ACK 2 accepts it, FIN 4 ends one direction,
+    RST 8 ends both.
 
 The side that connected opens odd streams, the other even ones. Each may send 256 KiB on a stream
-before the peer has made room again. `Multiplexer` is told what came (`receive`) and what is wanted
-(`open`, `send`, ...); it answers with events and gathers the bytes to be sent (`take`). Source: the
-public specification; docs/spec/api, section Sessions and tunnels.
+before the peer extends the window. `Multiplexer` is called with received bytes (`receive`) and with
+requests (`open`, `send`, ...); it returns events and collects the bytes to send (`take`). Source:
+the public specification; docs/spec/api, section Sessions and tunnels.
 """
 
 from __future__ import annotations
@@ -23,15 +26,16 @@ from typing import TypeAlias
 
 from lading.core.errors import Malformed
 
+# The initial window of the specification.
 WINDOW = 256 << 10
 HEADER = struct.Struct(">BBHII")
 MOST_DATA = 64 << 10
-"""Bytes that we put into one frame, so that streams take turns."""
+"""Bytes of one frame that we send at most, so that streams take turns."""
 _VERSION = 0
 
 
 class Kind(IntEnum):
-    """What a frame is."""
+    """Type of a frame."""
 
     DATA = 0
     WINDOW = 1
@@ -40,7 +44,7 @@ class Kind(IntEnum):
 
 
 class Flag(IntFlag):
-    """What a frame does beside."""
+    """Flags of a frame."""
 
     NONE = 0
     SYN = 1
@@ -58,7 +62,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Bytes came; say `consumed` when they were used."""
+    """Bytes arrived; call `consumed` when they were used."""
 
     stream: int
     data: bytes
@@ -73,7 +77,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """The peer gave the stream up."""
+    """The peer gave up the stream."""
 
     stream: int
 
@@ -94,7 +98,7 @@ class Pong:
 
 @dataclass(frozen=True, slots=True)
 class GoneAway:
-    """The peer opens and takes no more streams."""
+    """The peer opens and accepts no more streams."""
 
     reason: int
 
@@ -104,6 +108,8 @@ Event: TypeAlias = Opened | Data | Finished | Reset | Room | Pong | GoneAway
 
 @dataclass(slots=True)
 class _Stream:
+    # Bytes that we may send, that the peer may send, and that we have used but not yet granted
+    # again.
     may_send: int = WINDOW
     may_come: int = WINDOW
     owed: int = 0
@@ -112,8 +118,8 @@ class _Stream:
 
 
 class Multiplexer:
-    """One end of a connection. `connected` is true for the side that connected, `most` is of
-    streams the peer opens.
+    """One end of a connection. `connected` is true for the side that connected; `most` limits the
+    streams that the peer opens.
     """
 
     def __init__(self, *, connected: bool, most: int = 1024) -> None:
@@ -122,6 +128,7 @@ class Multiplexer:
         self._streams: dict[int, _Stream] = {}
         self._output = bytearray()
         self._input = bytearray()
+        # The DATA frame whose bytes are arriving: stream, flags, missing bytes.
         self._within: tuple[int, Flag, int] | None = None
 
     @property
@@ -130,11 +137,11 @@ class Multiplexer:
         return tuple(self._streams)
 
     def take(self) -> bytes:
-        """What is to be sent to the peer now."""
+        """Bytes to send to the peer now."""
         taken, self._output = bytes(self._output), bytearray()
         return taken
 
-    # What is wanted.
+    # Requests of the caller.
 
     def open(self) -> int:
         """A new stream."""
@@ -144,12 +151,12 @@ class Multiplexer:
         return stream
 
     def room(self, stream: int) -> int:
-        """Bytes that may be sent on the stream now; 0 also when it is no more."""
+        """Bytes that may be sent on the stream now; 0 for a stream that has ended."""
         found = self._streams.get(stream)
         return 0 if found is None or found.ours_ended else found.may_send
 
     def send(self, stream: int, data: bytes) -> int:
-        """Send as much of `data` as there is room for; how many bytes that were."""
+        """Send as much of `data` as the window allows; return the number of bytes."""
         taken = min(len(data), self.room(stream))
         for at in range(0, taken, MOST_DATA):
             part = data[at : min(taken, at + MOST_DATA)]
@@ -160,7 +167,7 @@ class Multiplexer:
         return taken
 
     def finish(self, stream: int) -> None:
-        """Send no more on the stream; what the peer sends still comes."""
+        """Send no more on the stream; data of the peer still arrives."""
         found = self._streams.get(stream)
         if found is not None and not found.ours_ended:
             found.ours_ended = True
@@ -168,33 +175,34 @@ class Multiplexer:
             self._forget_if_over(stream)
 
     def reset(self, stream: int) -> None:
-        """Give the stream up."""
+        """Give up the stream in both directions."""
         if self._streams.pop(stream, None) is not None:
             self._put(Kind.DATA, Flag.RST, stream, 0)
 
     def consumed(self, stream: int, count: int) -> None:
-        """So many bytes of the stream were used: the peer may send as many more."""
+        """The caller has used `count` bytes of the stream: the peer may send as many more."""
         found = self._streams.get(stream)
         if found is None or found.theirs_ended:
             return
         found.owed += count
+        # Half a window at a time: a frame for each piece would be wasteful.
         if found.owed >= WINDOW // 2:
             self._put(Kind.WINDOW, Flag.NONE, stream, found.owed)
             found.may_come += found.owed
             found.owed = 0
 
     def ping(self, value: int) -> None:
-        """Ask whether the peer is there."""
+        """Ask whether the peer is alive."""
         self._put(Kind.PING, Flag.SYN, 0, value)
 
     def go_away(self, reason: int = 0) -> None:
-        """Say that there will be no more streams."""
+        """Announce that there will be no more streams."""
         self._put(Kind.GO_AWAY, Flag.NONE, 0, reason)
 
-    # What came.
+    # Frames of the peer.
 
     def receive(self, data: bytes) -> list[Event]:
-        """What these bytes mean. Raises Malformed when the peer does not keep to the protocol: end
+        """The events in received bytes. Raises Malformed when the peer violates the protocol: close
         the connection.
         """
         self._input += data
@@ -227,6 +235,7 @@ class Multiplexer:
             return
         if Flag.SYN in flags:
             self._accept(stream, events)
+        # None for a stream that has ended here: its frames may still be on the way.
         found = self._streams.get(stream)
         if kind is Kind.WINDOW:
             if found is not None and length:
@@ -238,6 +247,7 @@ class Multiplexer:
             if length > found.may_come or (length and found.theirs_ended):
                 raise self._fault(f"{length} bytes on stream {stream}, more than there is room for")
             found.may_come -= length
+        # More than a window can never be on the way.
         elif length > WINDOW:
             raise self._fault(f"{length} bytes on a stream that is not there")
         self._within = (stream, flags, length)
@@ -257,8 +267,10 @@ class Multiplexer:
         return True
 
     def _accept(self, stream: int, events: list[Event]) -> None:
+        # Wrong parity, or a number in use.
         if stream == 0 or stream % 2 == self._next % 2 or stream in self._streams:
             raise self._fault(f"stream {stream} cannot be opened")
+        # Refused rather than an error: the peer may use its other streams.
         if len(self._streams) >= self._most:
             self._put(Kind.WINDOW, Flag.RST, stream, 0)
             return
