@@ -1,1 +1,4 @@
-"""Everyone's way to the API, the blocks and the collections."""
+"""Clients of the API server, the block store and collections.
+
+Start with `api`, `blocks` and `collections`; `transport` carries their requests.
+"""

@@ -29,19 +29,21 @@ from lading.core.ids import encode
 Json = Any
 Record = dict[str, Any]
 Page = list[Record]
+# The largest page that the server gives (docs/spec/api, section Addresses and methods).
 PAGE = 1000
+# Seconds for one whole exchange.
 _TIMEOUT = 300.0
-# A server that has so many of the last answers to say that it is busy is overloaded.
+# The server counts as overloaded when at least _OVERLOADED of the last _REMEMBERED responses were
+# 503.
 _REMEMBERED, _OVERLOADED = 20, 8
 # A GET with a longer address is sent as a POST (docs/spec/api, section Addresses and methods).
 _LONGEST_QUERY = 2048
+# Characters of a body without JSON that are shown in the error.
 _LONGEST_MESSAGE = 500
 
 
 class ApiClient:
-    """Requests with one token over one transport, which it does not own: closing that is the
-    caller's.
-    """
+    """Requests with one token over one transport. The caller closes the transport."""
 
     def __init__(
         self,
@@ -59,16 +61,16 @@ class ApiClient:
         self._authorization = f"Bearer {token}"
         self._timeout = timeout
         self.busy_at = 0.0
-        """When the server last said that it is busy (503), seconds since 1970; 0.0 for never."""
+        """Time of the last 503 of the server, seconds since 1970; 0.0 if there was none."""
         self.overloaded_at = 0.0
-        """When it last said so and had said so to many requests before, and not to one now and
-        then.
+        """Time of the last 503 that came while many of the last responses were 503 too; 0.0 if
+        there was none.
         """
         self._busy = deque[bool](maxlen=_REMEMBERED)
 
     @property
     def headers(self) -> dict[str, str]:
-        """What goes with every request: the token, and a new request id."""
+        """Headers of every request: the token and a new request id."""
         return {
             "Authorization": self._authorization,
             "X-Request-Id": f"req-{encode(os.urandom(13), 20)}",
@@ -84,11 +86,11 @@ class ApiClient:
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Json:
-        """The JSON of one answer (None when it is empty); `path` is below `/arvados/v1/` or starts
-        with `/`.
+        """Send one request; return the decoded JSON of the response, None if it is empty.
 
-        Values of `params` that are no text go as JSON, None is left out. Raises the error of the
-        answer's status, Unavailable when there is none.
+        `path` is below `/arvados/v1/` or starts with `/`. Values of `params` that are not text are
+        sent as JSON, None is left out. `timeout`: seconds for the exchange. Raises the error of the
+        response's status; Unavailable without a response.
         """
         sent = dict(headers or {})
         content = b""
@@ -120,7 +122,9 @@ class ApiClient:
         body: bytes = b"",
         timeout: float | None = None,
     ) -> Response:
-        """One answer as it came, for bodies that are not JSON (logs). Raises as `request`."""
+        """Send one request; return the response undecoded, for bodies that are not JSON (logs).
+        Raises as `request`.
+        """
         query = encode_params(params) if params else ""
         return await self._send(method, _address(path, query), dict(headers or {}), body, timeout)
 
@@ -128,17 +132,19 @@ class ApiClient:
     async def stream(
         self, path: str, *, headers: Mapping[str, str] | None = None, timeout: float | None = None
     ) -> AsyncGenerator[StreamedResponse]:
-        """One answer to a GET, whose body is read piece by piece, so that a body of any size takes
-        little memory.
+        """Send one GET; the body of the response is read in pieces and is never in memory as a
+        whole.
 
-        The request is repeated as others are until an answer begins. An answer that breaks off
-        later is Unavailable: the caller asks for the rest. `timeout`: seconds between two pieces.
-        Raises as `request`.
+        The request is retried until a response begins. A response that breaks off later raises
+        Unavailable: the caller requests the rest. `timeout`: seconds between two pieces. Raises as
+        `request`.
         """
         address = _address(path, "")
         limit = self._timeout if timeout is None else timeout
 
         async def attempt() -> tuple[AsyncExitStack, StreamedResponse]:
+            # The exchange stays open after the retry loop: its context is moved to `opened`, and
+            # closed here if the attempt fails.
             async with AsyncExitStack() as opened:
                 sent = {**(headers or {}), **self.headers}
                 answer = await opened.enter_async_context(
@@ -162,9 +168,7 @@ class ApiClient:
         params: Mapping[str, Json] | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Write the body of one answer to the file `target`, whatever its size. Raises as
-        `request`.
-        """
+        """Write the body of one response to the file `target`. Raises as `request`."""
         address = _address(path, encode_params(params) if params else "")
         limit = self._timeout if timeout is None else timeout
 
@@ -176,6 +180,7 @@ class ApiClient:
                     raise error_of(
                         Response(answer.status, answer.headers, await answer.read()), f"GET {path}"
                     )
+                # Opened in each attempt: a repeated response starts again with an empty file.
                 with await asyncio.to_thread(target.open, "wb") as file:
                     async for chunk in answer.chunks:
                         await asyncio.to_thread(file.write, chunk)
@@ -183,7 +188,7 @@ class ApiClient:
         await self._retries.run(attempt)
 
     async def get(self, plural: str, uuid: str, *, select: Iterable[str] | None = None) -> Record:
-        """One record, all its fields or those named. Raises NotFound."""
+        """One record with all fields, or with the selected ones. Raises NotFound."""
         return _record(
             await self.request("GET", f"{plural}/{uuid}", params={"select": _names(select)})
         )
@@ -199,8 +204,8 @@ class ApiClient:
         count: str = "none",
         **more: Json,
     ) -> Page:
-        """The records that pass all filters, at most `limit` (the server's default is 100, its most
-        1000).
+        """The records that match all filters, at most `limit` (server: 100 by default, 1000 at
+        most).
         """
         params = {
             "filters": _names(filters),
@@ -223,10 +228,10 @@ class ApiClient:
         size: int = PAGE,
         **more: Json,
     ) -> AsyncGenerator[Page]:
-        """All records that pass the filters, in pages of at most `size`, ordered by uuid.
+        """All records that match the filters, in pages of at most `size`, ordered by uuid.
 
-        Pages are found by the last uuid, so that records that come and go meanwhile neither hide
-        nor repeat others.
+        A page starts after the last uuid of the previous one, so that records created or deleted
+        meanwhile neither hide nor repeat others.
         """
         wanted = list(select)
         if wanted and "uuid" not in wanted:
@@ -248,7 +253,7 @@ class ApiClient:
             last = page[-1]["uuid"]
 
     async def create(self, plural: str, attributes: Mapping[str, Json], **params: Json) -> Record:
-        """The new record; `params` are for example ensure_unique_name=True."""
+        """Create a record and return it; `params` are for example ensure_unique_name=True."""
         return _record(
             await self.request("POST", plural, body={_singular(plural): attributes, **params})
         )
@@ -261,11 +266,11 @@ class ApiClient:
         folder: Path,
         **params: Json,
     ) -> Record:
-        """As `create`, with further attributes whose texts come in pieces: the body is a file in
-        `folder` meanwhile.
+        """As `create`, for attributes of any size: `texts` has their pieces, and the body is
+        written to a file in `folder`.
 
-        Ask with `select` for what is needed of the answer, which is in memory as a whole. Raises
-        Full for the folder.
+        Select few fields of the response, which is in memory as a whole. Raises Full when `folder`
+        has no room.
         """
         file = folder / "body"
         try:
@@ -283,7 +288,7 @@ class ApiClient:
     async def update(
         self, plural: str, uuid: str, attributes: Mapping[str, Json], **params: Json
     ) -> Record:
-        """The record after the change."""
+        """Change a record; return it after the change."""
         return _record(
             await self.request(
                 "PUT", f"{plural}/{uuid}", body={_singular(plural): attributes, **params}
@@ -291,7 +296,7 @@ class ApiClient:
         )
 
     async def delete(self, plural: str, uuid: str) -> Record:
-        """The record that was deleted or trashed."""
+        """Delete or trash a record; return it."""
         return _record(await self.request("DELETE", f"{plural}/{uuid}"))
 
     async def action(
@@ -304,7 +309,9 @@ class ApiClient:
         body: Json = None,
         **params: Json,
     ) -> Json:
-        """A method of one record (`containers/{uuid}/lock`), or of the type when `uuid` is None."""
+        """Call a method of one record (`containers/{uuid}/lock`), or of the type if `uuid` is
+        None.
+        """
         path = f"{plural}/{name}" if uuid is None else f"{plural}/{uuid}/{name}"
         return await self.request(method, path, params=params or None, body=body)
 
@@ -353,7 +360,7 @@ class ApiClient:
 
 
 def error_of(answer: Response, what: str) -> LadingError:
-    """The exception for a response with an error status; its text is the server's (docs/spec/api,
+    """The exception for a response with an error status, with the server's text (docs/spec/api,
     section Errors).
     """
     try:
@@ -371,13 +378,17 @@ def _write_body(
     texts: Mapping[str, Iterable[str]],
     params: Mapping[str, Json],
 ) -> None:
-    """Write the JSON of a create to a file. The attributes are not empty."""
+    """Write the JSON body of a create to a file. `attributes` must not be empty."""
     encode = msgspec.json.encode
     with file.open("wb") as body:
+        # The closing brace of the attributes is left out: the long texts follow inside the same
+        # object.
         body.write(b"{%b:%b" % (encode(singular), encode(attributes)[:-1]))
         for name, pieces in texts.items():
             body.write(b',%b:"' % encode(name))
             for piece in pieces:
+                # JSON escapes each character by itself, so the pieces of a text can be encoded one
+                # by one.
                 body.write(encode(piece)[1:-1])
             body.write(b'"')
         body.write(b"}")
@@ -387,7 +398,7 @@ def _write_body(
 
 
 def encode_params(params: Mapping[str, Json]) -> str:
-    """The query string: text as it is, other values as JSON, None left out."""
+    """The query string: text unchanged, other values as JSON, None left out."""
     pairs = [
         (name, value if isinstance(value, str) else msgspec.json.encode(value).decode())
         for name, value in params.items()

@@ -9,11 +9,11 @@ processes. What a killed process left is removed when room is made next, and cou
 Files are not synced to disk: the first time that a process meets a block its hash is verified; a
 block that does not match is fetched again.
 
-A block that a server on this machine lends (`client.fd_receiving`) is verified and not kept: its
-file is there. Should that change while it is read, it is verified again (`is_sound`).
+A block that a server on this machine lends (`client.fd_receiving`) is verified and not copied, as
+its file is on this machine. If the file changes while it is read, it is verified again
+(`is_sound`).
 
-A block that finds no room (the limit is too small, the disk is full) is given in memory and not
-kept.
+A block without space (the limit is too small, the disk is full) is returned in memory and not kept.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class BlockFiles:
         self._borrow = borrow
         # Inode and time of birth of the files whose content this process has seen to be right.
         self._verified: dict[str, int] = {}
-        # What files that were lent were like when their content was seen to be right.
+        # Size and times of lent files at their verification, by device and inode.
         self._lent: dict[_File, tuple[str, _Stamp]] = {}
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -136,17 +136,18 @@ class BlockFiles:
     def _keep_in_mind(self, digest: str, descriptor: int) -> None:
         state = os.fstat(descriptor)
         self._verified[digest] = state.st_ino
-        # It may have the number of a file that was lent and is gone.
+        # The inode number may have belonged to a lent file that is gone.
         self._lent.pop((state.st_dev, state.st_ino), None)
 
     # Borrowing.
 
+    # Lent files.
     async def _accepts(self, descriptor: int, digest: str, size: int) -> bool:
-        """Whether a file that was lent is the block; closed if not."""
+        """Whether a lent file is the block; otherwise its descriptor is closed."""
         kept = False
         try:
-            # The thread has a descriptor of its own: it cannot be stopped when nobody waits for it
-            # any more.
+            # The thread gets its own descriptor: after a cancellation it goes on, when this one may
+            # be closed.
             kept = await asyncio.to_thread(self._check_lent, os.dup(descriptor), digest, size)
         finally:
             if not kept:
@@ -207,6 +208,7 @@ class BlockFiles:
         return True
 
     async def _bring_to_memory(self, locator: str, size: int) -> int:
+        # An anonymous file: it counts as memory, and is freed with its last descriptor.
         descriptor = os.memfd_create("block", os.MFD_CLOEXEC)
         try:
             await self._fetch(locator, descriptor)
@@ -234,6 +236,6 @@ def _hash(descriptor: int) -> str:
 
 
 def _look(descriptor: int) -> tuple[_File, _Stamp]:
-    """Which file it is, and what changes when somebody writes to it."""
+    """Device and inode of a file, and its size and times, which change when it is written."""
     state = os.fstat(descriptor)
     return (state.st_dev, state.st_ino), (state.st_size, state.st_mtime_ns, state.st_ctime_ns)

@@ -23,24 +23,29 @@ from lading.client.transport import Response, Transport
 from lading.core.data import locator as locators
 from lading.core.errors import Corrupt, Full, TooLarge, Unavailable
 
+# Pieces above this size are hashed in a thread: the event loop would stand still for too long.
 _IN_THREAD = 1 << 18
+# Bytes that are collected from the HTTP library before they are written.
 _BATCH = 1 << 22
+# Bytes read at a time to hash a file.
 _PART = 1 << 20
+# Bytes per write (see `_write_at`).
 _WRITTEN = 1 << 16
+# Seconds for a whole exchange, or between two pieces of a streamed one.
 _TIMEOUT = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """How what is put is to be kept: so many copies in each of these classes; None and () leave it
-    to the store.
+    """Requested storage of blocks: number of copies in each class; None and () are the store's
+    defaults.
     """
 
     copies: int | None = None
     classes: tuple[str, ...] = ()
 
     def headers(self) -> dict[str, str]:
-        """What asks the store for that."""
+        """The request headers for it."""
         copies = {} if self.copies is None else {"X-Keep-Desired-Replicas": str(self.copies)}
         return (
             {**copies, "X-Keep-Storage-Classes": ", ".join(self.classes)}
@@ -49,7 +54,7 @@ class Keeping:
         )
 
     def check(self, answer: Response, block: str) -> None:
-        """Raises Full, naming the block, when it is kept in fewer copies than that."""
+        """Raise Full, naming the block, if the response confirms fewer copies than requested."""
         wanted = self.copies or 1
         if (
             not self.classes
@@ -58,6 +63,7 @@ class Keeping:
         ):
             raise Full(f"{block}: kept in fewer than {wanted} copies; see 'lading admin volumes'")
         named = answer.headers.get("x-keep-storage-classes-confirmed", "")
+        # "default=2, archive=1": confirmed copies by class.
         confirmed = dict(one.split("=") for one in named.split(", ") if "=" in one)
         for name in self.classes:
             if int(confirmed.get(name, "0")) < wanted:
@@ -71,10 +77,10 @@ ANYHOW: Final = Keeping()
 
 
 class BlockClient:
-    """Puts and gets blocks with one token over one transport, which it does not own.
+    """Puts and gets blocks with one token over one transport, which the caller closes.
 
-    `trusting`: nothing on the way to the store can spoil bytes (a socket of this machine), so what
-    is put is hashed by the store alone. `keeping`: how it is to be kept.
+    `trusting`: the way to the store cannot corrupt bytes (a socket of this machine), so that only
+    the store hashes what is put. `keeping`: copies and classes of what is put.
     """
 
     def __init__(
@@ -96,7 +102,7 @@ class BlockClient:
         self._retries = Retries(policy=retry or RetryPolicy(), sleep=sleep, chance=chance)
 
     def keeping(self, keeping: Keeping) -> BlockClient:
-        """One like it, for what is to be kept in this way."""
+        """The same client for another number of copies or other classes."""
         retries = self._retries
         return BlockClient(
             self._transport,
@@ -109,7 +115,7 @@ class BlockClient:
         )
 
     async def put(self, data: bytes | bytearray) -> str:
-        """Store at most 64 MiB durably; the signed locator.
+        """Store at most 64 MiB durably; return the signed locator.
 
         Raises TooLarge, Full, Unauthenticated, or Unavailable when the store cannot be reached.
         """
@@ -117,6 +123,7 @@ class BlockClient:
             raise TooLarge(
                 f"a block of {len(data)} bytes is larger than {locators.MAX_BLOCK}; cut it up"
             )
+        # A PUT names the hash, which the store verifies; a POST leaves the hash to the store.
         digest = "" if self._trusting else await hash_block(data)
 
         async def attempt() -> str:
@@ -126,12 +133,11 @@ class BlockClient:
         return await self._retries.run(attempt)
 
     async def put_part(self, descriptor: int, start: int, length: int) -> str:
-        """Store a part of an open file as a block; the signed locator. Little of it is in memory at
-        any moment.
+        """Store a part of an open file as a block, in small pieces; return the signed locator.
 
-        It is read twice, to hash it (unless the store is trusted) and to send it, and again for
-        each repetition. Raises as `put`; Malformed also when the file changes meanwhile, Invalid
-        when it is shorter than that.
+        The part is read twice, to hash it (unless `trusting`) and to send it, and again in each
+        retry. Raises as `put`; Malformed also when the file changes meanwhile, Invalid when it is
+        too short.
         """
         digest = "" if self._trusting else await hash_part(descriptor, start, length)
         headers = {**self._headers, "Content-Length": str(length)}
@@ -171,11 +177,11 @@ class BlockClient:
         return await self._retries.run(attempt)
 
     async def save(self, locator: str, descriptor: int) -> None:
-        """Write the block's bytes to the beginning of an open file, in pieces; return when their
+        """Write the block's bytes to the beginning of an open file, in pieces; return after their
         hash was verified.
 
-        Raises as `get`, and OSError when the file cannot be written; what the file holds then means
-        nothing.
+        Raises as `get`, and OSError when the file cannot be written; after an error the content of
+        the file is undefined.
         """
         wanted = locators.parse(locator)
         if wanted.hash != locators.EMPTY_HASH:
@@ -190,6 +196,8 @@ class BlockClient:
 
         async def add(piece: memoryview) -> None:
             nonlocal size
+            # Hashing and writing a large piece would stop the event loop; a small piece takes less
+            # time than a thread.
             if len(piece) > _IN_THREAD:
                 await asyncio.to_thread(keep, piece, size)
             else:
@@ -204,6 +212,8 @@ class BlockClient:
 
     async def _receive(self, locator: str, sink: Sink) -> None:
         path = f"/{locator}"
+        # Fast path without the HTTP library; `Unusual` means that nothing was consumed, and that
+        # the library shall read the response.
         if isinstance(self._transport, Receiving):
             with suppress(Unusual):
                 await self._transport.receive(
@@ -225,7 +235,7 @@ class BlockClient:
         await sink(memoryview(batch))
 
     def _stored(self, answer: Response, digest: str, length: int) -> str:
-        """The locator in the answer; `digest` is "" when the store alone has hashed the block."""
+        """The locator in the response; `digest` is "" when only the store has hashed the block."""
         stored = locators.parse(answer.body.decode(errors="replace").strip())
         if (digest and stored.hash != digest) or stored.size != length:
             raise Corrupt(f"{digest}+{length}: the store says it kept {stored.bare}")
@@ -242,9 +252,7 @@ class BlockClient:
 
 
 class BlockCache:
-    """The last few blocks that were read, for readers that come back to them; one fetch for equal
-    wishes at a time.
-    """
+    """The last few blocks that were read. Equal requests share one fetch."""
 
     def __init__(self, blocks: BlockClient, *, keep: int = 2) -> None:
         self._blocks = blocks
@@ -252,20 +260,22 @@ class BlockCache:
         self._fetches: OrderedDict[str, asyncio.Task[bytes]] = OrderedDict()
 
     def expect(self, locator: str) -> None:
-        """Start to fetch a block that will be wanted soon."""
+        """Start to fetch a block that is needed soon."""
         self._fetch(locator)
 
     async def get(self, locator: str) -> bytes:
         """The block's bytes. Raises as `BlockClient.get`."""
         fetch = self._fetch(locator)
         try:
+            # Shielded: a cancelled reader must not cancel the fetch that others wait for.
             return await asyncio.shield(fetch)
         finally:
+            # A failure is not kept: the next reader tries again.
             if fetch.done() and (fetch.cancelled() or fetch.exception() is not None):
                 self._fetches.pop(locator[:32], None)
 
     async def close(self) -> None:
-        """Give up what is still being fetched."""
+        """Cancel all fetches."""
         fetches = list(self._fetches.values())
         self._fetches.clear()
         for fetch in fetches:
@@ -279,6 +289,8 @@ class BlockCache:
             fetch = self._fetches[key] = asyncio.create_task(
                 self._blocks.get(locator), name=f"block {key}"
             )
+            # Fetches in progress are never dropped, so that there may be more than `keep` for a
+            # moment.
             for old in list(self._fetches)[: -self._keep]:
                 if self._fetches[old].done():
                     del self._fetches[old]
@@ -287,7 +299,7 @@ class BlockCache:
 
 
 async def hash_block(data: bytes | bytearray) -> str:
-    """The MD5 of a block, 32 hex digits; in a thread when it is large."""
+    """The MD5 of a block, 32 hex digits; large blocks are hashed in a thread."""
     if len(data) > _IN_THREAD:
         return await asyncio.to_thread(_md5, data)
     return _md5(data)
@@ -295,8 +307,8 @@ async def hash_block(data: bytes | bytearray) -> str:
 
 def _write_at(descriptor: int, view: memoryview, place: int) -> None:
     while view:
-        # The kernel takes memory for its cache by the piece: large pieces are seldom at hand, and
-        # dear to make.
+        # One write of many pages makes the kernel allocate large folios for its page cache, which
+        # are seldom free and expensive to make.
         written = os.pwrite(descriptor, view[:_WRITTEN], place)
         view, place = view[written:], place + written
 
@@ -315,8 +327,8 @@ def _md5_of_part(descriptor: int, start: int, length: int) -> str:
 
 
 async def hash_part(descriptor: int, start: int, length: int) -> str:
-    """The MD5 of a part of an open file, 32 hex digits. Raises Invalid when the file is shorter
-    than that.
+    """The MD5 of a part of an open file, 32 hex digits. Raises Invalid when the file is too
+    short.
     """
     return await asyncio.to_thread(_md5_of_part, descriptor, start, length)
 

@@ -1,9 +1,9 @@
-"""Upload of files into collections and download (docs/spec/api, section Manifests).
+"""Upload of files into collections, and download (docs/spec/api, section Manifests).
 
-Writing: small files of a directory are packed together into blocks in the order in which they are
-added, large ones are cut into blocks of 64 MiB, and at most two blocks are being sent while the
-next is filled. The same files added in the same order give the same manifest. Data that is stored
-already is added by reference.
+Upload: small files of a directory are packed together into blocks in the order in which they are
+added, large files are cut into blocks of 64 MiB, and at most two blocks are sent while the next is
+filled. The same files added in the same order give the same manifest. Stored data is added by
+reference.
 """
 
 from __future__ import annotations
@@ -35,16 +35,23 @@ from lading.threads import in_thread
 Progress = Callable[[int, int], None]
 """Called with bytes done and bytes in all, from the event loop."""
 
+# Blocks that are sent at a time while the next is filled: at most three blocks are in memory.
 _IN_FLIGHT = 2
+# Downloaded files up to this size are written in batches of at most _BATCH_BYTES and _BATCH_FILES,
+# one thread call each.
 _SMALL_FILE = 1 << 18
 _BATCH_BYTES = 8 << 20
 _BATCH_FILES = 256
+# Small files up to this number are read in the event loop.
 _FEW = 64
+# Bytes read at a time; the reader can be stopped between two of them.
 _PIECE = 4 << 20
 _STRIDE = 256
-"""Blocks of a hole between two moments at which something else may be done."""
+"""Blocks of a hole that are added before other tasks may run."""
 _MANY = 2000
-"""Files of which a manifest is made in the event loop: some 10 ms of work."""
+"""Files whose manifest is written in the event loop, about 10 ms of work; more are written in a
+thread.
+"""
 _EMPTY = File()
 
 
@@ -59,7 +66,7 @@ class BlockSink(Protocol):
 
 
 class _Run(NamedTuple):
-    """Small files of one directory that lie one after another in a block from `start` on."""
+    """Small files of one directory, in one block from the offset `start` on."""
 
     path: str
     names: Sequence[str]
@@ -69,27 +76,28 @@ class _Run(NamedTuple):
 
 
 class CollectionWriter:
-    """Collects files and makes the manifest; leaving `async with` early cancels running transfers.
+    """Collects files and makes the manifest. Leaving `async with` early cancels running transfers.
 
-    `most`: bytes that may be added, 0 is any number; TooLarge is raised before more are read or
-    stored. `pack`: the largest block that small files are packed into; up to three times that is
-    held in memory.
+    `most`: bytes that may be added, 0 for no limit; more raise TooLarge before they are read or
+    stored. `pack`: size of the largest packed block of small files; up to three times that is held
+    in memory.
     """
 
     def __init__(self, blocks: BlockSink, *, pack: int = MAX_BLOCK, most: int = 0) -> None:
         self.size = 0
-        """Bytes of the files that were added, but for those by reference; of files that are being
-        read, all of them.
+        """Bytes of all files added, without those added by reference; a file that is being read
+        counts as a whole.
         """
         self._most = most
         self._blocks = blocks
+        # A file above half a packed block gets blocks of its own.
         self._pack, self._large = pack, pack // 2
         self._nodes: dict[str, Node] = {}
         self._trees: list[Tree] = []
         self._pieces: dict[str, list[tuple[int, int, int]]] = {}
         self._runs: list[_Run] = []
         self._locators: list[str] = []
-        # The number of the block of zeros, by length.
+        # Number of the stored block of zeros, by length.
         self._zeros: dict[int, int] = {}
         self._buffer = bytearray()
         self._directory = ""
@@ -109,12 +117,12 @@ class CollectionWriter:
             flight.cancel()
         await asyncio.gather(*self._flights, return_exceptions=True)
         self._flights.clear()
-        # Of flights that were given up before they began.
+        # Descriptors of transfers that were cancelled before they started.
         for descriptor in self._descriptors:
             os.close(descriptor)
 
     async def add_bytes(self, path: str, data: bytes | bytearray) -> None:
-        """Add a file with these bytes. Raises Invalid for a path that is none or was added
+        """Add a file with these bytes. Raises Invalid for a path that is malformed or was added
         before.
         """
         self._claim(path)
@@ -132,8 +140,7 @@ class CollectionWriter:
         """Add a file from disk; `progress` is called with the bytes of each piece. Raises as
         `add_bytes`.
 
-        Of a large file only little is in memory at any moment. A block begins at each of the
-        offsets `cuts`.
+        Large files are read in pieces. A block begins at each of the offsets `cuts`.
         """
         try:
             file = await asyncio.to_thread(source.open, "rb", 0)
@@ -150,8 +157,8 @@ class CollectionWriter:
         cuts: Sequence[int] = (),
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """As `add_file`, from a descriptor that has not been read yet and stays open. Raises
-        OSError too.
+        """As `add_file`, from a descriptor at its beginning, which stays open. Raises OSError
+        too.
         """
         self._claim(path)
         found = os.fstat(descriptor)
@@ -162,8 +169,8 @@ class CollectionWriter:
         while True:
             data = await in_thread(_read_block, descriptor)
             if data:
-                # The end of a large file gets a block of its own, the same whatever stands beside
-                # the file.
+                # The last part of a large file gets a block of its own, so that the block does not
+                # depend on the file's neighbours.
                 await self._add(path, data, alone=bool(self._pieces[path]))
             if data and progress:
                 progress(len(data))
@@ -171,12 +178,13 @@ class CollectionWriter:
                 return
 
     async def add_folder(self, path: str, source: int, names: Sequence[str]) -> None:
-        """Add regular files of a directory of the disk, by name, as those of the directory `path`.
+        """Add regular files of a directory of the disk, by name, to the directory `path` of the
+        collection.
 
-        `source` is the descriptor of the directory, which stays open: no link is followed, whatever
-        others do with it. As `add_file` for each, but much faster when they are many and small;
-        that two have one path shows in `finish`. Raises Invalid for a path or name that is none,
-        OSError with its name for a file that cannot be read.
+        `source` is a descriptor of the directory, which stays open: no link is followed, even if
+        others change the directory meanwhile. As `add_file` for each, but much faster for many
+        small files; `finish` reports a path that was added twice. Raises Invalid for a malformed
+        path or name, OSError with the name of a file that cannot be read.
         """
         if path:
             filetree.check_path(path)
@@ -196,12 +204,12 @@ class CollectionWriter:
                     os.close(descriptor)
 
     async def _add_run(self, path: str, folder: Folder, source: int) -> bool:
-        """Add the small files that come next, as far as a block reaches. False when the next one is
-        not small.
+        """Add the next small files, as many as fit into a block. False if the next file is not
+        small.
         """
         if len(self._buffer) + SMALL > self._pack:
             await self._flush()
-        # The open block gets the next number: nothing else is launched before it is flushed.
+        # The open block gets the next number: no other block is started before it is flushed.
         first, start, block = folder.position, len(self._buffer), len(self._locators)
         if len(folder.names) - first > _FEW:
             buffer, pack = self._buffer, self._pack
@@ -209,7 +217,7 @@ class CollectionWriter:
                 lambda stop, own: folder.read(own[0], buffer, pack, stop=stop), source
             )
         else:
-            # A thread takes longer to begin than a few files to read.
+            # Starting a thread takes longer than reading a few files.
             lengths = folder.read(source, self._buffer, self._pack)
         if lengths:
             self._count(sum(lengths))
@@ -219,10 +227,9 @@ class CollectionWriter:
         return bool(lengths)
 
     def add_tree(self, path: str, node: Node) -> None:
-        """Add files that are stored already, by reference; a directory is joined with what is
-        there.
+        """Add stored files by reference; a directory is merged with the one that is there.
 
-        Raises Invalid for a path that is none, and for a file that was added before.
+        Raises Invalid for a malformed path, and for a file that was added before.
         """
         if isinstance(node, Tree):
             self._trees.append(filetree.place(Tree(), path, node))
@@ -231,8 +238,8 @@ class CollectionWriter:
             self._nodes[path] = node
 
     def add_directory(self, path: str) -> None:
-        """Add an empty directory, kept if nothing is added to it. Raises Invalid for a path that is
-        none.
+        """Add an empty directory; it is kept in the manifest if nothing is added to it. Raises
+        Invalid for a malformed path.
         """
         self._trees.append(filetree.place(Tree(), path, Tree()))
 
@@ -242,7 +249,7 @@ class CollectionWriter:
         """
         await self._settle()
         if self._is_large:
-            # In the event loop nothing else would happen for seconds.
+            # It takes seconds for very many files; the event loop would stand still.
             return await asyncio.to_thread(lambda: filetree.to_manifest(self._make_tree()))
         return filetree.to_manifest(self._make_tree())
 
@@ -264,7 +271,7 @@ class CollectionWriter:
         )
 
     def _make_tree(self) -> Tree:
-        """The tree of what was added and stored. Raises Invalid."""
+        """The tree of everything that was added and stored. Raises Invalid."""
         nodes = dict(self._nodes)
         for path, pieces in self._pieces.items():
             nodes[path] = File(
@@ -284,7 +291,7 @@ class CollectionWriter:
         folders: dict[str, dict[str, Node]] = {}
         for run in self._runs:
             entries = folders.setdefault(run.path, {})
-            # Of a block that was never launched there are empty files only.
+            # A block that was never started holds empty files only.
             locator = self._locators[run.block] if run.block < len(self._locators) else ""
             count, at = len(entries), run.start
             for name, length in zip(run.names, run.lengths, strict=True):
@@ -322,7 +329,7 @@ class CollectionWriter:
             await self._flush()
         self._directory = directory
         if data:
-            # The open block gets the next number: nothing else is launched before it is flushed.
+            # The open block gets the next number: no other block is started before it is flushed.
             self._pieces[path].append((len(self._locators), len(self._buffer), len(data)))
             self._buffer += data
 
@@ -338,7 +345,7 @@ class CollectionWriter:
         for number, (start, length) in enumerate(parts):
             empty = holes.cover(start, length)
             if empty and length in self._zeros:
-                # Each block of a hole is the same: the first is stored, the others refer to it.
+                # All blocks of a hole are equal: the first one is stored, the others refer to it.
                 self._pieces[path].append((self._zeros[length], 0, length))
                 if progress:
                     progress(length)
@@ -348,7 +355,7 @@ class CollectionWriter:
             if empty:
                 self._zeros[length] = len(self._locators)
             self._pieces[path].append((len(self._locators), 0, length))
-            # Of its own, so that the file may be closed while the block is on its way.
+            # Its own descriptor: the caller may close the file while the block is sent.
             mine = os.dup(descriptor)
             self._descriptors.add(mine)
             await self._launch(functools.partial(self._put_part, mine, start, length))
@@ -370,6 +377,7 @@ class CollectionWriter:
     async def _launch(self, put: Callable[[], Awaitable[str]]) -> None:
         number = len(self._locators)
         self._locators.append("")
+        # Waits for the oldest transfer; its error is raised here.
         while len(self._flights) >= _IN_FLIGHT:
             await self._flights.popleft()
         self._flights.append(
@@ -381,7 +389,9 @@ class CollectionWriter:
 
 
 async def read_file(blocks: BlockClient, file: File) -> AsyncGenerator[bytes]:
-    """The bytes of a file in pieces, the next block fetched ahead. Raises as `BlockClient.get`."""
+    """The bytes of a file in pieces; the next block is fetched ahead. Raises as
+    `BlockClient.get`.
+    """
     async with aclosing(read_files(blocks, [file])) as pieces:
         async for _, piece in pieces:
             yield piece
@@ -395,13 +405,11 @@ async def download(
     progress: Progress | None = None,
     landed: Callable[[Iterable[str]], None] | None = None,
 ) -> None:
-    """Write all files and directories of a tree below `target`, which is made when absent.
+    """Write all files and directories of a tree below `target`, which is created if absent.
 
-    `landed` is told, in a thread, the paths of files when they are whole.
-
-    Files that are there are replaced, each at one moment. Nothing is written outside `target`: a
-    symbolic link on the way is refused. Raises Conflict where a link, or something of the other
-    kind, is in the way.
+    `landed` is called in a thread with the paths of complete files. Existing files are replaced
+    atomically. Nothing is written outside `target`: a symbolic link on the way is refused. Raises
+    Conflict where a link, or a file in place of a directory or the reverse, is in the way.
     """
     landing = await asyncio.to_thread(Landing, target)
     try:
@@ -431,6 +439,7 @@ async def _download(
     landed: Callable[[Iterable[str]], None],
 ) -> None:
     total, done = sum(file.size for _, file in files), 0
+    # Pieces of small files that are not written yet, by path; empty files have none.
     gathered: dict[str, list[bytes]] = {path: [] for path, file in files if not file.size}
     size = 0
 
@@ -453,7 +462,7 @@ async def _download(
             done += len(piece)
             if progress:
                 progress(done, total)
-            # A file whose pieces still come stays for the next batch.
+            # The current file stays for the next batch: more pieces of it may follow.
             if size > _BATCH_BYTES or len(gathered) > _BATCH_FILES:
                 complete = {name: gathered[name] for name in gathered if name != path}
                 kept = gathered.get(path)
@@ -464,7 +473,7 @@ async def _download(
 
 
 def _nothing(_: Iterable[str]) -> None:
-    """Nobody wants to know."""
+    """Default for `landed`."""
 
 
 async def read_files(
@@ -482,6 +491,7 @@ async def read_files(
             if ahead:
                 cache.expect(ahead)
             data = await cache.get(segment.locator)
+            # A manifest may name more bytes than a block has.
             piece = data[segment.offset : segment.offset + segment.length]
             if len(piece) != segment.length:
                 raise Corrupt(
@@ -494,7 +504,7 @@ async def read_files(
 
 
 def _following(locators: Sequence[str]) -> list[str]:
-    """For each locator the next one in the list that names another block, or ""."""
+    """For each locator the next one in the list that names another block, or "" at the end."""
     found, after = [], ""
     for at in range(len(locators) - 1, -1, -1):
         if at + 1 < len(locators) and locators[at + 1][:32] != locators[at][:32]:
@@ -512,7 +522,7 @@ def _parts(size: int, cuts: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def _read_block(stop: Stop, descriptors: tuple[int, ...]) -> bytes | bytearray:
-    """The next block of an open file; its position is where the next one begins."""
+    """The next block of an open file, from its current position."""
     (descriptor,), data = descriptors, bytearray()
     while len(data) < MAX_BLOCK:
         if stop():

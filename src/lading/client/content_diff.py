@@ -1,7 +1,8 @@
-"""How two trees of stored files differ in content: where the blocks do not say, the bytes are read.
+"""Comparison of two trees of stored files by content.
 
-Equal files may be packed into different blocks, as when a neighbour in the same block has changed.
-Files of one size whose pieces differ are therefore read and compared by their hashes.
+Equal files may be packed into different blocks, for example when a neighbour in the same block has
+changed. Files of one size whose segments differ are therefore read and compared by their SHA-256
+hashes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lading.core.data.filetree import Difference, File, Tree
 async def compare(
     blocks: BlockClient, before: Tree, after: Tree, *, progress: Progress | None = None
 ) -> list[Difference]:
-    """What differs, by path. Raises as `BlockClient.get`."""
+    """The differences, by path. Raises as `BlockClient.get`."""
     found = filetree.diff(before, after)
     unclear = [
         (one.path, one.before, one.after)
@@ -28,6 +29,7 @@ async def compare(
         and isinstance(one.after, File)
         and one.before.size == one.after.size
     ]
+    # Both versions of each file are read.
     total, done = 2 * sum(file.size for _, file, _ in unclear), 0
 
     def advance(size: int) -> None:

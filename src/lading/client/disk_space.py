@@ -1,4 +1,4 @@
-"""How full a disk is, and whether its reserve is left (`core.containers.disk_space`)."""
+"""Free space of a disk, and checks against its reserve (`core.containers.disk_space`)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from lading.core.resources import format_bytes
 
 
 def read_disk(path: str | Path) -> Disk:
-    """The file system that `path` is on, as others than root may use it. Raises OSError."""
+    """Total and free space of the file system at `path`, for users other than root. Raises
+    OSError.
+    """
     found = os.statvfs(path)
     return Disk(
         Amount(found.f_blocks * found.f_frsize, found.f_files),
+        # f_bavail and f_favail leave out what the file system keeps for root.
         Amount(found.f_bavail * found.f_frsize, found.f_favail),
     )
 
 
 def lacks_room(path: str | Path, wanted: Amount, *, need: int = 0) -> str:
-    """Reason why `need` bytes do not fit beside the configured reserve, as a sentence, or "".
+    """Reason why `need` bytes do not fit beside the configured reserve, as a sentence, or "" if
+    they fit.
 
     Raises OSError when there is no such directory.
     """
@@ -31,7 +35,7 @@ def lacks_room(path: str | Path, wanted: Amount, *, need: int = 0) -> str:
 
 
 def is_short(path: str | Path, wanted: Amount) -> str:
-    """Reason why no container may be started that writes there, as a sentence, or "".
+    """Reason why no container may be started that writes to `path`, as a sentence, or "" if it may.
 
     Raises OSError when there is no such directory.
     """

@@ -1,9 +1,9 @@
-"""Resumable downloads: existing files are kept unless replacement is requested, complete files are
-not fetched again.
+"""Resumable downloads: complete files are not fetched again, other existing files only if
+requested.
 
-The journal says which files were written whole, with their stamps: one that has not been touched
-since is as good as fetched. Every other file that is in the way is refused before the first is
-written, or replaced if that is wanted.
+The journal names the files that were written completely, with their stamps: a file that is
+unchanged since is kept. Any other existing file raises Conflict before the first file is written,
+or is replaced if `overwrite` is set.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ async def fetch(
     journal: Journal | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Write a tree below `target`; how many files were there already, from an earlier call.
+    """Write a tree below `target`; return the number of files that an earlier call had completed.
 
     Raises Conflict naming a file that is in the way, and as `collections.download`.
     """
@@ -63,6 +63,7 @@ def _existing(target: Path, paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
+# Changes with the file on disk and with its wanted content; signatures are left out.
 def _key(path: str, file: File, stamp: str) -> str:
     digest = hashlib.sha256(f"{path}\0{stamp}".encode())
     for locator, offset, length in file.segments:

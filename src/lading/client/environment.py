@@ -1,8 +1,7 @@
-"""Which server a command talks to: the environment, the settings file, then the server of this
-machine.
+"""The server of a command: from the environment, the settings file, or the server of this machine.
 
-The names are those of every Arvados client: ARVADOS_API_HOST, ARVADOS_API_TOKEN,
-ARVADOS_API_HOST_INSECURE. A token is only ever sent to the host that it was named with.
+The variables are those of all Arvados clients: ARVADOS_API_HOST, ARVADOS_API_TOKEN,
+ARVADOS_API_HOST_INSECURE. A token is sent only to the host that it was configured with.
 """
 
 from __future__ import annotations
@@ -21,13 +20,15 @@ from lading.core.errors import Invalid
 _HOST, _TOKEN, _INSECURE = "ARVADOS_API_HOST", "ARVADOS_API_TOKEN", "ARVADOS_API_HOST_INSECURE"
 _DATA = "LADING_DATA"
 _YES = ("1", "true", "yes")
+# Host name, IPv4 address, or IPv6 address in brackets; with or without port.
 _ADDRESS = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?", re.ASCII)
+# Certificate authorities that Arvados' clients use if the file exists.
 _AUTHORITIES = Path("/etc/arvados/ca-certificates.crt")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """Address (`host:port`), token, and how its certificate is checked."""
+    """Address (`host:port`), token, and how the certificate is verified."""
 
     address: str
     token: str
@@ -35,17 +36,17 @@ class Server:
     authorities: Path | None = None
 
     def transport(self) -> HttpTransport:
-        """A new transport to it; close it."""
+        """A new transport to the server. The caller closes it."""
         return HttpTransport(
             f"https://{self.address}", verify=False if self.insecure else self.authorities or True
         )
 
 
 def find_server(environ: Mapping[str, str], data_dir: Path) -> Server:
-    """The server that `environ` names, else `~/.config/arvados/settings.conf`, else the one that
-    keeps `data_dir`.
+    """The server named by `environ`, else by `~/.config/arvados/settings.conf`, else the one of
+    `data_dir`.
 
-    Raises Invalid saying what to do when none is named or the token is missing.
+    Raises Invalid, saying what to do, when no server is named or the token is missing.
     """
     home = Path(environ.get("HOME") or "/")
     settings = (
@@ -56,6 +57,7 @@ def find_server(environ: Mapping[str, str], data_dir: Path) -> Server:
     if not named.get(_HOST):
         named = saved if saved.get(_HOST) else _read(data_dir / "env")
     host = named.get(_HOST, "")
+    # The token of the settings file counts only for the host of that file.
     token = named.get(_TOKEN) or (saved.get(_TOKEN) if saved.get(_HOST) == host else None)
     if not host:
         wanted = (
@@ -76,11 +78,11 @@ def find_server(environ: Mapping[str, str], data_dir: Path) -> Server:
 
 
 def find_lender(environ: Mapping[str, str], data_dir: Path, address: str) -> Path | None:
-    """Where the server at `address` lends its blocks (`client.fd_receiving`), if it is of this user
-    and on this machine.
+    """The socket on which the server at `address` lends blocks (`client.fd_receiving`), if it runs
+    on this machine for this user.
 
-    Its data directory is the one that `LADING_DATA` names, which `lading up` writes beside the
-    address and the token, else `data_dir`; the server of another address is none of ours.
+    Its data directory is the one in `LADING_DATA`, which `lading up` writes beside the address and
+    the token, else `data_dir`. None if the server of that directory has another address.
     """
     data = Path(environ.get(_DATA) or data_dir)
     try:
@@ -100,8 +102,8 @@ def cache_directory(environ: Mapping[str, str]) -> Path:
 
 
 def _read(path: Path) -> dict[str, str]:
-    """The assignments of a file: `NAME=value` lines, quoted and exported as in a shell; none when
-    it is absent.
+    """The assignments of a file: lines `NAME=value`, quoted and exported as in a shell; empty if
+    the file is absent.
     """
     try:
         lines = path.read_text().splitlines()
@@ -119,6 +121,7 @@ def _read(path: Path) -> dict[str, str]:
 
 def _unquote(value: str, path: Path) -> str:
     try:
+        # The first word is the value; a comment may follow.
         return "".join(shlex.split(value, comments=True)[:1])
     except ValueError as error:
         raise Invalid(f"{path}: a quote is not closed") from error

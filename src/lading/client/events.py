@@ -1,8 +1,8 @@
 """Events about changed records, received over the websocket (docs/spec/api, section Websocket).
 
-A connection can break at any moment, and the events of the gap are lost. Each new connection
-therefore begins with `Reconnected`, after which the consumer lists the records again. A server that
-sends nothing for longer than its keep-alive period counts as unreachable.
+A connection can break at any moment, and the events until the next connection are lost. Each new
+connection therefore begins with `Reconnected`, after which the consumer lists the records again. A
+server that sends nothing for longer than its keep-alive period counts as unreachable.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from lading.client.transport import WebSocket
 from lading.core.errors import Forbidden, Invalid, LadingError, Unauthenticated
 
 _CHANGES = ["event_type", "in", ["create", "update", "delete"]]
+# Seconds for opening the connection.
 _OPEN = 20.0
-# The server writes something every 60 s.
+# Seconds; the server writes something every 60 s, so two messages may be missing.
 _SILENCE = 150.0
 
 
@@ -43,7 +44,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Reconnected:
-    """The connection is new, the first time too: changes may have been missed, list anew."""
+    """A new connection, also the first one: changes may have been missed, list the records
+    again.
+    """
 
 
 async def events(
@@ -55,13 +58,11 @@ async def events(
     chance: Callable[[], float] = random.random,
     silence: float = _SILENCE,
 ) -> AsyncGenerator[Event | Reconnected]:
-    """Changes for ever; connects again with the pauses of `retry`, without end.
+    """All changes, without end; connects again after failures, with the pauses of `retry`.
 
-    `kinds` are the records that count, such as `arvados#container`; a server that does not know
-    this filter sends all.
-
-    Raises Unauthenticated or Forbidden when the token is refused, Invalid when the subscription is.
-    End it with `aclosing`.
+    `kinds` are the wanted kinds of records, such as `arvados#container`; a server that does not
+    know this filter sends all. Raises Unauthenticated or Forbidden when the token is refused,
+    Invalid when the subscription is. Close it with `aclosing`.
     """
     policy, failures = retry or RetryPolicy(cap=5.0), 0
     while True:
@@ -72,12 +73,14 @@ async def events(
                 await socket.send(_subscription(kinds))
                 async with aclosing(_listen(socket, silence)) as items:
                     async for item in items:
+                        # The connection works: the next failure is paused for as if it were the
+                        # first.
                         failures = 0
                         yield item
         except (Unauthenticated, Forbidden, Invalid):
             raise
         except LadingError:
-            # Unavailable, or what a proxy answers while the server starts again: both pass.
+            # Unavailable, or the response of a proxy while the server restarts: both pass.
             pass
         failures += 1
         await sleep(policy.pause(failures, chance()))

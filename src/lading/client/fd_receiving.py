@@ -1,9 +1,8 @@
-"""Blocks borrowed from a server on this machine: its open file, instead of bytes that would be
-copied four times.
+"""Blocks from a server on this machine, as open files that are passed over a socket.
 
-The socket is beside the server's own (`lent_beside`), where only its user and root get at it;
-`blobs.fd_passing` says what goes over it. Whatever is wrong with it, or with what is lent, the
-block is to be had over HTTP.
+Over HTTP the bytes would be copied four times. The socket is beside the API socket of the server
+(`lent_beside`), accessible to its user and root only; `blobs.fd_passing` documents the messages.
+After any failure the block is fetched over HTTP.
 """
 
 from __future__ import annotations
@@ -22,8 +21,11 @@ from lading.core.errors import LadingError, Malformed, Unavailable, from_status
 from lading.core.protocols import messages
 from lading.net import rpc
 
+# Bytes of the longest answer; an error text is far shorter.
 _MOST = 1 << 16
+# Seconds for connecting, and for each message.
 _TIMEOUT = 15.0
+# struct ucred of unix(7): process, user and group id.
 _CREDENTIALS = struct.Struct("3i")
 _logger = logging.getLogger("lading.borrowing")
 
@@ -34,12 +36,12 @@ class _Answer(msgspec.Struct):
 
 
 def lent_beside(api_socket: str | Path) -> Path:
-    """Where a server lends blocks that listens on the Unix socket `api_socket`."""
+    """The socket on which a server lends blocks whose API socket is `api_socket`."""
     return Path(api_socket).with_suffix(".lend")
 
 
 class Borrower:
-    """Borrows blocks with a token."""
+    """Borrows blocks with one token."""
 
     def __init__(self, path: Path, token: str) -> None:
         self._path = path
@@ -48,25 +50,28 @@ class Borrower:
 
     async def __call__(self, locator: str) -> int | None:
         """A descriptor of a file that should be the block, not verified, for the caller to close;
-        None: none is.
+        None if there is none.
         """
         borrowing = asyncio.create_task(asyncio.to_thread(self.borrow, locator))
         try:
+            # Shielded: after a cancellation the thread goes on, and its descriptor must be closed.
             return await asyncio.shield(borrowing)
         except asyncio.CancelledError:
-            # A thread cannot be stopped: what it gets is ours to close.
+            # The thread cannot be stopped: its descriptor is closed when it ends.
             borrowing.add_done_callback(_close_result)
             raise
         except (LadingError, OSError) as error:
-            # Once: a server that lends nothing, as its blocks are elsewhere, is none that fails.
+            # Logged at level INFO once: a server whose blocks are elsewhere lends none, which is no
+            # failure.
             level = logging.DEBUG if self._is_told else logging.INFO
             self._is_told = True
             _logger.log(level, "block=%s not lent, fetched: %s", locator[:32], error)
             return None
 
     def borrow(self, locator: str) -> int:
-        """As above, in this thread. Raises LadingError, OSError."""
+        """As `__call__`, blocking. Raises LadingError, OSError."""
         here = self._path.lstat()
+        # Another user could put a socket there and pass files of its own, and would get the token.
         if not stat.S_ISSOCK(here.st_mode) or here.st_uid not in _trusted():
             raise Unavailable(f"{self._path}: not a socket of this user's")
         with socket.socket(

@@ -1,5 +1,5 @@
-"""A part of an open file as the body of a request, read while it is sent, or sent by the kernel
-(sendfile).
+"""A part of an open file as the body of a request, read while it is sent, or sent with
+sendfile(2).
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from lading.core.errors import Invalid
 
+# Bytes read and sent at a time.
 _SENT = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """`length` bytes from `start` of the file behind a descriptor, which stays open meanwhile.
+    """`length` bytes from `start` of an open file; the descriptor must stay open.
 
-    Iterated it gives them in pieces, each of its own memory; raises Invalid when the file is
-    shorter than that.
+    Iteration gives them in pieces, each in new memory; raises Invalid when the file is too short.
     """
 
     descriptor: int
@@ -31,8 +31,8 @@ class FilePart:
         done = 0
         while done < self.length:
             wanted, at = min(_SENT, self.length - done), self.start + done
-            # It has just been hashed or written, so it is in memory nearly always, and a thread
-            # would take longer.
+            # The bytes were just hashed or written, so they are nearly always in memory, and a
+            # thread would take longer than the read.
             part = _read_at_once(self.descriptor, wanted, at)
             part = part or await asyncio.to_thread(os.pread, self.descriptor, wanted, at)
             if not part:
@@ -42,22 +42,23 @@ class FilePart:
 
 
 class Holes:
-    """Where an open file has no data on disk, so that zeros are read: asked for from its beginning
-    to its end.
+    """Ranges of an open file without data on disk, which read as zeros; queried in ascending
+    order.
     """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._data = 0
-        """Where the next data begins, as far as it is known."""
+        """Offset of the next data, as far as known."""
 
     def cover(self, start: int, length: int) -> bool:
-        """Whether all of a part is in a hole. Moves the position of the file."""
+        """Whether a part is completely in a hole. Moves the position of the file."""
         if start >= self._data:
             try:
                 self._data = os.lseek(self._descriptor, start, os.SEEK_DATA)
             except OSError as error:
-                # No data up to the end of the file; or a file system that cannot say.
+                # ENXIO: no data up to the end of the file. Other errors: the file system does not
+                # support SEEK_DATA, so all is data.
                 self._data = (
                     os.fstat(self._descriptor).st_size if error.errno == errno.ENXIO else start
                 )
@@ -65,16 +66,16 @@ class Holes:
 
 
 def shorter(length: int) -> Invalid:
-    """The error for a file that became shorter."""
+    """The error for a file that became shorter while it was read."""
     return Invalid(f"the file has become shorter while it was read: {length} bytes are left")
 
 
 def _read_at_once(descriptor: int, size: int, at: int) -> bytes | bytearray:
-    """Bytes that can be read without waiting for the disk; empty if none."""
+    """Bytes that are in memory and can be read without waiting for the disk; empty if none."""
     buffer = bytearray(size)
     try:
         count = os.preadv(descriptor, [buffer], at, os.RWF_NOWAIT)
     except OSError:
-        # Not in memory, or a file system that cannot say.
+        # EAGAIN: not in memory; EOPNOTSUPP: the file system does not support RWF_NOWAIT.
         return b""
     return buffer if count == size else buffer[:count]

@@ -1,8 +1,8 @@
 """Listing of the files below paths, in manifest order: files of a directory by name, then its
 subdirectories.
 
-A million files are usual. The listing is kept in a temporary file and read in order, a thousand
-files at a time, so that it needs little memory for any number of files. Only the names of one
+Made for a million files: the listing is kept in a temporary file and read in order, a thousand
+files at a time, so that its memory does not depend on the number of files. Only the names of one
 directory are sorted in memory.
 """
 
@@ -23,9 +23,13 @@ from lading.core.data import filetree
 from lading.core.data.packing import Folder
 from lading.core.errors import Full, Invalid
 
+# Nested directories; each level is one level of recursion.
 _DEEPEST = 200
+# Characters of a path in a message; a longer one is cut in the middle.
 _LONGEST = 300
+# Files per record of the listing.
 _AT_ONCE = 1000
+# Bytes of the length before each record.
 _HEAD = 4
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -36,26 +40,26 @@ _KINDS = (
 
 
 Stamp = tuple[int, int, int, int, int]
-"""Size, time of modification, time of change, inode and device of a file: equal values mean equal
+"""Size, modification time, change time, inode and device of a file: equal values mean equal
 content.
 """
 
 
 class Found(NamedTuple):
-    """A regular file: its path on disk, and its stamp when it was seen."""
+    """A regular file: its path on disk, and its stamp when it was listed."""
 
     source: str
     stamp: Stamp
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """Size of the file in bytes."""
         return self.stamp[0]
 
 
 class _Part(msgspec.Struct, array_like=True):
-    """Some files of one directory; `source` is the directory on disk, or `sources` the path of each
-    file.
+    """Some files of one directory; `source` is the directory on disk, or `sources` has the path of
+    each file.
     """
 
     path: str
@@ -79,14 +83,14 @@ _decode = msgspec.msgpack.Decoder(_Part).decode
 
 
 class Listing:
-    """The files that were found, numbered in order. `count` files have `size` bytes together. Close
-    it.
+    """The listed files, numbered in order: `count` files with `size` bytes together. The caller
+    closes it.
     """
 
     def __init__(self) -> None:
         self.count = self.size = 0
         self._file: IO[bytes] | None = None
-        # By its number, the first file of each directory whose files have no bytes.
+        # Number of the first file of each directory all of whose files are empty, ascending.
         self._hollow = array("q")
 
     def __enter__(self) -> Self:
@@ -101,11 +105,11 @@ class Listing:
             self._file.close()
 
     def folders(self) -> Iterator[Folder]:
-        """All files, and directories without any, as `core.data.packing` wants them."""
+        """All files, and directories without files, in the form that `core.data.packing` needs."""
         return (folder for _, folder in self.placed())
 
     def placed(self) -> Iterator[tuple[int, Folder]]:
-        """As `small_files`, each with its place, from which `found` reads on."""
+        """As `folders`, each with its offset in the listing, from which `found` reads on."""
         hollow = 0
         for place, part in self._parts(0):
             while hollow < len(self._hollow) and self._hollow[hollow] < part.begin:
@@ -117,8 +121,8 @@ class Listing:
             )  # fmt: skip
 
     def found(self, place: int, first: int, end: int) -> Iterator[Found]:
-        """The files with the numbers from `first` up to but not `end`; the first of them is at that
-        place.
+        """The files with the numbers from `first` to `end` - 1; the first of them is in the record
+        at `place`.
         """
         for _, part in self._parts(place):
             for index in range(max(0, first - part.first), min(len(part.names), end - part.first)):
@@ -136,7 +140,7 @@ class Listing:
             place += _HEAD + size
 
     def add(self, part: _Part) -> None:
-        """Add files after those that are there. Raises Full."""
+        """Append a record. Raises Full."""
         text = _encode(part)
         try:
             if self._file is None:
@@ -148,14 +152,14 @@ class Listing:
         self.size += sum(stamp[0] for stamp in part.stamps)
 
     def finish_directory(self, begin: int, before: int) -> None:
-        """All files of a directory were added, the first with the number `begin`, when there were
-        `before` bytes.
+        """Note that all files of a directory were added, from number `begin` on, when the size was
+        `before`.
         """
         if self.size == before and self.count > begin:
             self._hollow.append(begin)
 
     def flush(self) -> None:
-        """Have all that was added read. Raises Full."""
+        """Write the buffered records to the file. Raises Full."""
         try:
             if self._file is not None:
                 self._file.flush()
@@ -165,9 +169,7 @@ class Listing:
 
 @dataclass(slots=True)
 class _Place:
-    """A directory of the collection: what is on disk for it, or the places below it that were
-    named.
-    """
+    """A directory of the collection: its source on disk, or the named places below it."""
 
     source: Path | None = None
     below: dict[str, _Place] = field(default_factory=dict)
@@ -175,10 +177,10 @@ class _Place:
 
 def list_sources(sources: Mapping[str, Path]) -> Listing:
     """The files at and below the given paths, each at its place in the collection; links are
-    followed. Close it.
+    followed. The caller closes the listing.
 
-    Raises Invalid naming what cannot be read or stored, is neither file nor directory, or is a loop
-    of links; Full.
+    Raises Invalid naming a source that cannot be read or stored, is neither file nor directory, or
+    is a loop of links; Full.
     """
     listing = Listing()
     try:
@@ -217,6 +219,7 @@ class _List:
             and not place.below
             and not stat.S_ISDIR(_look(place.source).st_mode)
         ):
+            # Raises Invalid: a single file cannot be the root of a collection.
             filetree.check_path("")
         self._add_place("", place)
 
@@ -257,6 +260,7 @@ class _List:
             ) from None
         except OSError as error:
             raise Invalid(f"{_shown(source)}: cannot be read: {error.strerror}") from error
+        # Links are followed, so a directory may lead back to one above it.
         this = (state.st_dev, state.st_ino)
         if this in above:
             raise Invalid(
@@ -271,6 +275,8 @@ class _List:
         folders.sort()
         if files or (path and not folders):
             self._add_files(path, [str(source)], files, named=False)
+        # Freed before the recursion: only one directory's names are in memory at each level that
+        # has files.
         del files
         for name in folders:
             below = f"{path}/{name}" if path else name
@@ -278,13 +284,14 @@ class _List:
             self._add_directory(below, source / name, (*above, this))
 
     def _add_files(self, path: str, sources: list[str], names: list[str], *, named: bool) -> None:
-        """Add the files of a directory on disk, or those of a directory of the collection that were
-        `named`.
+        """Add the files of a directory on disk, or the `named` files of a directory of the
+        collection.
         """
         listing = self._listing
         if not names and named:
             return
         begin, before = listing.count, listing.size
+        # `or 1`: an empty directory gets one record without files.
         for start in range(0, len(names) or 1, _AT_ONCE):
             some = names[start : start + _AT_ONCE]
             paths = (
@@ -324,7 +331,7 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
     except OSError:
-        # It is named when its turn comes.
+        # A dangling link, for example: reported when it is opened as a file.
         return False
 
 

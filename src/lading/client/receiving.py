@@ -1,8 +1,8 @@
-"""Fast receiving of blocks: a connection, or TLS, writes into a few reused buffers.
+"""Fast reception of blocks: the socket, or TLS, writes into a few reused buffers.
 
 The HTTP library copies a body five times, each time into new memory. This module accepts only plain
-responses: 200 with a length. Other responses raise `Unusual`, and the caller repeats the request
-with the HTTP library.
+responses: status 200 with a Content-Length. Other responses raise `Unusual`, and the caller repeats
+the request with the HTTP library.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from lading.core.protocols.http_head import Head
 
 Sink = Callable[[memoryview], Awaitable[None]]
 """Consumer of the body, called with each piece; the memory is reused after it returns."""
+# Bytes per buffer, and buffers per connection: one is filled while the others wait for the sink.
 _PIECE = 1 << 20
 _PIECES = 3
 _CONNECT_TIMEOUT = 20.0
-# Below the five seconds after which the servers drop idle connections.
+# Seconds; below the five seconds after which the servers close idle connections.
 _IDLE = 4.0
 
 
@@ -33,7 +34,7 @@ class Unusual(Exception):
 
 
 class Broken(Exception):
-    """The connection cannot be had, broke, or was silent for too long; `fault` says more."""
+    """The connection failed, broke, or was silent for too long; `fault` is the cause."""
 
     def __init__(self, fault: OSError) -> None:
         super().__init__(str(fault))
@@ -42,12 +43,12 @@ class Broken(Exception):
 
 @runtime_checkable
 class Receiving(Protocol):
-    """A transport with fast receiving."""
+    """A transport with fast reception."""
 
     async def receive(
         self, path: str, *, headers: Mapping[str, str], sink: Sink, timeout: float
     ) -> None:
-        """GET; give the body to `sink`. `timeout` is for waiting for the next piece.
+        """GET `path`; give the body to `sink`. `timeout`: seconds between two pieces.
 
         Raises Unusual, Unavailable, and what `sink` raises.
         """
@@ -56,8 +57,8 @@ class Receiving(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A server: a Unix socket, or host and port; with TLS unless `tls` is None. `name` is for the
-    Host header.
+    """A server: a Unix socket, or host and port; with TLS unless `tls` is None. `name` is the Host
+    header.
     """
 
     name: str
@@ -68,9 +69,7 @@ class Address:
 
 
 class Receiver:
-    """Connections to one server, used again while they are fresh. Must be used within one event
-    loop.
-    """
+    """Connections to one server, reused for a few seconds. Must be used within one event loop."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -87,8 +86,8 @@ class Receiver:
             try:
                 return await self._exchange(connection, head, sink, timeout)
             except Broken:
-                # It was closed while it was idle; nothing else goes wrong before an answer has
-                # begun.
+                # The server closed the idle connection: try another one. Once a response has begun,
+                # the sink has consumed bytes.
                 if connection.has_begun:
                     raise
         return await self._exchange(await self._connect(timeout), head, sink, timeout)
@@ -135,11 +134,11 @@ class Receiver:
 
 
 class _Connection(asyncio.BufferedProtocol):
-    """One exchange at a time."""
+    """One connection, with one exchange at a time."""
 
     def __init__(self) -> None:
         self.has_begun = False
-        """Something came in answer to the last request."""
+        """Whether a byte of the response to the last request arrived."""
         self._transport: asyncio.Transport | None = None
         self._is_kept = True
         self._fault: Exception | None = None
@@ -150,11 +149,12 @@ class _Connection(asyncio.BufferedProtocol):
         self._full: deque[tuple[memoryview, int]] = deque()
         self._piece = self._free.pop()
         self._filled = 0
+        # Bytes of the body still to come; -1 while the head is read.
         self._missing = -1
 
     @property
     def is_reusable(self) -> bool:
-        """Whether the connection can be reused."""
+        """Whether the connection can be used for another exchange."""
         return self._is_kept and self._transport is not None and not self._transport.is_closing()
 
     async def get(self, head: bytes, sink: Sink, timeout: float) -> None:
@@ -173,6 +173,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._free.append(piece)
             if self._is_paused:
                 self._is_paused = False
+                # Reading was paused because no buffer was free; the one just consumed is the next.
                 if self._filled == len(self._piece):
                     self._next_piece()
                 self._transport.resume_reading()
@@ -190,22 +191,24 @@ class _Connection(asyncio.BufferedProtocol):
             raise Broken(error) from error
 
     def abort(self) -> None:
-        """End it at once."""
+        """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 
-    # What the event loop calls.
+    # Callbacks of the event loop (asyncio.BufferedProtocol).
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open."""
+        """The connection is open."""
         self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 (the loop calls it so)
-        """Where the next bytes go."""
+        """Memory for the next bytes."""
         if self._filled == len(self._piece):
-            # The loop had begun to read when it was asked to pause.
+            # Data may arrive after pause_reading(): the loop was reading already.
             self._free.append(memoryview(bytearray(_PIECE)))
             self._next_piece()
+        # Not more than the body is offered, so that a response that is too long shows as an error.
+        # The loop needs at least one byte.
         end = (
             len(self._piece)
             if self._in_head
@@ -214,7 +217,7 @@ class _Connection(asyncio.BufferedProtocol):
         return self._piece[self._filled : max(end, self._filled + 1)]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes came."""
+        """`nbytes` bytes arrived."""
         self._filled += nbytes
         self.has_begun = True
         if not self._is_asked:
@@ -237,10 +240,10 @@ class _Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
 
     def eof_received(self) -> None:
-        """The other side has ended."""
+        """The server ended its side; `connection_lost` follows."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
         lost = (
             exc
             if isinstance(exc, OSError)
@@ -259,7 +262,9 @@ class _Connection(asyncio.BufferedProtocol):
         self._filled = 0
 
     def _begin_body(self) -> bool:
-        """Whether the head is complete; then what follows it is where a body begins."""
+        """Whether the head is complete; then the rest of the buffer is the beginning of the
+        body.
+        """
         seen = bytes(self._piece[: min(self._filled, http_head.MOST)])
         end = seen.find(http_head.END)
         if end < 0:
@@ -284,6 +289,7 @@ class _Connection(asyncio.BufferedProtocol):
             "HTTP/1.1"
         )
         self._in_head, self._missing = False, int(text) - early
+        # `bytes` makes a copy: source and target overlap.
         self._piece[:early] = bytes(self._piece[end : self._filled])
         self._filled = early
         return True

@@ -23,8 +23,8 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """At most `attempts` tries, none begun later than `give_up_after` seconds after the first;
-    pauses in seconds.
+    """At most `attempts` attempts, none started later than `give_up_after` seconds after the first.
+    Pauses are in seconds.
     """
 
     attempts: int = 10
@@ -34,6 +34,7 @@ class RetryPolicy:
 
     def pause(self, failures: int, chance: float) -> float:
         """Seconds to wait after so many failures; `chance` is a random number from 0 to 1."""
+        # The exponent is bounded: events are retried without end, and 2 ** 1024 is no float.
         full: float = min(self.cap, self.base * 2 ** min(failures - 1, 30))
         return full * (1 - chance / 2)
 
@@ -43,7 +44,7 @@ NO_RETRY = RetryPolicy(attempts=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """A policy with the clock, the chance and the sleep that it needs."""
+    """A policy with its clock, random numbers and sleep."""
 
     policy: RetryPolicy = RetryPolicy()
     sleep: Sleep = asyncio.sleep
@@ -51,8 +52,8 @@ class Retries:
     clock: Callable[[], float] = time.monotonic
 
     async def run(self, attempt: Callable[[], Awaitable[_Answer]]) -> _Answer:
-        """The first success of `attempt`; its last error when trying again is of no use or took too
-        long.
+        """The first success of `attempt`; raises its last error when it is not retried, or attempts
+        or time are used up.
         """
         began, failures = self.clock(), 0
         while True:

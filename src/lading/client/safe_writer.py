@@ -1,8 +1,8 @@
-"""Writing files below one directory and nowhere else.
+"""Writer of files below one directory, and nowhere else.
 
-Every directory on the way is opened by its name in the one before it, symbolic links refused, so
-that neither `..` nor a link that is there already, or is put there meanwhile, leads outside. A file
-is written to a temporary name in its directory and renamed when complete. All functions block: call
+Each directory on the way is opened by its name in the previous one, without following symbolic
+links, so that neither `..` nor a link leads outside, even one that is created meanwhile. A file is
+written under a temporary name in its directory and renamed when complete. All functions block: call
 them in a thread. A lock serializes them, so that a cancelled caller may close at once.
 """
 
@@ -22,6 +22,7 @@ from lading.core.errors import Conflict, Full, LadingError, Unavailable
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# rename(2) and open(2) give these when another kind of file is there.
 _IN_THE_WAY = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
@@ -36,8 +37,8 @@ class _Growing:
 
 
 class Landing:
-    """Writes below `root`, which is made when absent. Raises Conflict, Full, Unavailable; close
-    it.
+    """Writes below `root`, which is created if absent. Raises Conflict, Full, Unavailable. The
+    caller closes it.
     """
 
     def __init__(self, root: Path) -> None:
@@ -53,14 +54,14 @@ class Landing:
             raise self._failure(error, "") from error
 
     def make_folders(self, paths: Iterable[str]) -> None:
-        """Make the directories at these paths, with those above them."""
+        """Make the directories at these paths, with their parents."""
         with self._turn:
             for path in paths:
                 filetree.check_path(path)
                 self._folder(path)
 
     def write(self, files: Mapping[str, Iterable[bytes]]) -> None:
-        """Write whole files, each given by its pieces."""
+        """Write complete files, each given by its pieces."""
         with self._turn:
             for path, pieces in files.items():
                 growing = self._begin(path, 0)
@@ -68,10 +69,10 @@ class Landing:
                 self._land(growing)
 
     def append(self, path: str, piece: bytes, size: int) -> bool:
-        """Write the next piece of a file of `size` bytes, which appears with its last one; whether
-        that was it.
+        """Write the next piece of a file of `size` bytes; True if it was the last and the file has
+        appeared.
 
-        The pieces of one file come one after another.
+        The pieces of one file must follow one another.
         """
         with self._turn:
             if self._growing is None:
@@ -97,7 +98,7 @@ class Landing:
             os.close(self._descriptor)
 
     def _folder(self, path: str) -> int:
-        """A descriptor of the directory, which stays open until another one is asked for."""
+        """A descriptor of the directory; it stays open until another directory is requested."""
         if self._closed:
             raise Unavailable(f"{self._root}: writing was given up")
         if self._last is not None and self._last[0] == path:
@@ -134,6 +135,7 @@ class Landing:
             while view:
                 view = view[os.write(growing.file, view) :]
         except OSError as error:
+            # `close` drops the file that `append` is writing.
             if growing is not self._growing:
                 self._drop(growing)
             raise self._failure(error, growing.path) from error
@@ -169,4 +171,5 @@ class Landing:
 def _enter(folder: int, name: str) -> int:
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=folder)
+    # Without O_CREAT: if a link or a file was put there, the open fails.
     return os.open(name, _FOLDER, dir_fd=folder)

@@ -1,8 +1,8 @@
 """Reading of many small files with three system calls each and little Python code.
 
-A file is opened beside the descriptor of its directory, so that the kernel walks no path, and never
-through a symbolic link. What it has comes with one call, into the same memory for all files; the
-end of a file shows by a short read.
+A file is opened relative to the descriptor of its directory, so that the kernel resolves no path,
+and never through a symbolic link. Its content is read with one call into memory that all files
+share; a short read means the end of the file.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Final
 from lading.confined import Stop, Stopped, never
 
 SMALL: Final = 1 << 17
-"""Bytes of the largest file that is read in one call."""
+"""Bytes of the largest file that is read with one call."""
 # A listed file may have become a pipe, whose open would wait for a writer.
 _FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 _STRIDE: Final = 256
-"""Files between two checks for a stop: some 2 ms of work."""
+"""Files between two checks for a stop, about 2 ms of work."""
 
 
 class Folder:
@@ -31,19 +31,22 @@ class Folder:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
         self.position = 0
-        """How many files were read, or passed over."""
+        """Number of files that were read or skipped."""
+        # One byte more than SMALL shows that a file is too large.
         self._memory = bytearray(SMALL + 1)
 
     def read(
         self, directory: int, buffer: bytearray, room: int, *, stop: Stop = never
     ) -> list[int]:
-        """Add file after file to `buffer` while it has at most `room` bytes; the length of each.
+        """Append the content of the next files to `buffer` while it has at most `room` bytes;
+        return the length of each.
 
-        `directory` is the descriptor of the directory. It ends before a file of more than `SMALL`
-        bytes, too. Nothing of a file that is too long, or could not be read, is added. Raises
-        OSError, naming the file, and Stopped.
+        `directory` is the descriptor of the directory. It stops before a file of more than `SMALL`
+        bytes, too. A file that is too long or cannot be read adds nothing. Raises OSError, naming
+        the file, and Stopped.
         """
         lengths: list[int] = []
+        # Local names: the loop runs for each of very many files, and attribute lookups cost time.
         add, view, vector = lengths.append, memoryview(self._memory), [self._memory]
         open_, read, close, room = os.open, os.readv, os.close, room - SMALL
         for name in self.names[self.position :]:

@@ -1,7 +1,8 @@
 """Transport of HTTP requests to a server. The only module that uses the HTTP library.
 
-Failures of the connection (none, broken, timed out) raise `Unavailable`; a response with an error
-status is returned. One transport keeps one session with its pool of connections; close it.
+Failures of the connection (refused, broken, timed out) raise `Unavailable`; a response with an
+error status is returned. One transport keeps one session with its pool of connections; the caller
+closes it.
 """
 
 from __future__ import annotations
@@ -27,15 +28,18 @@ from lading.net.http_upgrade import trusting
 
 Body = bytes | bytearray | AsyncIterable[bytes | bytearray]
 DEFAULT_TIMEOUT = 300.0
+# Bytes read or sent at a time.
 _CHUNK = 1 << 18
 _CONNECT_TIMEOUT = 20.0
+# Connections at a time; further requests wait for one.
 _CONNECTIONS = 100
-# Below the five seconds after which the servers drop idle connections, so that no request meets a
-# closing one.
+# Seconds; below the five seconds after which the servers close idle connections, so that no request
+# meets a closed one.
 _IDLE = 4.0
+# Headers that the library would add by itself.
 _ADDED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
-# The library warns about larger bodies in one piece: the loop would stand still while they are
-# written.
+# The library warns about larger bodies in one piece: the event loop would stand still while they
+# are written.
 _ONE_PIECE = 1 << 19
 
 
@@ -65,11 +69,11 @@ class WebSocket(Protocol):
     """An open websocket connection, text messages only."""
 
     async def send(self, text: str) -> None:
-        """Send one message. Raises Unavailable when the connection is gone."""
+        """Send one message. Raises Unavailable when the connection is closed."""
 
     async def receive(self, timeout: float) -> str | None:
-        """The next message; None when the other side has closed. Raises Unavailable after `timeout`
-        seconds.
+        """The next message; None after the server closed the connection. Raises Unavailable after
+        `timeout` seconds.
         """
 
 
@@ -85,7 +89,7 @@ class Transport(Protocol):
         body: bytes | bytearray = b"",
         timeout: float = DEFAULT_TIMEOUT,
     ) -> Response:
-        """One exchange with bodies that fit in memory; `timeout` is for all of it. Raises
+        """One exchange with bodies in memory; `timeout`: seconds for all of it. Raises
         Unavailable.
         """
 
@@ -98,29 +102,29 @@ class Transport(Protocol):
         body: Body = b"",
         timeout: float = DEFAULT_TIMEOUT,
     ) -> AbstractAsyncContextManager[StreamedResponse]:
-        """One exchange with bodies of any size; `timeout` is between two pieces. Raises
+        """One exchange with bodies of any size; `timeout`: seconds between two pieces. Raises
         Unavailable.
         """
 
     def websocket(
         self, path: str, *, headers: Mapping[str, str], timeout: float = DEFAULT_TIMEOUT
     ) -> AbstractAsyncContextManager[WebSocket]:
-        """A websocket connection; `timeout` is for opening it.
+        """A websocket connection; `timeout`: seconds for opening it.
 
         Raises Unavailable, or the error of the status with which the server refused.
         """
 
     async def close(self) -> None:
-        """Drop every connection. Idempotent."""
+        """Close every connection. Idempotent."""
 
 
 class HttpTransport:
-    """HTTP/1.1 over TCP, TLS or a Unix socket, with connections that are used again.
+    """HTTP/1.1 over TCP, TLS or a Unix socket, with reused connections.
 
     `base_url` is `https://host:port` or `http://host:port`. With `unix_socket`, connections go to
-    that path and `base_url` only fills the Host header. `verify` is True (the machine's certificate
-    authorities), False (none) or the path of a PEM file. Must be used within one event loop; `async
-    with` closes it.
+    that path and `base_url` only gives the Host header. `verify` is True (the machine's certificate
+    authorities), False (no verification) or the path of a PEM file. Must be used within one event
+    loop; `async with` closes it.
     """
 
     def __init__(
@@ -198,7 +202,7 @@ class HttpTransport:
     async def receive(
         self, path: str, *, headers: Mapping[str, str], sink: Sink, timeout: float
     ) -> None:
-        """GET piece by piece; see Receiving."""
+        """GET in pieces; see Receiving."""
         if self._receiver is None:
             self._receiver = Receiver(self._receiver_address())
         try:
@@ -226,11 +230,12 @@ class HttpTransport:
         try:
             yield _AiohttpWebSocket(connection, self.address)
         finally:
+            # The connection is given up anyway; a failure of the closing handshake does not matter.
             with suppress(aiohttp.ClientError, OSError):
                 await connection.close()
 
     async def close(self) -> None:
-        """Drop every connection."""
+        """Close every connection."""
         session, self._session = self._session, None
         if self._receiver is not None:
             self._receiver.close()
@@ -246,6 +251,8 @@ class HttpTransport:
         limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
         data: Body | _Sent | None = body
+        # sendfile(2) to a socket of this machine; over TLS the bytes must pass through this
+        # process.
         if isinstance(body, FilePart) and body.length and self._unix_socket is not None:
             data = _Sent(body)
         elif isinstance(body, bytes | bytearray):
@@ -265,6 +272,8 @@ class HttpTransport:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=self._connector(),
+                # No cookies, and no proxies from the environment: the token goes to this server
+                # only.
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=_ADDED_HEADERS,
                 trust_env=False,
@@ -328,8 +337,8 @@ class _AiohttpWebSocket:
         except TimeoutError as error:
             raise Unavailable(f"{self._address}: nothing heard for {timeout:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            # The library answers pings here: after a pause of this machine, over a connection that
-            # is gone.
+            # The library answers pings here; this fails after a suspend of this machine, when the
+            # connection is gone.
             raise Unavailable(
                 f"{self._address}: the connection is gone: {_reason(error)}"
             ) from error
@@ -337,8 +346,8 @@ class _AiohttpWebSocket:
 
 
 class _Sent(aiohttp.Payload):
-    """A part of a file that the kernel moves from its cache to a socket of this machine: nothing is
-    copied here.
+    """A part of a file that the kernel moves from its page cache to a Unix socket, without a copy
+    in this process.
     """
 
     def __init__(self, part: FilePart) -> None:
@@ -347,11 +356,11 @@ class _Sent(aiohttp.Payload):
         self._size = part.length
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:  # noqa: ARG002 - as the library has it
-        """A part of a file is no text."""
+        """Not possible for a part of a file."""
         raise TypeError("a part of a file cannot be decoded")
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send the head, then the part. Raises Invalid when the file is shorter than that."""
+        """Send the head, then the part. Raises Invalid when the file is too short."""
         writer.send_headers()
         transport, part = writer.transport, self._part
         if transport is None:
@@ -392,7 +401,7 @@ def _reason(error: Exception) -> str:
         error, aiohttp.ClientSSLError
     ):
         number = error.os_error.errno or 0
-        # Names have numbers of their own, which are negative; aiohttp and asyncio wrap the others
-        # in words of theirs.
+        # Errors of name resolution have negative numbers; aiohttp and asyncio wrap all others in
+        # text of their own.
         return os.strerror(number) if number > 0 else error.os_error.strerror or str(error)
     return " ".join(str(error).split()) or type(error).__name__

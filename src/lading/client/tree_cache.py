@@ -32,6 +32,7 @@ Fill = Callable[[Path], Awaitable[None]]
 
 _GIT = re.compile(r"git-[0-9a-f]{40}")
 _BLOCK = 4096
+# Nested directories; a limit is required, and collections have far fewer.
 _MOST_DEPTH = 1 << 16
 # Only what has a lock file is an entry: an archive on its way lies beside its tree.
 _LAYOUT = CacheLayout(lock="{}.lock", pattern="*.lock")
@@ -41,7 +42,7 @@ class TreeCache:
     """Read-only directories by portable data hash, kept below `directory` up to about
     `limit_bytes`.
 
-    Safe to use from any number of processes.
+    Any number of processes may use it at a time.
     """
 
     def __init__(self, directory: Path, limit_bytes: int, *, sleep: Sleep = asyncio.sleep) -> None:
@@ -61,10 +62,10 @@ class TreeCache:
 
     @asynccontextmanager
     async def lease(self, pdh: str, fill: Fill) -> AsyncGenerator[Path]:
-        """The directory of the collection, which stays while the context is open; `fill` is called
-        when it is absent.
+        """The directory of the collection, which exists while the context is open; `fill` is called
+        if it is absent.
 
-        Raises Invalid when `pdh` is none, and what `fill` raises.
+        Raises Invalid when `pdh` is malformed, and what `fill` raises.
         """
         if not (is_pdh(pdh) or _GIT.fullmatch(pdh)):
             raise Invalid(f"{pdh}: not a portable data hash")
@@ -88,16 +89,16 @@ class TreeCache:
 
 
 def _make_read_only(root: Path, *, keep_modes: bool) -> int:
-    """Take write permission from everything below; the size on disk, roughly.
+    """Remove the write permission from everything below; return the size on disk, roughly.
 
-    Collections do not say which files are programs, so all may be run, as Arvados' clients show
-    them.
+    Collections do not record which files are executable, so all files are made so, as Arvados'
+    clients show them.
     """
     size = _BLOCK
     with Tree.open(root) as tree:
         for folder, _, entry in tree.walk_at(max_depth=_MOST_DEPTH):
             if entry.is_dir(follow_symlinks=False):
-                # It is entered all the same: that takes no right to write.
+                # It is entered after this, which needs no write permission.
                 os.chmod(entry.name, 0o555, dir_fd=folder)  # noqa: S103 - its own directory is for root alone
                 size += _BLOCK
             else:
@@ -107,7 +108,9 @@ def _make_read_only(root: Path, *, keep_modes: bool) -> int:
 
 
 def _make_file_read_only(folder: int, name: str, *, keep_modes: bool) -> int:
-    """Take write permission from one entry that is no directory; its size on disk, roughly."""
+    """Remove the write permission from one entry that is not a directory; return its size on disk,
+    roughly.
+    """
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if stat.S_ISREG(found.st_mode):
         os.chmod(name, 0o444 if keep_modes and not found.st_mode & 0o100 else 0o555, dir_fd=folder)

@@ -1,14 +1,14 @@
 """Journal of an upload on this machine, so that an interrupted upload can continue.
 
-One file for each set of sources, one JSON document a line, added to as the work goes on:
+One file for each set of sources, with one JSON document per line, appended as the upload goes on:
 
-    {"key": ..., "block": "<hash>+<size>"}    these bytes of these files, unchanged since, have this
-    hash {"locator": "<signed locator>"}           the store has acknowledged this block
-    {"collection": "<uuid>"}                  where all of it was stored last
+    {"key": ..., "block": "<hash>+<size>"}    these bytes of these unchanged files have this hash
+    {"locator": "<signed locator>"}           the store has acknowledged this block
+    {"collection": "<uuid>"}                  the collection of the last complete upload
 
-A line that was cut off by a kill is ignored. Losing the file costs time, nothing else: an upload
-that cannot write it goes on without. Locators are signed for one token, so that the file is
-readable by its owner alone.
+A line that was cut off by a kill is ignored. If the file is lost, blocks are hashed and sent again;
+an upload that cannot write it goes on without. Locators are signed for one token, so only the owner
+may read the file.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import BinaryIO, Self
 
 import msgspec
 
+# A journal that was not written for so long is deleted.
 _KEPT_DAYS = 60
 
 
@@ -36,11 +37,11 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 class Journal:
-    """The journal of one upload, a context manager; without a path, or if another upload has it,
-    nothing is stored.
+    """The journal of one upload, a context manager; without a path, or if another upload has the
+    file open, nothing is stored.
 
     `blocks`: hash and size by key; `locators`: signed locators by hash and size; `collection`: a
-    uuid or "".
+    uuid or "" if there is none.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -72,12 +73,12 @@ class Journal:
         self._append(_Line(key=key, block=block))
 
     def note_locator(self, locator: str) -> None:
-        """Note that the store has a block."""
+        """Store a locator that the store has acknowledged."""
         self.locators["+".join(locator.split("+", 2)[:2])] = locator
         self._append(_Line(locator=locator))
 
     def note_collection(self, uuid: str, keys: Iterable[str]) -> None:
-        """Remember where it is stored, and forget all but these keys: the next upload begins from
+        """Store the uuid of the collection, and delete all other keys: the next upload starts from
         here.
         """
         self.collection = uuid
@@ -99,6 +100,7 @@ class Journal:
             return
         try:
             self._file.write(_encoded(line))
+        # The disk is full, for example: the upload goes on without a journal.
         except OSError:
             self._file.close()
             self._file = None
@@ -109,6 +111,7 @@ class Journal:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         file = os.fdopen(descriptor, "r+b", buffering=0)
         try:
+            # Another upload of the same sources has it: this one goes on without a journal.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             text = path.read_bytes()
         except OSError:
@@ -118,6 +121,7 @@ class Journal:
         for line in text.split(b"\n"):
             with suppress(msgspec.DecodeError):
                 self._learn(msgspec.json.decode(line, type=_Line))
+        # A kill cut off the last line; the next one must not be appended to it.
         if text and not text.endswith(b"\n"):
             file.write(b"\n")
 
@@ -131,8 +135,8 @@ class Journal:
 
 
 def journal_path(directory: Path, *parts: str) -> Path:
-    """The journal, below the cache directory, of what these texts tell apart: the server, the
-    token, the sources.
+    """The journal file below the cache directory for these texts: the server, the token, the
+    sources.
     """
     name = hashlib.sha256(b"\0".join(os.fsencode(part) for part in parts)).hexdigest()[:32]
     return directory / "uploads" / f"{name}.jsonl"

@@ -1,12 +1,12 @@
 """Resumable uploads: files are hashed first, and only missing blocks are sent.
 
 The blocks are planned from names and sizes alone (`core.data.packing`). Each block is hashed once;
-what the journal knows of files that have not changed (size, times and inode) is not read again, and
-what the store has acknowledged for this token is not sent again. A file that changes while it is
-read is refused: the stored content would be a state that the file never had.
+blocks of unchanged files (same size, times and inode) have their hash in the journal and are not
+read again, and blocks that the store has acknowledged for this token are not sent again. A file
+that changes while it is read is refused, as a content would be stored that the file never had.
 
-Nothing is kept in memory for each file, but for each block; of the bytes of files at most `_ROOM`
-at any moment.
+Memory grows with the number of blocks, not of files; of the bytes of files at most `_ROOM` are in
+memory.
 """
 
 from __future__ import annotations
@@ -42,16 +42,18 @@ from lading.core.data.manifest import Digest
 from lading.core.data.packing import Block
 from lading.core.errors import Invalid, Malformed
 
+# Blocks that are hashed or sent at a time.
 _AT_ONCE = 2
+# Bytes read at a time.
 _PIECE = 1 << 20
-# Packed blocks that are kept in memory between hashing and sending, so that small files are read
-# once.
+# Bytes of packed blocks that stay in memory between hashing and sending, so that their small files
+# are read once.
 _KEPT = MAX_BLOCK
 _ROOM = 2 * MAX_BLOCK
-# A file that was written this short before it was read may be written again without a change of its
-# times.
+# Nanoseconds: a file that was changed this shortly before it was read may change again with equal
+# times, so its hash is not journalled.
 _YOUNG = 100_000_000
-# A signature must last until the collection is made.
+# Seconds that a signature must still be valid, so that it lasts until the collection is created.
 _MARGIN = 900
 
 
@@ -59,8 +61,9 @@ class Upload:
     """One upload of files and directories, each at its path; "" is the root. Symbolic links are
     followed.
 
-    `look`, `hash`, then `send` if the content is not stored; use it as a context. Raises Invalid
-    naming what cannot be read, is neither file nor directory, or changes meanwhile.
+    Call `look`, `hash`, then `send` if the content is not stored; use it as a context manager.
+    Raises Invalid naming a source that cannot be read, is neither file nor directory, or changes
+    meanwhile.
     """
 
     def __init__(
@@ -101,8 +104,8 @@ class Upload:
         return self._keys
 
     async def look(self) -> None:
-        """List the files, and plan their blocks. Raises Full when there is no room for the list on
-        disk.
+        """List the files and plan their blocks. Raises Full when the disk has no room for the
+        list.
         """
         self._listing.close()
         self._listing = await asyncio.to_thread(list_sources, self._sources)
@@ -118,6 +121,7 @@ class Upload:
             if not self._hashes[number]:
                 young, block = self._clock() - _YOUNG, self._blocks[number]
                 keep = block.is_packed and kept + block.length <= _KEPT
+                # Counted before the await: the other worker must not use the same room.
                 kept += block.length if keep else 0
                 self._hashes[number], changed = await asyncio.to_thread(self._hash, number, keep)
                 if changed < young:
@@ -134,8 +138,7 @@ class Upload:
         stored: Mapping[str, str] | None = None,
         progress: Progress | None = None,
     ) -> Iterator[str]:
-        """Send the blocks that the store is not known to have; return the signed manifest, in
-        pieces.
+        """Send the blocks that the store does not have; return the signed manifest in pieces.
 
         `stored`: locators, signed for this token, by hash and size. Raises as `BlockClient.put`
         too.
@@ -159,14 +162,15 @@ class Upload:
         return self._manifest([have[block] for block in self._hashes])
 
     def _plan(self) -> None:
-        """Plan the blocks, find out where in the listing each begins, and name each for the
-        journal.
+        """Plan the blocks, find the offset in the listing at which each begins, and name each for
+        the journal.
         """
         firsts, places = array("q"), array("q")
 
         def files() -> Iterator[tuple[str, int]]:
             for place, folder in self._listing.placed():
-                # A block begins at one of the files since the one before it began.
+                # A block begins at one of the folders that were read since the previous block
+                # began; older ones are deleted below.
                 firsts.append(folder.first)
                 places.append(place)
                 for size in folder.sizes:
@@ -201,8 +205,8 @@ class Upload:
         return advance
 
     def _files(self, number: int) -> Iterator[tuple[Found, int, int]]:
-        """The files of a block that have bytes in it, each with where those begin and how many they
-        are.
+        """The files of a block that have bytes in it, each with the offset and number of these
+        bytes.
         """
         block = self._blocks[number]
         for found in self._listing.found(self._places[number], block.first, block.end):
@@ -214,13 +218,16 @@ class Upload:
     def _key(self, number: int) -> str:
         digest, here = hashlib.sha256(), Path.cwd()
         for found, start, length in self._files(number):
+            # The length of the path separates it from the next entry.
             digest.update(f"{found.stamp} {start} {length} {len(found.source)} ".encode())
             path = found.source if found.source.startswith("/") else f"{here}/{found.source}"
             digest.update(os.fsencode(path))
         return digest.hexdigest()[:32]
 
     def _hash(self, number: int, keep: bool) -> tuple[str, int]:
-        """Hash and size of a block, and when the last of its files was changed (ns since 1970)."""
+        """Hash and size of a block, and the time of the last change of its files (ns since
+        1970).
+        """
         changed = 0
         kept, digest = bytearray(), hashlib.md5(usedforsecurity=False)
         for found, start, length in self._files(number):
@@ -241,11 +248,13 @@ class Upload:
             async with self._room.taken(len(data)):
                 locator = await blocks.put(data)
         else:
-            # Packed blocks that wait for sending are in memory too.
+            # Kept blocks that wait for sending are in memory too.
             kept = sum(map(len, self._kept.values()))
             async with self._room.taken(self._blocks[number].length, beside=kept):
                 locator = await blocks.put(await asyncio.to_thread(self._gather, number))
         if locators.parse(locator).bare != self._hashes[number]:
+            # The store hashed other bytes than were hashed here: a file changed between the two
+            # reads.
             where = Path(first.source)
             raise _changed(str(where.parent if self._blocks[number].is_packed else where))
         return locator
@@ -279,8 +288,8 @@ class _Room:
 
     @asynccontextmanager
     async def taken(self, size: int, *, beside: int = 0) -> AsyncGenerator[None]:
-        """Room for so many bytes, while inside; `beside`: bytes that are in memory besides. Alone
-        all is allowed.
+        """Reserve so many bytes inside the context; `beside`: further bytes in memory. A single
+        request of any size is granted.
         """
         async with self._changed:
             await self._changed.wait_for(
@@ -315,7 +324,8 @@ def _read_part(found: Found, start: int, length: int) -> Iterator[bytes]:
 
 def _open(found: Found) -> int:
     try:
-        # What was a file when it was listed may be a pipe by now, which would wait for a writer.
+        # A listed file may have become a pipe; without O_NONBLOCK, opening it would wait for a
+        # writer.
         return os.open(found.source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise Invalid(f"{found.source}: cannot be read: {error.strerror}") from error
@@ -329,7 +339,7 @@ def _changed(path: str) -> Invalid:
 
 
 async def _each(numbers: Iterable[int], work: Callable[[int], Awaitable[None]]) -> None:
-    """Do the work for each number, a few at a time. The first error ends it."""
+    """Do the work for each number, _AT_ONCE at a time. The first error cancels the rest."""
     left = iter(numbers)
 
     async def worker() -> None:
