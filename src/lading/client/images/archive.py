@@ -1,16 +1,17 @@
 """The normal form of an image: one deterministic tar in docker-save layout (docs/spec/containers,
 section Images).
 
-    manifest.json             [{"Config": "<hex>.json", "RepoTags": null, "Layers":
-    ["<hex>/layer.tar", ...]}] <hex>.json                the configuration, byte for byte; its
-    sha256 is the identity of the image <hex>/layer.tar           each layer, uncompressed, named by
-    the sha256 of its bytes (its diff id)
+    manifest.json      [{"Config": "<hex>.json", "RepoTags": null,
+                         "Layers": ["<hex>/layer.tar", ...]}]
+    <hex>.json         the configuration, byte for byte; its sha256 is the identity of the image
+    <hex>/layer.tar    each layer, uncompressed, named by the sha256 of its bytes (its diff id)
 
-Names are not part of it, so that one image under two names is stored once. The file is called
-`sha256:<hex of the configuration>.tar`, which is what image lookup accepts and `docker load` reads.
+Names are not part of it, so that one image with two names is stored once. The file is called
+`sha256:<hex of the configuration>.tar`; image lookup accepts this name, and `docker load` reads the
+file.
 
-What stands in the archive for a layer depends on the layer alone. Where a large one begins and
-ends, a block of the store does, so that images that share a layer share its blocks.
+The bytes of the archive for a layer depend on the layer only. A block of the store begins and ends
+where a large layer does, so that images that share a layer share its blocks.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ import msgspec
 
 from lading.core.errors import Malformed
 
+# Bytes read at a time.
 _CHUNK = 1 << 20
+# Layers from this size on get blocks of their own; smaller ones are packed with their neighbours.
 _OWN_BLOCKS = 1 << 20
+# Creation time of images without one: equal programs give equal bytes.
 EPOCH = "1970-01-01T00:00:00Z"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -45,8 +49,8 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a source yields: the configuration (JSON bytes), the layers bottom first, and names it
-    knows.
+    """The content of a source: the configuration (JSON bytes), the layers bottom first, and known
+    names.
     """
 
     config: bytes
@@ -59,7 +63,7 @@ class Parts:
 class NormalImage:
     """An image in the normal form, on disk at `path`. `digest` is `sha256:<hex>`.
 
-    `cuts`: where in the file large layers begin and end.
+    `cuts`: offsets in the file at which large layers begin and end.
     """
 
     path: Path
@@ -72,7 +76,7 @@ class NormalImage:
 
     @property
     def file_name(self) -> str:
-        """The name of the one file of the image's collection."""
+        """The name of the only file of the image's collection."""
         return f"{self.digest}.tar"
 
 
@@ -94,7 +98,7 @@ def make_config(
     environment: Sequence[str] = (f"PATH={PATH}",),
     command: Sequence[str] = ("/bin/sh",),
 ) -> bytes:
-    """A configuration for layers that come without one. The same arguments give the same bytes."""
+    """A configuration for layers that have none. The same arguments give the same bytes."""
     return msgspec.json.encode(
         {
             "architecture": architecture,
@@ -125,9 +129,11 @@ def write_archive(parts: Parts, target: Path) -> NormalImage:
         [{"Config": f"{identity}.json", "RepoTags": None, "Layers": names}]
     )
     cuts = []
+    # GNU format: no extended headers for times or owners, and sizes above 8 GiB are possible.
     with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as tar:
         _add(tar, "manifest.json", io.BytesIO(manifest), len(manifest))
         _add(tar, f"{identity}.json", io.BytesIO(parts.config), len(parts.config))
+        # An image may list a layer more than once; the archive contains it once.
         for name, layer in dict(zip(names, parts.layers, strict=True)).items():
             with layer.path.open("rb") as file:
                 file.seek(layer.offset)
@@ -153,7 +159,7 @@ class RootFS(msgspec.Struct, frozen=True):
 
 
 class ImageConfig(msgspec.Struct, frozen=True):
-    """What we read of an image configuration; everything else is kept as it is."""
+    """The fields of an image configuration that are read here; all others are kept unchanged."""
 
     rootfs: RootFS
     created: str | None = None
@@ -161,7 +167,7 @@ class ImageConfig(msgspec.Struct, frozen=True):
 
 
 def read_config(data: bytes) -> ImageConfig:
-    """The parts of an image configuration that we look at. Raises Malformed."""
+    """Decode the used fields of an image configuration. Raises Malformed."""
     try:
         return msgspec.json.decode(data, type=ImageConfig)
     except msgspec.DecodeError as error:

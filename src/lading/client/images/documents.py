@@ -1,7 +1,7 @@
-"""Images in the layouts of others: docker-save (all its generations) and OCI.
+"""Images in docker-save (all versions) and OCI layout.
 
-Both may come as a directory or a tar. The configuration is taken byte for byte, so that the image
-keeps its identity; every layer is checked against the digest that the configuration lists.
+Both may be a directory or a tar. The configuration is taken byte for byte, so that the image keeps
+its identity; each layer is verified against the digest that the configuration lists.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from lading.core.errors import Invalid, Malformed
 
 _REF_NAME = "org.opencontainers.image.ref.name"
 _FULL_NAME = "io.containerd.image.name"
+# Indexes inside indexes; more is refused as damaged, and a loop of indexes ends here.
 _MAX_NESTING = 4
 
 
@@ -29,7 +30,7 @@ class SavedImage(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class Platform(msgspec.Struct, frozen=True):
-    """What an OCI image runs on."""
+    """The platform of an OCI image."""
 
     architecture: str = ""
     os: str = ""
@@ -44,7 +45,7 @@ class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Index(msgspec.Struct, frozen=True, rename="camel"):
-    """An OCI index or manifest; which one, its fields tell."""
+    """An OCI index or manifest; their fields tell which."""
 
     manifests: list[Descriptor] | None = None
     config: Descriptor | None = None
@@ -54,7 +55,7 @@ class Index(msgspec.Struct, frozen=True, rename="camel"):
 def read_saved(members: Members, folder: Path) -> Parts:
     """The parts of the image in a docker-save archive.
 
-    Raises Malformed when it is damaged, Invalid when it holds several images.
+    Raises Malformed when it is damaged, Invalid when it contains several images.
     """
     try:
         images = msgspec.json.decode(read_document(members, "manifest.json"), type=list[SavedImage])
@@ -71,10 +72,10 @@ def read_saved(members: Members, folder: Path) -> Parts:
 
 
 def read_oci(members: Members, folder: Path, *, architecture: str) -> Parts:
-    """The parts of an OCI layout: the image for this architecture.
+    """The parts of the image for `architecture` in an OCI layout.
 
-    Raises Malformed when it is damaged, Invalid when it holds none for this architecture, or
-    several.
+    Raises Malformed when it is damaged, Invalid when it contains none or several for this
+    architecture.
     """
     found = list(_manifests(members, _index(members, "index.json"), "", depth=0))
     fitting = [
@@ -82,6 +83,7 @@ def read_oci(members: Members, folder: Path, *, architecture: str) -> Parts:
     ]
     if not fitting:
         raise Invalid(f"{members.source}: holds no image for linux/{architecture}")
+    # An image may be listed under several names.
     if len({one[1].digest for one in fitting}) > 1:
         raise Invalid(f"{members.source}: holds {len(fitting)} images; copy one at a time")
     manifest, _, name = fitting[0]
@@ -123,6 +125,7 @@ def _index(members: Members, name: str) -> Index:
 
 def _blob(members: Members, digest: str) -> str:
     algorithm, _, value = digest.partition(":")
+    # The digest becomes a path, and comes from the image.
     if not (algorithm.isalnum() and value.isalnum()):
         raise Malformed(f"{members.source}: damaged image: {digest!r} is no digest")
     return f"blobs/{algorithm}/{value}"

@@ -1,8 +1,8 @@
-"""Which loader and libraries a program of this machine needs, as its own loader tells.
+"""Loader and libraries of the programs of this machine, as listed by the program's own loader.
 
-The loader is asked to list, never to run the program. It is asked without its cache first: what it
-finds then, it also finds in an image that has no cache; directories that only the cache (or
-LD_LIBRARY_PATH) knows are reported.
+The loader only lists the libraries; the program is never run. First the loader runs without its
+cache: libraries that it finds then are also found in an image, which has no cache. Directories that
+only the cache or LD_LIBRARY_PATH names are reported.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from pathlib import Path
 from typing import IO
 
 _MAGIC = b"\x7fELF"
+# Types of program header (elf(5)).
 _PT_DYNAMIC, _PT_INTERP = 2, 3
+# Lines of `ld.so --list`: "libm.so.6 => /lib/libm.so.6 (0x...)" or "libx.so => not found".
 _FOUND = re.compile(r"^\s+(?:\S+ => )?(/\S+) \(0x", re.MULTILINE)
 _MISSING = re.compile(r"^\s+(\S+) => not found", re.MULTILINE)
+# Seconds for one run of a loader; after that the file counts as without libraries.
 _TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binary:
-    """What the header of an ELF file says. `loader` is "" for a shared library or a static
-    program.
-    """
+    """Fields of an ELF header. `loader` is "" for a shared library or a static program."""
 
     loader: str
     dynamic: bool
@@ -35,8 +36,8 @@ class Binary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linkage:
-    """The libraries of one file, the names that were not found, and directories to search beside
-    the usual.
+    """The libraries of one file, the names that were not found, and directories to search besides
+    the usual ones.
     """
 
     libraries: tuple[str, ...] = ()
@@ -45,7 +46,7 @@ class Linkage:
 
 
 def read_binary(path: Path) -> Binary | None:
-    """The header of the ELF file `path`; None when it is none (or cannot be read)."""
+    """The header of the ELF file `path`; None if it is not an ELF file or cannot be read."""
     try:
         with path.open("rb") as file:
             return _parse(file)
@@ -56,6 +57,7 @@ def read_binary(path: Path) -> Binary | None:
 def list_libraries(loader: str, path: Path, *, environ: Mapping[str, str]) -> Linkage:
     """The libraries that `loader` finds for the file `path`."""
     clean = {name: value for name, value in environ.items() if not name.startswith("LD_")}
+    # musl's loader has no cache and no such option.
     strict = ["--inhibit-cache", "--list"] if "musl" not in loader else ["--list"]
     first = _list(loader, strict, path, clean)
     if not first.missing:
@@ -85,20 +87,25 @@ def _list(loader: str, options: list[str], path: Path, environ: dict[str, str]) 
 
 
 def _parse(file: IO[bytes]) -> Binary | None:
+    # The header of a 64-bit file has 64 bytes, that of a 32-bit file 52.
     head = file.read(64)
     if head[:4] != _MAGIC:
         return None
+    # EI_CLASS and EI_DATA: 64 bit, little endian (elf(5)).
     wide, order = head[4] == 2, "<" if head[5] == 1 else ">"
     if wide:
+        # e_phoff, e_phentsize, e_phnum.
         offset, entry_size, count = struct.unpack_from(order + "Q14xHH", head, 32)
     else:
         offset, entry_size, count = struct.unpack_from(order + "I10xHH", head, 28)
     file.seek(offset)
     table, loader, dynamic = file.read(entry_size * count), "", False
+    # `or 1`: a damaged header may give entries of 0 bytes.
     for at in range(0, entry_size * count, entry_size or 1):
         kind = struct.unpack_from(order + "I", table, at)[0]
         dynamic = dynamic or kind == _PT_DYNAMIC
         if kind == _PT_INTERP:
+            # p_offset and p_filesz.
             where, length = (
                 struct.unpack_from(order + "8xQ16xQ", table, at)
                 if wide

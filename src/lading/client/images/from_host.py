@@ -1,19 +1,20 @@
-"""An image from programs of this machine, so that a machine with no registry has one.
+"""Builds an image from programs of this machine, so that no registry is needed.
 
-What a program needs is found like this:
+The content of the image is found as follows:
 
-- the program itself, its path and every link on it kept
-- a program of a Debian package brings that package's files, and those of the packages it needs;
-  plain library packages are left out unless scripts are involved, whose modules nothing else names
-- a script brings its interpreter; one of a virtual environment brings that environment, compiled
-  (`pythons`)
-- a program that is named by its path, absolute or relative, can be called by its name, too
-- every ELF file brings the libraries that its own loader finds for it
+- the program itself; its path and each symbolic link on it are kept
+- a program of a Debian package brings the files of the package and of the packages it depends on;
+  plain library packages are left out unless scripts are involved, whose modules are named nowhere
+  else
+- a script brings its interpreter; a script of a virtual environment brings that environment,
+  compiled (`pythons`)
+- a program that is given by its path, absolute or relative, can be called by its name, too
+- each ELF file brings the libraries that its own loader finds for it
 - a shell with the usual small programs, the user names of the system, /tmp and a UTF-8 locale are
-  always there
+  always included
 
-Documentation and files that only root may read stay out. Owners are root, times are zero: the same
-programs on the same machine give the same image.
+Documentation and files that only root may read are left out. Owners are root, times are zero: the
+same programs on the same machine give the same image.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from lading.client.images.pythons import add_environment, compile_modules, is_py
 from lading.client.images.selection import Selection
 from lading.core.errors import Invalid
 
+# Documentation, translations, headers and service files of packages; no program reads them in a
+# container.
 _UNWANTED = re.compile(
     r"/usr/share/(doc|man|info|locale|lintian|doc-base|bug|menu|applications|pixmaps|bash-completion|zsh|gtk-doc)(/|$)"
     r"|/usr/include/node/"
@@ -44,8 +47,10 @@ _UNWANTED = re.compile(
     r"|/(etc/(cron|init\.d|systemd|logrotate\.d)|lib/systemd|usr/lib/systemd)"
 )
 _BIN = re.compile(r"/(usr/|usr/local/)?s?bin/[^/]+")
+# Interpreters whose packages contain modules that scripts load by name.
 _LANGUAGE = re.compile(r"(python|perl|ruby|Rscript|node|tclsh|lua)[0-9.]*")
 _LOCAL = "/usr/local/bin"
+# The UTF-8 locale, under its name on Debian and on others.
 _ALWAYS = ("/usr/lib/locale/C.utf8", "/usr/lib/locale/C.UTF-8")
 _FOLDERS = {
     "/tmp": 0o1777,  # noqa: S108
@@ -55,12 +60,14 @@ _FOLDERS = {
     "/sys": 0o755,
     "/dev": 0o755,
 }
+# Enough for programs that look up user names; packages' own users are not included.
 _ACCOUNTS = {
     "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n"
     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "/etc/group": "root:x:0:\nnogroup:x:65534:\n",
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 }
+# Names of architectures: kernel (uname) -> images.
 _GOARCH = {
     "x86_64": "amd64",
     "aarch64": "arm64",
@@ -69,14 +76,16 @@ _GOARCH = {
     "ppc64le": "ppc64le",
     "s390x": "s390x",
 }
+# `sh` is required; the others are added if this machine has them.
 _BASICS = ("sh", "cat", "grep", "sed", "awk", "find", "gzip", "tar")
+# Loaders that run at a time.
 _WORKERS = 4
 Compiler = Callable[[Path, Sequence[str], Path], Iterable[tuple[str, Path]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The machine to take from; tests give a small tree and a linker that knows it."""
+    """The machine whose programs are taken; tests use a small tree and their own linker."""
 
     root: Path = Path("/")
     search: tuple[str, ...]
@@ -84,11 +93,11 @@ class Host:
     architecture: str
     compiler: Compiler | None = None
     directory: str = "/"
-    """Relative paths of programs begin here."""
+    """Directory at which relative paths of programs begin."""
 
     def path(self, name: str) -> str:
-        """The absolute path that `name` stands for; a name without a slash stays, as PATH finds
-        it.
+        """The absolute path for `name`; a name without a slash is returned as it is, for a search
+        on PATH.
         """
         return posixpath.normpath(posixpath.join(self.directory, name)) if "/" in name else name
 
@@ -108,12 +117,12 @@ def _working_directory() -> str:
     try:
         return str(Path.cwd())
     except FileNotFoundError:
-        # It was removed, so that no relative path leads anywhere.
+        # The directory was removed, so no relative path exists.
         return "/"
 
 
 def goarch(machine: str) -> str:
-    """The name that images have for a processor architecture of the kernel."""
+    """The name of a processor architecture in images, from the kernel's name."""
     return _GOARCH.get(machine, machine)
 
 
@@ -125,11 +134,11 @@ def from_host(
     without: re.Pattern[str] | None = None,
     packages: Sequence[str] = (),
 ) -> Parts:
-    """The parts of an image that holds `programs`; the layer is written below `folder`.
+    """The parts of an image that contains `programs`; the layer is written below `folder`.
 
-    `packages`: taken whole where they are installed, for what programs load by names that only they
-    know. Paths that `without` matches are left out of packages and Python environments. Raises
-    Invalid for a program that is not there, or lacks a library.
+    `packages`: installed ones are added completely, for files that programs load by names known
+    only to themselves. Paths that match `without` are left out of packages and Python environments.
+    Raises Invalid for a program that does not exist, or lacks a library.
     """
     if not programs:
         raise Invalid(
@@ -137,6 +146,7 @@ def from_host(
         )
     gathering = _Gathering(host, without)
     wanted = {host.path(name) for name in programs}
+    # Sorted: the order of additions must not depend on the order of the arguments.
     for name in sorted({*wanted, *_basics(host)}):
         gathering.program(name)
         gathering.offer(name)
@@ -172,8 +182,8 @@ class _Gathering:
         self._pythons: dict[str, list[str]] = {}
 
     def program(self, name: str, *, whole: bool = True) -> None:
-        """Take one program with what it needs, libraries apart; a `whole` interpreter with its
-        standard library.
+        """Add one program with its needs, except for libraries; a `whole` interpreter comes with
+        its standard library.
         """
         path = self._locate(name)
         if path in self._done:
@@ -195,11 +205,11 @@ class _Gathering:
             )
 
     def package(self, name: str) -> None:
-        """Take a whole package, if this machine has it."""
+        """Add a complete package, if it is installed."""
         self._package(name)
 
     def offer(self, name: str) -> None:
-        """Link a program that PATH would not find, to where it does."""
+        """Link a program outside of PATH into a directory of PATH."""
         if "/" in name and posixpath.dirname(posixpath.normpath(name)) not in PATH.split(":"):
             link = f"{_LOCAL}/{posixpath.basename(name)}"
             self.selection.put(
@@ -207,7 +217,7 @@ class _Gathering:
             )
 
     def furnish(self) -> None:
-        """Add what every image has."""
+        """Add the parts that each image has."""
         for path in _ALWAYS:
             self.selection.add_tree(path)
         for path, mode in _FOLDERS.items():
@@ -216,7 +226,7 @@ class _Gathering:
             self.selection.put(Entry(path=path, mode=stat.S_IFREG | 0o644, content=text.encode()))
 
     def link(self) -> None:
-        """Add the libraries of every ELF file selected so far. Raises Invalid when a named program
+        """Add the libraries of all ELF files selected so far. Raises Invalid when a named program
         lacks one.
         """
         binaries = {
@@ -226,6 +236,7 @@ class _Gathering:
         self._loaders = sorted({one.loader for one in dynamic.values() if one.loader})
         for loader in self._loaders:
             self.selection.add(loader)
+        # A shared library names no loader; all files of one machine normally have the same.
         jobs = [(path, one.loader or self._default_loader()) for path, one in dynamic.items()]
         with ThreadPoolExecutor(_WORKERS) as pool:
             linkages = pool.map(
@@ -235,7 +246,7 @@ class _Gathering:
                 self._take(path, linkage)
 
     def compile(self, folder: Path) -> None:
-        """Add the compiled modules of every Python environment."""
+        """Add the compiled modules of all Python environments."""
         for number, (interpreter, trees) in enumerate(sorted(self._pythons.items())):
             tops = tuple(f"{tree}/" for tree in trees)
             files = [
@@ -257,14 +268,18 @@ class _Gathering:
                 f"{path}: this machine lacks a library it needs: {', '.join(linkage.missing)}; "
                 "install it first"
             )
+        # Of files that were not named, a missing library is only noted: programs of a package that
+        # nobody runs may lack theirs.
         if linkage.missing:
             self.notes.append(
                 f"{path}: cannot run, its library {linkage.missing[0]} is not on this machine"
             )
         self.directories.update(linkage.directories)
         for library in linkage.libraries:
-            # The loader joins its own search path and a name, ".." and all.
+            # The loader returns its search path joined with the name, including "..".
             self.selection.add(posixpath.normpath(library))
+            # glibc loads libgcc_s by name when a thread is cancelled or exits; no ELF header names
+            # it.
             if posixpath.basename(library) == "libc.so.6":
                 self.selection.add(posixpath.join(posixpath.dirname(library), "libgcc_s.so.1"))
 
@@ -291,8 +306,8 @@ class _Gathering:
                     self.program(interpreter, whole=False)
 
     def _whole(self, package: str) -> str:
-        """Debian cuts an interpreter off its library: python3-minimal off python3, perl-base off
-        perl.
+        """The package with the complete interpreter: Debian separates python3-minimal from python3,
+        perl-base from perl.
         """
         name = package.removesuffix("-minimal").removesuffix("-base")
         return (
@@ -354,17 +369,18 @@ def _find(host: Host, name: str) -> str | None:
             f"{folder}/{name}" for folder in dict.fromkeys(host.search) if folder.startswith("/")
         ]
     found = [path for path in candidates if _is_program(host.root / path.lstrip("/"))]
-    # Version managers put a script named like the program first on PATH; it could not run without
-    # them.
+    # Version managers put a script with the name of the program first on PATH; it would not work
+    # without them.
     return min(found, key=lambda path: "/shims/" in path, default=None)
 
 
 def script_programs(path: Path) -> list[str]:
-    """The programs that the first line of a script names: its interpreter, and what `env` starts.
-    [] for no script.
+    """The programs named by the first line of a script: its interpreter, and the program that `env`
+    starts. [] for other files.
     """
     try:
         with path.open("rb") as file:
+            # The kernel reads 256 bytes of the line (BINPRM_BUF_SIZE).
             line = file.readline(256)
     except OSError:
         return []

@@ -1,9 +1,9 @@
 """The image of HPC containers: MPI, sshd and the daemon, from Debian packages of this machine.
 
-Two layers: the programs with what they need (`from_host`), and what makes them a container of a
-cluster: its first process, a configuration of sshd that asks nobody, accounts whose shell is bash
-(it reads `.bashrc` when sshd starts it), the daemon as one file. Host keys are made in each
-container at its start, so that no image holds a secret.
+It has two layers: the programs with their needs (`from_host`), and the parts of a cluster
+container: its first process, a configuration of sshd without prompts, accounts with bash as shell
+(it reads `.bashrc` when sshd starts it), and the daemon as one file. Host keys are made in each
+container at its start, so that no image contains a secret.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ PLUGINS = (
     "libpython3-stdlib",
 )
 _OWN = "/hpcaas/daemon"
+# The shell script of process 1. Secrets are moved from the environment into files first, then the
+# script starts itself again without them.
 _INIT = f"""#!/bin/sh
 # The first process of the container: keeps sshd and the daemon running, and waits for orphans.
 if [ -n "${{TLS_PRIVATE_KEY:-}}" ]; then
@@ -52,6 +54,8 @@ keep /usr/sbin/sshd -D -e -f /etc/ssh/hpc_sshd_config &
 trap 'exit 0' TERM INT
 while :; do wait; done
 """
+# StrictModes no: keys are accepted whatever the owner and mode of their directory. MaxStartups and
+# MaxSessions: logins in progress and sessions per connection; sshd refuses more than 10 by default.
 _SSHD = """HostKey /etc/ssh/hpc_host_key
 PermitRootLogin prohibit-password
 PasswordAuthentication no
@@ -71,8 +75,8 @@ _PASSWD = (
 
 
 def build_hpc(programs: Sequence[str], folder: Path, *, host: Host, daemon: bytes) -> NormalImage:
-    """The image with further `programs`, in the normal form below `folder`. Raises Invalid for one
-    that is missing.
+    """The image with further `programs`, in the normal form below `folder`. Raises Invalid for a
+    missing program.
 
     `daemon`: the daemon as one file.
     """

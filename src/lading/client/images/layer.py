@@ -1,7 +1,7 @@
-"""A layer tar from files of this machine; the same files give the same bytes.
+"""Writes a layer tar from files of this machine; the same files give the same bytes.
 
-Sorted by path, numeric owners only, whole seconds. A file that has several names becomes one file
-and hard links.
+Entries are sorted by path, with numeric owners and whole seconds. A file with several names becomes
+one file and hard links.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One path of a layer. `mode` has the type bits of stat; `content` stands in for `source` when
-    there is no file.
+    """One path of a layer. `mode` has the type bits of stat; `content` is used if there is no
+    `source`.
     """
 
     path: str
@@ -43,7 +43,7 @@ class Entry:
 
 
 class _HashingFile:
-    """A file that hashes what is written to it."""
+    """A file that hashes the bytes written to it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -61,6 +61,7 @@ def write_layer(entries: Iterable[Entry], target: Path) -> Layer:
     seen: dict[tuple[int, int], str] = {}
     with target.open("wb") as file:
         hashing = _HashingFile(file)
+        # "w|": a stream, without seeking back, so that the hash is complete at the end.
         with tarfile.open(
             fileobj=cast("IO[bytes]", hashing), mode="w|", format=tarfile.GNU_FORMAT
         ) as tar:
@@ -89,6 +90,7 @@ def _write(tar: tarfile.TarFile, entry: Entry, seen: dict[tuple[int, int], str])
         with entry.source.open("rb") as file:
             status = os.fstat(file.fileno())
             key = (status.st_dev, status.st_ino)
+            # Another name of a file that was written: a hard link.
             if status.st_nlink > 1 and key in seen:
                 member.type, member.linkname = tarfile.LNKTYPE, seen[key]
                 tar.addfile(member)

@@ -5,9 +5,9 @@
     <directory>/sha256/<hex>.part    a layer that is fetched; fetching goes on at its end, also
                                      after a kill
 
-Images share layers: the next version of one fetches only what is new. Layers that nobody asked for
-during 30 days are forgotten, and the oldest of them when there are more than `room` bytes. Losing
-all of it costs time, nothing else.
+Images share layers: the next version of an image fetches only its new ones. Layers that were unused
+for 30 days are deleted, and the oldest ones when they have more than `room` bytes. If the cache is
+lost, layers are fetched again.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from lading.client.disk_cache import CacheLayout, DiskCache
 from lading.client.images.archive import sha256_of
 from lading.core.errors import Conflict, Malformed
 
+# Bytes of all layers: 16 GiB.
 ROOM = 16 << 30
 _KEPT_DAYS = 30
 
 
 class LayerShelf:
-    """The layers below one directory, which is made when absent."""
+    """The layers below one directory, which is created if absent."""
 
     def __init__(self, directory: Path, *, room: int = ROOM) -> None:
         self.directory = directory
@@ -53,7 +54,7 @@ class LayerShelf:
 
     @contextmanager
     def part(self, digest: str) -> Generator[BinaryIO]:
-        """What there is of a layer, open for appending. Raises Conflict while another process
+        """The partial layer, open for appending. Raises Conflict while another process
         fetches it.
         """
         descriptor = self._cache.lock(_key(digest), wait=False)
@@ -63,8 +64,8 @@ class LayerShelf:
             yield file
 
     def keep(self, digest: str) -> None:
-        """Take the part as the whole layer. Raises Malformed, and removes it, when it does not have
-        the digest.
+        """Rename the partial layer to the complete one. Raises Malformed, and removes it, if its
+        digest differs.
         """
         path = self._cache.part(_key(digest))
         with path.open("rb") as file:

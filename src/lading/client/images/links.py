@@ -1,8 +1,8 @@
 """Images in the store: a collection with one file, and the links by which requests find the image.
 
-Collection, properties and links are those that `arv-keepdocker` makes, so that each tool sees the
-images of the other (docs/spec/api, section Links; docs/spec/containers, section Images). An image
-that is stored already is not stored again. A name of another image moves to the new image.
+Collection, properties and links are those that `arv-keepdocker` creates, so that each tool sees the
+images of the other (docs/spec/api, section Links; docs/spec/containers, section Images). A stored
+image is not stored again. A name of another image is moved to the new image.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from lading.core.ids import is_pdh
 from lading.core.images.image_references import IMAGE_HASH, REPO_TAG
 from lading.core.timestamps import format_time
 
+# repository, optionally with a registry's port, and a tag of at most 200 characters or a digest.
 _NAME = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._/-]*((:[0-9]+/[A-Za-z0-9._/-]+)?@sha256:[0-9a-f]{64}|(:[A-Za-z0-9_][A-Za-z0-9._/:-]{0,200})?)"
 )
+# Largest page of the server.
 _PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredImage:
-    """One image in the store. `added_at` is when it was first put there, `timestamp` what lookups
-    sort by.
+    """One image in the store. `added_at`: when it was first stored; `timestamp`: the time by which
+    lookups sort.
     """
 
     digest: str
@@ -44,7 +46,7 @@ class StoredImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What adding an image did: whether it was new, and the names that were another image's
+    """Result of adding an image: whether it was new, and the names that belonged to another image
     before.
     """
 
@@ -54,8 +56,8 @@ class Registration:
 
 
 def full_name(text: str) -> str:
-    """`repository:tag` or `repository@sha256:<hex>`; no tag means `latest`. Raises Invalid for what
-    is no name.
+    """`repository:tag` or `repository@sha256:<hex>`; without a tag it is `latest`. Raises Invalid
+    for a malformed name.
     """
     if (
         _NAME.fullmatch(text) is None
@@ -75,10 +77,11 @@ async def register(
     now: datetime,
     progress: Progress | None = None,
 ) -> Registration:
-    """Store the image unless it is there, and give it `names`. Raises what the API and the store
-    raise.
+    """Store the image unless it is stored, and give it `names`. Raises the errors of the API and
+    the store.
     """
     wanted = [full_name(name) for name in names]
+    # Images of lading have the epoch as creation time, and would sort before all others.
     stamp = format_time(now) if image.created in (None, "", EPOCH) else str(image.created)
     found = await find_image(api, image.digest)
     is_new = found is None
@@ -91,13 +94,15 @@ async def register(
 
 
 async def give_names(api: ApiClient, image: StoredImage, *, names: Sequence[str]) -> Registration:
-    """Give an image that is in the store these names; what had one of them before loses it."""
+    """Give a stored image these names; other images lose them."""
     moved = []
     wanted = [full_name(name) for name in names]
     for name in wanted:
         others = [
             link for link in await _named(api, name) if link["head_uuid"] != image.collection_uuid
         ]
+        # First the new link, then the removal of the old ones: requests always find an image of
+        # this name.
         if name not in image.names:
             await _link(api, REPO_TAG, name, image, image.timestamp)
         for link in others:
@@ -108,7 +113,7 @@ async def give_names(api: ApiClient, image: StoredImage, *, names: Sequence[str]
 
 
 async def list_images(api: ApiClient) -> list[StoredImage]:
-    """The images in the store, the one added last first."""
+    """The images in the store, latest first."""
     links = [
         link
         async for page in api.pages("links", filters=[["link_class", "in", [IMAGE_HASH, REPO_TAG]]])
@@ -128,7 +133,7 @@ async def list_images(api: ApiClient) -> list[StoredImage]:
 
 
 async def find_image(api: ApiClient, digest: str) -> StoredImage | None:
-    """The image of that id (`sha256:<hex of its configuration>`), None when the store has none."""
+    """The image with this id (`sha256:<hex of its configuration>`); None if the store has none."""
     links = await api.list(
         "links", filters=[["link_class", "=", IMAGE_HASH], ["name", "=", digest]], limit=_PAGE
     )

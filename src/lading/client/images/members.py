@@ -1,7 +1,7 @@
-"""The files of an image archive or directory by name, without unpacking it.
+"""Access to the files of an image archive or directory by name, without unpacking it.
 
-Names come from strangers: links are followed inside the archive only, and nothing outside a
-directory is read.
+The names are untrusted: links are followed inside the archive only, and nothing outside a directory
+is read.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ from typing import IO, Protocol
 from lading.client.images.archive import Layer, sha256_of
 from lading.core.errors import Full, Invalid, Malformed
 
+# Bytes of a manifest or configuration; more is refused as damaged.
 _MAX_DOCUMENT = 16 << 20
+# Links that are followed for one name; a loop ends here.
 _MAX_LINKS = 8
+# Bytes copied at a time.
 _CHUNK = 1 << 20
+# First bytes of compressed files, and the program that uncompresses them.
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
@@ -42,7 +46,7 @@ class Members(Protocol):
     source: str
 
     def find(self, name: str) -> Slice | None:
-        """Where the file of that name is."""
+        """Position of the file with this name; None if there is none."""
         ...
 
     def tops(self) -> set[str]:
@@ -51,7 +55,7 @@ class Members(Protocol):
 
 
 class TarMembers:
-    """The files of an uncompressed tar. Raises Malformed when it is none."""
+    """The files of an uncompressed tar. Raises Malformed for other files."""
 
     def __init__(self, path: Path, source: str) -> None:
         self.source = source
@@ -65,12 +69,12 @@ class TarMembers:
             raise Malformed(f"{source}: neither an image nor a tar archive: {error}") from error
 
     def find(self, name: str) -> Slice | None:
-        """Where the file of that name is; symbolic links are followed inside the archive."""
+        """Position of the file with this name; symbolic links are followed inside the archive."""
         name = posixpath.normpath(name)
         for _ in range(_MAX_LINKS):
             member = self._members.get(name)
             if member is not None and member.issparse():
-                # Its data stands in the archive without its holes.
+                # Its data is stored without the holes, so it is not one range of the archive.
                 raise Malformed(f"{self.source}: damaged image: {name[:100]!r} is a sparse file")
             if member is None or member.isreg():
                 return Slice(self._path, member.offset_data, member.size) if member else None
@@ -95,7 +99,7 @@ class DirectoryMembers:
         self._root = path.resolve()
 
     def find(self, name: str) -> Slice | None:
-        """Where the file of that name is; nothing outside the directory is found."""
+        """Position of the file with this name; files outside the directory are not found."""
         path = (self._root / name).resolve()
         if not path.is_relative_to(self._root) or not path.is_file():
             return None
@@ -107,9 +111,7 @@ class DirectoryMembers:
 
 
 def read_document(members: Members, name: str) -> bytes:
-    """The bytes of a small file. Raises Malformed when it is absent or larger than a document can
-    be.
-    """
+    """The bytes of a small file. Raises Malformed when it is absent or too large for a document."""
     found = members.find(name)
     if found is None:
         raise Malformed(f"{members.source}: damaged image: {name} is missing")
@@ -123,10 +125,10 @@ def read_document(members: Members, name: str) -> bytes:
 def read_layers(
     members: Members, names: Iterable[str], diff_ids: list[str], folder: Path
 ) -> tuple[Layer, ...]:
-    """The layers of those names, uncompressed below `folder` where needed, each checked against its
+    """The layers with these names, uncompressed below `folder` if needed, each verified against its
     diff id.
 
-    Raises Malformed when one is missing or differs, or when there are more or fewer than diff ids.
+    Raises Malformed when one is missing or differs, or the numbers of names and diff ids differ.
     """
     listed = list(names)
     if len(listed) != len(diff_ids):
@@ -149,7 +151,7 @@ def read_layers(
 
 
 def plain_layer(found: Slice, target: Path, source: str) -> Layer:
-    """The layer at `found`, uncompressed into the file `target` when it is compressed."""
+    """The layer at `found`, uncompressed into the file `target` if it is compressed."""
     found = uncompressed(found, target, source)
     with found.path.open("rb") as file:
         file.seek(found.offset)
@@ -158,7 +160,7 @@ def plain_layer(found: Slice, target: Path, source: str) -> Layer:
 
 
 def uncompressed(found: Slice, target: Path, source: str) -> Slice:
-    """`found` itself, or the file `target` with its content uncompressed. Raises Malformed,
+    """`found` itself, or the file `target` with its uncompressed content. Raises Malformed,
     Invalid.
     """
     with found.path.open("rb") as file:
@@ -173,14 +175,17 @@ def uncompressed(found: Slice, target: Path, source: str) -> Slice:
 
 
 def _uncompress(program: str, file: IO[bytes], size: int, target: Path, source: str) -> None:
-    # A program does it beside us, and zstd is in no Python that we support.
+    # In a separate process, because it runs in parallel, and zstd is in no supported version of
+    # Python.
     try:
+        # A tenth of the free space stays for others.
         room = shutil.disk_usage(target.parent).free * 9 // 10
         with target.open("wb") as out:
             process = subprocess.Popen(
                 [program, "-dc"], stdin=subprocess.PIPE, stdout=out, stderr=subprocess.DEVNULL
             )
-        # A small file can grow without end; it has read nothing yet.
+        # A small file may expand without limit. The process has no input yet, so the limit applies
+        # from the first byte.
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (room, room))
     except FileNotFoundError:
         raise Invalid(
@@ -188,11 +193,13 @@ def _uncompress(program: str, file: IO[bytes], size: int, target: Path, source: 
             f"run 'apt install {program}'"
         ) from None
     assert process.stdin is not None
+    # BrokenPipeError: the program ended early; its exit code says why.
     with suppress(BrokenPipeError), process.stdin as pipe:
         while size > 0 and (data := file.read(min(_CHUNK, size))):
             pipe.write(data)
             size -= len(data)
     code = process.wait()
+    # 128 + signal: the exit code if the program is a shell script.
     if code in (-signal.SIGXFSZ, 128 + signal.SIGXFSZ) or target.stat().st_size >= room:
         raise Full(
             f"{source}: grows to more than the {room} bytes that are free in {target.parent}; "

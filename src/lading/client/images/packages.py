@@ -1,7 +1,7 @@
-"""The Debian packages of this machine, read from dpkg's own files: who owns a path, what belongs to
-a package.
+"""Installed Debian packages, read from dpkg's files: owner of a path, files and dependencies of a
+package.
 
-dpkg lists paths as they were before /bin, /lib and the like became links into /usr; both spellings
+dpkg lists paths as they were before /bin, /lib and others became links into /usr; both spellings
 find the owner.
 """
 
@@ -15,8 +15,9 @@ from pathlib import Path
 
 _FIELD = re.compile(r"^([A-Z][A-Za-z-]*): *(.*)$", re.MULTILINE)
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*")
+# Sections of packages that contain shared libraries only.
 _LIBRARY_SECTIONS = ("libs", "oldlibs")
-# Needed to install packages, not to run them; the C library's files are taken one by one.
+# Needed to install packages, not to run them; of the C library only used files are added.
 _NOT_FOLLOWED = frozenset(
     (
         "dpkg",
@@ -34,7 +35,7 @@ _NOT_FOLLOWED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """One installed package. `depends` holds groups of alternatives."""
+    """One installed package. `depends` has groups of alternatives."""
 
     name: str
     section: str
@@ -44,23 +45,23 @@ class Package:
 
     @property
     def is_library(self) -> bool:
-        """Whether it only brings shared libraries, which the loader names anyway."""
+        """Whether it only contains shared libraries, which the loader names anyway."""
         return self.section.rpartition("/")[2] in _LIBRARY_SECTIONS
 
 
 class DebianPackages:
-    """The packages below `root`; empty where there is no dpkg."""
+    """The packages below `root`; empty without dpkg."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._info = root / "var/lib/dpkg/info"
 
     def owner(self, path: str) -> str | None:
-        """The package that `path` belongs to."""
+        """The package that owns `path`; None if no package does."""
         return self._owners.get(self._plain(path))
 
     def files(self, name: str) -> list[str]:
-        """Every path of the package, as dpkg lists them."""
+        """All paths of the package, as dpkg lists them."""
         return [
             line
             for one in self._lists_of(name)
@@ -68,15 +69,16 @@ class DebianPackages:
         ]
 
     def get(self, name: str) -> Package | None:
-        """The installed package of that name."""
+        """The installed package of this name."""
         return self._packages.get(name)
 
     def requires(self, name: str) -> Iterator[Package]:
-        """The installed packages that the package itself names in Depends and Pre-Depends, without
-        installers.
+        """The installed packages in Depends and Pre-Depends of the package, without installation
+        tools.
         """
         package = self._packages.get(name)
         for group in package.depends if package else ():
+            # Of several alternatives the first installed one.
             found = next((one for one in map(self._resolve, group) if one is not None), None)
             if found is not None and found.name not in _NOT_FOLLOWED:
                 yield found
@@ -91,6 +93,8 @@ class DebianPackages:
     def _lists_of(self, name: str) -> list[Path]:
         return sorted(
             path
+            # Packages that can be installed for several architectures have the architecture in the
+            # file name.
             for path in (self._info / f"{name}.list", *self._info.glob(f"{name}:*.list"))
             if path.exists()
         )
@@ -122,11 +126,12 @@ class DebianPackages:
 
 
 def closure(packages: DebianPackages, name: str, scripted: Callable[[str], bool]) -> list[str]:
-    """The package, and those that it needs to run, in order of discovery.
+    """The package and the packages that it needs to run, in order of discovery.
 
-    Packages of plain libraries are left out, since the loader names what is used of them; except
-    below a package that is `scripted`, as the modules of a language may live there.
+    Packages of plain libraries are left out, as the loader names the libraries used; except below a
+    package for which `scripted` is true, as they may contain modules of a language.
     """
+    # `found` is a list: packages may depend on each other in a circle, and the order is kept.
     found, waiting, whole = [name], [name], set[str]()
     while waiting:
         current = waiting.pop(0)

@@ -1,5 +1,5 @@
-"""From a registry to the normal form: what `lading image pull` does before the store is asked to
-keep the image.
+"""From a registry to the normal form: the steps of `lading image pull` before the image is
+stored.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from lading.core.errors import Invalid
 
 
 def origin_of(reference: Reference, *, is_plain: bool) -> str:
-    """Where the registry answers: by HTTPS, unless told otherwise or it is on this machine."""
+    """The origin of a registry: HTTPS, unless `is_plain` or the registry is on this machine."""
     return f"{'http' if is_plain or reference.is_local else 'https'}://{reference.host}"
 
 
 def connector(authorities: Path | None) -> Connect:
-    """Transports that check certificates by the file `authorities`, or as the machine does."""
+    """Transports that verify certificates with the file `authorities`, or with the machine's
+    authorities.
+    """
     return lambda origin: HttpTransport(origin, verify=authorities or True)
 
 
 def parse_platform(text: str) -> Platform:
-    """Read `linux/ARCHITECTURE[/VARIANT]`. Raises Invalid."""
+    """Parse `linux/ARCHITECTURE[/VARIANT]`. Raises Invalid."""
     parts = text.split("/")
     if not 2 <= len(parts) <= 3 or parts[0] != "linux" or not all(parts):
         raise Invalid(f"--platform {text}: write for example linux/amd64 or linux/arm64/v8")
@@ -37,9 +39,7 @@ def parse_platform(text: str) -> Platform:
 async def assemble(
     image: RemoteImage, config: bytes, shelf: LayerShelf, folder: Path
 ) -> NormalImage:
-    """The image in the normal form below `folder`, from layers that are on the shelf. Raises
-    Malformed, Full.
-    """
+    """The image in the normal form below `folder`, from cached layers. Raises Malformed, Full."""
     return await asyncio.to_thread(_assemble, image, config, shelf, folder)
 
 

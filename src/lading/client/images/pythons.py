@@ -1,13 +1,12 @@
-"""Python environments of this machine, for images: what belongs to one, and its modules compiled
-beforehand.
+"""Python environments of this machine, for images: their files, and their compiled modules.
 
-A virtual environment brings its packages and the standard library of the interpreter below it,
-without what only that interpreter's own packages are (unless the environment says that it sees
-them) and without the library's own tests.
+A virtual environment brings its packages and the standard library of its interpreter, without the
+interpreter's own site-packages (unless the environment includes them) and without the library's
+tests.
 
-Modules in an image are compiled once, here: nothing that a container compiles is kept, so that each
-would do it again. The compiled files do not depend on times, and are made in one process without
-random hashes: the same modules give the same bytes.
+Modules in an image are compiled once, here: files that a container compiles are not kept, so that
+each container would compile them again. The compiled files do not depend on times and are made
+without hash randomisation: the same modules give the same bytes.
 """
 
 from __future__ import annotations
@@ -23,24 +22,25 @@ from lading.client.images.selection import Selection
 
 _NAME = re.compile(r"python(3(\.\d+)?)?")
 _LIBRARY = re.compile(r"python3\.\d+")
+# Parts of the standard library that programs do not import: tests, IDLE, demos, build files.
 _TESTS = r"/(test|idlelib|turtledemo|lib2to3/tests|ensurepip|config-[^/]*)(/|$)"
 _SYSTEM_SITE = re.compile(
     r"^include-system-site-packages\s*=\s*true\s*$", re.MULTILINE | re.IGNORECASE
 )
+# Seconds for compiling one environment; after that TimeoutExpired is raised.
 _TIMEOUT = 300.0
 
 
 def is_python(path: str) -> bool:
-    """Whether a program is called as Python interpreters are."""
+    """Whether the name is that of a Python interpreter."""
     return _NAME.fullmatch(posixpath.basename(path)) is not None
 
 
 def add_environment(selection: Selection, path: str, real: str, *, is_packaged: bool) -> list[str]:
-    """Select what the interpreter `path` needs that no package brings; answers the directories of
+    """Select the parts of the interpreter `path` that no package brings; return the directories of
     its modules.
 
-    `real` is the interpreter without links; `is_packaged` tells that a package brings its standard
-    library.
+    `real` is the interpreter without links; `is_packaged`: a package brings its standard library.
     """
     prefix = posixpath.dirname(posixpath.dirname(path))
     configuration = selection.host(f"{prefix}/pyvenv.cfg")
@@ -65,9 +65,11 @@ def compile_modules(
 ) -> Iterator[tuple[str, Path]]:
     """Compile the modules `files` of this machine below the directory `folder`.
 
-    Answers the path beside its module, and the file. A module that is not of this interpreter's
-    language is left out.
+    Yields the path in the image, beside the module, and the compiled file. A module in another
+    version's syntax is left out.
     """
+    # unchecked-hash: the compiled file depends on the content of the module, not on its time, and
+    # is used without a check (PEP 552).
     options = (
         "-X",
         f"pycache_prefix={folder}",
@@ -80,11 +82,13 @@ def compile_modules(
     subprocess.run(
         [str(interpreter), *options, "-i", "-"],
         input="".join(f"{file}\n" for file in files),
+        # Sets of constants are written in the order of their hashes.
         env={**os.environ, "PYTHONHASHSEED": "0"},
         text=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         timeout=_TIMEOUT,
+        # compileall fails for modules in another version's syntax; the others are compiled.
         check=False,
     )
     for compiled in sorted(folder.rglob("*.pyc")):

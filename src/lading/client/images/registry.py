@@ -1,8 +1,8 @@
-"""Images of a registry, by the OCI distribution specification (the Docker registry HTTP API v2).
+"""Client of registries, by the OCI distribution specification (the Docker registry HTTP API v2).
 
-A tag is resolved to a manifest, an index to the manifest for a platform; everything further is
-fetched by its digest and refused when it has another one. A layer that was cut off goes on where it
-stopped (Range). Redirects are followed without the login, which is for the registry alone.
+A tag is resolved to a manifest, an index to the manifest for a platform; everything else is fetched
+by its digest and refused when its digest differs. An interrupted layer is continued (Range).
+Redirects are followed without the login, which is for the registry only.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from lading.core.errors import (
     from_status,
 )
 
+# Media types of manifests and indexes; without them registries send older formats.
 _ACCEPT = ", ".join(
     (
         "application/vnd.oci.image.index.v1+json",
@@ -49,19 +50,24 @@ _CONFIGS = (
     "application/vnd.docker.container.image.v1+json",
     "",
 )
+# Bytes of a manifest or configuration; more is refused as damaged.
 _MAX_DOCUMENT = 8 << 20
+# Indexes inside indexes.
 _MAX_NESTING = 4
+# Requests for one document, with redirects and logins.
 _MAX_HOPS = 8
+# Layers fetched at a time.
 _AT_ONCE = 3
+# Seconds between two pieces of a response.
 _TIMEOUT = 60.0
 _PATIENCE = RetryPolicy(attempts=5, give_up_after=30.0)
 
 Connect = Callable[[str], Transport]
-"""Gives the transport to an origin, `https://host:port`."""
+"""Returns a transport to an origin, `https://host:port`."""
 
 
 class Platform(msgspec.Struct, frozen=True):
-    """What an image runs on."""
+    """The platform of an image."""
 
     architecture: str = ""
     os: str = ""
@@ -69,12 +75,12 @@ class Platform(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """`linux/arm64/v8`."""
+        """For example `linux/arm64/v8`."""
         return "/".join(part for part in (self.os, self.architecture, self.variant) if part)
 
 
 class Blob(msgspec.Struct, frozen=True, rename="camel"):
-    """A reference to a document or a layer: `size` bytes that have `digest`."""
+    """A reference to a document or a layer of `size` bytes with `digest`."""
 
     digest: str
     size: int
@@ -84,7 +90,7 @@ class Blob(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Document(msgspec.Struct, frozen=True, rename="camel"):
-    """A manifest or an index; which one, its fields tell."""
+    """A manifest or an index; their fields tell which."""
 
     schema_version: int = 2
     manifests: list[Blob] | None = None
@@ -94,9 +100,7 @@ class _Document(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteImage:
-    """An image as a registry has it. `digest` is that of what the tag named: a manifest or an
-    index.
-    """
+    """An image in a registry. `digest` is that of the manifest or index that the tag names."""
 
     reference: Reference
     digest: str
@@ -143,10 +147,10 @@ class Registry:
         self._transports.clear()
 
     async def resolve(self, reference: Reference, *, platform: Platform) -> RemoteImage:
-        """What the registry has under that name for that platform.
+        """The image with this name for this platform.
 
         Raises NotFound, Unauthenticated, Forbidden, Invalid when it is no image or is for other
-        platforms, Malformed when it is damaged, Unavailable.
+        platforms only, Malformed when it is damaged, Unavailable.
         """
         body = await self._document(reference, reference.version)
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
@@ -172,8 +176,8 @@ class Registry:
     async def fetch(
         self, image: RemoteImage, shelf: LayerShelf, *, progress: Progress | None = None
     ) -> int:
-        """Have every layer on the shelf; bytes that were fetched. Raises as `resolve`, and Full,
-        Conflict.
+        """Fetch the missing layers into the cache; return the bytes fetched. Raises as `resolve`,
+        and Full, Conflict.
         """
         layers = {layer.digest: layer for layer in image.layers}
         done, fetched, total = 0, 0, sum(layer.size for layer in layers.values())
@@ -193,12 +197,15 @@ class Registry:
                     advance(layer.size)
                 else:
                     count = await self._layer(image.reference, layer, shelf, advance)
+                    # Added after the await: `fetched += await ...` would read the old value before
+                    # it.
                     fetched += count
 
         try:
             async with asyncio.TaskGroup() as group:
                 for layer in layers.values():
                     group.create_task(one(layer), name=f"layer {layer.digest[:19]}")
+        # The first error stands for all: callers expect a LadingError.
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
         return fetched
@@ -208,11 +215,13 @@ class Registry:
     ) -> int:
         fetched = 0
         with shelf.part(layer.digest) as file:
+            # `told`: bytes reported to `advance`. A layer that starts again is reported once only.
             told = file.seek(0, 2)
             advance(min(told, layer.size))
 
             async def attempt() -> None:
                 nonlocal fetched, told
+                # A part that is too long cannot be a prefix of the layer.
                 if file.seek(0, 2) > layer.size:
                     file.truncate(0)
                 if file.seek(0, 2) == layer.size:
@@ -234,12 +243,12 @@ class Registry:
     async def _append(
         self, reference: Reference, layer: Blob, file: BinaryIO
     ) -> AsyncGenerator[int]:
-        """Fetch what is missing of a layer; the bytes of each piece."""
+        """Fetch the rest of a layer; yields the bytes of each piece."""
         start = file.seek(0, 2)
         headers = {"range": f"bytes={start}-"} if start else {}
         async with self._get(f"blobs/{layer.digest}", reference, headers) as answer:
             if start and answer.status != HTTPStatus.PARTIAL_CONTENT:
-                # All of it comes once more.
+                # The registry ignored the range and sends the complete layer.
                 file.seek(0)
                 file.truncate()
             async for chunk in answer.chunks:
@@ -264,7 +273,7 @@ class Registry:
     async def _small(
         self, path: str, reference: Reference, digest: str, headers: Mapping[str, str] | None = None
     ) -> bytes:
-        """A document of the image, verified when its digest is known."""
+        """A document of the image, verified if its digest is known."""
 
         async def attempt() -> bytes:
             data = bytearray()
@@ -291,14 +300,15 @@ class Registry:
     async def _get(
         self, path: str, reference: Reference, headers: Mapping[str, str]
     ) -> AsyncGenerator[StreamedResponse]:
-        """A good answer for a path of the repository, after a login and redirects where they are
-        asked for.
+        """The successful response for a path of the repository, after a login and redirects if
+        requested.
         """
         address = f"{self._origin}/v2/{reference.repository}/{path}"
         has_tried = False
         for _ in range(_MAX_HOPS):
             origin, at = _split(address)
             own = (
+                # The login is never sent to another origin, to which a redirect may lead.
                 {"authorization": self._authorization}
                 if self._authorization and origin == self._origin
                 else {}
@@ -307,6 +317,7 @@ class Registry:
                 "GET", at, headers={**headers, **own}, timeout=_TIMEOUT
             ) as found:
                 if (
+                    # One login; a second 401 means that it does not suffice.
                     found.status == HTTPStatus.UNAUTHORIZED
                     and origin == self._origin
                     and not has_tried
@@ -320,6 +331,7 @@ class Registry:
                     return
                 else:
                     raise self._refused(found.status, reference, path)
+            # After the response was closed: its connection can be reused.
             if challenge:
                 await self._log_in(challenge, reference)
         raise Unavailable(
@@ -406,6 +418,7 @@ def _parse(body: bytes, reference: Reference) -> _Document:
         *((document.config,) if document.config else ()),
     ]
     for blob in blobs:
+        # "sha256:" and 64 hex digits. The digest becomes a path (`layer_cache`).
         is_digest = len(blob.digest) == 71 and blob.digest.startswith("sha256:")
         if not is_digest or set(blob.digest[7:]) - set("0123456789abcdef") or blob.size < 0:
             raise Malformed(
@@ -416,7 +429,7 @@ def _parse(body: bytes, reference: Reference) -> _Document:
 
 
 def _choose(manifests: Iterable[Blob], platform: Platform, reference: Reference) -> Blob:
-    """The first manifest for a platform; without a variant in either, any will do."""
+    """The first manifest for a platform; a missing variant matches any."""
     found = []
     for blob in manifests:
         given = blob.platform or Platform()
@@ -444,6 +457,7 @@ def _config(document: _Document, reference: Reference) -> Blob:
 
 
 def _layers(document: _Document, reference: Reference) -> tuple[Blob, ...]:
+    # "Foreign layers": fetched from any address that the manifest names.
     for layer in document.layers:
         if layer.urls:
             raise Invalid(
@@ -454,6 +468,7 @@ def _layers(document: _Document, reference: Reference) -> tuple[Blob, ...]:
 
 
 def _write(file: BinaryIO, data: bytes) -> None:
+    # An unbuffered file may write less than it is given.
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]

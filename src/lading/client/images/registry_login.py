@@ -1,9 +1,9 @@
-"""Logging in to a registry: whose name and password, and how a registry asks for them.
+"""Login to a registry: name and password of the user, and the registry's challenge.
 
 Names and passwords are those of `docker login` and `podman login`: the first of
 `$REGISTRY_AUTH_FILE`, `$DOCKER_CONFIG/config.json`, `~/.docker/config.json` and
-`$XDG_RUNTIME_DIR/containers/auth.json` that knows the host. A registry answers 401 with a challenge
-(RFC 7235): `Basic`, or `Bearer` with the address that gives tokens for them.
+`$XDG_RUNTIME_DIR/containers/auth.json` that contains the host. A registry responds 401 with a
+challenge (RFC 7235): `Basic`, or `Bearer` with the address of a token service.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """What a registry asks for: the scheme in lower case, and its parameters."""
+    """A challenge of a registry: the scheme in lower case, and its parameters."""
 
     scheme: str
     parameters: Mapping[str, str]
 
     def token_address(self, registry: str, repository: str) -> str:
-        """Where to ask for a token that may pull `repository`.
+        """The address for requesting a token that may pull `repository`.
 
-        Raises Invalid when the address is none, or would have a password sent in the clear by a
-        registry that is not in the clear itself (`registry` is its origin).
+        Raises Invalid when the address is malformed, or plain HTTP although `registry` (its origin)
+        uses HTTPS: it would send the password unencrypted.
         """
         realm = self.parameters.get("realm", "")
         parts = urlsplit(realm)
@@ -70,14 +70,14 @@ class _Config(msgspec.Struct):
 
 
 class TokenAnswer(msgspec.Struct):
-    """What a token service answers; either name will do."""
+    """Response of a token service; it has one of the two fields."""
 
     token: str = ""
     access_token: str = ""
 
 
 def parse_challenge(text: str) -> Challenge:
-    """Read a `WWW-Authenticate` header."""
+    """Parse a `WWW-Authenticate` header."""
     scheme, _, rest = text.strip().partition(" ")
     return Challenge(
         scheme.lower(), {name.lower(): value for name, value in _PARAMETER.findall(rest)}
@@ -85,20 +85,21 @@ def parse_challenge(text: str) -> Challenge:
 
 
 def read_token(body: bytes, address: str) -> str:
-    """The token in the answer of a token service. Raises Unauthenticated when there is none."""
+    """The token in the response of a token service. Raises Unauthenticated if there is none."""
     try:
         answer = msgspec.json.decode(body, type=TokenAnswer)
     except (msgspec.DecodeError, UnicodeDecodeError):
         answer = TokenAnswer()
     token = answer.token or answer.access_token
+    # It becomes part of a header.
     if not token or not token.isascii() or any(character.isspace() for character in token):
         raise Unauthenticated(f"{address}: gave no token")
     return token
 
 
 def find_login(environ: Mapping[str, str], host: str) -> Login | None:
-    """The name and password for a registry, None when nobody logged in there. Raises Invalid for a
-    damaged file.
+    """The name and password for a registry; None without a login. Raises Invalid for a damaged
+    file.
     """
     for path in _files(environ):
         try:
@@ -109,6 +110,7 @@ def find_login(environ: Mapping[str, str], host: str) -> Login | None:
             raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
         try:
             entries = msgspec.json.decode(text, type=_Config).auths
+            # docker writes some registries with the scheme.
             entry = entries.get(host) or entries.get(f"https://{host}")
             if entry is not None and entry.auth:
                 name, _, password = (

@@ -1,7 +1,7 @@
-"""A root file system, as a tar or a directory, as an image of one layer.
+"""An image of one layer from a root file system, given as a tar or a directory.
 
 A tar is kept byte for byte. Of a directory, owners, modes and times are kept; device files and
-sockets are not.
+sockets are left out.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _KEPT = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK, stat.S_ISFIFO)
 
 
 def is_rootfs(tops: set[str]) -> bool:
-    """Whether the names at the top look like a root file system."""
+    """Whether the top-level names look like a root file system."""
     return not _TOPS.isdisjoint(tops)
 
 
 def read_rootfs_tar(path: Path, folder: Path, *, architecture: str, source: str) -> Parts:
-    """The parts of an image whose one layer is the (uncompressed) tar `path`."""
+    """The parts of an image whose only layer is the (uncompressed) tar `path`."""
     layer = plain_layer(Slice(path, 0, path.stat().st_size), folder / "layer.tar", source)
     config = make_config(
         [layer], architecture=architecture, created_by=f"lading image add {Path(source).name}"
@@ -35,7 +35,7 @@ def read_rootfs_tar(path: Path, folder: Path, *, architecture: str, source: str)
 
 
 def read_rootfs_directory(path: Path, folder: Path, *, architecture: str) -> Parts:
-    """The parts of an image whose one layer is the directory `path`. Raises Invalid for an
+    """The parts of an image whose only layer is the directory `path`. Raises Invalid for an
     unreadable file.
     """
     layer = write_layer(_entries(path), folder / "layer.tar")
@@ -46,6 +46,7 @@ def read_rootfs_directory(path: Path, folder: Path, *, architecture: str) -> Par
 
 
 def _entries(root: Path) -> Iterator[Entry]:
+    # Without it, os.walk leaves out unreadable directories.
     def refuse(error: OSError) -> None:
         raise Invalid(f"{error.filename}: cannot be put into the image: {error.strerror}")
 

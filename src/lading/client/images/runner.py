@@ -1,11 +1,11 @@
-"""The image in which `arvados-cwl-runner --submit` runs a workflow: `arvados/jobs:VERSION`, without
-a registry.
+"""Builds the image in which `arvados-cwl-runner --submit` runs a workflow: `arvados/jobs:VERSION`,
+without a registry.
 
-It is also the image of every tool of a workflow that names none: a Debian or Ubuntu root with the
+It is also the image of each tool of a workflow that names none: a Debian or Ubuntu root with the
 programs that such tools expect, made by mmdebstrap from the package sources of this machine, and a
-Python environment, first on PATH, that holds `arvados-cwl-runner`. Packages of the default version
+Python environment, first on PATH, with `arvados-cwl-runner`. The packages of the default version
 are pinned with their hashes in `runner.txt`. The image is kept in the user's cache directory, named
-by what it is made of.
+by the hash of its inputs.
 """
 
 from __future__ import annotations
@@ -36,17 +36,20 @@ PACKAGES: Final = (
     "bash", "bsdextrautils", "ca-certificates", "curl", "debianutils", "git", "nodejs", "procps",
     "python3", "python3-venv",
 )  # fmt: skip
-"""Beside the essential ones: `rev`, `ps` and `which` are in bsdextrautils, procps and
+"""Besides the essential ones: `rev`, `ps` and `which` are in bsdextrautils, procps and
 debianutils.
 """
 _VERSION: Final = re.compile(r"\d+\.\d+[0-9A-Za-z.]*")
 _PROGRAM: Final = "arvados-cwl-runner"
 _ENVIRONMENT: Final = (f"PATH=/opt/arvados/bin:{PATH}", "LANG=C.UTF-8")
 _EPOCH: Final = "1704067200"
-"""2024-01-01: no file of the image is younger, so that the same packages give the same image."""
+"""2024-01-01: the time of all newer files of the image, so that the same packages give the same
+image.
+"""
 _LEFT_OUT: Final = ("doc", "info", "lintian", "locale", "man")
 _ARCHIVE, _DESCRIPTION = "image.tar", "image.json"
 _PROXIES: Final = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
+# Options of pip that say how to reach the index; all others are ignored.
 _PIP: Final = (
     "index-url",
     "extra-index-url",
@@ -56,21 +59,26 @@ _PIP: Final = (
     "timeout",
     "default-timeout",
 )
+# Components of the package sources; universe is Ubuntu's.
 _COMPONENTS: Final = ("main", "universe")
 _KEYRING: Final = "usr/share/keyrings/{}-archive-keyring.gpg"
 _CERTIFICATES: Final = "/tmp/certificates.pem"  # noqa: S108 - inside the root that is being made
+# Images of one version that are kept in the cache.
 _KEPT: Final = 2
+# Seconds for one program, downloads of packages included.
 _TIMEOUT: Final = 1800.0
+# Lines of mmdebstrap without interest for the user.
 _DETAILS: Final = re.compile(
     r"I: (running|using|removing|skipping|reading|chroot|automatically|cleaning|done|success)\b"
 )
+# Lines of standard error kept for the message of a failure.
 _LAST_WORDS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildHost:
-    """The machine that makes the image: where its files are, its environment and its processor (as
-    images name it).
+    """The machine that builds the image: root of its files, environment, and architecture as images
+    name it.
     """
 
     root: Path = Path("/")
@@ -79,9 +87,7 @@ class BuildHost:
 
 
 class RunCommand(Protocol):
-    """Runs a program to its end; what it wrote to standard output. Raises Unavailable when it
-    fails.
-    """
+    """Runs a program to its end; returns its standard output. Raises Unavailable when it fails."""
 
     def __call__(
         self, command: Sequence[str], *, given: str = "", environ: Mapping[str, str]
@@ -91,17 +97,17 @@ class RunCommand(Protocol):
 
 
 def image_name(version: str) -> str:
-    """The name that `arvados-cwl-runner` of that version looks for."""
+    """The image name that `arvados-cwl-runner` of this version requests."""
     return f"arvados/jobs:{version}"
 
 
 def build_runner(
     folder: Path, *, version: str, cache: Path, host: BuildHost, run: RunCommand
 ) -> NormalImage:
-    """The image of that version, made below the empty directory `folder` unless it was kept.
+    """The image of this version, built below the empty directory `folder` unless it is cached.
 
-    Raises Invalid for what is no version and on a machine that cannot make the image, Unavailable
-    when packages cannot be had.
+    Raises Invalid for a malformed version and on a machine that cannot build the image, Unavailable
+    when packages cannot be fetched.
     """
     if not _VERSION.fullmatch(version):
         raise Invalid(f"--version {version}: not a version; write for example {DEFAULT_VERSION}")
@@ -114,6 +120,7 @@ def build_runner(
     wanted = pins if version == DEFAULT_VERSION else f"{_PROGRAM}=={version}\n"
     script = resources.files("lading.client.images").joinpath("runner.sh").read_text()
     sources = package_sources(host, run)
+    # All inputs: a change of one of them builds another image.
     recipe = (
         wanted,
         script,
@@ -141,7 +148,7 @@ def build_runner(
 
 def package_sources(host: BuildHost, run: RunCommand) -> str:
     """The sources of this machine's own distribution, as lines of apt's sources.list. Raises
-    Invalid without any.
+    Invalid if there are none.
     """
     if shutil.which("apt-get", path=host.environ.get("PATH")) is None:
         raise Invalid(
@@ -150,7 +157,7 @@ def package_sources(host: BuildHost, run: RunCommand) -> str:
         )
     form = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)"
     environ = {"PATH": host.environ.get("PATH", PATH), "LC_ALL": "C"}
-    # As they are configured: nothing has to be fetched for it.
+    # From the configuration only: nothing is fetched.
     command = [
         "apt-get",
         "indextargets",
@@ -190,7 +197,7 @@ def _make_root(
     folder: Path, wanted: str, script: str, sources: str, host: BuildHost, run: RunCommand
 ) -> Path:
     """The root file system, as a tar below `folder`."""
-    # A user who is not root makes it in a user namespace, from where these must be readable.
+    # Without root it is made in a user namespace, in which these files must be readable.
     folder.chmod(0o755)
     pins, root = folder / "pins.txt", folder / "root.tar"
     pins.write_text(wanted)
@@ -230,11 +237,11 @@ def _make_root(
 
 
 def _pip_settings(host: BuildHost, run: RunCommand) -> dict[str, str]:
-    """How pip of this machine reaches its package index, as variables of the environment."""
+    """The settings of this machine's pip for its package index, as environment variables."""
     try:
         listed = run([sys.executable, "-m", "pip", "config", "list"], environ=host.environ)
     except Unavailable:
-        # This Python has no pip of its own, and nothing says how it would reach the index.
+        # This Python has no pip, so there are no settings to copy.
         return {}
     found = (
         re.fullmatch(r"(?:global|install|:env:)\.([a-z-]+)='(.*)'", line)
@@ -289,7 +296,7 @@ def _forget_environments(cache: Path) -> None:
 
 
 def make_run(tell: Callable[[str], None]) -> RunCommand:
-    """Runs programs; `tell` gets what they say about their progress."""
+    """Returns a function that runs programs; `tell` gets their progress messages."""
 
     def run(command: Sequence[str], *, given: str = "", environ: Mapping[str, str]) -> str:
         return run_program(command, given=given, environ=environ, tell=tell)
@@ -300,10 +307,12 @@ def make_run(tell: Callable[[str], None]) -> RunCommand:
 def run_program(
     command: Sequence[str], *, given: str, environ: Mapping[str, str], tell: Callable[[str], None]
 ) -> str:
-    """As `RunCommand`; the lines of standard error that begin with "I: " are told. The program ends
-    with this one.
+    """As `RunCommand`; lines of standard error that begin with "I: " are passed to `tell`. The
+    program is terminated with this one.
     """
     last: deque[str] = deque(maxlen=_LAST_WORDS)
+    # Files instead of pipes: with two pipes, a full one could block the program while the other is
+    # read.
     with tempfile.TemporaryFile("w+") as answer, tempfile.TemporaryFile("w+") as question:
         question.write(given)
         question.seek(0)
@@ -338,6 +347,6 @@ def run_program(
 
 
 def _words(last: Sequence[str], code: int) -> str:
-    """Why a program failed, from what it wrote: its first error, or else its last line."""
+    """Reason of a failure from the program's output: its first error, or else its last line."""
     errors = (line for line in last if re.match(r"(E|ERROR|error): ?", line))
     return next(errors, "") or next((line for line in reversed(last) if line), f"exit code {code}")

@@ -1,7 +1,7 @@
-"""Paths of this machine, selected for an image with everything that leads to them.
+"""Selection of paths of this machine for an image, with everything that leads to them.
 
-A path comes with its parent directories, with each symbolic link on the way (so that /bin stays a
-link where it is one) and with what the links point at.
+A path brings its parent directories, each symbolic link on the way (so that /bin stays a link if it
+is one) and the targets of the links.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from pathlib import Path
 
 from lading.client.images.layer import Entry
 
+# Links followed for one path, as in the kernel (path_resolution(7)).
 _MAX_LINKS = 40
 _SKIPPED_NAMES = frozenset(("__pycache__", ".git"))
 _ANY_EXECUTE, _OTHERS_READ = 0o111, stat.S_IROTH
 
 
 class Selection:
-    """A growing set of layer entries below `root`. Paths that `without` matches are left out of
-    whole trees.
+    """A growing set of layer entries below `root`. Paths that match `without` are left out of whole
+    trees.
     """
 
     def __init__(self, root: Path, *, without: re.Pattern[str] | None = None) -> None:
@@ -32,19 +33,19 @@ class Selection:
         self._folders: dict[str, str | None] = {"/": "/"}
 
     def entries(self) -> list[Entry]:
-        """Everything selected, by path."""
+        """All entries, by path."""
         return [self._entries[path] for path in sorted(self._entries)]
 
     def files(self) -> Iterator[str]:
-        """The regular files selected."""
+        """The selected regular files."""
         return (path for path, entry in sorted(self._entries.items()) if stat.S_ISREG(entry.mode))
 
     def host(self, path: str) -> Path:
-        """Where the (canonical) path of the image is on this machine."""
+        """The path on this machine of a (canonical) path of the image."""
         return self.root / path.lstrip("/")
 
     def add(self, path: str) -> str | None:
-        """Select a path; answers it without links, or None when there is nothing to select."""
+        """Select a path; return it without links, or None if there is nothing to select."""
         for _ in range(_MAX_LINKS):
             folder = self._folder(posixpath.dirname(path))
             if folder is None:
@@ -59,8 +60,8 @@ class Selection:
         return None
 
     def add_tree(self, path: str, *, without: re.Pattern[str] | None = None) -> None:
-        """Select a directory with all that is in it, but for what `without` matches from the start
-        of the path.
+        """Select a directory with its content, except for paths that match `without` from their
+        start.
         """
         unwanted = [one for one in (without, self._without) if one is not None]
         for folder, names, files in os.walk(self.host(path)):
@@ -73,12 +74,13 @@ class Selection:
                 for name, one in paths.items()
                 if not any(pattern.match(one) for pattern in unwanted)
             }
+            # Changed in place: os.walk enters only the directories that are left.
             names[:] = sorted(name for name in names if name in kept and name not in _SKIPPED_NAMES)
             for name in (*names, *sorted(kept.intersection(files))):
                 self.add(paths[name])
 
     def put(self, entry: Entry) -> None:
-        """Put an entry that this machine does not have; its parents are made."""
+        """Add an entry that this machine does not have; its parents are created."""
         parent = posixpath.dirname(entry.path)
         if parent not in self._folders:
             self.put(Entry(path=parent, mode=stat.S_IFDIR | 0o755))
@@ -103,6 +105,7 @@ class Selection:
                 self._entries[path] = Entry(path=path, mode=stat.S_IFDIR | 0o755)
             self._folders[path] = path
         elif stat.S_ISREG(status.st_mode):
+            # Only the execute bit is kept: the image does not depend on the umask of this machine.
             mode = 0o755 if status.st_mode & _ANY_EXECUTE else 0o644
             self._entries[path] = Entry(path=path, mode=stat.S_IFREG | mode, source=self.host(path))
         else:

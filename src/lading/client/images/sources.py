@@ -1,8 +1,8 @@
-"""Anything that `lading image add` takes, brought into the normal form.
+"""Reads each kind of source of `lading image add` into the normal form.
 
-What a file or directory is, its content tells: `manifest.json` is docker-save, `index.json` or
-`oci-layout` is OCI, directories such as bin and usr are a root file system. What is no file is the
-name of an image of the local Docker.
+The content of a file or directory tells its kind: `manifest.json` is docker-save, `index.json` or
+`oci-layout` is OCI, directories such as bin and usr are a root file system. A source that does not
+exist as a file is the name of an image of the local Docker.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ DOCKER_SOCKET = Path("/var/run/docker.sock")
 
 
 def docker_socket(environ: Mapping[str, str]) -> Path:
-    """Where the local Docker (or podman) listens: DOCKER_HOST when it is a socket, else the usual
-    place.
+    """The socket of the local Docker (or podman): DOCKER_HOST if it names a socket, else the usual
+    path.
     """
     host = environ.get("DOCKER_HOST", "")
     return Path(host.removeprefix("unix://")) if host.startswith("unix://") else DOCKER_SOCKET
@@ -34,8 +34,8 @@ def docker_socket(environ: Mapping[str, str]) -> Path:
 async def normalise(source: str, folder: Path, *, socket: Path = DOCKER_SOCKET) -> NormalImage:
     """The image that `source` names, written in the normal form below the empty directory `folder`.
 
-    Raises NotFound when there is nothing of that name, Malformed when it is damaged, Invalid when
-    it cannot be used.
+    Raises NotFound when nothing has this name, Malformed when it is damaged, Invalid when it cannot
+    be used.
     """
     path = Path(source)
     if await asyncio.to_thread(path.exists):
@@ -60,7 +60,7 @@ def _from_path(path: Path, folder: Path) -> NormalImage:
 
 
 def read(path: Path, folder: Path, *, architecture: str) -> Parts:
-    """The parts of the image at `path`; what has to be uncompressed is written below `folder`."""
+    """The parts of the image at `path`; uncompressed files are written below `folder`."""
     source = str(path)
     if path.is_dir():
         inside = DirectoryMembers(path, source)
@@ -89,13 +89,14 @@ def read(path: Path, folder: Path, *, architecture: str) -> Parts:
 async def save_from_docker(name: str, target: Path, *, socket: Path = DOCKER_SOCKET) -> Path:
     """Save an image of the local Docker (or podman) to the file `target`.
 
-    Raises NotFound when Docker does not have it or is not there.
+    Raises NotFound when Docker does not have it or does not run.
     """
     if not await asyncio.to_thread(socket.exists):
         raise NotFound(
             f"{name}: no such file or directory, and no Docker at {socket} to "
             "ask for an image of that name"
         )
+    # Imported here: it takes long, and only this source needs it.
     import aiodocker
 
     reference = name if ":" in name.rpartition("/")[2] else f"{name}:latest"

@@ -33,11 +33,12 @@ def main() -> int:
 
 
 def enter_namespace(descriptor: int) -> None:
-    """Go on in the mount namespace of a descriptor, while this process has one thread. Raises
+    """Enter the mount namespace of a descriptor; this process must have one thread. Raises
     OSError.
     """
     import ctypes
 
+    # CLONE_NEWNS: only a descriptor of a mount namespace is accepted.
     if ctypes.CDLL(None, use_errno=True).setns(descriptor, 0x20000):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), "setns")
@@ -81,6 +82,7 @@ async def _end_of_input() -> None:
 
 
 def _say(message: dict[str, object]) -> None:
+    # The parent may be gone; the mount ends all the same.
     with contextlib.suppress(BrokenPipeError):
         rpc.write_line(1, message)
 
@@ -90,5 +92,5 @@ if __name__ == "__main__":
 
     telemetry.configure()
     code = main()
-    # Threads of libfuse may still be in a call when a mount was in use; they end with the process.
+    # Threads of libfuse may be in a call if the mount was in use; os._exit does not wait for them.
     os._exit(code)

@@ -1,9 +1,9 @@
-"""Collections and listings, loaded when somebody looks, kept while they are true.
+"""Collections and listings, loaded on demand and kept while they are valid.
 
-What is known is true until an event says that it changed, or until its time is over: events can be
-lost. A collection is loaded anew only when its portable data hash is another. A question that
-failed is not asked again for some seconds, so that a server that does not answer makes every look
-fail at once and not each after its time limit.
+An entry is valid until an event reports a change, or until its time limit, as events can be lost. A
+collection is loaded again only if its portable data hash has changed. A failed request is not
+repeated for some seconds, so that with a silent server calls fail at once and not each after its
+time limit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ from lading.core.data.filetree import Tree
 from lading.core.errors import LadingError, NotFound
 from lading.core.ids import is_pdh
 
+# Seconds that a listing is valid without an event.
 LISTING_LIFE = 15.0
+# Seconds that a failure is remembered.
 _FAILURE_LIFE = 3.0
+# Bytes of manifest text whose trees are kept; beyond it the trees unused for longest are dropped.
 _MOST_TEXT = 64 << 20
 RECORD_NAME = ".arvados#collection"
 _FIELDS = ("uuid", "portable_data_hash", "modified_at", "name")
@@ -35,8 +38,8 @@ Listing = Mapping[str, Node]
 
 @dataclass(slots=True)
 class Freshness:
-    """How long what was asked for holds: a time limit, an event, or a failure that is
-    remembered.
+    """Validity of an answer: until a time limit or an event; a failure is remembered for a short
+    time.
     """
 
     clock: Clock
@@ -46,29 +49,29 @@ class Freshness:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the last answer still holds."""
+        """Whether the last answer is still valid."""
         return self._failure is None and self.clock() < self._until
 
     def expire(self) -> None:
-        """The answer does not hold any more."""
+        """Invalidate the answer."""
         self._until, self._failure = 0.0, None
 
     def renew(self) -> None:
-        """There is a new answer."""
+        """Note a new answer."""
         self._until, self._failure = self.clock() + self.life, None
 
     def fail(self, error: LadingError) -> None:
-        """There was none."""
+        """Note a failure."""
         self._until, self._failure = self.clock() + _FAILURE_LIFE, error
 
     def check(self) -> None:
-        """Raises the failure that is remembered."""
+        """Raise the remembered failure, if any."""
         if self._failure is not None and self.clock() < self._until:
             raise self._failure
 
 
 class Listed:
-    """A directory that `load` lists."""
+    """A directory whose entries `load` lists."""
 
     def __init__(
         self, load: Callable[[], Awaitable[Listing]], clock: Clock, *, life: float = LISTING_LIFE
@@ -92,6 +95,7 @@ class Listed:
 
     async def list(self) -> Listing:
         """See Directory."""
+        # One request at a time: other callers wait here and use its answer.
         async with self._turn:
             self.freshness.check()
             if not self.freshness.is_fresh:
@@ -113,6 +117,7 @@ class Collection:
     def __init__(self, id: str, library: Library) -> None:
         self.id = id
         self.modified = time.time()
+        # The content of a portable data hash never changes.
         self.freshness = Freshness(library.clock, float("inf") if is_pdh(id) else library.life)
         self.weight = 0
         self._library = library
@@ -128,18 +133,18 @@ class Collection:
         return self._entry(name)
 
     async def find(self, name: str) -> Node | None:
-        """See Directory. Raises NotFound when the collection is gone."""
+        """See Directory. Raises NotFound when the collection was deleted."""
         await self.ensure()
         return self._entry(name)
 
     async def list(self) -> Listing:
-        """See Directory. Raises NotFound when the collection is gone."""
+        """See Directory. Raises NotFound when the collection was deleted."""
         await self.ensure()
         return self._tree.entries
 
     async def renew(self, locator: str) -> str:
-        """The same block's locator with a new signature. Raises NotFound when the collection has it
-        no more.
+        """The locator of the same block with a new signature. Raises NotFound when the collection
+        no longer has the block.
         """
         async with self._turn:
             await self._load(await self._library.fetch(self.id))
@@ -150,7 +155,7 @@ class Collection:
         raise NotFound(f"{locator[:32]}: collection {self.id} does not have this block any more")
 
     async def ensure(self) -> None:
-        """Know what is in it now. Raises NotFound, and what the API raises."""
+        """Load the content if it is not valid. Raises NotFound, and the errors of the API."""
         async with self._turn:
             self.freshness.check()
             if not self.freshness.is_fresh:
@@ -163,7 +168,7 @@ class Collection:
         self._library.used(self)
 
     def forget(self) -> None:
-        """Let the tree go; it is loaded again when somebody looks."""
+        """Drop the tree; it is loaded again on the next call."""
         self.freshness.expire()
         self._pdh, self._tree, self.weight = "", Tree(), 0
 
@@ -177,13 +182,14 @@ class Collection:
 
     async def _load(self, record: Record) -> None:
         text = record.pop("manifest_text")
+        # In a thread: parsing a large manifest takes seconds.
         self._tree, self.weight = await asyncio.to_thread(filetree.from_manifest, text), len(text)
         self._pdh = record["portable_data_hash"]
         self._note(record)
 
     def _note(self, record: Record) -> None:
         self._record = {**self._record, **record}
-        # What a portable data hash names never changes, whoever stores it again and when.
+        # The content of a portable data hash never changes, whenever it is stored again.
         if not is_pdh(self.id):
             self.modified = seconds(record.get("modified_at"))
 
@@ -194,8 +200,8 @@ class Collection:
 
 
 class Library:
-    """All collections that a mount has met, by id; the trees of those not used for longest are let
-    go.
+    """All collections used in a mount, by id; the trees that were unused for longest are
+    dropped.
     """
 
     def __init__(
@@ -206,7 +212,7 @@ class Library:
         self._collections: OrderedDict[str, Collection] = OrderedDict()
 
     def collection(self, id: str) -> Collection:
-        """The collection with this uuid or portable data hash, looked at or not."""
+        """The collection with this uuid or portable data hash, loaded or not."""
         found = self._collections.get(id)
         if found is None:
             found = self._collections[id] = Collection(id, self)
@@ -219,9 +225,10 @@ class Library:
         return await self.api.get("collections", id, select=select)
 
     def used(self, collection: Collection) -> None:
-        """Somebody looked at it."""
+        """Note the use of a collection, and drop old trees."""
         self._collections.move_to_end(collection.id)
         total = sum(one.weight for one in self._collections.values())
+        # The one just used is the last, and stays whatever its size.
         for one in list(self._collections.values())[:-1]:
             if total <= _MOST_TEXT:
                 return
@@ -229,14 +236,14 @@ class Library:
             one.forget()
 
     def expire(self, uuid: str = "") -> None:
-        """The collection may have changed; "" is all of them."""
+        """Invalidate one collection; "" means all of them."""
         for one in (self._collections.get(uuid),) if uuid else self._collections.values():
             if one is not None and not is_pdh(one.id):
                 one.freshness.expire()
 
 
 def seconds(timestamp: object) -> float:
-    """Seconds since 1970 of an API timestamp; 0 for none."""
+    """Seconds since 1970 of an API timestamp; 0 without one."""
     if not isinstance(timestamp, str) or not timestamp:
         return 0.0
     whole, _, fraction = timestamp.rstrip("Z").partition(".")

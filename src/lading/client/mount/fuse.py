@@ -1,9 +1,9 @@
-"""The binding to libfuse 3: the only module that knows it. Import it when something is mounted: it
-loads the library.
+"""The binding to libfuse 3. The only module that uses it; import it only to mount, as it loads the
+library.
 
-libfuse calls from threads of its own. Attributes are filled in and files read here without the
-detours that the binding takes for dictionaries and byte strings: a read goes from the block's
-descriptor into the buffer of libfuse.
+libfuse calls from its own threads. Attributes are filled in and files are read without the
+dictionaries and byte strings of the binding: a read goes from the block's descriptor into libfuse's
+buffer.
 """
 
 from __future__ import annotations
@@ -17,27 +17,35 @@ from dataclasses import dataclass
 
 from lading.client.mount.operations import Operations, Status
 
-# The binding would take libfuse 2 where both are installed.
+# Otherwise the binding takes libfuse 2 where both are installed.
 os.environ.setdefault("FUSE_LIBRARY_NAME", "fuse3")
 import mfusepy
 
 _NANOSECONDS = 1_000_000_000
+# Seconds that the kernel keeps names and attributes: a day if nothing ever changes, else 1.
 _FOREVER = 86400.0
 _BRIEFLY = 1.0
+# Bytes: limit of the kernel's read-ahead at connection; `service` raises it after the mount if it
+# may.
 _READ_AHEAD = 1 << 20
+# Bytes that statfs(2) reports as the size: 1 TiB.
 _SPACE = 1 << 40
+# Minor version of libfuse 3 that knows these settings.
 _THREADS_SINCE = 12
+# Threads of libfuse, so many calls at a time; and those that are kept when idle.
 _THREADS = 64
 _IDLE_THREADS = 64
 _DIRECTORY = 0o40555
 _NO_OPEN = 1 << 24
-"""FUSE_CAP_NO_OPEN_SUPPORT of libfuse."""
+"""FUSE_CAP_NO_OPENDIR_SUPPORT of libfuse, in kernels from 5.1 on. All of these also work without
+open (FUSE_CAP_NO_OPEN_SUPPORT is 1 << 17).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FuseSettings:
-    """How to mount. `immutable`: nothing below ever changes, so that the kernel need not ask
-    again.
+    """Options of a mount. `immutable`: nothing below ever changes, so that the kernel may cache
+    forever.
     """
 
     mountpoint: str
@@ -46,7 +54,7 @@ class FuseSettings:
 
 
 class FuseThread:
-    """A thread that serves one mount until that is taken away."""
+    """A thread that serves one mount until it is unmounted."""
 
     def __init__(
         self,
@@ -57,24 +65,24 @@ class FuseThread:
         on_end: Callable[[], None],
     ) -> None:
         self.code = 0
-        """What libfuse ended with; not 0 when it could not mount."""
+        """Exit code of libfuse; not 0 when it could not mount."""
         self._callbacks = _Callbacks(operations, on_mounted)
         self._settings = settings
         self._on_end = on_end
         self._thread = threading.Thread(target=self._run, name="fuse", daemon=True)
 
     def start(self) -> None:
-        """Begin to mount."""
+        """Start to mount."""
         self._thread.start()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the end; whether it came."""
+        """Wait for the end; False if it did not come within `timeout` seconds."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
         life = _FOREVER if self._settings.immutable else _BRIEFLY
-        # libfuse 3.12 and later would complain of the numbers that the binding does not set.
+        # libfuse 3.12 and later log a warning about numbers that the binding does not set.
         threads = {"max_threads": _THREADS, "max_idle_threads": _IDLE_THREADS}
         more = threads if mfusepy.fuse_version_minor >= _THREADS_SINCE else {}
         try:
@@ -90,6 +98,7 @@ class FuseThread:
                 gid=os.getgid(),
                 entry_timeout=life,
                 attr_timeout=life,
+                # Missing names are not cached: a collection may be created at any moment.
                 negative_timeout=0.0,
                 **more,
             )
@@ -100,7 +109,9 @@ class FuseThread:
 
 
 class _Callbacks(mfusepy.Operations):  # type: ignore[misc]
-    """What the binding registers: a method here is a call that the kernel may make."""
+    """The callbacks that the binding registers: each method here is a call that the kernel may
+    make.
+    """
 
     use_ns = True
 
@@ -113,7 +124,7 @@ class _Callbacks(mfusepy.Operations):  # type: ignore[misc]
     def init_with_config(
         self, conn_info: mfusepy.fuse_conn_info | None, config_3: mfusepy.fuse_config | None
     ) -> None:
-        """The mount is there."""
+        """The mount is established."""
         del config_3
         if conn_info is not None:
             conn_info.max_readahead = _READ_AHEAD
@@ -121,18 +132,20 @@ class _Callbacks(mfusepy.Operations):  # type: ignore[misc]
         self._on_mounted()
 
     def open(self, path: str, flags: int) -> int:
-        """Files need not be opened, nor closed: the kernel asks once, if it can do without."""
+        """Files are not opened or closed: after ENOSYS the kernel sends no more open calls, if it
+        supports that.
+        """
         del flags
         if self._can_do_without:
             raise OSError(errno.ENOSYS, path)
         return 0
 
     def opendir(self, path: str) -> int:
-        """Look into a directory; its names come by the number."""
+        """Open a directory; its names are read by the number returned."""
         return self.lading.open_directory(path)
 
     def releasedir(self, path: str, fh: int) -> int:
-        """Close it."""
+        """Close a directory."""
         del path
         self.lading.close_directory(fh)
         return 0
@@ -147,7 +160,7 @@ class _Callbacks(mfusepy.Operations):  # type: ignore[misc]
             "f_namemax": 255,
         }
 
-    # Registered because they are here; the session below answers them itself.
+    # Registered because they exist; `_Session` answers them itself.
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:
         """See `_Session.getattr_fuse_3`."""
@@ -163,7 +176,7 @@ class _Callbacks(mfusepy.Operations):  # type: ignore[misc]
 
 
 class _Session(mfusepy.FUSE):  # type: ignore[misc]
-    """The binding's session with its three busiest callbacks replaced."""
+    """The binding's session with its three most frequent callbacks replaced."""
 
     operations: _Callbacks
 
@@ -191,6 +204,7 @@ class _Session(mfusepy.FUSE):  # type: ignore[misc]
             *self.operations.lading.names(fip.contents.fh),
         ):
             entry.st_mode = mode
+            # Not 0: the buffer of libfuse is full.
             if filler(buf, os.fsencode(name), entry, 0, 0):
                 break
         return 0
@@ -201,15 +215,16 @@ class _Session(mfusepy.FUSE):  # type: ignore[misc]
         address = ctypes.cast(buf, ctypes.c_void_p).value  # type: ignore[arg-type]
         if not address:
             return 0
+        # The memory of libfuse itself: the bytes are not copied in Python.
         target = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
         return self.operations.lading.read(os.fsdecode(path), target, offset)
 
     def _wrapper(self, func: Callable[..., int], *args: object, **kwargs: object) -> int:
-        """Every call of the kernel comes through here."""
+        """Called for each callback of the kernel."""
         kept = self.operations.kept
         if not hasattr(kept, "state"):
-            # A thread that is not of Python's making gets its state for each call and loses it
-            # after. Taken once more, it stays; these threads stay as well.
+            # A thread that was not created by Python gets a thread state in each call and loses it
+            # after. Acquired once more it persists, as these threads do.
             kept.state = ctypes.pythonapi.PyGILState_Ensure()
         found: int = super()._wrapper(func, *args, **kwargs)
         return found
@@ -218,6 +233,7 @@ class _Session(mfusepy.FUSE):  # type: ignore[misc]
 def _fill(buffer: mfusepy.c_stat, status: Status) -> None:
     buffer.st_mode = status.mode
     buffer.st_size = status.size
+    # Unit of st_blocks: 512 bytes (stat(2)).
     buffer.st_blocks = (status.size + 511) // 512
     buffer.st_nlink = 1
     for moment in (buffer.st_mtimespec, buffer.st_ctimespec, buffer.st_atimespec):

@@ -16,6 +16,7 @@ from lading.core.errors import RequestError, Unavailable
 from lading.core.protocols import messages
 from lading.net import rpc
 
+# Seconds until the mount must be established, and for its orderly end; then it is killed.
 _START_TIME = 60.0
 _END_TIME = 8.0
 
@@ -23,9 +24,10 @@ _END_TIME = 8.0
 def launch(
     settings: MountSettings, *, log: int | IO[bytes] | None = None, pass_fds: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
-    """A process that has mounted. Its log goes to `log` (None: our standard error).
+    """Start a process and wait until it has mounted. Its log goes to `log` (None: our standard
+    error).
 
-    Unless the settings are `tied`, it goes on when this process ends. Raises Unavailable with its
+    Unless the settings are `tied`, it continues when this process ends. Raises Unavailable with its
     reason.
     """
     process = subprocess.Popen(
@@ -33,7 +35,7 @@ def launch(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,
-        # Ctrl-C is for whoever started it, who then ends the mount.
+        # Ctrl-C must reach only the parent, which then ends the mount.
         start_new_session=True,
         pass_fds=pass_fds,
     )
@@ -51,17 +53,19 @@ def launch(
 
 
 def finish(process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """End the mount; its statistics, none when it had to be killed. Idempotent."""
+    """End the mount; return its statistics, {} if it was killed. Idempotent."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
     return wait(process, limit=_END_TIME)
 
 
 def wait(process: subprocess.Popen[bytes], *, limit: float | None = None) -> dict[str, Any]:
-    """Wait for the end of the process, which is killed after `limit` seconds; its statistics."""
+    """Wait for the end of the process, which is killed after `limit` seconds; return its
+    statistics.
+    """
     if process.stdout is None or process.stdout.closed:
         return {}
-    # Its end would be the end of the mount, and `communicate` closes what it knows of.
+    # Closing standard input would end a tied mount, and `communicate` closes it if it knows it.
     kept, process.stdin = process.stdin, None
     try:
         said, _ = process.communicate(timeout=limit)

@@ -1,14 +1,15 @@
-"""The directories of a mount, as arv-mount lays them out by default.
+"""The directories of a mount, in the default layout of arv-mount.
 
-    README            what by_id is
-    by_id/            any readable collection by uuid or portable data hash, any project by uuid,
-    looked up by name home/             the projects and collections of the user
+    README            explains by_id
+    by_id/            each readable collection by uuid or portable data hash, each project by uuid,
+                      looked up by name
+    home/             the projects and collections of the user
     shared/           the projects shared with the user, and the users and projects that own them
-    by_tag/NAME/      the collections and projects that have a tag, by uuid
+    by_tag/NAME/      the collections and projects with a tag, by uuid
 
-A name that cannot stand in a file system (`/` in it, too long, taken by an older one) is changed,
-never hidden; a record without a name is found by its uuid alone. A mount can also show one of
-these, or one collection or project, at its top.
+A name that is not valid in a file system (`/` in it, too long, used by an older record) is changed,
+never hidden; a record without a name is found by its uuid only. A mount can also show one of these
+directories, or one collection or project, at its top.
 """
 
 from __future__ import annotations
@@ -37,13 +38,15 @@ Collections and projects are found here by name: a directory appears when it is 
 """
 PROJECT_RECORD = ".arvados#project"
 _PROJECTS = ("project", "filter")
+# Largest page of the server; more tags than this are not listed.
 _MOST = 1000
+# Bytes of a name (NAME_MAX of limits.h).
 _LONGEST = 255
 _UNFIT = re.compile(r"[/\0]")
 
 
 class View(StrEnum):
-    """What a mount shows at its top."""
+    """Content of the top directory of a mount."""
 
     ALL = "all"
     BY_ID = "by_id"
@@ -56,7 +59,7 @@ class View(StrEnum):
 
 
 class Fixed:
-    """A directory that is what it is."""
+    """A directory with fixed entries."""
 
     renew: Renew | None = None
 
@@ -78,7 +81,7 @@ class Fixed:
 
 
 class ById:
-    """Everything that can be read, by uuid or portable data hash."""
+    """All readable collections and projects, by uuid or portable data hash."""
 
     renew: Renew | None = None
 
@@ -94,7 +97,7 @@ class ById:
             return Text(README)
         found = self._seen.get(name)
         if found is not None:
-            # Asked for a name, it says whether it still knows itself to be there.
+            # A lookup of any name raises Unknown if the directory is no longer valid.
             found.peek("")
             return found
         if self._is_id(name):
@@ -117,7 +120,7 @@ class ById:
         return directory
 
     async def list(self) -> Listing:
-        """Those that somebody looked at."""
+        """The directories that were looked up so far."""
         return {"README": Text(README), **self._seen}
 
     def _is_id(self, name: str) -> bool:
@@ -129,7 +132,7 @@ class ById:
 
 
 class Layout:
-    """Makes the directories, and lets them know what changed."""
+    """Creates the directories, and invalidates them after changes."""
 
     def __init__(self, library: Library) -> None:
         self.library = library
@@ -140,8 +143,8 @@ class Layout:
         self._tagged: dict[str, Listed] = {}
 
     async def top(self, view: View, id: str = "") -> Directory:
-        """The top of a mount. Raises NotFound or Invalid for an id that is none, and what the API
-        raises.
+        """The top directory of a mount. Raises NotFound or Invalid for a wrong id, and the errors
+        of the API.
         """
         match view:
             case View.BY_ID | View.BY_PDH:
@@ -165,7 +168,7 @@ class Layout:
                 )
 
     def by_id(self, id: str) -> Directory:
-        """The collection or project with this id, looked at or not. Raises Invalid."""
+        """The collection or project with this id, loaded or not. Raises Invalid."""
         if is_pdh(id) or is_uuid(id, Infix.COLLECTION):
             return self.library.collection(id)
         if is_uuid(id, Infix.GROUP) or is_uuid(id, Infix.USER):
@@ -179,13 +182,14 @@ class Layout:
         return self._projects[uuid]
 
     def expire(self) -> None:
-        """Anything may have changed."""
+        """Invalidate everything."""
         self.library.expire()
         for one in (*self._projects.values(), *self._tagged.values(), self._shared, self._tags):
             one.freshness.expire()
 
     def change(self, event: Event) -> None:
-        """One thing has changed."""
+        """Invalidate the directories that one event concerns."""
+        # A moved record changes the listings of its old and its new owner.
         old = event.properties.get("old_attributes") or {}
         for owner in (event.object_owner_uuid, str(old.get("owner_uuid") or "")):
             if owner in self._projects:
@@ -288,18 +292,20 @@ class Layout:
         try:
             async for page in self.library.api.pages(path, filters=filters):
                 yield page
+        # A project that was found by an id may not be readable: then it does not exist for the
+        # user.
         except Forbidden as error:
             raise NotFound(error.message) from error
 
 
 class _Names:
-    """Names of a directory, each fit for a file system and given once."""
+    """Names of a directory, each valid in a file system and unique."""
 
     def __init__(self) -> None:
         self.names: dict[str, Node] = {}
 
     def add(self, record: Record, node: Node) -> None:
-        """Add the node by the name of its record; one without a name is left out."""
+        """Add the node under the name of its record; a record without a name is left out."""
         name = str(record.get("name") or "")
         if not name:
             return

@@ -1,12 +1,12 @@
-"""What the kernel asks of a mount, answered from the layout and the blocks.
+"""The file system's calls, answered from the layout and the blocks.
 
-Every method may be called from any thread and raises OSError with the number that the caller of the
-system call sees: ENOENT for what is not there, EACCES for what may not be read, EIO for everything
-else, with the reason in the log.
+Each method may be called from any thread and raises OSError with the errno for the caller of the
+system call: ENOENT for missing names, EACCES for unreadable ones, EIO for everything else, with the
+reason in the log.
 
-Files are not opened: a read names its path. Two calls less for each file is what small files are
-about. What somebody is reading he goes on reading when its collection is gone, or the server
-silent.
+Files are not opened: a read names its path, which saves two calls for each file, an important part
+of the time for small files. A file that is being read stays readable when its collection is deleted
+or the server is silent.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ from lading.core.errors import Forbidden, LadingError, NotFound, Unauthenticated
 _DIRECTORY = stat.S_IFDIR | 0o555
 _FILE = stat.S_IFREG | 0o555
 _HIDDEN = ".arvados#"
+# Files whose readers are kept, with their read-ahead state; beyond it the oldest is dropped.
 _READERS = 1024
 _logger = logging.getLogger("lading.mount")
 
 
 @dataclass(slots=True)
 class Counts:
-    """What was asked of a mount: calls by name, bytes of files given, and calls that ended with
-    EIO.
-    """
+    """Statistics of a mount: calls by name, bytes read, and calls that ended with EIO."""
 
     began: float = field(default_factory=time.time)
     calls: dict[str, int] = field(default_factory=dict)
@@ -46,7 +45,7 @@ class Counts:
     failed: int = 0
 
     def add(self, name: str) -> None:
-        """One more call."""
+        """Count one call."""
         self.calls[name] = self.calls.get(name, 0) + 1
 
     def plain(self) -> dict[str, object]:
@@ -56,7 +55,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What stat(2) says: mode, bytes, and nanoseconds since 1970."""
+    """Result of stat(2): mode, bytes, and nanoseconds since 1970."""
 
     mode: int
     size: int
@@ -71,19 +70,19 @@ class Operations:
         self._root = root
         self._blocks = blocks
         self._bridge = bridge
-        # By path, those used last at the end.
+        # By path, last used at the end.
         self._readers: dict[str, Reader] = {}
         self._turn = threading.Lock()
         self._directories: dict[int, list[tuple[str, int]]] = {}
         self._numbers = itertools.count(1)
 
     def status(self, path: str) -> Status:
-        """What is at a path."""
+        """Status of a path."""
         with self._answering("getattr", path):
             return _status(self._place(path))
 
     def open_directory(self, path: str) -> int:
-        """The number of a newly opened directory."""
+        """Open a directory; return its number."""
         with self._answering("opendir", path):
             node = self._place(path).node
             if isinstance(node, File | Text):
@@ -100,7 +99,7 @@ class Operations:
         return self._directories[number]
 
     def read(self, path: str, target: memoryview, offset: int) -> int:
-        """Fill `target` from a file; the bytes that were there."""
+        """Fill `target` from a file; return the number of bytes read."""
         with self._answering("lookup", path):
             reader = self._reader(path)
         with self._answering("read", path):
@@ -113,11 +112,12 @@ class Operations:
             return done
 
     def close_directory(self, number: int) -> None:
-        """The directory is closed."""
+        """Close a directory."""
         self._directories.pop(number, None)
 
     def _place(self, path: str) -> Place:
         elements = path.split("/")[1:] if path != "/" else []
+        # Without the event loop if everything on the way is known; this is the usual case.
         try:
             place = places.peek(self._root, elements)
         except Unknown:
@@ -131,6 +131,7 @@ class Operations:
         try:
             place = self._place(path)
         except (LadingError, OSError):
+            # The path is gone or the server silent: a file that is being read stays readable.
             if known is None:
                 raise
             return known
@@ -139,6 +140,7 @@ class Operations:
             return node
         if not isinstance(node, File):
             raise OSError(errno.EISDIR, path)
+        # A changed collection has new File objects: the old content ends with the next read.
         if known is None or known.file is not node:
             known = self._remember(path, Reader(node, place.renew))
         return known
@@ -153,11 +155,12 @@ class Operations:
 
     @contextmanager
     def _answering(self, name: str, path: str) -> Iterator[None]:
-        """Turns what goes wrong into the number for the caller, and says the rest in the log."""
+        """Translates errors into an errno for the caller, and logs the reason."""
         self.counts.add(name)
         try:
             yield
         except NotFound as error:
+            # The file was found, but a block of it was not: that is an I/O error.
             if name == "read":
                 raise self._failed(name, path, error) from error
             raise OSError(errno.ENOENT, path) from error

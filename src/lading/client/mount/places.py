@@ -1,8 +1,8 @@
-"""What a path of a mount can lead to, and the way there.
+"""Nodes that a path of a mount leads to, and the lookup.
 
-A directory that the server decides on answers `peek` from what it knows, at once, from any thread;
-`find` and `list` ask the server and belong to the event loop. Inside a collection everything is
-known: its tree.
+A directory whose content is on the server answers `peek` from its cache, at once, from any thread;
+`find` and `list` ask the server and run in the event loop. Inside a collection everything is known:
+its tree.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Protocol
 from lading.core.data.filetree import File, Tree
 
 Renew = Callable[[str], Awaitable[str]]
-"""Gives a locator with a new signature for one whose signature the store refuses."""
+"""Returns a locator with a new signature for one whose signature the store refuses."""
 
 
 class Unknown(Exception):
-    """What is asked is not known without the server."""
+    """The answer is not known without the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A small file that is made here."""
+    """A small file that the mount generates."""
 
     content: bytes
 
 
 class Directory(Protocol):
-    """A directory whose names the server decides on."""
+    """A directory whose names are on the server."""
 
     @property
     def modified(self) -> float:
@@ -38,15 +38,15 @@ class Directory(Protocol):
 
     @property
     def renew(self) -> Renew | None:
-        """For the files below, when it is a collection."""
+        """Renewal of signatures for the files below, if it is a collection."""
         ...
 
     def peek(self, name: str) -> Node | None:
-        """The node of that name, None when there is none. Raises Unknown."""
+        """The node with this name, None if there is none. Raises Unknown."""
         ...
 
     async def find(self, name: str) -> Node | None:
-        """As `peek`, asking the server where need be. Raises LadingError."""
+        """As `peek`, but asks the server if needed. Raises LadingError."""
         ...
 
     async def list(self) -> Mapping[str, Node]:
@@ -59,8 +59,8 @@ Node = Directory | Tree | File | Text
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The end of a path. `modified` and `renew` are those of the collection or directory that it
-    lies in.
+    """The end of a path. `modified` and `renew` are those of the collection or directory that
+    contains it.
     """
 
     node: Node
@@ -69,7 +69,7 @@ class Place:
 
 
 def peek(root: Directory, path: Sequence[str]) -> Place | None:
-    """What is at a path, None when nothing is. Raises Unknown."""
+    """The place at a path, None if there is none. Raises Unknown."""
     place = Place(root, root.modified, root.renew)
     for name in path:
         here = place.node
@@ -84,7 +84,7 @@ def peek(root: Directory, path: Sequence[str]) -> Place | None:
 
 
 async def find(root: Directory, path: Sequence[str]) -> Place | None:
-    """As `peek`, asking the server where need be. Raises LadingError."""
+    """As `peek`, but asks the server if needed. Raises LadingError."""
     place = Place(root, root.modified, root.renew)
     for name in path:
         here = place.node

@@ -1,4 +1,4 @@
-"""Mount points: what is mounted there, and taking it away."""
+"""Mount points: checks, and unmounting."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from pathlib import Path
 
 from lading.core.errors import Conflict, Invalid, Unavailable
 
+# Flag of umount2(2): the mount disappears at once, and ends when it is no longer in use.
 _MNT_DETACH = 2
 _PROGRAMS = ("fusermount3", "fusermount")
+# Seconds for fusermount.
 _LIMIT = 10.0
 _DEVICE = Path("/dev/fuse")
+# Settings of block and FUSE devices by device number; read_ahead_kb is one of them.
 _BACKING = Path("/sys/class/bdi")
 
 
 def check_fuse() -> None:
-    """Return when this user can mount. Raises Unavailable saying what to do."""
+    """Check that this user can mount. Raises Unavailable saying what to do."""
     if not _DEVICE.exists():
         raise Unavailable(f"{_DEVICE}: not there; load the module: modprobe fuse")
     if not os.access(_DEVICE, os.R_OK | os.W_OK):
@@ -29,7 +32,7 @@ def check_fuse() -> None:
 
 
 def check_point(directory: Path) -> None:
-    """Return when something can be mounted there. Raises Invalid or Conflict saying what to do."""
+    """Check that something can be mounted there. Raises Invalid or Conflict saying what to do."""
     if is_dead(directory):
         raise Conflict(
             f"{directory}: a mount is there whose process is gone; "
@@ -45,7 +48,7 @@ def check_point(directory: Path) -> None:
 
 
 def is_dead(directory: Path) -> bool:
-    """Whether a mount is there that nobody serves any more."""
+    """Whether a mount is there whose process has ended."""
     try:
         directory.stat()
     except OSError as error:
@@ -54,15 +57,15 @@ def is_dead(directory: Path) -> bool:
 
 
 def kind_of(directory: Path) -> str:
-    """The type of the topmost file system mounted at exactly this directory, "" when there is
+    """The type of the topmost file system mounted at exactly this directory, "" if there is
     none.
     """
     return _find(directory)[0]
 
 
 def read_ahead(directory: Path, kib: int) -> bool:
-    """Have the kernel ask a mount for so much at once; whether this user may say so (the usual is
-    128 KiB).
+    """Set the kernel's read-ahead of a mount; False if this user may not (the default is 128
+    KiB).
     """
     device = _find(directory)[1]
     try:
@@ -73,7 +76,7 @@ def read_ahead(directory: Path, kib: int) -> bool:
 
 
 def unmount(directory: Path) -> None:
-    """Take a FUSE mount away, at once, even when it is in use. Raises Invalid when there is none,
+    """Unmount a FUSE mount at once, even when it is in use. Raises Invalid if there is none,
     Unavailable.
     """
     if not kind_of(directory).startswith("fuse"):
@@ -99,13 +102,13 @@ def unmount(directory: Path) -> None:
 
 
 def _find(directory: Path) -> tuple[str, str]:
-    """Type and device number of the topmost file system that is mounted there, "" when there is
-    none.
-    """
+    """Type and device number of the topmost file system mounted there, "" if there is none."""
     wanted = str(directory.absolute())
     found = ("", "")
     for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
         before, _, after = line.partition(" - ")
+        # Fields of proc_pid_mountinfo(5): 2 is major:minor, 4 the mount point; the type follows " -
+        # ".
         fields = before.split(" ")
         if _unescape(fields[4]) == wanted:
             found = (after.split(" ")[0], fields[2])
@@ -117,6 +120,7 @@ def _program() -> str | None:
 
 
 def _unescape(text: str) -> str:
+    # proc_pid_mountinfo(5) writes these four characters in octal.
     for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         text = text.replace(code, char)
     return text

@@ -1,12 +1,11 @@
 """Bytes of files, from open blocks, with read-ahead.
 
-`OpenBlocks` keeps descriptors of the blocks that were read last. A reader holds a block while it
-copies from it, so that its descriptor is never closed, and its number never used for something
-else, under a reader. What is not open is asked for in the event loop, once for any number of
-readers, while they wait in their threads.
+`OpenBlocks` keeps descriptors of the blocks read last. A reader holds a block while it copies from
+it, so that its descriptor is not closed, and its number not reused, during the read. A block that
+is not open is loaded in the event loop, once for any number of readers, while they wait in their
+threads.
 
-Read-ahead: who reads a file from where he stopped gets the next blocks fetched while he reads this
-one.
+Read-ahead: sequential reading of a file fetches the next blocks while the current one is read.
 """
 
 from __future__ import annotations
@@ -28,10 +27,15 @@ from lading.client.mount.places import Renew
 from lading.core.data.filetree import File
 from lading.core.errors import Corrupt, Forbidden, Malformed, Unauthenticated, Unavailable
 
+# Open blocks, without those that are being read.
 _KEPT_OPEN = 32
+# Blocks that are fetched ahead.
 _AHEAD = 2
+# Segments in which the next blocks are searched: many small segments may be in one block.
 _FARTHEST = 256
+# Bytes between two reads of a sequential reader: the kernel sends reads in parallel, in any order.
 _NEAR = 1 << 20
+# Bytes that were read sequentially before the read-ahead begins.
 _SEQUENTIAL = 1 << 17
 _REFUSED = (Malformed, Unauthenticated, Forbidden)
 _logger = logging.getLogger("lading.mount")
@@ -39,18 +43,19 @@ _Answer = TypeVar("_Answer")
 
 
 class Bridge:
-    """The way from a thread into the event loop, with a time limit in seconds."""
+    """Calls from a thread into the event loop, with a time limit in seconds."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, timeout: float) -> None:
         self._loop = loop
         self._timeout = timeout
 
     def call(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
-        """What `work` answers, done in the loop. Raises Unavailable after the time limit, and what
-        it raises.
+        """Run `work` in the loop and return its result. Raises Unavailable after the time limit,
+        and the errors of `work`.
         """
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        # The loop is closed.
         except RuntimeError as error:
             work.close()
             raise Unavailable("the mount is ending") from error
@@ -61,7 +66,7 @@ class Bridge:
             raise Unavailable(f"no answer within {self._timeout:g} s") from error
 
     def send(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have the loop do it some time."""
+        """Run `work` in the loop later, without waiting."""
         try:
             asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:
@@ -76,7 +81,9 @@ class _Open:
 
 
 class OpenBlocks:
-    """Open blocks by hash. `use` is for threads, everything else happens in the loop."""
+    """Open blocks by hash. `read` and `expect` are for threads, all other methods run in the
+    loop.
+    """
 
     def __init__(self, files: BlockFiles, bridge: Bridge, *, keep: int = _KEPT_OPEN) -> None:
         self._files = files
@@ -87,8 +94,8 @@ class OpenBlocks:
         self._loads: dict[str, asyncio.Task[None]] = {}
 
     def read(self, locator: str, renew: Renew | None, target: memoryview, offset: int) -> int:
-        """Fill `target` from the block at `offset`; the bytes that were there. Raises LadingError,
-        OSError.
+        """Fill `target` from the block at `offset`; return the number of bytes read. Raises
+        LadingError, OSError.
         """
         digest = locator[:32]
         while True:
@@ -99,6 +106,8 @@ class OpenBlocks:
                     raise Unavailable(
                         f"{digest}: its file cannot be read: {error.strerror}"
                     ) from error
+                # A lent file may have changed during the read: then it is opened, and verified,
+                # again.
                 if self._files.is_sound(found.descriptor):
                     return done
             self._forget(digest, found)
@@ -118,7 +127,7 @@ class OpenBlocks:
                     os.close(found.descriptor)
 
     def _forget(self, digest: str, one: _Open) -> None:
-        """Have a block opened anew; those who read from it now may end, and find the same."""
+        """Have a block opened again; current readers keep the old descriptor until they end."""
         with self._turn:
             if self._open.get(digest) is one:
                 del self._open[digest]
@@ -127,9 +136,10 @@ class OpenBlocks:
                     os.close(one.descriptor)
 
     def expect(self, locators: Sequence[str], renew: Renew | None) -> None:
-        """Have these blocks fetched, from a thread that does not wait; what fails is tried again
-        when it is read.
+        """Fetch these blocks without waiting for them; failures are repeated when a block is
+        read.
         """
+        # Without the lock: the worst result is a load that finds the block open.
         wanted = [
             one for one in locators if one[:32] not in self._open and one[:32] not in self._loads
         ]
@@ -137,7 +147,7 @@ class OpenBlocks:
             self._bridge.send(self._expect(wanted, renew))
 
     async def load(self, locator: str, renew: Renew | None) -> None:
-        """Open the block, fetched if need be. Raises LadingError, OSError."""
+        """Open the block, fetched if needed. Raises LadingError, OSError."""
         digest = locator[:32]
         if digest in self._open:
             return
@@ -147,10 +157,11 @@ class OpenBlocks:
                 self._load(locator, renew), name=f"block {digest}"
             )
             task.add_done_callback(lambda done: self._done(digest, done))
+        # Shielded: a reader that gives up must not cancel the load of the others.
         await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Give up what is on its way and close everything that nobody reads from."""
+        """Cancel all loads and close the blocks that are not being read."""
         loads = list(self._loads.values())
         for load in loads:
             load.cancel()
@@ -183,6 +194,7 @@ class OpenBlocks:
             if renew is None:
                 raise
             descriptor = await self._files.open(await renew(locator))
+        # Blocks in use are not closed, so that more than `_keep` may be open for a moment.
         with self._turn:
             self._open[locator[:32]] = _Open(descriptor)
             idle = [
@@ -196,13 +208,14 @@ class OpenBlocks:
     def _done(self, digest: str, task: asyncio.Task[None]) -> None:
         self._loads.pop(digest, None)
         if not task.cancelled():
-            # Whoever waited has it too; a failed read-ahead is nobody's.
+            # Waiting readers got the exception too; retrieving it avoids a warning for failed
+            # read-aheads.
             task.exception()
 
 
 @dataclass(slots=True)
 class Reader:
-    """One open file: where its segments begin, and where the last read ended."""
+    """State of one file that is read: the offsets of its segments, and the end of the last read."""
 
     file: File
     renew: Renew | None = None
@@ -213,15 +226,15 @@ class Reader:
     _ahead: int = -1
 
     def __post_init__(self) -> None:
-        """Add up the segments."""
+        """Compute the offsets of the segments."""
         self._starts = list(
             accumulate((segment.length for segment in self.file.segments), initial=0)
         )
         self.size = self._starts[-1]
 
     def read_into(self, target: memoryview, offset: int, blocks: OpenBlocks) -> int:
-        """Fill `target` from the file at `offset`; the bytes that were there. Raises LadingError,
-        OSError.
+        """Fill `target` from the file at `offset`; return the number of bytes read. Raises
+        LadingError, OSError.
         """
         end = min(offset + len(target), self.size)
         if offset >= end:
@@ -239,13 +252,14 @@ class Reader:
         return end - offset
 
     def _look_ahead(self, offset: int, end: int, blocks: OpenBlocks) -> None:
-        # Reads of one reader arrive in any order, a little apart.
+        # Parallel reads of one reader arrive in any order, a little apart.
         is_near = self._next - _NEAR <= offset <= self._next + _NEAR
         self._run = self._run + end - offset if is_near else 0
         self._next = max(self._next, end) if is_near else end
         if self._run < _SEQUENTIAL:
             return
         number = bisect_right(self._starts, self._next - 1) - 1
+        # Once for each segment.
         if number == self._ahead:
             return
         self._ahead = number

@@ -1,12 +1,9 @@
-"""One mount from beginning to end: the server, the cache, the kernel.
+"""One mount from start to end: the server, the cache, the kernel.
 
-    serve(settings, stop)   mounts, says so, answers until `stop` is set or somebody unmounts, and
-    takes it away
-
-In a process of its own (`python -m lading.client.mount`) the settings come as JSON on standard
-input, as they hold a token; one line of JSON on standard output says that it is mounted or why not.
-With `tied`, the process ends when its standard input does, so that it never outlives who started
-it.
+In a separate process (`python -m lading.client.mount`) the settings are JSON on standard input, as
+they contain a token; one line of JSON on standard output says that it is mounted, or the reason why
+not. With `tied`, the process ends when its standard input does, so that it never outlives its
+parent.
 """
 
 from __future__ import annotations
@@ -32,18 +29,20 @@ from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport, Transport
 from lading.core.errors import LadingError, Unavailable
 
+# Seconds until libfuse must have mounted.
 _MOUNT_TIME = 10.0
+# Seconds to wait for the thread of libfuse after unmounting.
 _END_TIME = 3.0
+# Attempts: in effect without limit, as the time limit ends the retries.
 _MANY = 1_000_000
+# Read-ahead of the kernel, 4 MiB instead of 128 KiB.
 _READ_AHEAD_KIB = 4096
 _logger = logging.getLogger("lading.mount")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountSettings:
-    """One mount. Reach the server by `api_socket` or by `api_url`; sizes are bytes, times
-    seconds.
-    """
+    """One mount. The server is at `api_socket` or `api_url`; sizes are bytes, times seconds."""
 
     mountpoint: str
     token: str = field(repr=False)
@@ -53,23 +52,21 @@ class MountSettings:
     api_ca_file: str = ""
     api_insecure: bool = False
     lender: str = ""
-    """Where the server lends blocks, when it is on this machine (`client.fd_receiving`)."""
+    """Socket on which the server lends blocks, if it is on this machine (`client.fd_receiving`)."""
     view: View = View.ALL
     id: str = ""
     """The collection or project, for these views."""
     cache_size: int = 10 << 30
     allow_other: bool = False
     timeout: float = 60.0
-    """After which a question to the server is given up, and the file system answers with an
-    error.
-    """
+    """Time limit of a request to the server; then the file system returns an error."""
     namespace: int = -1
-    """A descriptor of the mount namespace to mount in; -1: the own one."""
+    """A descriptor of the mount namespace to mount in; -1: the current one."""
     tied: bool = False
 
 
 def open_transport(settings: MountSettings) -> Transport:
-    """The way to the server."""
+    """A transport to the server."""
     if settings.api_socket:
         return HttpTransport(unix_socket=settings.api_socket)
     verify = Path(settings.api_ca_file) if settings.api_ca_file else not settings.api_insecure
@@ -81,13 +78,13 @@ class Mount:
 
     def __init__(self, settings: MountSettings, files: BlockFiles, operations: Operations) -> None:
         self.ended = asyncio.Event()
-        """Somebody took the mount away."""
+        """Set when the mount has ended, for example because somebody unmounted it."""
         self._settings = settings
         self._files = files
         self._operations = operations
 
     def statistics(self) -> dict[str, object]:
-        """What was asked of it so far, as plain values."""
+        """Its statistics so far, as plain values."""
         cache = self._files.counts
         return self._operations.counts.plain() | {
             "blocks_found": cache.found,
@@ -101,12 +98,14 @@ class Mount:
 
 @asynccontextmanager
 async def mounted(settings: MountSettings, transport: Transport) -> AsyncGenerator[Mount]:
-    """Mount; unmount when the context is left. Raises LadingError saying what to do when it cannot
-    be mounted.
+    """Mount; unmount when the context is left. Raises LadingError, saying what to do, when it
+    cannot be mounted.
     """
     points.check_fuse()
     directory = Path(settings.mountpoint)
     points.check_point(directory)
+    # Retries end before the time limit of the calls, so that the caller gets the reason and not a
+    # timeout.
     policy = RetryPolicy(attempts=_MANY, cap=5.0, give_up_after=settings.timeout * 0.75)
     api = ApiClient(transport, settings.token, retry=policy, timeout=settings.timeout)
     blocks = BlockClient(transport, settings.token, retry=policy)
@@ -120,6 +119,7 @@ async def mounted(settings: MountSettings, transport: Transport) -> AsyncGenerat
     )
     opened = OpenBlocks(files, bridge)
     mount = Mount(settings, files, Operations(top, opened, bridge))
+    # The content of portable data hashes never changes, so that no events are needed.
     following = (
         asyncio.create_task(_follow(api, layout), name="events")
         if settings.view is not View.BY_PDH
@@ -140,6 +140,7 @@ async def _in_kernel(
     mount: Mount, settings: MountSettings, loop: asyncio.AbstractEventLoop
 ) -> AsyncGenerator[None]:
     try:
+        # Imported here: it loads the library, which may be absent.
         from lading.client.mount.fuse import FuseSettings, FuseThread
     except (OSError, AttributeError) as error:
         raise Unavailable(f"libfuse 3 is not installed: apt install fuse3 ({error})") from error
@@ -164,7 +165,7 @@ async def _in_kernel(
                 else "the kernel does not answer"
             )
             raise Unavailable(f"{settings.mountpoint}: cannot be mounted: {why}")
-        # Fewer questions for the same bytes, and some of them at once.
+        # Fewer calls for the same bytes, some of them in parallel.
         points.read_ahead(Path(settings.mountpoint), _READ_AHEAD_KIB)
         yield
     finally:
@@ -177,7 +178,7 @@ async def _take_away(directory: Path, join: Callable[[float], bool], ended: asyn
             await asyncio.to_thread(points.unmount, directory)
         except LadingError as error:
             _logger.warning("unmount: %s", error.message)
-    # A file that is still open keeps the connection; it breaks with this process.
+    # An open file keeps the connection; it ends with this process.
     await asyncio.to_thread(join, _END_TIME)
 
 
@@ -205,7 +206,7 @@ async def _first(*events: asyncio.Event, limit: float) -> None:
 
 def _from_thread(loop: asyncio.AbstractEventLoop, action: Callable[[], None]) -> Callable[[], None]:
     def call() -> None:
-        # The loop may be gone when a mount that was in use ends at last.
+        # The loop may be closed when a mount that was in use ends.
         if not loop.is_closed():
             loop.call_soon_threadsafe(action)
 
