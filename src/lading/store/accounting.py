@@ -25,6 +25,7 @@ TABLES = (
 )
 
 
+# Columns of a new row; `ended_at` stays null while the interval is open.
 _BEGUN: Final = "container_uuid, request_uuid, user_uuid, priority, state, started_at"
 
 
@@ -47,6 +48,7 @@ async def begin(tx: Transaction, container_uuid: str, interval: Interval) -> Non
         interval.state, interval.started_at,
     )  # fmt: skip
     sql = f"INSERT INTO allocations ({_BEGUN}) VALUES (?, ?, ?, ?, ?, ?)"
+    # Deferred: the outcome is not needed, and several changes share one statement in PostgreSQL.
     await tx.defer(
         Deferred(
             sql=sql, values=values, row=f"allocations {container_uuid} {interval.request_uuid}"
@@ -57,6 +59,7 @@ async def begin(tx: Transaction, container_uuid: str, interval: Interval) -> Non
 async def begin_all(tx: Transaction, container_uuid: str, state: str, now: str) -> None:
     """Open an interval for each Committed request of a container."""
     sql = (
+        # The user who committed the request; its owner if that is not recorded.
         f"INSERT INTO allocations ({_BEGUN})"
         " SELECT container_uuid, uuid, coalesce(committed_by_uuid, owner_uuid),"
         " coalesce(priority, 0), CAST(? AS TEXT), CAST(? AS TEXT)"
@@ -76,6 +79,7 @@ async def end(
         " AND request_uuid = ?", [now, now, container_uuid, request_uuid]
     )  # fmt: skip
     sql = (
+        # A clock that was set back must not give an interval of negative length.
         "UPDATE allocations SET ended_at = CASE WHEN started_at > ? THEN started_at ELSE ? END"
         f" WHERE container_uuid = ? AND ended_at IS NULL{only}"
     )

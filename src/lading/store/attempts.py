@@ -20,11 +20,13 @@ TABLES: Final = (
     "CREATE INDEX IF NOT EXISTS container_attempts_request_uuid"
     " ON container_attempts (request_uuid)",
 )
+# Requests that have the container `c` now, or had it before.
 _REQUESTS: Final = (
     "SELECT r.uuid FROM container_requests r WHERE r.container_uuid = c.uuid"
     " UNION ALL SELECT r.uuid FROM container_attempts a"
     " JOIN container_requests r ON r.uuid = a.request_uuid WHERE a.container_uuid = c.uuid"
 )
+# The last copy only: while another collection has the same content, this one may go.
 WANTED_LOG: Final = (
     "EXISTS (SELECT 1 FROM containers c WHERE c.log = collections.portable_data_hash"  # noqa: S608 - no value in it
     f" AND EXISTS ({_REQUESTS})) AND NOT EXISTS (SELECT 1 FROM collections other"
@@ -33,6 +35,7 @@ WANTED_LOG: Final = (
 )
 """The condition that a collection is the last one with the log of a container of a request; the
 placeholder is the time."""
+# Rows per query of the migration, so that memory does not grow with the table.
 _PAGE: Final = 500
 
 
@@ -51,6 +54,7 @@ async def forget(tx: Transaction, request_uuid: str) -> None:
 
 async def fill(tx: Transaction) -> None:
     """Migration: store the attempts of requests that are older than this table."""
+    # Continues after the last uuid of each page, without an open cursor.
     after = ""
     while rows := await tx.fetch(
         "SELECT uuid, attempted_container_uuids FROM container_requests WHERE uuid > ?"

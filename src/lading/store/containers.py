@@ -20,9 +20,13 @@ from lading.store.database import Dialect, Transaction
 from lading.store.permissions import CHUNK
 from lading.store.query import Writer
 
+# Most containers that are examined for reuse; the first rank is that of usable results.
 CANDIDATES = 50
+# Containers compared to explain a miss. Below FEW with the same image, other ones are added.
 NEAREST = 60
 FEW = 20
+# Of the log and of the output: whether a collection outside the trash has this content. Four
+# placeholders, all the present time.
 _HELD = ", ".join(
     "EXISTS (SELECT 1 FROM collections c"
     f" WHERE c.portable_data_hash = containers.{name} AND {UNTRASHED})"
@@ -51,6 +55,7 @@ async def candidates(
 
     Order: containers with a result (oldest first), containers in progress, all others.
     """
+    # 0: usable results; 1: containers whose result may come; 2: all others.
     rank = (
         "CASE WHEN state = 'Complete' AND exit_code = 0 THEN 0"
         " WHEN state IN ('Running', 'Locked', 'Queued') THEN 1 ELSE 2 END"
@@ -74,6 +79,7 @@ async def candidates(
 
 async def fill_broad_keys(tx: Transaction) -> None:
     """Migration: store the broad keys of containers that are older than broad keys."""
+    # Each update removes rows from the condition, so that the loop needs no position.
     while True:
         rows = await tx.fetch(
             "SELECT uuid FROM containers WHERE broad_key IS NULL AND reuse_key IS NOT NULL"
@@ -113,6 +119,7 @@ async def earlier(tx: Transaction, dialect: Dialect, created_at: str, image: str
 
 async def warned(tx: Transaction, uuids: Collection[str]) -> dict[str, str]:
     """Warnings of waiting containers, by uuid."""
+    # In parts: SQLite and PostgreSQL limit the number of placeholders of a statement.
     named, found = tuple(uuids), dict[str, str]()
     for start in range(0, len(named), CHUNK):
         part = named[start : start + CHUNK]

@@ -25,6 +25,8 @@ _HOLDER: Final = (
     " AND c.is_trashed = 0 AND c.current_version_uuid = c.uuid LIMIT 1"
 )
 
+# The second column is null in rows about content, and a name in rows about names
+# (`for_keeping`).
 _ANY_WITH_HASH: Final = (
     "SELECT c.portable_data_hash, CAST(NULL AS TEXT), c.manifest_text, c.file_count,"
     " c.file_size_total FROM collections c WHERE c.portable_data_hash = ? LIMIT 1"
@@ -38,6 +40,7 @@ async def names_taken(
     if not names:
         return set()
     rows = await tx.fetch(
+        # One row for each wanted name, with the uuid of its holder or null: the index answers each.
         f"WITH wanted (name) AS (VALUES {', '.join('(?)' for _ in names)}) SELECT wanted.name,"
         f" ({_HOLDER.format(owner='?', name='wanted.name')}) FROM wanted",
         (*names, owner_uuid),
@@ -54,6 +57,7 @@ async def present(
     if not hashes:
         return set()
     condition, values = "c.portable_data_hash = wanted.pdh", [*hashes]
+    # A collection is readable through its owner or by a link to itself.
     if reader is not None:
         owned, shared = reaches("c.owner_uuid", 1, owning=True), reaches("c.uuid", 1)
         condition, values = (
@@ -79,6 +83,7 @@ async def for_keeping(
     (owner, name) pairs that present collections have taken.
     """
     asked = [_ANY_WITH_HASH] * len(hashes)
+    # All parts have five columns, so that one UNION ALL answers everything in one round trip.
     values = [*hashes]
     if names:
         asked.append(

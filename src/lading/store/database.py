@@ -104,6 +104,7 @@ def first_rows(rows: Sequence[Row], most: int, *, has_some: bool) -> list[Row]:
     found: list[Row] = []
     for row in rows:
         most -= text_size((row,))
+        # At least one row: a page without rows would look like the end of the list.
         if most < 0 and (found or has_some):
             break
         found.append(row)

@@ -8,6 +8,7 @@ from lading.core.records.schema import Record, RecordType
 from lading.store import permissions, records
 from lading.store.database import Transaction
 
+# Fields whose change alters the flags of groups below.
 PERMISSION = "permission"
 _STANDING = ("trash_at", "frozen_by_uuid")
 
@@ -25,6 +26,7 @@ async def inserted(tx: Transaction, kind: RecordType, record: Record) -> None:
 async def changed(tx: Transaction, kind: RecordType, old: Record, new: Record) -> None:
     """Update permissions after an update."""
     if kind is GROUPS:
+        # Moving recomputes the flags too.
         if old["owner_uuid"] != new["owner_uuid"]:
             await permissions.move_group(tx, new["uuid"])
         elif any(old[name] != new[name] for name in _STANDING):

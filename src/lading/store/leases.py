@@ -33,6 +33,7 @@ async def take(
     rows = await tx.fetch(
         "SELECT holder, renewed_at FROM dispatcher_leases WHERE token_uuid = ?", (token_uuid,)
     )
+    # Of all holders the current one may always renew; others only after the lease has expired.
     for found, renewed_at in rows:
         if found != holder and str(renewed_at) >= expired:
             return Lease(str(found), str(renewed_at))

@@ -19,12 +19,14 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS container_inputs (portable_data_hash TEXT NOT NULL,"
     " container_uuid TEXT NOT NULL, PRIMARY KEY (portable_data_hash, container_uuid))",
 )
+# Rows per query of the migration.
 _PAGE = 500
 
 
 async def note_inputs(tx: Transaction, container: Record) -> None:
     """Store the contents that a new container mounts."""
     mounts = container["mounts"].values()
+    # One row per content: dict.fromkeys removes duplicates and keeps the order.
     hashes = (mount.get("portable_data_hash") for mount in mounts if isinstance(mount, dict))
     for one in dict.fromkeys(found for found in hashes if found and isinstance(found, str)):
         values = (one, container["uuid"])

@@ -57,6 +57,7 @@ async def _fill_broad_keys(tx: Transaction, dialect: Dialect) -> None:  # noqa: 
     await containers.fill_broad_keys(tx)
 
 
+# Names of indexes; the partial indexes that replaced them have the prefix "sparse".
 _SUPERSEDED: Final = (
     "collections_delete_at",
     "collections_trash_at",
@@ -80,6 +81,7 @@ async def _drop_superseded_indexes(tx: Transaction, dialect: Dialect) -> None:  
 async def _seal_secret_mounts(tx: Transaction, dialect: Dialect) -> None:
     """Seal secret mounts, which were stored as JSON in clear."""
     text = dialect.column_type(Type.STRING)
+    # PostgreSQL only: SQLite stores both types as TEXT.
     if dialect.column_type(Type.OBJECT) != text:
         for kind in (REQUESTS, CONTAINERS):
             await tx.execute(f"ALTER TABLE {kind.plural} ALTER COLUMN secret_mounts TYPE {text}")
@@ -101,11 +103,12 @@ async def _drop_indexes_of_single_keys(tx: Transaction, dialect: Dialect) -> Non
 
 
 async def leave_states_unmeasured(tx: Transaction, dialect: Dialect) -> None:
-    """Keep plans from going by the states that records were in when statistics were made: nearly
-    all had ended.
+    """Drop the statistics of the state columns, which planners would use to estimate numbers of
+    rows.
 
-    A plan that takes none to be waiting goes through all that wait to find one of them. New
-    databases are made so too.
+    Statistics are made when nearly all records have ended. A plan based on them expects no waiting
+    records, and then reads all waiting records to find one of them. New databases get the same
+    settings.
     """
     for kind in (REQUESTS, CONTAINERS):
         for one in dialect.unmeasured:
@@ -144,11 +147,13 @@ async def check(tx: Transaction, dialect: Dialect) -> int | None:
     release.
     """
     await tx.execute(_TABLE)
+    # The first versions of this table had no names (step 3).
     if "name" not in {row[0] for row in await tx.fetch(dialect.columns, ("schema_versions",))}:
         await tx.execute("ALTER TABLE schema_versions ADD COLUMN name TEXT")
     found = (await tx.fetch("SELECT max(version) FROM schema_versions"))[0][0]
     if not isinstance(found, int):
         return None
+    # A later version may have stored values that this program would misread.
     if found > VERSION:
         raise Invalid(
             f"the database is of version {found}, this program of {VERSION}: use a later release"

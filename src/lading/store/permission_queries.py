@@ -27,6 +27,8 @@ async def level_on(tx: Transaction, user_uuid: str, target_uuid: str, owner_uuid
     """The level of a user on a record, directly or through its owner. 0 is none."""
     rows = await tx.fetch(
         f"SELECT max({LESSER}) FROM {JOINED} WHERE m.user_uuid = ? AND g.target_uuid IN (?, ?)"
+        # The record itself counts with any grant; its owner only if the grant includes owned
+        # records.
         " AND (g.target_uuid = ? OR g.owning = 1)",
         (user_uuid, target_uuid, owner_uuid, target_uuid),
     )
@@ -57,6 +59,7 @@ async def levels_on(tx: Transaction, user_uuid: str, targets: Sequence[str]) -> 
 
 async def accessible(tx: Transaction, kind: RecordType, user_uuid: str) -> Accessible:
     """The condition for readable records of a type, in the form that is fast for this user."""
+    # At most NAMED + 1 rows are read: one more than NAMED means "too many to name".
     owners = await _named(
         tx,
         f"SELECT DISTINCT o.target_uuid FROM ({reached(owning=True)}) o"
@@ -70,6 +73,7 @@ async def accessible(tx: Transaction, kind: RecordType, user_uuid: str) -> Acces
         f" WHERE substr(o.target_uuid, 7, 5) = '{kind.infix}' LIMIT {NAMED + 1}",
         user_uuid,
     )
+    # With at most one owner or shared record, an index lookup is fast even for many rows.
     dense = not (owners is not None and len(owners) + len(shared or ()) <= 1) and await _is_dense(
         tx, kind, owners, user_uuid
     )
@@ -78,6 +82,7 @@ async def accessible(tx: Transaction, kind: RecordType, user_uuid: str) -> Acces
 
 async def _named(tx: Transaction, sql: str, user_uuid: str) -> tuple[str, ...] | None:
     rows = await tx.fetch(sql, (user_uuid,))
+    # None: too many; the condition then uses a subquery.
     return None if len(rows) > NAMED else tuple(str(row[0]) for row in rows)
 
 
@@ -90,6 +95,7 @@ async def _is_dense(
         return False
     rows = await tx.fetch(
         f"SELECT count(*) FROM (SELECT 1 FROM {kind.plural} WHERE owner_uuid IN ({listed})"
+        # Stops at SPARSE + 1 rows: only the comparison matters, not the number.
         f" LIMIT {SPARSE + 1}) found",
         values,
     )
@@ -111,6 +117,7 @@ async def members_of(tx: Transaction, role_uuid: str, users: Sequence[str]) -> s
 async def owners_above(tx: Transaction, uuid: str) -> list[str]:
     """A user or group and the owners above it, nearest first."""
     rows = await tx.fetch(
+        # `groups` has projects and roles; the walk ends at the user who owns the top project.
         "WITH RECURSIVE above (uuid, depth) AS"
         " (SELECT owner_uuid, 1 FROM groups WHERE uuid = ? UNION ALL"
         " SELECT g.owner_uuid, above.depth + 1 FROM groups g JOIN above ON g.uuid = above.uuid)"

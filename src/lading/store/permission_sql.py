@@ -9,7 +9,9 @@ from typing import Final
 
 from lading.core.records.permissions import NAMES
 
+# Both conditions of the join are indexed: memberships by user, grants by subject and target.
 JOINED: Final = "memberships m JOIN grants g ON g.subject_uuid = m.subject_uuid"
+# A user reaches a target with the lesser of the levels of the two steps.
 LESSER: Final = "CASE WHEN m.level < g.level THEN m.level ELSE g.level END"
 _NAMED: Final = " ".join(f"WHEN {int(level)} THEN '{name}'" for level, name in NAMES.items())
 COMPUTED: Final = (

@@ -36,6 +36,7 @@ from lading.core.records.permissions import (
 )
 from lading.store.database import Dialect, Transaction, Value
 
+# Rows or values per statement; below the limits on placeholders of both databases.
 CHUNK = 1000
 _Levels: TypeAlias = dict[str, dict[str, int]]
 _Item = TypeVar("_Item")
@@ -64,6 +65,7 @@ def tables(dialect: Dialect) -> Iterator[str]:
 
 async def add_user(tx: Transaction, uuid: str) -> None:
     """Add the rows of a new user."""
+    # A user is a member of itself with the highest level, and owns its own record.
     await tx.execute("INSERT INTO memberships VALUES (?, ?, ?)", (uuid, uuid, int(Level.MANAGE)))
     await tx.execute("INSERT INTO grants VALUES (?, ?, ?, 1)", (uuid, uuid, int(Level.MANAGE)))
 
@@ -103,9 +105,10 @@ async def change_link(tx: Transaction, tail: str, head: str) -> None:
     else:
         await _put_grants(tx, [(tail, head, level)])
     if is_user(head) and level < Level.MANAGE:
-        # A path continues behind a user only with manage; recompute the users that lost it.
+        # A path continues beyond a user only with manage, so users who lost it are recomputed.
         await _rejoin(tx, [user for user in await _members(tx, head) if user != head])
     elif is_user(head) or await _is_role(tx, head):
+        # A new role or managed user as head: all members of the tail get its memberships.
         await _rejoin(tx, await _members(tx, tail))
 
 
@@ -113,6 +116,7 @@ async def forget(tx: Transaction, uuid: str) -> None:
     """Delete the rows of a deleted record; its permission links were deleted before."""
     await tx.execute("DELETE FROM grants WHERE target_uuid = ?", (uuid,))
     if is_user(uuid) or is_group(uuid):
+        # Read before the rows are deleted: these users lose what they had through this subject.
         lost = [user for user in await _members(tx, uuid) if user != uuid]
         await tx.execute(
             "DELETE FROM memberships WHERE user_uuid = ? OR subject_uuid = ?", (uuid, uuid)
@@ -136,6 +140,7 @@ async def below(tx: Transaction, uuid: str) -> list[tuple[str, str]]:
     rows = await tx.fetch(
         "WITH RECURSIVE inside (uuid, owner_uuid, depth) AS"
         " (SELECT uuid, owner_uuid, 0 FROM groups WHERE uuid = ?"
+        # UNION ALL: the groups form a tree, so no group occurs twice.
         " UNION ALL SELECT g.uuid, g.owner_uuid, inside.depth + 1 FROM groups g"
         " JOIN inside ON g.owner_uuid = inside.uuid)"
         " SELECT uuid, owner_uuid FROM inside ORDER BY depth",
@@ -150,6 +155,7 @@ async def _linked(tx: Transaction, tail: str, head: str) -> int:
         " WHERE head_uuid = ? AND tail_uuid = ? AND link_class = 'permission'",
         (head, tail),
     )
+    # There may be several links between the same two records; the best one counts.
     return max((int(LEVELS.get(str(row[0]), Level.NONE)) for row in rows), default=0)
 
 
@@ -174,12 +180,13 @@ async def _regrant_one(tx: Transaction, tail: str, head: str, level: int) -> Non
 
 
 async def _regrant(tx: Transaction, nodes: Sequence[tuple[str, str]]) -> None:
-    """Recompute the grants of all subjects on groups; `groups` lists owners first and includes all
+    """Recompute the grants of all subjects on groups; `nodes` lists owners first and includes all
     groups below.
     """
     names = [node for node, _ in nodes]
     levels = inherit(nodes, await _links_to(tx, names), await _granted(tx, [nodes[0][1]]))
     before = await _granted(tx, names)
+    # Only differences are written: most grants of a moved project stay the same.
     changes = [
         (subject, node, levels[node].get(subject, 0))
         for node in names
@@ -251,6 +258,7 @@ async def _put_grants(tx: Transaction, wanted: Iterable[tuple[str, str, int]]) -
             " ON CONFLICT (subject_uuid, target_uuid) DO UPDATE SET level = excluded.level",
             values,
         )
+    # Grouped by subject, so that one statement deletes many targets.
     gone: dict[str, list[str]] = defaultdict(list)
     for subject, target, level in rows:
         if not level:
@@ -306,6 +314,7 @@ async def _rejoin(tx: Transaction, users: Sequence[str]) -> None:
 
 async def _subject_links(tx: Transaction, users: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
     """Links, by tail and head, from these users to roles and to managed users."""
+    # Breadth first: one query for each step of the longest path, not for each user.
     edges: _Levels = {}
     frontier = list(users)
     while frontier:
@@ -321,6 +330,7 @@ async def _subject_links(tx: Transaction, users: Sequence[str]) -> Mapping[str, 
             )
             for tail, head, name in rows:
                 _strengthen(edges[str(tail)], str(head), str(name))
+        # Tails that were asked about are keys of `edges`; this ends circles of roles.
         frontier = sorted({head for heads in edges.values() for head in heads} - edges.keys())
     return edges
 
@@ -332,6 +342,7 @@ async def _stand_all(tx: Transaction, nodes: Sequence[tuple[str, str]]) -> None:
     for number, (node, owner) in enumerate(nodes):
         above = await standing(tx, owner) if number == 0 else found[owner]
         found[node] = stand(own.get(node, Standing()), above)
+    # Deleted and inserted again: most groups have no row, and few change.
     for part in _chunks(names):
         await tx.execute(f"DELETE FROM group_standing WHERE uuid IN ({_marks(part)})", part)
     special = [

@@ -48,6 +48,7 @@ from lading.store.permission_sql import reached, reaches
 
 _ENDED: Final = frozenset({"Final", "Complete", "Cancelled"})
 """States of nearly all requests and containers: an index look-up by these is slow."""
+# Texts of a list that are written as placeholders; a longer list is one JSON text.
 _FEW: Final = 256
 _NUMBERS = (Type.INTEGER, Type.FLOAT, Type.BOOLEAN)
 
@@ -79,6 +80,8 @@ class Writer:
             return f"{name} IS NULL" if part.operator == "=" else f"{name} IS NOT NULL"
         self.values.append(_bind(part.value))
         if part.operator == "!=":
+            # SQL compares null with anything to null; in the API a missing value differs from each
+            # value.
             return f"{name} <> ? OR {name} IS NULL"
         if part.target.name == "state" and part.value in _ENDED:
             return _held_by_many(f"{name} {part.operator} ?")
@@ -92,6 +95,7 @@ class Writer:
         listed = f"{name} IN ({self._wanted(part)})"
         if part.target.name == "state" and not _ENDED.isdisjoint(part.values):
             listed = _held_by_many(listed)
+        # `not in` includes nulls unless null is in the list.
         if part.negated:
             return (
                 f"NOT ({listed}) AND {name} IS NOT NULL"
@@ -135,6 +139,7 @@ class Writer:
     def _holds(self, part: Holds) -> str:
         name, conditions = self._name(part.column), []
         for wanted in part.names:
+            # Keys of an object, or elements of a list: "$[0]" is the path of an element.
             self.values += [wanted, wanted]
             each, text = self._dialect.each(name), "e.type = 'text' AND e.value"
             conditions.append(
@@ -173,6 +178,8 @@ class Writer:
         return " OR ".join(f"({self.write(one)})" for one in part.parts)
 
     def _of_container(self, part: OfContainer) -> str:
+        # Its values come after those of conditions written before: placeholders are numbered by
+        # position.
         inner = Writer(self._dialect, "containers")
         condition = inner.write(part.part)
         self.values += inner.values
@@ -226,6 +233,7 @@ class Writer:
         return " OR ".join(conditions)
 
     def _untrashed(self, part: Untrashed) -> str:
+        # A subquery over groups in the trash, of which there are few, instead of one per row.
         self.values.append(part.now)
         frozen = " AND s.frozen = 1" if part.frozen else ""
         return (
@@ -243,6 +251,7 @@ class Writer:
             return f"{name} = ?"
         self.values.append(part.owner_uuid)
         return (
+            # UNION leaves out duplicates, so that even a circle of owners ends.
             f"{name} = ? OR {name} IN (WITH RECURSIVE inside (uuid) AS"
             " (SELECT g.uuid FROM groups g WHERE g.owner_uuid = ?"
             " UNION SELECT g.uuid FROM groups g JOIN inside ON g.owner_uuid = inside.uuid)"
@@ -257,6 +266,7 @@ class Writer:
             self.values.append(user)
             return f"{name} IN ({reached(owning=owning)})"
         self.values += known
+        # Nothing is shared one by one: the whole part of the condition is left out.
         if not known and not owning:
             return ""
         if len(known) == 1:
@@ -301,6 +311,8 @@ class Writer:
         return f"EXISTS (SELECT 1 FROM {each} e WHERE e.key = ? AND {condition})"
 
     def _key_among(self, key: Key, wanted: tuple[JSON, ...]) -> str:
+        # Values by type: JSON values of different types are never equal, and columns are compared
+        # once for each type.
         lists: dict[str, list[JSON]] = {}
         singles: dict[str, None] = {}
         for value in wanted:
@@ -332,6 +344,7 @@ class Writer:
         if operator in ("=", "!="):
             found = self._key_is(key, value)
             return found if operator == "=" else f"NOT {found}"
+        # Numbers are compared with numbers and texts with texts; all other types never match.
         number = not isinstance(value, str)
         types = "e.type IN ('integer', 'real')" if number else "e.type = 'text'"
         return self._in_key(
@@ -359,6 +372,7 @@ class Writer:
 
 def order_by(dialect: Dialect, order: tuple[Order, ...], table: str) -> str:
     """` ORDER BY ...`, or "". Keys after a uuid are left out, since uuids are unique."""
+    # The primary key alone; for it both databases have the same order.
     names = [one.column for one in order]
     if names[:1] == ["uuid"]:
         return f" ORDER BY {table}.uuid{' DESC' if order[0].descending else ''}"
@@ -375,6 +389,7 @@ def _held_by_many(condition: str) -> str:
 
 
 def _compact(value: JSON) -> str:
+    # As nested values are stored, so that texts can be compared.
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 

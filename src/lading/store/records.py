@@ -26,6 +26,7 @@ from lading.store.seal import MARK, Seal
 _Decoder: TypeAlias = Callable[[Value], JSON] | None
 _Encoder: TypeAlias = Callable[[JSON], Value] | None
 _decode_json = msgspec.json.Decoder().decode
+# One decoder and encoder for all records: making them costs more than a small value.
 _encode_json = msgspec.json.Encoder().encode
 
 
@@ -34,6 +35,7 @@ def _as_json(value: Value) -> JSON:
 
 
 def _as_raw(value: Value) -> JSON:
+    # Copied to the response without decoding; see `search`.
     return None if value is None else msgspec.Raw(str(value))
 
 
@@ -42,6 +44,7 @@ def _as_bool(value: Value) -> JSON:
 
 
 def _as_real(value: Value) -> JSON:
+    # SQLite stores 1.0 as the integer 1.
     return float(value) if isinstance(value, int) else value
 
 
@@ -74,6 +77,7 @@ def _encode(one: Field, value: JSON) -> Value:
 
 def _sealed(kind: RecordType, one: Field, value: JSON, seal: Seal) -> Value:
     encoded = _encode(one, value)
+    # Null and the default are stored in clear.
     if not one.sealed or encoded is None or encoded == _encode(one, one.default):
         return encoded
     return seal.seal(str(encoded), column=f"{kind.plural}.{one.name}")
@@ -94,6 +98,7 @@ class _Table:
 
     @classmethod
     def of(cls, kind: RecordType) -> _Table:
+        # Numbers are given by the database.
         stored = [one for one in kind.columns if not (kind.numbered and one.name == "id")]
         names = tuple(one.name for one in stored)
         return cls(
@@ -151,7 +156,7 @@ async def get(tx: Transaction, kind: RecordType, uuid: str) -> Record | None:
 async def selected(
     tx: Transaction, kind: RecordType, condition: str, values: Sequence[Value]
 ) -> list[Record]:
-    """All full records for a query; `rest` follows `FROM table`."""
+    """All full records for a query; `condition` follows `FROM table`."""
     table = _TABLES[kind.plural]
     return [
         table.decode(row, tx.seal) for row in await tx.fetch(f"{table.select}{condition}", values)
@@ -165,6 +170,7 @@ async def selected_with(
     first.
     """
     table, count = _TABLES[kind.plural], len(kind.columns)
+    # Only the first FROM: `further` may have subqueries.
     sql = f"{table.select.replace(' FROM ', f', {further} FROM ', 1)}{condition}"
     return [
         (table.decode(row[:count], tx.seal), row[count:]) for row in await tx.fetch(sql, values)
@@ -226,9 +232,11 @@ async def search(
     With `raw`, nested values stay texts that are copied to the response (`msgspec.Raw`), which
     saves most of the time.
     """
+    # `extra`: columns that the server needs, for example for permissions, besides those selected.
     wanted = query.select if query.select is not None else kind.listed
     extra = () if query.distinct else tuple(name for name in query.extra if name not in wanted)
     fields = [kind.by_name[name] for name in (*wanted, *extra) if kind.by_name[name].stored]
+    # Only computed fields were selected; the uuid keeps one row per record.
     if not fields:
         fields = [kind.by_name["uuid"]]
     if query.distinct:
@@ -261,6 +269,7 @@ async def search_texts(
     names = query.select if query.select is not None else kind.listed
     fields = [kind.by_name[name] for name in names if kind.by_name[name].stored]
     real = [one.name for one in fields if one.type is Type.FLOAT]
+    # Fractions are added in Python, because SQLite's printf would shorten them.
     members = (
         dialect.members([one for one in fields if one.type is not Type.FLOAT])
         if len(real) < len(fields)
@@ -303,7 +312,10 @@ async def count(tx: Transaction, dialect: Dialect, kind: RecordType, query: Quer
 
 
 def _counted(one: Expression) -> Expression:
-    """The condition for a count: all rows are read, so an index on owners does not help."""
+    """The condition for a count, which reads all matching rows: the index on owners is used
+    again.
+    """
+    # With shared records the condition has an OR, and stays as it is.
     return replace(one, dense=False) if isinstance(one, Accessible) and one.shared == () else one
 
 
@@ -385,8 +397,10 @@ def _update(
     values: list[Value] = [
         _sealed(kind, known[name], value, tx.seal) for name, value in changes.items()
     ]
+    # The comparison is in the statement itself: no other change can come in between.
     conditions = ["uuid = ?"]
     values.append(uuid)
+    # `= NULL` is never true in SQL.
     for name, value in expected.items():
         conditions.append(f"{name} IS NULL" if value is None else f"{name} = ?")
         if value is not None:
@@ -407,6 +421,7 @@ async def seal_all(tx: Transaction, kind: RecordType) -> None:
         column = f"{kind.plural}.{one.name}"
         rows = await tx.fetch(
             f"SELECT uuid, {one.name} FROM {kind.plural}"
+            # Values with the prefix are sealed already: the step can be repeated.
             f" WHERE {one.name} IS NOT NULL AND {one.name} NOT LIKE ?",
             (f"{MARK}%",),
         )

@@ -8,6 +8,7 @@ import msgspec
 
 from lading.store.database import Row, Transaction
 
+# Fields of a Reference, in its order.
 _FIELDS = "uuid, manifest_text, replication_desired, storage_classes_desired"
 
 
@@ -38,6 +39,7 @@ async def changed(tx: Transaction, *, since: str, after: str, limit: int) -> lis
 
 async def naming(tx: Transaction, hash: str, *, limit: int) -> list[tuple[str, str, str]]:
     """(uuid, name, manifest) of collections that name a block. Reads every manifest."""
+    # `hash` is 32 hex digits, so it has no wildcard of LIKE.
     rows = await tx.fetch(
         "SELECT uuid, name, manifest_text FROM collections WHERE manifest_text LIKE ?"
         " ORDER BY uuid LIMIT ?",

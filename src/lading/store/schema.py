@@ -42,12 +42,14 @@ async def prepare(database: Database, *, now: str) -> None:
             *lineage.TABLES,
             *attempts.TABLES,
         )
+        # In this order: functions and domains of the dialect first, tables use them.
         made = (*database.dialect.preamble, *plain, *permissions.tables(database.dialect))
         for statement in made:
             await tx.execute(statement)
         for kind in RECORDS:
             if kind.stored:
                 await _prepare_table(tx, database.dialect, kind)
+        # Only for a new database: older ones get it by step 9.
         if found is None:
             await migrations.leave_states_unmeasured(tx, database.dialect)
         await migrations.migrate(tx, database.dialect, found=found, now=now)
@@ -57,6 +59,7 @@ async def _prepare_table(tx: Transaction, dialect: Dialect, kind: RecordType) ->
     present = {row[0] for row in await tx.fetch(dialect.columns, (kind.plural,))}
     if not present:
         await tx.execute(create_table(dialect, kind))
+    # Columns are only added: older programs on the same database ignore them.
     for one in kind.columns:
         if present and one.name not in present:
             await tx.execute(f"ALTER TABLE {kind.plural} ADD COLUMN {_column(dialect, kind, one)}")
@@ -87,6 +90,8 @@ def _column(dialect: Dialect, kind: RecordType, one: Field) -> str:
 def _literal(value: JSON) -> str:
     if isinstance(value, int | float):
         return repr(int(value) if isinstance(value, bool) else value)
+    # Literals, as placeholders are not allowed in DDL; the values are constants of the record
+    # types.
     text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
     return "'" + text.replace("'", "''") + "'"
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 MARK: Final = "sealed1:"
+# Bytes; the size that AES-GCM specifies (NIST SP 800-38D, 96 bits).
 _NONCE: Final = 12
 
 
@@ -31,6 +32,7 @@ class Seal:
 
     def __init__(self, secret: str, *, entropy: Callable[[int], bytes]) -> None:
         """The key is derived from `secret`; `entropy(n)` returns n random bytes."""
+        # The prefix separates this key from other uses of the same secret.
         self._key = hashlib.sha256(b"sealed columns:" + secret.encode()).digest()
         self._entropy = entropy
 
@@ -48,6 +50,7 @@ class Seal:
         """Decrypt a value. Raises Corrupt when it was sealed with another key or for another
         column, or was changed.
         """
+        # Older than the sealing of its column.
         if not sealed.startswith(MARK):
             return sealed
         from cryptography.exceptions import InvalidTag
@@ -62,6 +65,7 @@ class Seal:
             ) from None
 
     @cached_property
+    # Imported here: the library takes long to load, and most processes never open a sealed value.
     def _cipher(self) -> AESGCM:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

@@ -16,6 +16,7 @@ TABLES = (
     " PRIMARY KEY (container_uuid, dispatcher_uuid))",
     "CREATE TABLE IF NOT EXISTS dispatchers (uuid TEXT PRIMARY KEY, reported_at TEXT NOT NULL)",
 )
+# Rows per statement.
 _BATCH = 100
 _Row = TypeVar("_Row")
 
@@ -64,6 +65,7 @@ async def about(tx: Transaction, container_uuid: str, *, since: str) -> list[Sai
     """Statuses of a container from dispatchers that have reported since a time."""
     rows = await tx.fetch(
         "SELECT s.reason, s.sentence FROM scheduling_statuses s"
+        # A silent dispatcher's statuses are outdated, so they are not shown.
         " JOIN dispatchers d ON d.uuid = s.dispatcher_uuid"
         " WHERE s.container_uuid = ? AND d.reported_at >= ? ORDER BY s.dispatcher_uuid",
         (container_uuid, since),

@@ -16,6 +16,7 @@ _HOLDER = (
     " u.is_admin, u.is_active, (SELECT c.uuid FROM containers c WHERE c.auth_uuid = t.uuid)"
     " FROM api_client_authorizations t JOIN users u ON u.uuid = t.owner_uuid WHERE "
 )
+# Stored form of the scopes of nearly all tokens, so that they need no decoding.
 _ALL = '["all"]'
 _RUNS = ("Locked", "Running")
 
@@ -46,6 +47,7 @@ async def holder(tx: Transaction, uuid: str, secret_hash: str) -> Holder | None:
         rows = await tx.fetch(_HOLDER + "t.uuid = ?", (uuid,))
     else:
         rows = await tx.fetch(_HOLDER + "t.secret_hash = ?", (secret_hash,))
+    # In constant time: the comparison must not tell how many characters are right.
     if not rows or not hmac.compare_digest(str(rows[0][2] or ""), secret_hash):
         return None
     found, user, _, scopes, expires_at, supervises, is_admin, is_active, own = rows[0]

@@ -12,6 +12,7 @@ async def sweep(tx: Transaction, *, now: str, tokens_before: str) -> tuple[int, 
 
     Returns the number of each. A log stays in the trash while a request has or had its container.
     """
+    # Marks only: `trash_at` decides about visibility, and the mark serves the indexes.
     marked = await tx.execute(
         "UPDATE collections SET is_trashed = 1 WHERE is_trashed = 0 AND trash_at <= ?", (now,)
     )

@@ -32,6 +32,7 @@ async def prune_logs(
     rows = await tx.fetch(
         "SELECT id, created_at FROM logs WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
     )
+    # Numbers and times ascend together, so the first young row ends the range.
     old = [int(row[0] or 0) for row in rows if str(row[1]) < before]
     if not old:
         return after, 0, False

@@ -18,6 +18,7 @@ TABLES = (
     "CREATE INDEX IF NOT EXISTS request_dependencies_dependent_uuid"
     " ON request_dependencies (dependent_uuid)",
 )
+# States of containers that have not ended.
 _LIVE = "('Queued', 'Locked', 'Running')"
 
 
@@ -63,6 +64,7 @@ async def outdated(tx: Transaction, now: str) -> list[str]:
     """Containers with a request that expired or became ready to start, so that their priority may
     have changed.
     """
+    # A request past its `expires_at` no longer counts for the priority.
     expired = await tx.fetch(
         "SELECT DISTINCT r.container_uuid FROM container_requests r"
         " JOIN containers c ON c.uuid = r.container_uuid"
@@ -70,6 +72,7 @@ async def outdated(tx: Transaction, now: str) -> list[str]:
         f" AND c.state IN {_LIVE}",
         (now,),
     )
+    # Before its `start_after` a request gives its container no priority.
     started = await tx.fetch(
         "SELECT DISTINCT r.container_uuid FROM container_requests r"
         " JOIN containers c ON c.uuid = r.container_uuid"
@@ -109,6 +112,7 @@ async def resolving(tx: Transaction, *, limit: int) -> list[str]:
 async def ahead(tx: Transaction, priority: int, created_at: str, *, most: int) -> int:
     """Number of waiting containers before this priority, at most `most`."""
     rows = await tx.fetch(
+        # Counting stops at `most` rows.
         "SELECT count(*) FROM (SELECT 1 FROM containers WHERE state = 'Queued' AND priority > 0"
         " AND (priority > ? OR (priority = ? AND created_at < ?)) LIMIT ?) before",
         (priority, priority, created_at, most),

@@ -72,8 +72,8 @@ class OneInstance:
         self.preemption = driver.preemption
 
     async def create(self, spec: Spec) -> Instance:
-        # The dispatcher handles this like a quota: it waits and asks for no more VMs.
         """Raise QuotaReached."""
+        # The dispatcher handles this like a quota: it waits and asks for no more VMs.
         raise QuotaReached(
             f"the trial has one instance at a time, and none of {spec.kind.name} beside it"
         )

@@ -29,7 +29,9 @@ TABLES: Final = (
 )
 LEFT: Final = ("schema_versions", "scheduling_statuses", "dispatchers", "dispatcher_leases")
 """Tables that are not copied: the new database has its own."""
+# Rows per statement, at most; fewer for tables with many columns.
 _BATCH: Final = 500
+# Placeholders per statement; asyncpg allows 32767.
 _MOST_VALUES: Final = 30_000
 
 
@@ -55,6 +57,7 @@ async def copy_records(
                 await _insert(new, table, names, rows)
                 copied[table] += len(rows)
                 progress(sum(copied.values()), total)
+        # Identity columns continue after the copied numbers; inserted values do not move them.
         for kind in RECORDS:
             if kind.numbered:
                 number = f"pg_get_serial_sequence('{kind.plural}', 'id')"
@@ -73,6 +76,7 @@ async def _batches(tx: Transaction, table: str, names: Sequence[str]) -> AsyncIt
     size, last = min(_BATCH, _MOST_VALUES // len(names)), 0
     while True:
         rows = await tx.fetch(
+            # By rowid: no offset, so each batch takes the same time.
             f"SELECT rowid, {', '.join(names)} FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT ?",
             (last, size),
         )

@@ -17,7 +17,9 @@ from typing import Final
 from lading.store.database import Deferred, Interrupted, Value
 from lading.store.databases.placeholders import Placeholders
 
+# The row of placeholders of an INSERT, which is repeated for further rows.
 _ROW: Final = re.compile(r"(?<= VALUES )\([?, ]+\)")
+# Statements that are cached; then the cache is emptied, as in steady use far fewer occur.
 _REMEMBERED: Final = 512
 
 
@@ -49,6 +51,7 @@ def settle(waiters: Iterable[asyncio.Future[None]], error: Exception | None) -> 
     """Resolve the futures of all waiting writers; cancelled ones are skipped."""
     for waiter in waiters:
         if not waiter.done():
+            # A cancelled writer has left; its future is done.
             if error is None:
                 waiter.set_result(None)
             else:
@@ -94,6 +97,7 @@ class Batches:
     def _write(self, key: Sequence[tuple[str, bool]]) -> Batch:
         inserts: dict[str, list[int]] = {}
         for number, (sql, _) in enumerate(key):
+            # Other statements stay apart: the number makes the key unique.
             same = sql if sql.startswith("INSERT") and _ROW.search(sql) else f"{sql} -- {number}"
             inserts.setdefault(same, []).append(number)
         parts: list[str] = []
@@ -101,6 +105,8 @@ class Batches:
         order: list[int] = []
         checked: list[int] = []
         for sql, numbers in inserts.items():
+            # Values of equal statements are adjacent in the combined one, whatever the order of the
+            # changes.
             order += numbers
             text, watched = key[numbers[0]]
             name = f"part{len(parts)}"
@@ -111,5 +117,7 @@ class Batches:
                 counts.append(f"(SELECT count(*) FROM {name})")  # noqa: S608 - a name of ours
                 text += " RETURNING 1"
             parts.append(f"{name} AS ({text})")
+        # Parts of one WITH see the state before the statement, therefore two changes of one row are
+        # sent apart (`Deferred.row`).
         text = f"WITH {', '.join(parts)} SELECT {', '.join(counts) or '1'}"
         return Batch(self._number(text), tuple(order), tuple(checked))

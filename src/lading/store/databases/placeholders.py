@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import re
 
+# Quoted texts and names are matched first, so that a `?` in them is not a placeholder.
 _PARTS = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\?")
+# Statements that are cached; then the cache is emptied.
 _LIMIT = 4096
 
 

@@ -39,8 +39,11 @@ from lading.telemetry import event
 CHANNEL = "lading_log"
 _BATCH = 50
 """Number of rows fetched before their size is checked."""
+# Key of the advisory lock, the same in all processes: "lading" as bytes.
 _TURN = 0x6C6164696E67
+# One round trip for both.
 _BEGIN = f"BEGIN; SELECT pg_advisory_xact_lock({_TURN})"
+# Seconds between attempts to listen.
 _AGAIN = 5.0
 _AT_ONCE = 32
 """Most changes in one statement; larger statements would rarely repeat and miss the cache of
@@ -55,9 +58,10 @@ _TYPES = {
     "object": "lading_json",
     "array": "lading_json",
 }
+# Byte order, as in SQLite, and independent of the server's locale.
 _TEXT = 'TEXT COLLATE "C"'
-# A text that json takes, jsonb takes too, unless it has an escape that no text of PostgreSQL can
-# hold; json costs less.
+# Each text that json accepts is accepted by jsonb, except for escapes of characters that PostgreSQL
+# cannot store. json costs less, so jsonb is used only if there may be an escape.
 _IS_JSON = r"""(
     VALUE IS NULL
     OR CASE WHEN strpos(VALUE, '\u') = 0 THEN VALUE::json IS NOT NULL
@@ -120,6 +124,7 @@ class PostgresDialect:
         """Case-sensitive unless `fold`, which folds ASCII letters only."""
         if fold:
             return (
+                # Collation "C" folds ASCII letters only, as SQLite's lower() does.
                 f'lower(({text}) COLLATE "C") LIKE lower(CAST(? AS text) COLLATE "C") ESCAPE \'\\\''
             )
         return f"({text}) LIKE ? ESCAPE '\\'"
@@ -162,9 +167,11 @@ class _Transaction:
 
     async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:
         """All rows of a query."""
+        # Statements see the changes before them, deferred ones too.
         if self._deferred:
             await self.flush()
         try:
+            # In a transaction rows cannot be read in batches; see below.
             if most and not self._connection.is_in_transaction():
                 return await self._fetch_some(self._number(sql), values, most)
             found = [tuple(row) for row in await self._connection.fetch(self._number(sql), *values)]
@@ -176,6 +183,7 @@ class _Transaction:
 
     async def _fetch_some(self, sql: str, values: Sequence[Value], most: int) -> list[Row]:
         found: list[Row] = []
+        # A cursor needs a transaction.
         async with self._connection.transaction():
             cursor = await self._connection.cursor(sql, *values)
             while batch := [tuple(row) for row in await cursor.fetch(_BATCH)]:
@@ -203,6 +211,8 @@ class _Transaction:
 
     async def defer(self, change: Deferred) -> int:
         """Keep the change until the next statement or the end of the block."""
+        # A change of the same row, or one that reads a table with deferred changes, must come after
+        # them.
         if change.row in self._rows or (
             change.reads and any(row.startswith(change.reads) for row in self._rows)
         ):
@@ -217,6 +227,7 @@ class _Transaction:
         """Send the kept changes in one statement."""
         if not self._deferred:
             return
+        # Taken out first: after an error they must not be sent again.
         changes, self._deferred = self._deferred, []
         self._rows.clear()
         batch = self._batches.write(changes)
@@ -274,6 +285,8 @@ class PostgresDatabase:
         spoilt = True
         try:
             yield self._transaction(connection)
+            # An error of the caller leaves the connection intact; after any other one its state is
+            # unknown.
             spoilt = False
         except LadingError as error:
             spoilt = isinstance(error, Unavailable)
@@ -284,17 +297,22 @@ class PostgresDatabase:
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[_Transaction]:
         """One writer at a time among all processes; durable when the block is left."""
+        # One block at a time in this process; the advisory lock covers the other processes.
         async with self._turn:
             writer, group = await self._open_group()
             transaction = self._transaction(writer.connection)
             try:
                 yield transaction
+                # Errors of deferred changes belong to this block.
                 await transaction.flush()
             except asyncio.CancelledError:
+                # The statement may still be running on the server, so that the connection cannot be
+                # used again.
                 writer.drop()
                 self._give_up(group)
                 raise
             except BaseException:
+                # A block that has changed nothing leaves the others of its group untouched.
                 if transaction.spoilt or not group.waiters:
                     await _roll_back(writer)
                     self._give_up(group)
@@ -307,6 +325,7 @@ class PostgresDatabase:
                 self._committer = asyncio.get_running_loop().create_task(
                     committing, name="postgresql commit"
                 )
+        # Outside the lock: further writers may join the group, or begin the next one.
         await waiter
 
     async def announcements(self) -> AsyncGenerator[None]:
@@ -320,6 +339,7 @@ class PostgresDatabase:
                 continue
             heard = asyncio.Event()
             try:
+                # The default argument binds the event of this connection, not of a later one.
                 connection.add_termination_listener(lambda _, heard=heard: heard.set())
                 await connection.add_listener(CHANNEL, lambda *_, heard=heard: heard.set())
                 heard.set()
@@ -334,6 +354,7 @@ class PostgresDatabase:
 
     async def close(self) -> None:
         """Finish open transactions and disconnect."""
+        # The commit first: it uses the connection that is closed below.
         if self._committer is not None:
             await self._committer
         await self._readers.close()
@@ -357,6 +378,7 @@ class PostgresDatabase:
 
     async def _begin(self) -> Writer:
         """A connection that holds the lock. A connection lost while idle is replaced."""
+        # An idle connection may have been closed by the server; that shows at its first use.
         for attempt in range(ATTEMPTS):
             if self._writer is None or self._writer.closed:
                 if self._writer is not None:
@@ -381,11 +403,13 @@ class PostgresDatabase:
         """
         try:
             async with self._turn:
+                # Another block has failed and rolled the group back; its waiters have been told.
                 if self._group is not group:
                     return
                 self._group = None
                 await _commit(writer, group)
                 group.committed()
+            # Without the lock: the next group runs while the disk works.
             await writer.durable()
         except LadingError as error:
             settle(group.waiters, error)
@@ -394,11 +418,13 @@ class PostgresDatabase:
 
 
 async def _commit(writer: Writer, group: Group) -> None:
+    # In one round trip. Messages are delivered after the commit only.
     notify = f"NOTIFY {CHANNEL}; " if group.announces else ""
     try:
         await writer.connection.execute(f"{notify}COMMIT")
     except FAULTS as error:
         fault = translate(error)
+        # The commit may or may not have happened.
         if isinstance(fault, Interrupted) and writer.connection.is_closed():
             fault = unknown(error)
         await _roll_back(writer)

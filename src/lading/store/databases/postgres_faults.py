@@ -22,8 +22,11 @@ FAULTS: Final = (
     TimeoutError,
     UnicodeEncodeError,
 )
+# SQLSTATE (PostgreSQL manual, appendix A): characters not representable.
 _NUL: Final = ("22021", "22P05")
+# Invalid authorization; no such database.
 _NO_SUCH: Final = ("28", "3D")
+# Connection exceptions; the server is shut down.
 _LOST: Final = ("08", "57P")
 
 
@@ -58,26 +61,34 @@ def cannot_connect(error: Exception, where: str) -> LadingError:
 
 
 def _by_state(state: str, text: str, constraint: str) -> LadingError:
+    # Serialization failure; deadlock.
     if state in ("40001", "40P01"):
         return Interrupted(f"PostgreSQL: somebody else came first ({text}); try again")
     if state.startswith(_LOST):
         return _lost(text)
+    # Unique violation.
     if state == "23505":
         return Invalid(f"duplicate key value violates unique constraint: {constraint or text}")
     if state in _NUL:
         return Invalid("a text holds a NUL character, which cannot be stored")
+    # Numeric value out of range.
     if state == "22003":
         return Invalid(f"a number is too large: {text}")
+    # Data exceptions; integrity violations.
     if state.startswith(("22", "23")):
         return Invalid(f"a value does not fit: {text}")
+    # Program limit exceeded: an index entry has at most a third of a page.
     if state == "54000":
         return Invalid(f"a text is too long to be looked up by: {text}")
+    # Disk full.
     if state == "53100":
         return Full(f"PostgreSQL: no room to store records ({text}); free some space on its disk")
+    # Data corrupted, index corrupted. XX000 is an internal error of any kind.
     if state.startswith("XX0") and state != "XX000":
         return Corrupt(
             f"PostgreSQL: is damaged ({text}); stop all servers and restore it from a backup"
         )
+    # Lock not available: `lock_timeout` has passed.
     if state == "55P03":
         return Unavailable("PostgreSQL: other servers keep changing it; try again later")
     return Unavailable(f"PostgreSQL cannot do that now: {text}")

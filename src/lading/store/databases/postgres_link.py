@@ -23,8 +23,11 @@ from lading.store.databases.postgres_faults import FAULTS, cannot_connect
 
 Connection: TypeAlias = Any
 """An asyncpg connection; the library has no types."""
+# Seconds until a connection must be established.
 PATIENCE: Final = 10.0
+# Connection attempts while the server restarts; the pauses are 0.1, 0.2 and 0.4 s.
 ATTEMPTS: Final = 4
+# Keys of libpq -> arguments of asyncpg.
 _KEYS: Final = {
     "host": "host",
     "port": "port",
@@ -32,12 +35,17 @@ _KEYS: Final = {
     "user": "user",
     "password": "password",
 }
+# Prepared statements that are cached per connection.
 _STATEMENTS: Final = 500
+# A server may be configured without waiting for the disk; then acknowledged changes could be lost.
 _WAIT_FOR_DISK: Final = (
     "SELECT set_config('synchronous_commit', 'on', false)"
     " WHERE current_setting('synchronous_commit') = 'off'"
 )
+# A transactional message: a record in the write-ahead log, whose commit flushes all before it.
 _FLUSH: Final = "SELECT pg_logical_emit_message(true, 'lading', '')"
+# jit: compiling costs more than these short statements. The timeouts end a transaction that a lost
+# process left open, and a wait for its lock.
 _SETTINGS: Final = {
     "application_name": "lading",
     "jit": "off",
@@ -85,6 +93,7 @@ class Address:
                 **arguments,
                 timeout=PATIENCE,
                 statement_cache_size=_STATEMENTS,
+                # 0: cached without a time limit.
                 max_cached_statement_lifetime=0,
                 server_settings={**_SETTINGS, **settings},
             )
@@ -109,6 +118,7 @@ class Address:
 
 
 def _number(text: str) -> int | float:
+    # Any other character is a point or an exponent.
     return float(text) if set(text) - set("-0123456789") else int(text)
 
 
@@ -122,6 +132,7 @@ class Readers:
 
     async def take(self) -> Connection:
         """A connection that was open when it was last used, or a new one."""
+        # Waits while all connections are in use.
         await self._room.acquire()
         try:
             while self._idle:
@@ -129,6 +140,7 @@ class Readers:
                 if not found.is_closed():
                     return found
             return await self._address.reach()
+        # Also on cancellation: otherwise the pool would shrink.
         except BaseException:
             self._room.release()
             raise
@@ -159,9 +171,11 @@ class Writer:
     @classmethod
     async def open(cls, address: Address) -> Writer:
         """Open both connections."""
+        # Off: COMMIT returns without waiting for the disk; `durable` waits.
         connection = await address.reach(synchronous_commit="off")
         try:
             flusher = await address.reach()
+            # Set for this connection only.
             await flusher.execute(_WAIT_FOR_DISK)
         except BaseException:
             connection.terminate()
@@ -177,6 +191,8 @@ class Writer:
         """Wait until all commits are on disk. Raises Unavailable when that is unknown."""
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
+        # Appended before the task starts: a flush covers all commits that were complete when it
+        # began.
         self._waiting.append(waiter)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._flush(), name="postgresql flush")
@@ -194,6 +210,7 @@ class Writer:
         await close(self._flusher)
 
     async def _flush(self) -> None:
+        # Waiters that arrive during a flush need another one.
         while self._waiting:
             served, self._waiting = self._waiting, []
             try:
@@ -213,6 +230,7 @@ def unknown(error: Exception) -> Unavailable:
 
 async def close(connection: Connection) -> None:
     """Close a connection, with a protocol message if possible."""
+    # After 2 s without an answer, close without the protocol message.
     try:
         await connection.close(timeout=2)
     except FAULTS:

@@ -32,6 +32,7 @@ from lading.telemetry import event
 
 CHECKPOINT_EVERY = 1000
 """Commits between two checkpoints: a page that many commits change is written once."""
+# Seconds that SQLite waits for a lock of another process.
 BUSY_TIMEOUT = 5.0
 _ASIDE = 10
 """Increase of the nice value for the checkpoint thread."""
@@ -71,6 +72,7 @@ class SqliteDialect:
     def members(self, fields: Sequence[Field]) -> str:
         """Render in SQLite, since passing each value to Python costs more than rendering it."""
         form = ",".join(f'"{one.name}":%s' for one in fields)
+        # Column values are escaped by json_quote, names are constants of the record types.
         return f"printf('{form}', {', '.join(map(_as_json, fields))})"
 
 
@@ -174,11 +176,13 @@ class SqliteDatabase:
         try:
             with ExitStack() as undo:
                 writer, reader = _connect(path, undo), _connect(path, undo)
+                # Writing proves that the file is a writable database.
                 writer.execute("PRAGMA user_version = 1")
                 # Checkpoint and sync the log of an earlier server before the first write.
                 writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
                 undo.callback(os.close, self._log)
+                # So that the names of new files survive a crash.
                 _sync_directory(path.parent)
                 undo.pop_all()
         except (sqlite3.Error, OSError) as error:
@@ -187,6 +191,7 @@ class SqliteDatabase:
         self._writer = _Transaction(path, writer, seal, self._note_damage)
         self._reader = _Reading(path, reader, seal, self._note_damage, self._slow)
         self._turn = asyncio.Lock()
+        # One thread each: syncs and checkpoints are each done one at a time.
         self._disk = ThreadPoolExecutor(1, "sqlite-sync")
         self._janitor = ThreadPoolExecutor(1, "sqlite-checkpoint", os.nice, (_ASIDE,))
         self._group: Group | None = None
@@ -201,6 +206,7 @@ class SqliteDatabase:
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[_Transaction]:
         """Each statement sees the commits before its start."""
+        # No transaction: outside of one each statement sees the latest commit.
         yield self._reader
 
     @asynccontextmanager
@@ -212,6 +218,7 @@ class SqliteDatabase:
             writer = self._writer
             group = self._open_group()
             writer.callbacks = []
+            # The first block of a group needs no savepoint: it is the transaction.
             shared = bool(group.waiters)
             try:
                 if shared:
@@ -230,6 +237,7 @@ class SqliteDatabase:
                 self._committer = asyncio.get_running_loop().create_task(
                     self._commit(group), name="sqlite commit"
                 )
+        # Outside the lock, so that further writers can join.
         await waiter
 
     @property
@@ -245,6 +253,7 @@ class SqliteDatabase:
 
     async def close(self) -> None:
         """Finish open transactions and close the file."""
+        # In this order: the committer starts the flusher, and that the checkpoint.
         for task in (self._committer, self._flusher, self._checkpoint):
             if task is not None:
                 await task
@@ -258,6 +267,8 @@ class SqliteDatabase:
     def _open_group(self) -> Group:
         if self._group is None:
             with _Translated(self._path):
+                # IMMEDIATE takes the write lock at once, not at the first change, when it could
+                # fail.
                 self._writer.connection.execute("BEGIN IMMEDIATE")
             self._group = Group()
         return self._group
@@ -281,6 +292,7 @@ class SqliteDatabase:
     async def _commit(self, group: Group) -> None:
         # Committing now would not answer anybody sooner: until the running sync ends, further
         # writers may join.
+        # Not under the lock: writers join meanwhile.
         while self._group is group and self._syncing is not None and not self._syncing.done():
             await asyncio.wait((self._syncing,))
         async with self._turn:
@@ -301,6 +313,7 @@ class SqliteDatabase:
                     connection.execute("ROLLBACK")
             settle(group.waiters, error)
             return
+        # Now visible to readers; writers are answered after the sync.
         group.committed()
         self._waiting += group.waiters
         if self._flusher is None or self._flusher.done():
@@ -310,6 +323,7 @@ class SqliteDatabase:
 
     async def _flush(self) -> None:
         loop = asyncio.get_running_loop()
+        # Waiters that arrive during a sync need another one: their commit came after its start.
         while self._waiting:
             served, self._waiting = self._waiting, []
             self._syncing = loop.run_in_executor(self._disk, os.fdatasync, self._log)
@@ -317,6 +331,7 @@ class SqliteDatabase:
                 await self._syncing
             except OSError as error:
                 self._fail(served, error)
+                # Further waiters are failed or synced by the next round.
                 continue
             settle(served, None)
             self._commits += len(served)
@@ -350,8 +365,10 @@ class SqliteDatabase:
         """
         loop = asyncio.get_running_loop()
         try:
+            # Twice: the second run moves what was written during the first one.
             for _ in range(2):
                 await loop.run_in_executor(self._janitor, _checkpoint, self._path, "PASSIVE")
+            # With the turn no writer appends, so that the log can restart from its beginning.
             async with self._turn:
                 if self._group is not None:
                     self._commit_now(self._group)
@@ -371,6 +388,7 @@ def _connect_small(path: Path) -> sqlite3.Connection:
 
 
 def _connect(path: Path, undo: ExitStack) -> sqlite3.Connection:
+    # isolation_level None: transactions are begun and ended explicitly.
     connection = sqlite3.connect(
         path,
         timeout=BUSY_TIMEOUT,
@@ -379,6 +397,9 @@ def _connect(path: Path, undo: ExitStack) -> sqlite3.Connection:
         check_same_thread=False,
     )
     undo.callback(connection.close)
+    # wal: readers and one writer at a time. normal: COMMIT does not sync, see the module.
+    # autocheckpoint 0: checkpoints run in a thread. cache_size: KiB if negative, 64 MiB.
+    # secure_delete: deleted tokens and secrets are overwritten.
     for pragma in (
         "journal_mode = wal",
         "synchronous = normal",
@@ -396,6 +417,8 @@ def _connect(path: Path, undo: ExitStack) -> sqlite3.Connection:
 def _checkpoint(path: Path, mode: str) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     try:
+        # A connection of its own, as a checkpoint blocks its connection. busy_timeout:
+        # milliseconds.
         connection.execute("PRAGMA synchronous = normal")
         connection.execute("PRAGMA busy_timeout = 100")
         connection.execute(f"PRAGMA wal_checkpoint({mode})")

@@ -10,6 +10,7 @@ from typing import Final
 from lading.core.errors import Corrupt, Full, Invalid, LadingError, Unavailable
 
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+# Primary result codes (sqlite.org/rescode.html).
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _TAKEN: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
@@ -55,6 +56,7 @@ def cannot_open(path: Path, error: Exception) -> LadingError:
     ):
         return translate(path, error)
     text = " ".join(str(error).split())
+    # Shown when the server starts: mostly a wrong path or owner.
     remedy = "restore it from a backup" if code in _DAMAGED else "check its owner and mode"
     return Invalid(
         f"{path}: cannot be used as a database: {text}; {remedy}, or choose another --data"
@@ -67,4 +69,5 @@ def _full(path: Path, text: str) -> Full:
 
 def _code(error: Exception) -> int:
     """SQLite's primary result code, 0 when there is none."""
+    # The low byte is the primary code; the rest makes it an extended code.
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

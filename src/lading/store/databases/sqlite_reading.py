@@ -19,6 +19,7 @@ from lading.store.database import Row, Value, first_rows, text_size
 
 PATIENCE = 0.01
 """Seconds that one query may block the loop."""
+# Rows fetched before their size is checked.
 _BATCH = 20
 _STEPS = 50_000
 """Instructions of SQLite between two checks of the clock: a page of a hundred takes about
@@ -40,6 +41,7 @@ def bounded(cursor: sqlite3.Cursor, most: int) -> list[Row]:
             break
         found += batch
         left -= size
+    # An unfinished statement would keep its read transaction open, and the log could not restart.
     cursor.close()
     return found
 
@@ -51,6 +53,7 @@ class QuickReader:
         self.connection = connection
         self._slow = slow
         self._until = 0.0
+        # Called every _STEPS instructions; true interrupts the statement.
         connection.set_progress_handler(self._is_late, _STEPS)
 
     async def fetch(self, sql: str, values: Sequence[Value], most: int = 0) -> list[Row]:
@@ -59,6 +62,7 @@ class QuickReader:
         try:
             return bounded(self.connection.execute(sql, values), most)
         except sqlite3.OperationalError as error:
+            # Interrupted by `_is_late`: the same query runs again in a thread.
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
                 raise
         return await self._slow.fetch(sql, values, most)
@@ -80,6 +84,7 @@ class SlowReaders:
         """The rows of a query; see `Transaction.fetch`. Cancellation interrupts the query."""
         loop, gone = asyncio.get_running_loop(), threading.Event()
         async with self._room:
+            # Opened on demand: many servers never have a slow query.
             connection = self._idle.pop() if self._idle else self._connect()
             # Not interrupt(): that has no effect before the thread has begun.
             connection.set_progress_handler(gone.is_set, _STEPS)
@@ -87,9 +92,11 @@ class SlowReaders:
                 self._threads, lambda: bounded(connection.execute(sql, values), most)
             )
             try:
+                # Shielded: the thread uses the connection until it has ended.
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
                 gone.set()
+                # The interruption raises; the connection is free after that.
                 with suppress(sqlite3.Error):
                     await work
                 raise

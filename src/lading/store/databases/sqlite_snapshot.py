@@ -11,7 +11,9 @@ from typing import Final
 from lading.core.errors import Corrupt, Unavailable
 from lading.store.databases.sqlite_faults import translate
 
+# Pages copied between two calls of `progress`: 8 MiB with pages of 4 KiB.
 _PAGES: Final = 2048
+# Seconds that the copy waits for a lock.
 _PATIENCE: Final = 30.0
 
 
@@ -28,6 +30,7 @@ def copy_database(source: Path, target: Path, *, progress: Callable[[int, int], 
             # One read transaction around the copy: otherwise each change by another process would
             # restart it.
             reader.execute("BEGIN")
+            # BEGIN alone takes no snapshot; the first read does.
             reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             reader.backup(
                 copy,
@@ -36,9 +39,11 @@ def copy_database(source: Path, target: Path, *, progress: Callable[[int, int], 
             )
             reader.execute("ROLLBACK")
             # Leases of dispatchers are not records: the copy is served with other dispatchers.
+            # Databases older than this table do not have it.
             with suppress(sqlite3.OperationalError):
                 copy.execute("DELETE FROM dispatcher_leases")
                 copy.commit()
+            # One file, without a log beside it.
             copy.execute("PRAGMA journal_mode = delete")
     except sqlite3.Error as error:
         raise translate(source, error) from error

@@ -16,8 +16,8 @@ _Answer = TypeVar("_Answer")
 
 
 def joining(files: Sequence[str]) -> list[str]:
-    # $0 is "sh"; the files and the command follow.
     """Command prefix that joins the cgroups with these files."""
+    # $0 is "sh"; the files and the command follow.
     return ["/bin/sh", "-c", _JOIN, "sh", *files, "--"] if files else []
 
 
