@@ -1,23 +1,27 @@
-"""HTTP service of the block store for administrators; needs the root token.
+"""HTTP service of the block store for administrators; it requires the root token.
 
-    GET /index[/prefix]                         "<hash>+<size> <nanoseconds>" a line, an empty line
-    at the end GET /mounts, /mounts/<uuid>/blocks[/prefix]     the volumes; the index of one of them
-    PUT /trash, /pull                           lists of {locator, block_mtime, mount_uuid}: blocks
-    to move to the
-                                                bin; blocks to copy to the mount
-    PUT /untrash/<locator>                      bring a block back from the bin
-    TOUCH /<locator>, DELETE /<locator>         set the time of the last put to now; move to the bin
+    GET /index[/prefix]              lines "<hash>+<size> <nanoseconds>", then an empty line
+    GET /mounts                      the volumes
+    GET /mounts/<uuid>/blocks[/prefix]
+                                     the index of one volume
+    PUT /trash                       a list of {locator, block_mtime, mount_uuid}: blocks to move
+                                     to the bin
+    PUT /pull                        the same: blocks to copy to the mount
+    PUT /untrash/<locator>           restore a block from the bin
+    TOUCH /<locator>                 set the time of the last put to now
+    DELETE /<locator>                move to the bin
 
-`PUT /trash` and `PUT /pull` answer after the work, with the result of each item. A block is moved
+`PUT /trash` and `PUT /pull` respond after the work, with the result of each item. A block is moved
 to the bin only if the time of its last put equals `block_mtime`. A `prefix` may also be a
 parameter. `pull` copies from any volume of this server; it ignores servers that an item names.
 
-    GET /mounts/<uuid>/trash                    index of the bin with the times of discarding
-    GET, PUT, HEAD /mounts/<uuid>/block/<hash>  a block of one volume
-    POST /mounts/<uuid>/block/<hash>/<verb>     touch, discard, restore, delete or quarantine it:
-    how other servers
-                                                reach a volume (`blobs.remote`); the time is in
-                                                X-Keep-Mtime
+    GET /mounts/<uuid>/trash         index of the bin with the times of discarding
+    GET, PUT, HEAD /mounts/<uuid>/block/<hash>
+                                     a block of one volume
+    POST /mounts/<uuid>/block/<hash>/<verb>
+                                     touch, discard, restore, delete or quarantine it: the way in
+                                     which other servers use a volume (`blobs.remote`); the time is
+                                     in X-Keep-Mtime
 """
 
 from __future__ import annotations
@@ -49,8 +53,11 @@ from lading.core.errors import (
 )
 
 MTIME: Final = "X-Keep-Mtime"
+# Bytes of a trash or pull list; a longer one is refused.
 _LISTED: Final = 64 << 20
+# Items of a list that are worked on at a time.
 _AT_ONCE: Final = 4
+# Lines of an index that are sent together.
 _LINES: Final = 1000
 
 
@@ -107,6 +114,8 @@ class Administration:
         token = given.strip()
         if scheme.lower() not in ("bearer", "oauth2") or not token:
             raise Unauthenticated("no token; send 'Authorization: Bearer <system root token>'")
+        # A v2 token is "v2/<uuid>/<secret>"; the root token has no record, so only its secret
+        # counts.
         secret = token.split("/")[2] if token.startswith("v2/") and token.count("/") > 1 else token
         if not self._root or not hmac.compare_digest(secret.encode(), self._root.encode()):
             raise Forbidden("only the system root token may do this")
@@ -114,6 +123,7 @@ class Administration:
     async def _index(self, prefix: str) -> AsyncIterator[Stored]:
         for mount in self._mounts.all:
             async with aclosing(mount.volume.index(prefix)) as found:  # type: ignore[type-var]
+                # aclosing: a client that disconnects must end the listing of the volume.
                 async for stored in found:
                     yield stored
 
@@ -194,6 +204,8 @@ class Administration:
         return list(await asyncio.gather(*(one(item) for item in items)))
 
     async def _trash(self, item: Item, hash: str) -> str:
+        # A block that was put within the lifetime of signatures may belong to a collection that is
+        # still being created.
         if item.block_mtime / 1e9 > self._clock() - self._grace:
             return "kept: put too recently"
         mounts = [self._mounts.find(item.mount_uuid)] if item.mount_uuid else self._mounts.writable
@@ -204,6 +216,7 @@ class Administration:
             try:
                 await self._mounts.attempt(mount, mount.volume.discard(hash, item.block_mtime))
                 thrown += 1
+            # Mounts without the block are skipped: an item without `mount_uuid` is for all.
             except NotFound:
                 continue
         return "trashed" if thrown else "not there"
@@ -253,6 +266,7 @@ def _prefix(request: Request, rest: Sequence[str]) -> str:
 
 def _mtime(request: Request) -> int:
     text = request.headers.get(MTIME, "0")
+    # 20 digits: the largest 64-bit number.
     if not text.isdigit() or len(text) > 20:
         raise Malformed(f"{MTIME}: not a time in nanoseconds")
     return int(text)
@@ -276,6 +290,8 @@ def _listing(found: AsyncIterator[Stored] | AsyncIterator[Discarded]) -> Respons
 
 async def _lines(found: AsyncIterator[Stored] | AsyncIterator[Discarded]) -> AsyncIterator[bytes]:
     """An index; the final empty line is missing if the listing failed."""
+    # The status is sent before the listing starts, so that an error can only be shown by a missing
+    # end.
     lines: list[str] = []
     try:
         async for one in found:

@@ -1,20 +1,18 @@
-"""HTTP service of the block store for clients (docs/spec/api, section Blocks); see `administration`
-for the rest.
+"""HTTP service of the block store for clients (docs/spec/api, section Blocks); `administration` has
+the other paths.
 
-    PUT /<md5>              200 and the signed locator; 400 hash differs, 403 a token that may not
-    store,
-                            413 over 64 MiB, 507 no room, 503 busy
+    PUT /<md5>              200 and the signed locator; 400 hash differs, 403 token may not store,
+                            413 over 64 MiB, 503 busy, 507 no room
     POST /                  the same for a block of unknown hash
-    GET /<locator>          200 and the bytes; 405 no size, 400 signature missing or forged, 401
-    expired or no token,
-                            403 a token that may not read, 404 absent, 502 damaged
+    GET /<locator>          200 and the bytes; 400 signature missing or forged, 401 expired or no
+                            token, 403 token may not read, 404 absent, 405 no size, 502 damaged
     HEAD /<locator>         the same without the bytes; the size is optional
     OPTIONS                 methods and headers allowed for other origins
 
-Errors are plain text. Every request needs a token, which the `CheckToken` of the application
-checks; signatures are bound to the exact text of the token. A block is read and verified before its
-first byte is sent. Blocks in transfer use at most `MaxKeepBlobBuffers` times 64 MiB of memory.
-Requests beyond that wait for memory, and get 503 with Retry-After if none becomes free.
+Errors are plain text. Each request needs a token, which the `CheckToken` of the application checks;
+signatures are bound to the exact text of the token. A block is read and verified before its first
+byte is sent. Blocks in transfer use at most `MaxKeepBlobBuffers` times 64 MiB of memory. Requests
+beyond that wait for memory, and get 503 with Retry-After if none becomes free.
 
 A body is hashed and written to its probable volume while it arrives. It is kept if the hash matches
 and acknowledged when it is durable.
@@ -67,10 +65,14 @@ class CheckToken(Protocol):
         """Check the token."""
 
 
+# Larger pieces are hashed in a thread: the event loop would stand still.
 _IN_THREAD = 1 << 18
+# Copies that a client may request; more would only be refused later.
 _MOST_COPIES = 1000
+# First element of a path; decides what belongs to the block store (`owns`).
 _HASH = re.compile(r"[0-9a-f]{32}")
 _PLACES = ("index", "mounts", "trash", "pull", "untrash")
+# At most 15 digits: a longer number is no length of a block.
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _CLASSES = re.compile(r"[\w.-]+")
 _CORS = {
@@ -163,7 +165,10 @@ class _Store:
         if (length or 0) > locators.MAX_BLOCK:
             raise TooLarge(f"{what}: a block has at most {locators.MAX_BLOCK} bytes")
         wish = _wish(request.headers, self._classes, self._copies)
+        # Without a Content-Length, memory for the largest block is reserved, but granted as bytes
+        # arrive.
         largest = locators.MAX_BLOCK if length is None else length
+        # The room is released last: the draft and the copies use its memory.
         with await self._memory.begin(largest, what, holder=_holder(token)) as room:
             places = await self._mounts.places(wanted) if wanted else None
             draft = await self._begin(places, wish, len(room.view))
@@ -201,6 +206,7 @@ class _Store:
         """A draft on the volume that will probably keep the block; `places` is None while the hash
         is unknown.
         """
+        # Without the hash the order of volumes is unknown, except if there is only one.
         if places is None:
             if len(self._mounts.writable) != 1:
                 return None
@@ -226,10 +232,12 @@ class _Store:
         return digest.hexdigest(), size, written.draft
 
     async def _read(self, request: Request, wanted: Locator) -> Response:
+        # The size of a locator limits the memory that is taken.
         if request.method == "GET" and wanted.size is None:
             raise MethodNotAllowed(f"{wanted}: a locator without a size cannot be read")
         token = await self._token(request, writing=False)
         if self._key:
+            # `str(wanted)` keeps all hints: the signature is one of them.
             locators.verify(
                 str(wanted), token=token, ttl=self._ttl, key=self._key, now=int(self._clock())
             )
@@ -305,4 +313,5 @@ def _wish(headers: Mapping[str, str], default: Sequence[str], default_copies: in
     text = headers.get("x-keep-desired-replicas", "")
     copies = int(text) if _DIGITS.fullmatch(text) else default_copies
     classes = dict.fromkeys(_CLASSES.findall(headers.get("x-keep-storage-classes", ""))) or default
+    # Classes are unique and keep their order.
     return Wish(copies=min(max(copies, 1), _MOST_COPIES), classes=tuple(classes))

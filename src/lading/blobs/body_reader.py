@@ -29,6 +29,7 @@ WINDOW: Final = 30.0
 Progress = Callable[[int], int]
 Extend = Callable[[int], Awaitable[int]]
 Follower = Callable[[memoryview], Awaitable[None]]
+# Bytes: a follower is called for at least so much, except at the end of the body.
 _PIECE: Final = 1 << 20
 
 
@@ -50,6 +51,7 @@ async def take_in(
     tasks = [asyncio.create_task(_follow(feed, follower)) for follower in followers]
     try:
         async with asyncio.timeout(feed.pace.left) as feed.timer:
+            # Followers end with the bytes that arrived; the result is not used.
             await _fill(request, feed, length)
     except BaseException as error:
         feed.end(complete=False)
@@ -60,6 +62,7 @@ async def take_in(
                 f"{room.what}: fewer than {rate} bytes a second came for {WINDOW:g} s"
             ) from error
         raise
+    # The rest of the room is free for others while the followers finish.
     room.settle(feed.filled)
     feed.end(complete=True)
     await asyncio.gather(*tasks)
@@ -90,6 +93,7 @@ class _Feed:
         if self._waiters and any(filled >= wanted for wanted, _ in self._waiters):
             self._wake()
         left = self.pace.left
+        # The pace is at its best: only then is the deadline later than before.
         if left == WINDOW:
             # Not for every call, as it has a cost.
             self.timer.reschedule(now + left)
@@ -99,6 +103,7 @@ class _Feed:
         """Wait for memory, without counting the time as slowness; return the new limit. Raises
         Unavailable.
         """
+        # No deadline during the wait for memory, which is not the client's fault.
         self.timer.reschedule(None)
         allowed = await self._room.extended(filled)
         self._noted_at = self._loop.time()
@@ -139,8 +144,10 @@ async def _follow(feed: _Feed, follower: Follower) -> None:
 
 async def _fill(request: Request, feed: _Feed, length: int | None) -> None:
     receive_into = request.scope.get("extensions", {}).get(RECEIVE_INTO)
+    # Only if the announced length is the size of the view: the server writes without a copy.
     if receive_into is not None and length == len(feed.view):
         feed.filled = await receive_into(feed.view, feed.advance, feed.extend)
+        # The client ended the connection early.
         if feed.filled < length:
             raise ClientDisconnect
         return

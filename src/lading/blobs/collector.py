@@ -31,9 +31,15 @@ from lading.telemetry import event
 Progress = Callable[[str, int, int], None]
 """Progress callback: the current step, the amount done, and the total (0: unknown)."""
 
+# Restore first, so that a block that is needed is not deleted, and copy before originals are
+# discarded.
 _ORDER: Final = (Kind.UNTRASH, Kind.PULL, Kind.TRASH, Kind.DELETE)
+# Seconds before the start of the listing from which changed collections are read again; clocks of
+# servers may differ by it.
 _MARGIN: Final = 60.0
+# Blocks or steps that are worked on together.
 _BATCH: Final = 256
+# Lost blocks that are written to the log; the result has all.
 _SHOWN: Final = 100
 _logger = logging.getLogger("lading.blobs.collector")
 
@@ -89,7 +95,9 @@ class Collector:
         any block.
         """
         began = self._clock()
+        # Two volumes of one device would show each block twice.
         volumes = garbage.distinct([await self._holder(mount) for mount in self._mounts.all])
+        # Volumes before collections: see the module.
         sight, size = Sight(volumes), 0
         for number, uuid in enumerate(volumes):
             progress("volumes", number, len(volumes))
@@ -101,6 +109,7 @@ class Collector:
                 progress("collections", count, 0)
                 for hash in named.hashes:
                     garbage.add_need(sight.needs, hash, copies=named.copies, classes=named.classes)
+        # The wrong database would make every block garbage.
         if sight.held and not sight.needs:
             raise Invalid(
                 "no collection names any block: is this the right database?"
@@ -112,6 +121,7 @@ class Collector:
             lifetime_ns=int(self._lifetime * 1e9),
             may_trash=self._may_trash,
         )
+        # In a thread: it examines every block.
         plan = await asyncio.to_thread(garbage.make_plan, sight, terms)
         if plan.lost or plan.lacking:
             plan = await self._look_again(plan, sight, terms, progress)
@@ -144,6 +154,7 @@ class Collector:
         """Execute the steps of a plan that are still valid. Raises Unavailable when collections
         cannot be read.
         """
+        # Once more before anything is discarded; see the module.
         named = await self._named_since(look.began - _MARGIN)
         outcome, done, total = Outcome(), 0, len(look.plan.steps)
         for kind in _ORDER:
@@ -231,5 +242,6 @@ class Collector:
         event(_logger, step.kind, block=step.hash, volume=step.volume, reason=step.reason)
 
 
+# Only discarding can do harm; restoring and copying a named block is right.
 def _is_hindered(step: Step, named: set[str]) -> bool:
     return step.kind in (Kind.TRASH, Kind.DELETE) and step.hash in named

@@ -21,8 +21,12 @@ from lading.core.lru import LruMap
 
 LARGE: Final = 4 << 20
 """Least size of a block for direct I/O."""
+# O_DIRECT needs offsets and lengths in multiples of the logical block size, which is at most a
+# page.
 _PAGE: Final = 4096
+# Bytes that are read while the previous piece is hashed.
 _PIECE: Final = 4 << 20
+# Blocks whose last request is remembered.
 _REMEMBERED: Final = 4096
 
 
@@ -57,6 +61,7 @@ class Bypass:
 
     def is_cached(self) -> bool:
         """Whether the page cache seems to have the file, checked for a few pages."""
+        # Three pages: first, middle, last. RWF_NOWAIT fails for a page that is not cached.
         page = bytearray(1)
         with suppress(OSError):
             return all(
@@ -74,6 +79,8 @@ class Bypass:
             while done < whole and (
                 count := os.preadv(self._direct, [view[done:whole]], start + done)
             ):
+                # A short read: the file system may have reached the end or a page that it cannot
+                # read directly.
                 done += count
                 if done % _PAGE:
                     return done

@@ -38,11 +38,16 @@ from lading.blobs.volume import Buffer, Discarded, Parameters, Space, Stored, re
 from lading.client.allocation import spread_directories
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, Unavailable
 
+# Digits of a folder's name: 4096 folders.
 _PREFIX = 3
+# Bytes read and hashed or compared at a time.
 _STEP = 1 << 20
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+# Bytes of each disk that stay free.
 _RESERVE = 64 << 20
+# Threads per volume, so many operations at a time.
 _THREADS = 8
+# Seconds after which an operation counts as failed; its thread may hang on.
 _PATIENCE = 120.0
 _HASH: Final = re.compile(r"[0-9a-f]{32}")
 _BINNED: Final = re.compile(r"([0-9a-f]{32})\.([0-9]{1,20})")
@@ -71,6 +76,7 @@ class DirectoryVolume:
         self._aside, self._bin, self._damaged = (
             directory / name for name in ("tmp", "trash", "damaged")
         )
+        # Folders whose creation this process has synced.
         self._synced: set[str] = set()
         self._read_before = ReadBefore()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"volume {directory.name}")
@@ -109,6 +115,7 @@ class DirectoryVolume:
 
     async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
         """The block; see Shelf."""
+        # A large block into given memory: past the page cache if that is better (`direct_io`).
         if into is not None and len(into) >= LARGE:
             file = await self._run(self._bypass, hash, len(into))
             if file is None:
@@ -169,6 +176,7 @@ class DirectoryVolume:
 
     async def close(self) -> None:
         """End the threads of the volume."""
+        # A thread that hangs on a dead disk must not stop the server from ending.
         self._threads.shutdown(wait=False)
 
     async def run(self, work: Callable[..., _Answer], *arguments: object) -> _Answer:
@@ -223,6 +231,7 @@ class DirectoryVolume:
             raise Full(
                 f"{self._directory}: no room for {size} bytes{kept}; free some space on this disk"
             )
+        # f_files is 0 on file systems without a fixed number of inodes.
         if disk.f_files and disk.f_favail <= self._reserve_files:
             kept = (
                 f" beside the {self._reserve_files} that there stays room for"
@@ -246,6 +255,7 @@ class DirectoryVolume:
                 found = os.fstat(file.fileno())
                 if found.st_size != len(data) or not _equal(file.readinto, memoryview(data)):
                     return False
+                # Compared without the lock, which would block other writers of the folder.
                 with _locked(path.parent):
                     # The block may have been moved to the bin or replaced in between.
                     if path.stat().st_ino != found.st_ino:
@@ -271,6 +281,7 @@ class DirectoryVolume:
         path = self._path(hash)
         try:
             with _locked(path.parent):
+                # A new put changes the time: then the block is in use again.
                 if path.stat().st_mtime_ns != mtime_ns:
                     raise Conflict(f"{hash}: was put again; list it again")
                 path.rename(target)
@@ -279,8 +290,10 @@ class DirectoryVolume:
 
     def _restore(self, hash: str) -> None:
         path = self._path(hash)
+        # The latest first; the names end with the time of discarding.
         for aside in sorted(self._bin.glob(f"{hash}.*"), reverse=True):
             self._make_folder(path.parent)
+            # FileNotFoundError: another process restored it.
             with suppress(FileNotFoundError), _locked(path.parent):
                 self._mark(aside)
                 aside.rename(path)
@@ -311,7 +324,7 @@ class DirectoryVolume:
         if folder.name not in self._synced:
             with suppress(FileExistsError):
                 folder.mkdir(mode=0o700)
-            # Also if the folder existed: its creator may not have synced yet.
+            # Also if the folder exists: its creator may not have synced it yet.
             _sync_folder(self._directory)
             self._synced.add(folder.name)
 
@@ -345,7 +358,7 @@ class DirectoryVolume:
         try:
             file = Bypass(self._path(hash))
         except OSError:
-            # Also without support for direct I/O; other errors will occur again below.
+            # Also without support for direct I/O; other errors will occur again in `_get`.
             return None
         return (
             None
@@ -418,6 +431,7 @@ def _locked(folder: Path) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+    # A lock of the folder itself: no further file is needed, and it ends with the process.
     finally:
         os.close(descriptor)
 
@@ -479,6 +493,7 @@ def _remove_leftovers(folder: Path) -> None:
     for path in folder.iterdir():
         with suppress(FileNotFoundError), path.open("rb") as file:
             try:
+                # Writers hold a lock while they live.
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue

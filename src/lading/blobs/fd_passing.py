@@ -34,10 +34,16 @@ from lading.core.protocols import messages
 from lading.net import rpc
 from lading.telemetry import event
 
+# Bytes of the longest request; a signed locator and a token are far shorter.
 _MOST: Final = 1 << 16
+# Connections that are answered at a time.
 _AT_ONCE: Final = 64
+# Seconds for a request; after that the connection is closed.
 _TIMEOUT: Final = 10.0
+# Seconds before the next attempt to accept, so that a lasting error does not fill the processor and
+# the log.
 _PAUSE: Final = 0.1
+# struct ucred of unix(7): process, user and group id.
 _CREDENTIALS: Final = struct.Struct("3i")
 _logger = logging.getLogger("lading.blobs")
 
@@ -68,6 +74,8 @@ class Lender:
         listening.setblocking(False)
         async with asyncio.TaskGroup() as tasks:
             while True:
+                # Acquired before accept: beyond the limit, clients wait in the backlog of the
+                # socket.
                 await turns.acquire()
                 try:
                     connection, _ = await loop.sock_accept(listening)
@@ -100,6 +108,7 @@ class Lender:
         with connection:
             try:
                 connection.setblocking(False)
+                # The module says why only these two.
                 if peer_of(connection) not in (0, os.geteuid()):
                     return
                 async with asyncio.timeout(_TIMEOUT):

@@ -24,11 +24,15 @@ from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import Unavailable
 from lading.core.pools import Claim, Pool
 
+# Bytes. Larger rooms get a mapping; also the distance to the limit at which more is requested.
 _MAPPED = 1 << 20
 _FIRST = 2 << 20
 """Bytes granted to a large block before its first byte: the size of a huge page."""
+# Bytes by which a room grows.
 _STEP = 4 << 20
+# Mappings that are kept for reuse.
 _IDLE = 4
+# Seconds until unused mappings are freed.
 _REST = 10.0
 
 
@@ -62,6 +66,7 @@ class Room(Claim):
         """The new limit of the view after `filled` bytes; `filled` itself when no memory is free
         now.
         """
+        # Before the limit is reached, so that the body need not stop.
         if self.held - filled < _MAPPED and self.missing:
             self._memory.try_add(self, min(self.missing, filled + _STEP - self.held))
         return self.held
@@ -110,6 +115,7 @@ class Memory:
     """
 
     def __init__(self, limit: int, *, share: float = 1.0, patience: float = 60.0) -> None:
+        # At least one block, or no request could ever be granted.
         self._all = Pool(max(limit, MAX_BLOCK))
         self._share = max(int(self._all.limit * min(share, 1.0)), MAX_BLOCK)
         self._patience = patience
@@ -156,6 +162,8 @@ class Memory:
 
     async def add(self, room: Room, amount: int) -> None:
         """Grant a room further bytes after a wait. Raises Unavailable when none become free."""
+        # A room that has memory already is first: it holds memory while it waits, and could block
+        # all others for good.
         is_next = bool(room.held) or not self._waiting
         if not (is_next and self.try_add(room, amount)):
             await self._wait(room, amount)
@@ -167,11 +175,13 @@ class Memory:
             if _is_unused(found):
                 return found
         made = mmap.mmap(-1, MAX_BLOCK, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        # Advice: without huge pages it is ignored.
         made.madvise(mmap.MADV_HUGEPAGE)
         return made
 
     def settle(self, room: Room, size: int) -> None:
         """Implementation of `Room.settle`."""
+        # Removed, and counted again as complete: it will not request more.
         for pool in self._pools(room):
             pool.remove(room)
         room.size = room.held = size
@@ -186,6 +196,7 @@ class Memory:
         self._forget_share(room)
         if mapping is not None and len(self._idle) < _IDLE:
             self._idle.append(mapping)
+            # The timer starts again with each released mapping.
             if self._resting is not None:
                 self._resting.cancel()
             self._resting = asyncio.get_running_loop().call_later(_REST, self.close)
@@ -217,6 +228,7 @@ class Memory:
             async with asyncio.timeout(self._patience):
                 await turn
         except BaseException as error:
+            # Granted in the same moment as the timeout or cancellation.
             if turn.done() and not turn.cancelled() and not room.view:
                 # The caller will neither open nor release this room.
                 for pool in self._pools(room):
@@ -241,9 +253,11 @@ class Memory:
             else tuple(self._waiting)
         ):
             room = waiter.room
+            # The last pool is the share of the holder; without a holder it is the whole memory.
             if waiter.turn.done() or not self._pools(room)[-1].fits(room, waiter.amount):
                 # Other holders do not wait for a holder that has used up its share.
                 continue
+            # A request that does not fit must not be overtaken by smaller ones for ever.
             if (is_full and not room.held) or not self._all.fits(room, waiter.amount):
                 is_full = True
                 continue
@@ -258,6 +272,7 @@ class Memory:
 
 def _is_unused(mapping: mmap.mmap) -> bool:
     try:
+        # resize() fails with BufferError while a view of the mapping exists.
         mapping.resize(len(mapping))
     except BufferError:
         return False

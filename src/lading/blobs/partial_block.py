@@ -18,9 +18,12 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 _Answer = TypeVar("_Answer")
+# Bytes after which write-back is started.
 _WRITE_OUT: Final = 8 << 20
+# Least size of a block for direct I/O.
 _LARGE: Final = 4 << 20
 _PAGE: Final = 4096
+# SYNC_FILE_RANGE_WRITE of linux/fs.h: start the write, do not wait.
 _SYNC_FILE_RANGE_WRITE: Final = 2
 
 
@@ -44,6 +47,7 @@ class FileDraft:
         self._file, name = tempfile.mkstemp(dir=folder)
         self._path = Path(name)
         self._size = self._begun = 0
+        # The lock shows other processes that the writer lives (`directory._remove_leftovers`).
         fcntl.flock(self._file, fcntl.LOCK_EX)
         self._direct = size >= _LARGE and _bypass_cache(self._file, True)
 
@@ -85,6 +89,7 @@ class FileDraft:
 
     def finish(self, hash: str) -> None:
         """Finish the block; runs in a thread."""
+        # fdatasync: the times of the file are not needed.
         os.fdatasync(self._file)
         self._disk.put_in_place(self._path, hash)
         self._close()
@@ -92,6 +97,7 @@ class FileDraft:
     def remove(self) -> None:
         """Remove the file."""
         with suppress(OSError):
+            # After `finish` the descriptor is -1, and the file is the block.
             if self._file >= 0:
                 self._path.unlink()
         self._close()
@@ -110,6 +116,7 @@ def _bypass_cache(descriptor: int, wanted: bool) -> bool:
             descriptor, fcntl.F_SETFL, flags | os.O_DIRECT if wanted else flags & ~os.O_DIRECT
         )
     except OSError:
+        # The file system does not support it (EINVAL).
         return False
     return True
 

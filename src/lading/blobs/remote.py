@@ -18,7 +18,9 @@ from lading.blobs.volume import Buffer, Discarded, Space, Stored
 from lading.client.transport import Response, Transport
 from lading.core.errors import Corrupt, NotFound, Unavailable, from_status
 
+# Seconds for a whole request.
 _TIMEOUT: Final = 300.0
+# Larger blocks are hashed in a thread.
 _IN_THREAD: Final = 1 << 18
 
 
@@ -39,6 +41,7 @@ class RemoteVolume:
 
     async def put(self, hash: str, data: Buffer) -> None:
         """Store a block; see Shelf."""
+        # The body must be bytes: memoryviews are not accepted.
         await self._ask(
             "PUT",
             f"block/{hash}",
@@ -117,6 +120,8 @@ class RemoteVolume:
         return answer
 
     async def _list(self, path: str) -> list[tuple[str, int, int]]:
+        # Each index ends with an empty line; without it the listing has failed
+        # (`administration._lines`).
         text = (await self._ask("GET", path)).body.decode(errors="replace")
         if text != "\n" and not text.endswith("\n\n"):
             raise Unavailable(f"volume {self._uuid}: its index ended early; try again")

@@ -17,8 +17,11 @@ from lading.core.pools import Pace
 from lading.net.peer import end
 
 ANY_ORIGIN: Final = {"Access-Control-Allow-Origin": "*"}
+# Seconds, for Retry-After.
 _AGAIN: Final = "2"
+# Bytes sent at a time.
 _CHUNK: Final = 1 << 20
+# Bytes of the last piece, which is copied.
 _LAST: Final = 1 << 17
 
 
@@ -67,6 +70,7 @@ class BlockAnswer(Response):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         except TimeoutError:
             await end(scope)
+        # The connection is closed: the announced length can no longer be sent.
         finally:
             self._data = memoryview(b"")
             if self._room is not None:

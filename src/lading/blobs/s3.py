@@ -46,9 +46,12 @@ _PARAMETERS: Final[Parameters] = {
 _BIN: Final = "trash/"
 _QUARANTINE: Final = "quarantine/"
 _DIGITS: Final = "0123456789abcdef"
+# Error codes of the services for a missing object; some give the HTTP status.
 _ABSENT: Final = ("404", "NoSuchKey", "NotFound")
 _NO_ROOM: Final = ("507", "InsufficientStorage", "QuotaExceeded", "XMinioStorageFull")
+# Bytes reported as free; S3 names no limit.
 _UNLIMITED: Final = 1 << 50
+# Bytes read at a time.
 _CHUNK: Final = 1 << 18
 _IN_THREAD: Final = 1 << 18
 _LEAST_RATE: Final = 1 << 20
@@ -100,6 +103,7 @@ class S3Volume:
             found = await self._head(hash, self._key(hash))
         except NotFound:
             found = {}
+        # The ETag of an object that was uploaded in one part is its MD5.
         if found.get("ETag", "").strip('"') == hash and found["ContentLength"] == len(data):
             try:
                 await self.touch(hash)
@@ -114,6 +118,7 @@ class S3Volume:
             body=data,
             Key=self._key(hash),
             ContentLength=len(data),
+            # The service refuses a body that was damaged on the way.
             ContentMD5=checksum,
         )
 
@@ -153,6 +158,8 @@ class S3Volume:
     async def index(self, prefix: str = "") -> AsyncGenerator[Stored]:
         """Blocks by prefix; see Shelf."""
         # One digit at a time, so that bin and quarantine are not listed.
+        # The three digits of each folder begin with one of these; "trash/" and "quarantine/" do
+        # not.
         starts = (
             [f"{prefix[:3]}/{prefix}"]
             if len(prefix) >= 3
@@ -182,6 +189,7 @@ class S3Volume:
 
     async def discard(self, hash: str, mtime_ns: int) -> None:
         """Move a block to the bin; see Bin."""
+        # Copying an object onto itself updates its time.
         await self._move_out(hash, mtime_ns, f"{self._prefix}{_BIN}{hash}.{self._clock_ns()}")
 
     async def restore(self, hash: str) -> None:
@@ -194,6 +202,8 @@ class S3Volume:
 
     async def discarded(self) -> AsyncGenerator[Discarded]:
         """All blocks in the bin; see Bin."""
+        # Keys are listed in ascending order, so the last one is the latest; times have equal
+        # numbers of digits.
         async for key, size, _ in self._list(_BIN):
             name, _, moment = key.rpartition("/")[2].partition(".")
             if len(name) == 32 and moment.isdigit():
@@ -203,6 +213,7 @@ class S3Volume:
         """Delete a block from the bin; see Bin."""
         key = f"{self._prefix}{_BIN}{hash}.{discarded_ns}"
         await self._head(hash, key)
+        # A DELETE of a missing key succeeds in S3.
         await self._delete(hash, key)
 
     async def quarantine(self, hash: str, mtime_ns: int) -> None:
@@ -213,6 +224,7 @@ class S3Volume:
         return f"{self._prefix}{hash[:3]}/{hash}"
 
     async def _move_out(self, hash: str, mtime_ns: int, target: str) -> None:
+        # Not atomic: see the module.
         if (await self.head(hash)).mtime_ns != mtime_ns:
             raise Conflict(f"{hash}: was put again; list it again")
         await self._copy(hash, self._key(hash), target)
@@ -263,6 +275,7 @@ class S3Volume:
         limit = self._limit(0 if body is None else len(body))
         with self._translated(what):
             for left in reversed(range(_TRIES)):
+                # A new file object for each attempt: the first one may be half read.
                 given = arguments if body is None else {**arguments, "Body": _Window(body)}
                 try:
                     async with asyncio.timeout(limit):
@@ -278,6 +291,7 @@ class S3Volume:
         return float(self._settings["RequestTimeout"]) + size / _LEAST_RATE
 
     async def _open(self) -> Any:
+        # One client: two tasks must not open it twice.
         async with self._opening:
             if self._client is None:
                 self._client = await self._stack.enter_async_context(_make_client(self._settings))
@@ -286,6 +300,7 @@ class S3Volume:
     @contextmanager
     def _translated(self, what: str) -> Generator[None]:
         """Translate errors of the service."""
+        # Imported here: it takes long, and only S3 volumes need it.
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
@@ -345,6 +360,7 @@ def _make_client(settings: Parameters) -> Any:
         # Not every service supports other checksums; the MD5 is sent and checked in any case.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
+        # Other services than AWS seldom have a DNS name for each bucket.
         s3={"addressing_style": "path" if settings["Endpoint"] else "auto"},
     )
     return _session().create_client(
@@ -372,6 +388,7 @@ def _failure(response: Any, what: str, bucket: str) -> LadingError:
 
 
 def _nanoseconds(moment: datetime) -> int:
+    # S3 gives milliseconds at best; a float cannot hold nanoseconds.
     return int(moment.timestamp() * 1000) * 1_000_000
 
 

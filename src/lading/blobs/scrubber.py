@@ -23,6 +23,7 @@ from lading.core.errors import Conflict, Corrupt, NotFound, Unavailable
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.blobs.scrubber")
+# Bytes of the smallest buffer.
 _STRETCH: Final = 1 << 20
 
 
@@ -102,6 +103,7 @@ class Scrubber:
         async with aclosing(mount.volume.index()) as found:  # type: ignore[type-var]
             async for stored in found:
                 position = f"{mount.uuid} {stored.hash}"
+                # Both orders are the same: volumes by uuid, blocks by hash.
                 if position <= after:
                     continue
                 damage = await self._check(mount, stored)
@@ -111,6 +113,7 @@ class Scrubber:
                 findings.bytes += stored.size
                 findings.position = position
                 await progress(findings)
+                # The rate holds on average since the start of this run.
                 if self._rate:
                     await self._sleep(
                         max(0.0, findings.bytes / self._rate - (self._clock() - began))
@@ -135,6 +138,7 @@ class Scrubber:
             await self._mounts.attempt(mount, mount.volume.put(stored.hash, whole))
             remedy = Remedy.REPAIRED
         elif whole is None:
+            # Reads every manifest; damage is rare.
             hits = await self._references.naming(stored.hash)
             if not mount.is_read_only and await self._take_away(mount, stored):
                 remedy = Remedy.QUARANTINED

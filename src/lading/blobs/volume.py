@@ -145,7 +145,7 @@ class Lending(Protocol):
 
 def open_volume(driver: str, parameters: Parameters) -> Volume:
     """The volume of a driver with parameters. Raises Invalid that lists the drivers."""
-    # Slow to import, and not needed without configuration.
+    # Imported here: it is slow, and not needed without a configuration.
     from importlib.metadata import entry_points
 
     found = [one for one in entry_points(group=GROUP) if one.name == driver]
@@ -171,6 +171,7 @@ def read_parameters(
                 f" known: {', '.join(defaults)}"
             )
         wanted = type(defaults[name])
+        # An integer is a valid value for a float parameter.
         if not isinstance(value, wanted) and not (wanted is float and isinstance(value, int)):
             raise Invalid(
                 f"configuration: Volumes: {driver}: {name} must be a {wanted.__name__},"

@@ -23,7 +23,9 @@ from lading.core.errors import Conflict, Corrupt, Full, LadingError, NotFound, U
 from lading.telemetry import event
 
 _Answer = TypeVar("_Answer")
+# Seconds for which the free space of a volume is not requested again.
 _SPACE_LIFE: Final = 5.0
+# Seconds for which a volume is tried last after a failure.
 _AVOIDED: Final = 30.0
 _logger = logging.getLogger("lading.blobs")
 
@@ -115,6 +117,7 @@ class Mounts:
         possible.
         """
         wave = replication.next_wave(places, Tally(), wish)
+        # A volume that has the block needs no draft: `put` updates the time.
         if not wave or wave[0].holds:
             return None
         mount = self.find(wave[0].uuid)
@@ -122,6 +125,7 @@ class Mounts:
             return None
         try:
             return mount.uuid, await self.attempt(mount, mount.volume.begin(size))
+        # The block is then written as a whole by `put`.
         except Unavailable:
             return None
 
@@ -139,6 +143,7 @@ class Mounts:
         Raises Full or Unavailable when no copy was stored.
         """
         left, tally, faults = list(places), Tally(), list[LadingError]()
+        # Waves: as many volumes as copies are missing, at once; then others for those that failed.
         while wave := replication.next_wave(left, tally, wish):
             done = await asyncio.gather(*(self._keep(place, hash, data, draft) for place in wave))
             for place, fault in zip(wave, done, strict=True):
@@ -147,6 +152,7 @@ class Mounts:
                 else:
                     faults.append(fault)
             left = [place for place in left if place not in wave]
+        # After a commit this has no effect.
         if draft is not None:
             await draft[1].discard()
         if not tally.copies:
@@ -161,6 +167,7 @@ class Mounts:
         """
         try:
             return await self._first(hash, lambda volume: volume.get(hash, into))
+        # A block in the bin may be requested with a valid signature; see the module.
         except NotFound:
             if not await self.recover(hash):
                 raise
@@ -223,6 +230,7 @@ class Mounts:
     async def space(self, mount: Mount) -> Space:
         """Total and free space of a volume, a few seconds old. Raises Unavailable."""
         health = self._health[mount.uuid]
+        # Under the lock: concurrent requests share one call.
         async with health.refreshing:
             if health.space is None or self._clock() >= health.space_until:
                 health.space = await self.attempt(mount, mount.volume.space())
@@ -238,6 +246,7 @@ class Mounts:
             health.last_fault, health.last_fault_at = error.message, self._clock()
             if isinstance(error, Corrupt):
                 health.damaged += 1
+            # A full volume works for reads and is not avoided.
             elif not isinstance(error, Full):
                 health.faults += 1
                 health.avoided_until = self._clock() + _AVOIDED
@@ -252,6 +261,7 @@ class Mounts:
             if look:
                 await self.attempt(mount, mount.volume.head(hash))
                 holds = True
+        # It is not there; a copy can be written.
         except NotFound:
             pass
         except (Corrupt, Unavailable):
@@ -285,6 +295,7 @@ class Mounts:
             try:
                 return await self.attempt(mount, ask(mount.volume))
             except NotFound as error:
+                # The text of the volume is better than the general one; a worse error stays.
                 fault = error if isinstance(fault, NotFound) else fault
             except (Corrupt, Unavailable) as error:
                 # Damage of one volume is reported before the unavailability of another.
