@@ -1,1 +1,1 @@
-"""The command line."""
+"""The commands of `lading`. `main` finds the command and imports only its module."""

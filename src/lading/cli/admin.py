@@ -1,5 +1,5 @@
-"""`lading admin`: backup and restoration of the data of this machine, tokens for further
-dispatchers, the storage, the move of the records to PostgreSQL.
+"""`lading admin`: backup and restoration of this machine's data, tokens for further dispatchers,
+storage, and the move of the records to PostgreSQL.
 
 The work is in `wiring.backup`, `wiring.further_dispatcher`, `wiring.upkeep` and
 `wiring.sqlite_to_postgres`.
@@ -42,6 +42,7 @@ def backup(file: Path, data: Path | None, without_blocks: bool, as_json: bool) -
     """Write the records, the blocks and the secrets of a data directory to FILE, also while it is
     served.
     """
+    # Imported in the command: most calls of `lading` need none of these modules (also below).
     from lading.wiring.backup import backup as work
 
     directory = DataDirectory((data or default_data_directory()).absolute())

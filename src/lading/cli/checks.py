@@ -1,7 +1,7 @@
 """The checks of `lading doctor`.
 
-A check looks at one thing and never changes it. Containers can be run with the native engine (root,
-crun, overlayfs) or with Docker; everything else makes it better or is worth knowing.
+A check examines one thing and never changes it. Containers need either the native engine (root,
+crun, overlayfs) or Docker; all other results are warnings or information.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from pathlib import Path
 from lading import removal
 
 _GIB = 1 << 30
+# Less free disk than this (5 GiB) is a warning.
 _LITTLE = 5 * _GIB
+# Controllers that enforce the limits of containers.
 _CONTROLLERS = ("memory", "cpu", "pids")
+# The default address of `lading up`.
 _LISTEN = ("127.0.0.1", 9440)
 
 
 class Verdict(StrEnum):
-    """How a check came out."""
+    """Result of a check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -36,7 +39,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One check: what was found, and the command that mends it ("" when all is well)."""
+    """One check: what was found, and the command that corrects it ("" if nothing is wrong)."""
 
     name: str
     verdict: Verdict
@@ -46,7 +49,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The machine to look at; tests give another root and other programs."""
+    """The machine to examine; tests use another root and other programs."""
 
     data: Path
     user: int
@@ -62,7 +65,7 @@ class Machine:
     port_is_free: Callable[[tuple[str, int]], bool] = lambda address: _is_free(address)
 
     def read(self, path: str) -> str:
-        """The text of a system file; "" when it cannot be read."""
+        """The text of a system file; "" if it cannot be read."""
         try:
             return (self.root / path.lstrip("/")).read_text()
         except OSError:
@@ -70,12 +73,12 @@ class Machine:
 
 
 def examine(machine: Machine) -> list[Check]:
-    """Every check, in the order in which things are needed."""
+    """All checks, in the order in which their subjects are needed."""
     return [check(machine) for check in _CHECKS]
 
 
 def can_run(checks: Sequence[Check]) -> bool:
-    """Whether one of the engines has all it needs."""
+    """Whether one of the engines has everything that it needs."""
     verdicts = {check.name: check.verdict for check in checks}
     native = all(
         verdicts[name] is not Verdict.MISSING for name in ("root", "crun", "overlay", "namespaces")
@@ -155,6 +158,7 @@ def _user_ids(machine: Machine) -> Check:
 def _user_ids_fault(data: Path) -> str:
     from lading.supervisor.id_mapping import fault_of
 
+    # The data directory may not exist yet; its nearest parent is on the same file system.
     place = next(one for one in (data, *data.parents) if one.is_dir())
     return fault_of(place)
 
@@ -164,6 +168,7 @@ def _cgroups(machine: Machine) -> Check:
     found = [
         name
         for name in _CONTROLLERS
+        # Version 2 lists its controllers in one file, version 1 has a directory for each.
         if name in unified or (machine.root / "sys/fs/cgroup" / name).is_dir()
     ]
     lacking = [name for name in _CONTROLLERS if name not in found]
@@ -181,6 +186,7 @@ def _mend_cgroups(kind: str) -> str:
 
 
 def _hybrid(machine: Machine) -> Check:
+    # A controller in the version 2 hierarchy of a hybrid layout, which crun does not find.
     controllers = machine.read("/sys/fs/cgroup/unified/cgroup.controllers").split()
     if not controllers:
         return Check(name="cgroup layout", verdict=Verdict.OK, found="fit for crun")
@@ -207,12 +213,12 @@ def _user_namespaces(machine: Machine) -> Check:
 
 
 def _container_network(machine: Machine) -> Check:
-    """Whether containers can reach the internet: each by a network of its own, never by this
+    """Whether containers can reach the internet, each through its own network, never this
     machine's.
     """
     name = "container network"
     packages = {"nft": "nftables", "slirp4netns": "slirp4netns"}
-    # nft is where users without root do not look.
+    # nft is in /usr/sbin, which is not on the PATH of users without root.
     places = [machine.root / "usr/sbin" / program for program in packages]
     there = [place.name for place in places if machine.which(place.name) or place.exists()]
     lacking = [package for program, package in packages.items() if program not in there]
@@ -273,7 +279,7 @@ def _disk(machine: Machine) -> Check:
 
 
 def _removed(machine: Machine) -> Check:
-    """What containers left that could not be removed at once."""
+    """Directories of containers that could not be removed at once."""
     places = {place: len(removal.waiting(place)) for place in removal.places(machine.data)}
     found = ", ".join(f"{number} in {place}" for place, number in places.items() if number)
     if not found:
@@ -321,13 +327,14 @@ _CHECKS = (
 
 
 def _is_optimised(prefix: str, arguments: str | None) -> bool:
-    # Debian's is, and does not say so; where nothing is known, as of an embedded Python, nothing is
-    # held against it.
+    # Debian's Python is optimised but does not say so. Without information, as for an embedded
+    # Python, no warning is given.
     return prefix == "/usr" or arguments is None or "--enable-optimizations" in arguments
 
 
 def _answers(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as connection:
+        # Seconds; Docker answers at once or not at all.
         connection.settimeout(1.0)
         try:
             connection.connect(str(path))
@@ -338,6 +345,7 @@ def _answers(path: Path) -> bool:
 
 def _is_free(address: tuple[str, int]) -> bool:
     with socket.socket() as listener:
+        # As the server does: connections of an earlier one in TIME_WAIT do not matter.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(address)

@@ -1,4 +1,4 @@
-"""`lading cloud test`: prove a cloud configuration with real VMs (the work is in
+"""`lading cloud test`: a test of a cloud configuration with real VMs (the work is in
 `wiring.cloudtest`).
 """
 
@@ -94,6 +94,7 @@ def test(
                 tell=tell,
                 doing=lambda what: report(display.shorten(what, 100), len(steps), 0),
             )
+        # After an interruption `main` has removed the VMs before it raises.
         except (asyncio.CancelledError, KeyboardInterrupt):
             is_fit, interrupted = False, True
     if as_json:

@@ -1,4 +1,4 @@
-"""`lading completion`: the script that teaches a shell to complete our commands."""
+"""`lading completion`: the script that enables a shell to complete the commands."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The installed `lading`: hands `lading hpc daemon` to the daemon, everything else to the command
-line.
+"""The installed program `lading`: passes `lading hpc daemon` to the daemon, everything else to the
+command line.
 
-The daemon is of the standard library alone, so that `pip install --no-deps` puts all of it into an
-image. Nothing is imported here that would need more.
+The daemon uses the standard library only, so that `pip install --no-deps` in an image is enough for
+it. Therefore nothing else may be imported here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _DAEMON = ["hpc", "daemon"]
 
 
 def main() -> int:
-    """The entry point of the installed command; its exit code."""
+    """The entry point of the installed command; returns its exit code."""
     if sys.argv[1:3] == _DAEMON:
         from lading.hpc.daemon import main as serve
 

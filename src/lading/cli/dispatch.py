@@ -1,4 +1,4 @@
-"""`lading dispatch`: one more dispatcher for a server anywhere (the work is in
+"""`lading dispatch`: a further dispatcher for any server (the work is in
 `wiring.further_dispatcher`).
 """
 

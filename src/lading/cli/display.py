@@ -1,7 +1,7 @@
-"""What commands print: tables for people, JSON for programs, progress for who waits.
+"""Output of commands: tables for people, JSON for programs, progress bars.
 
-Results go to standard output, everything about the way there to standard error. Progress is drawn
-only on a terminal, and only when the work takes long enough to wonder.
+Results go to standard output, all other messages to standard error. Progress is drawn only on a
+terminal, and only if the work takes longer than half a second.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from lading.core.timestamps import parse_time
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+# Seconds before a progress bar appears.
 _PATIENCE = 0.5
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+# Seconds per unit, largest first.
 _STEPS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _COLOURS = {
     "Complete": "green",
@@ -37,14 +39,15 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 def emit_json(value: object) -> None:
     """Print one JSON document, indented."""
+    # Imported here: `lading --help` should not wait for it.
     import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def plain(text: str) -> str:
-    """A text that somebody else has chosen, a name for example: what could command a terminal is
-    spelt (`\\x1b`).
+    """A text from somebody else, a name for example, with control characters spelt out (`\\x1b`),
+    so that it cannot control the terminal.
     """
     if text.isprintable():
         return text
@@ -54,7 +57,7 @@ def plain(text: str) -> str:
 
 
 def note(text: str) -> None:
-    """Say one thing about the way on standard error."""
+    """Print a message on standard error."""
     click.echo(f"lading: {plain(text)}", err=True)
 
 
@@ -64,11 +67,12 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
     for number, line in enumerate(lines):
         padded = [cell.ljust(width) for cell, width in zip(line[:-1], widths, strict=False)]
+        # The last column is not padded, so that lines do not end with blanks.
         click.echo("  ".join(_paint(cell, number == 0) for cell in (*padded, line[-1])))
 
 
 def fields(pairs: Iterable[tuple[str, str]]) -> None:
-    """Print names and values, one pair a line."""
+    """Print names and values, one pair per line; empty values are left out."""
     known = [(name, value) for name, value in pairs if value]
     width = max((len(name) for name, _ in known), default=0)
     for name, value in known:
@@ -76,7 +80,7 @@ def fields(pairs: Iterable[tuple[str, str]]) -> None:
 
 
 def size(count: float) -> str:
-    """`3.4 MiB`."""
+    """For example `3.4 MiB`."""
     for unit in _UNITS[:-1]:
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -85,7 +89,7 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`0.42 s`, `17 s`, `3 min`, `5 h`, `2 d`."""
+    """For example `0.42 s`, `17 s`, `3 min`, `5 h`, `2 d`."""
     if seconds < 10:
         return f"{max(seconds, 0):.2f} s" if seconds < 1 else f"{seconds:.1f} s"
     length, unit = next((step for step in _STEPS if seconds >= step[0]), _STEPS[-1])
@@ -93,13 +97,13 @@ def duration(seconds: float) -> str:
 
 
 def age(moment: str | None, now: datetime) -> str:
-    """How long ago a timestamp of the API was; empty for none."""
+    """Time since a timestamp of the API; empty for none."""
     return duration((now - parse_time(moment)).total_seconds()) if moment else ""
 
 
 def write_all(stream: BinaryIO, data: bytes) -> None:
-    """Write all of `data`, also to a stream without a buffer (PYTHONUNBUFFERED), which may take a
-    part at a time.
+    """Write all of `data`; a stream without a buffer (PYTHONUNBUFFERED) may accept a part at a
+    time.
     """
     left = memoryview(data)
     while left:
@@ -108,7 +112,7 @@ def write_all(stream: BinaryIO, data: bytes) -> None:
 
 
 def shorten(text: str, limit: int = 60) -> str:
-    """At most `limit` characters, the end cut off."""
+    """At most `limit` characters; the end is cut off."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
@@ -116,7 +120,7 @@ def shorten(text: str, limit: int = 60) -> str:
 def progress(
     label: str, *, is_quiet: bool = False, is_bytes: bool = True
 ) -> Generator[Callable[[int, int], None]]:
-    """A function to report bytes (or things) done and in all to, drawn as a bar on standard
+    """A function that takes the bytes (or things) done and the total, shown as a bar on standard
     error.
     """
     if is_quiet or not sys.stderr.isatty():
@@ -131,12 +135,13 @@ def progress(
 
 @contextmanager
 def steps(label: str, *, is_quiet: bool = False) -> Generator[Callable[[str, int, int], None]]:
-    """A function to report to what is being done, and how much of how much (0: unknown), shown on
+    """A function that takes the current step, the number done and the total (0: unknown), shown on
     standard error.
     """
     if is_quiet or not sys.stderr.isatty():
         yield lambda _what, _done, _total: None
         return
+    # rich takes long to import; only a terminal needs it.
     from rich.console import Console
 
     with Console(stderr=True).status(label) as shown:
@@ -146,7 +151,7 @@ def steps(label: str, *, is_quiet: bool = False) -> Generator[Callable[[str, int
 
 
 class _Bar:
-    """A progress bar that appears when the work has taken a moment."""
+    """A progress bar that appears after a moment."""
 
     def __init__(self, label: str, *, is_bytes: bool) -> None:
         self._label = label
@@ -156,6 +161,7 @@ class _Bar:
 
     def report(self, done: int, total: int) -> None:
         if self._shown is None:
+            # Never shown for work that is done at once.
             if time.monotonic() < self._due or done >= total:
                 return
             self._shown = self._open(total)

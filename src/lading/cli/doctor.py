@@ -1,4 +1,4 @@
-"""`lading doctor`: what this machine can run, and the command that mends what it cannot."""
+"""`lading doctor`: the capabilities of this machine, and a command for each fault."""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ from lading.core.hpc.gang import FailurePolicy, Launcher
 if TYPE_CHECKING:
     from rich.live import Live
 
+# Directory of `--file` in the containers.
 _FILES = "/hpcaas/files"
+# File of the log with the states of the ranks.
 _RANKS = "ranks.txt"
 
 
@@ -141,8 +143,8 @@ def run(
 
 
 class RankTable:
-    """What the ranks do, from the lines of the log on them: a live table on a terminal, else the
-    lines.
+    """The states of the ranks, from their lines in the log: a live table on a terminal, otherwise
+    the lines.
     """
 
     def __init__(self, *, live: bool) -> None:
@@ -159,13 +161,13 @@ class RankTable:
             self._live.stop()
 
     def write(self, data: bytes) -> None:
-        """Take lines, cut anywhere."""
+        """Take bytes of the log; a line may be split between two calls."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self._take(line.decode(errors="replace"))
 
     def flush(self) -> None:
-        """Show them."""
+        """Show the table."""
         if not self._is_live or not self._ranks:
             return
         from rich.console import Console
@@ -182,6 +184,7 @@ class RankTable:
 
     def _take(self, line: str) -> None:
         words = line.split(" ", 2)
+        # Lines "rank N STATE"; all others are messages.
         if words[0] == "rank" and len(words) == 3 and words[1].isdigit():
             self._ranks[int(words[1])] = words[2]
             if self._is_live:
@@ -197,7 +200,7 @@ def daemon(options: tuple[str, ...]) -> None:
     Options: --port N (443), --host ADDRESS (all), --root DIR (/). TLS_PUBLIC_CERT, TLS_PRIVATE_KEY
     and AUTHORIZATION come with the environment.
     """
-    # In place of this process: the daemon must not carry the command line's modules.
+    # Replaces this process, so that the daemon does not keep the command line's modules in memory.
     os.execv(sys.executable, [sys.executable, "-m", "lading.hpc.daemon", *options])  # noqa: S606
 
 

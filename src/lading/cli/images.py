@@ -1,4 +1,4 @@
-"""`lading image add`, `pull`, `runner` and `ls`."""
+"""`lading image`: add, pull, list images; build those for workflows and for HPC."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from lading.client.images.archive import NormalImage
     from lading.client.images.registry import Registry, RemoteImage
 
+# Equal to `client.images.runner.DEFAULT_VERSION`, which is not imported, as `--help` needs the
+# value.
 DEFAULT_VERSION = "3.2.1"
 
 
@@ -57,6 +59,7 @@ def add(source: tuple[str, ...], from_host: bool, name: tuple[str, ...], as_json
         raise click.UsageError(
             f"one SOURCE at a time, not {len(source)}; are these programs? then say --from-host"
         )
+    # Checked before the work, which may take minutes.
     for one in name:
         full_name(one)
 
@@ -123,8 +126,11 @@ def pull(
         login = await asyncio.to_thread(find_login, os.environ, asked.host)
         async with Registry(origin, connect=connector(ca), login=login) as registry:
             found = await registry.resolve(asked, platform=target)
+            # Unique and in order: `--name` may repeat one of the first two.
             names = dict.fromkeys((asked.name, found.pinned, *name))
             there = await find_image(session.api, found.config.digest)
+            # An image with the same configuration is the same image, so that its layers need not be
+            # fetched.
             if there is not None:
                 return await give_names(session.api, there, names=tuple(names)), found, 0
             return await _pull(session, registry, found, tuple(names), is_quiet=as_json)
@@ -250,7 +256,7 @@ async def _add(
     *,
     is_quiet: bool,
 ) -> tuple[Registration, tuple[str, ...]]:
-    # Imported here: the sources of images are of no use to the other commands.
+    # Imported here: the sources of images are not needed by other commands.
     from lading.client.images.from_host import this_host
     from lading.client.images.sources import docker_socket, normalise, normalise_programs
 
@@ -280,6 +286,7 @@ async def _pull(
     from lading.client.images.layer_cache import LayerShelf
     from lading.client.images.pulling import assemble
 
+    # Layers are cached, so that an interrupted pull can continue.
     shelf = await asyncio.to_thread(LayerShelf, cache_directory(os.environ) / "layers")
     with display.progress("Fetching the image", is_quiet=is_quiet) as report:
         config = await registry.config(found)

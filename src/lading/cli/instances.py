@@ -1,4 +1,4 @@
-"""`lading instance`: the VMs of a cloud dispatcher, by its management interface."""
+"""`lading instance`: the VMs of a cloud dispatcher, through its management interface."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lading.cli import display
 from lading.core.errors import Invalid, LadingError, from_status
 
 _PATH = "/arvados/v1/dispatch/instances"
+# Headings, and the fields of the interface.
 _COLUMNS = (
     ("INSTANCE", "instance"),
     ("ADDRESS", "address"),
@@ -90,6 +91,7 @@ _change("kill", "Remove VMs at once, with all that runs there.")
 
 async def _change_all(way: tuple[str, str], name: str, ids: Sequence[str], reason: str) -> int:
     refused = 0
+    # A refusal does not stop the others; the exit code shows that there was one.
     for one in ids:
         try:
             await _ask(
@@ -110,6 +112,7 @@ async def _ask(way: tuple[str, str], method: str, path: str) -> dict[str, Any]:
     url, token = way
     async with HttpTransport(url) as transport:
         answer = await transport.request(method, path, headers={"Authorization": f"Bearer {token}"})
+    # Decoded before the status is examined: another kind of server shows by its answer.
     try:
         found = msgspec.json.decode(answer.body, type=dict[str, Any])
     except msgspec.DecodeError as error:
@@ -122,7 +125,7 @@ async def _ask(way: tuple[str, str], method: str, path: str) -> dict[str, Any]:
 
 
 def _way(url: str | None, token_file: Path | None, data: Path | None) -> tuple[str, str]:
-    """Where the interface is, and the token for it."""
+    """Address of the interface, and its token."""
     if url is not None:
         if token_file is None:
             raise click.UsageError("--url needs --token-file with the ManagementToken")

@@ -1,9 +1,9 @@
-"""The `lading` command: finds the sub-command, imports that alone, and turns every error into one
+"""The `lading` command: finds the sub-command, imports only its module, and shows each error as one
 line.
 
-`lading --help` imports no more than click, so that it answers at once; a sub-command is a module
-named in the table below. Exit codes: that of the command for `lading run`, 2 for a wrong use, 130
-after Ctrl-C, 1 for everything else.
+`lading --help` imports only click, so that it responds at once; the table below names the module of
+each sub-command. Exit codes: that of the command for `lading run`, 2 for wrong usage, 130 after
+Ctrl-C, 1 for all other errors.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import click
 from lading import __version__
 from lading.core.errors import LadingError
 
+# Section -> command -> module and help text. The texts are here so that `--help` imports no
+# command.
 _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Work": {
         "run": ("lading.cli.running.run", "Run one command in a container and wait for it."),
@@ -91,11 +93,11 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click calls it so)
-        """Every command, in the order of the help."""
+        """All commands, in the order of the help."""
         return [name for section in _SECTIONS.values() for name in section]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click calls it so)
-        """The command of that name, imported now."""
+        """The command of this name, imported now."""
         for section in _SECTIONS.values():
             if cmd_name in section:
                 command: click.Command = getattr(
@@ -107,7 +109,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first argument names. Raises UsageError with the nearest names."""
+        """The command that the first argument names. Raises UsageError with similar names."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             near = self._find_below(ctx, args[0]) or difflib.get_close_matches(
                 args[0], self.list_commands(ctx)
@@ -117,7 +119,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _find_below(self, ctx: click.Context, name: str) -> list[str]:
-        """The groups' own commands of that name, as they are called. Imports every group."""
+        """The commands of groups that have this name, with their group. Imports all groups."""
         groups = ((one, self.get_command(ctx, one)) for one in self.list_commands(ctx))
         return [
             f"{one} {name}"
@@ -140,8 +142,9 @@ class LazyGroup(click.Group):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run the command line and leave the process with its exit code."""
+        """Run the command line and exit the process with its exit code."""
         try:
+            # standalone_mode False: click raises its errors instead of printing them.
             result = super().main(
                 args, prog_name or "lading", complete_var, windows_expand_args=windows_expand_args,
                 standalone_mode=False, **extra,
@@ -152,19 +155,20 @@ class LazyGroup(click.Group):
         except click.ClickException as error:
             fail(error.format_message(), error.exit_code)
         except click.Abort:
-            # So click passes Ctrl-C on; a reader of our output that has left it turns into exit
-            # code 1.
+            # click raises Abort after Ctrl-C; it turns a closed pipe of our output into exit code
+            # 1.
             fail("interrupted", 130)
         except LadingError as error:
             fail(error.message, 1)
+        # Commands that run tasks raise groups; the first error stands for all.
         except BaseExceptionGroup as group:
             fail(_first(group), 1)
         sys.exit(result if isinstance(result, int) else 0)
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Say in one line on standard error what is wrong, and leave."""
-    # A command that succeeds and shows nothing does without it.
+    """Print an error as one line on standard error, and exit."""
+    # Imported here: a successful command without output does not need it.
     from lading.cli import display
 
     display.note(" ".join(message.split()))
@@ -172,9 +176,8 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> str:
-    """The message of the first error in a group that a user can do something about; others are
-    raised again.
-    """
+    """The message of the first LadingError in a group; other errors are raised again."""
+    # Any other error is a fault of this program and must be seen whole.
     ours, others = group.split(LadingError)
     if ours is None or others is not None:
         raise group
@@ -194,6 +197,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> str:
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Run containers as records: equal work is done once, and every result can be explained."""
+    # `obj` is set by tests; completion must not connect.
     if ctx.obj is None and not ctx.resilient_parsing:
         from lading.cli.session import connect
 

@@ -1,4 +1,4 @@
-"""Values of options: sizes and ranges of them, durations and moments, assignments."""
+"""Types of option values: sizes and ranges, durations and moments, assignments."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ class _Duration(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
+            # A bare number is seconds.
             return round(parse_duration(float(value) if str(value).isdigit() else value))
         except Invalid as error:
             self.fail(error.message, param, ctx)
 
 
 class _Span(click.ParamType[int | list[int]]):
-    """A number, or the least and the most that will do."""
+    """A number, or a least and a largest one."""
 
     name = "span"
 
@@ -66,7 +67,7 @@ class _Span(click.ParamType[int | list[int]]):
 
 
 class _Moment(click.ParamType[str]):
-    """A moment of time as the API takes it: named, or so far from now."""
+    """A moment of time in the form of the API; given as a time, or as a duration from now."""
 
     name = "moment"
 
@@ -77,6 +78,7 @@ class _Moment(click.ParamType[str]):
             if _CLOCK.fullmatch(text):
                 hour, minute = (int(part) for part in text.split(":"))
                 moment = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+                # A time of day that has passed means tomorrow's.
                 return format_time(moment if moment > now else moment + timedelta(days=1))
             if _NAMED.match(text):
                 return format_time(datetime.fromisoformat(text).astimezone())
@@ -87,7 +89,7 @@ class _Moment(click.ParamType[str]):
 
 
 class _Property(click.ParamType[tuple[str, Any]]):
-    """`K=V`; V is JSON where it can be read so, else a text."""
+    """`K=V`; V is JSON if it can be parsed as such, else a text."""
 
     name = "property"
 
@@ -106,7 +108,7 @@ class _Property(click.ParamType[tuple[str, Any]]):
 
 
 class _Assignment(click.ParamType[tuple[str, str]]):
-    """`K=V`, or `K` for the value that this process has."""
+    """`K=V`, or `K` for the value in the environment of this process."""
 
     name = "assignment"
 
@@ -135,6 +137,7 @@ class _Input(click.ParamType[Input]):
             self.fail(error.message, param, ctx)
 
 
+# A time of day, and the beginning of a date (others are durations).
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):[0-5]\d")
 _NAMED = re.compile(r"\d{4}-")
 SIZE = _Size()

@@ -1,8 +1,9 @@
-"""How people name what is stored: a portable data hash or a uuid, with a path inside; `last` for
-their last request.
+"""Names of stored data in commands: a portable data hash or a uuid with a path; `last` for the
+user's last request.
 
-`keep:` may stand before it. The uuid of a request or a container stands for its output. Commands
-for data take the name of a collection that the user owns too, where it cannot be a hash or a uuid.
+The prefix `keep:` is allowed. The uuid of a request or a container stands for its output. Data
+commands also accept the name of one of the user's collections, unless it has the form of a hash or
+a uuid.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ LAST = "last"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A collection (by hash, uuid or name) and a path in it, "" for all of it."""
+    """A collection (by hash, uuid or name) and a path in it; "" is all of it."""
 
     name: str
     path: str = ""
 
 
 def parse_reference(text: str) -> Reference | None:
-    """The stored thing that `text` names; None when it has not the form of one."""
+    """The reference in `text`; None if it does not have the form of a hash or uuid."""
     name, _, path = text.removeprefix("keep:").partition("/")
     if is_pdh(name) or is_uuid(name) or name == LAST:
         return Reference(name, path.strip("/"))
@@ -36,8 +37,8 @@ def parse_reference(text: str) -> Reference | None:
 
 
 def need_reference(text: str) -> Reference:
-    """The stored thing that `text` names, by the name of a collection if need be. Raises Invalid
-    when it is empty.
+    """The reference in `text`, if necessary by the name of a collection. Raises Invalid for an
+    empty name.
     """
     name, _, path = text.partition("/")
     if not name:
@@ -49,7 +50,7 @@ def need_reference(text: str) -> Reference:
 
 
 async def find_record(session: Session, reference: Reference) -> Record:
-    """The collection record, which must be one that can be changed: not a hash. Raises NotFound,
+    """The record of a collection that can be changed, so not of a hash. Raises NotFound,
     Invalid.
     """
     if is_pdh(reference.name):
@@ -67,6 +68,7 @@ async def find_collection(session: Session, reference: Reference) -> Record:
     name = reference.name
     if not (is_pdh(name) or is_uuid(name) or name == LAST):
         name = await _find_name(session, name)
+    # In steps: last -> request -> its output collection; container -> hash of its output.
     if name == LAST:
         name = (await find_request(session, LAST))["uuid"]
     if is_uuid(name, Infix.REQUEST):
@@ -104,7 +106,7 @@ async def _find_name(session: Session, name: str) -> str:
 
 
 async def find_node(session: Session, reference: Reference) -> Node:
-    """The file or directory that is named. Raises NotFound naming the path."""
+    """The file or directory of a reference. Raises NotFound naming the path."""
     record = await find_collection(session, reference)
     tree = filetree.from_manifest(record["manifest_text"])
     node = filetree.find(tree, reference.path) if reference.path else tree
@@ -116,7 +118,7 @@ async def find_node(session: Session, reference: Reference) -> Node:
 
 
 async def find_tree(session: Session, reference: Reference) -> Tree:
-    """The directory that is named. Raises NotFound, Invalid for a file."""
+    """The directory of a reference. Raises NotFound, Invalid for a file."""
     node = await find_node(session, reference)
     if not isinstance(node, Tree):
         raise Invalid(f"{reference.name}/{reference.path}: is a file, not a directory")
@@ -124,19 +126,22 @@ async def find_tree(session: Session, reference: Reference) -> Tree:
 
 
 async def find_request(session: Session, text: str) -> Record:
-    """The request with that uuid, the caller's last one for `last`, or the one whose uuid ends so.
+    """The request with this uuid, the caller's last one for `last`, or the one whose uuid ends with
+    `text`.
 
-    Raises NotFound, Invalid when several end so.
+    Raises NotFound, Invalid when several end with it.
     """
     if is_uuid(text):
         return await session.api.get("container_requests", text)
     filters = [["uuid", "like", f"%{text}"]] if text != LAST else []
+    # Other characters could be wildcards of LIKE.
     if text != LAST and not (text.isascii() and text.isalnum()):
         raise Invalid(f"{text}: not the uuid of a request; see 'lading request list'")
     found = await session.api.list(
         "container_requests",
         filters=filters,
         order=["created_at desc"],
+        # Two are enough to see that the end is ambiguous.
         limit=1 if text == LAST else 2,
     )
     if not found:

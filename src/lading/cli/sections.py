@@ -1,4 +1,4 @@
-"""Commands with many options show them in sections, the ones that are needed first at the front."""
+"""Options of commands in sections of `--help`, the most needed ones first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class SectionedOption(click.Option):
-    """An option that knows under which heading `--help` shows it."""
+    """An option with the heading under which `--help` shows it."""
 
     def __init__(self, *names: Any, section: str = "Options", **more: Any) -> None:
         super().__init__(*names, **more)
@@ -19,17 +19,16 @@ class SectionedOption(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """A command whose options are shown under their headings, in the order in which they were
-    declared.
-    """
+    """A command whose options are shown under their headings, in the order of declaration."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Every section with its options; what has none comes last."""
+        """All sections with their options; options without one come last."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for one in self.get_params(ctx):
             shown = one.get_help_record(ctx) if isinstance(one, click.Option) else None
             if shown is not None:
                 sections.setdefault(getattr(one, "section", "Options"), []).append(shown)
+        # Removed and added again: moves it to the end.
         sections["Options"] = sections.pop("Options", [])
         for title, records in sections.items():
             with formatter.section(title):

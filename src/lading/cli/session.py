@@ -1,7 +1,7 @@
-"""The connection that commands use, made in one place, so that tests can give another.
+"""The connection of commands to the server; made in one place, so that tests can replace it.
 
-A command is an async function that gets a `Session`; `with_session` opens one around it, on the
-event loop of the process, and closes it in every case.
+A command is an async function with a `Session`; `with_session` opens the session, runs the function
+in an event loop, and closes the session in any case.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from lading.client.retry import RetryPolicy
 from lading.wiring.directory import default_data_directory
 
 _Answer = TypeVar("_Answer")
-# A person waits: give up sooner than a service would.
+# A person waits, so it gives up sooner than a service.
 _PATIENCE = RetryPolicy(attempts=6, give_up_after=15.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One server, one token."""
+    """A client of one server, with one token."""
 
     api: ApiClient
     blocks: BlockClient
@@ -39,8 +39,8 @@ Connect = Callable[[], AbstractAsyncContextManager[Session]]
 
 @asynccontextmanager
 async def connect() -> AsyncGenerator[Session]:
-    """The server that the environment names, or the one of this machine. Raises Invalid when there
-    is none.
+    """The server that the environment names, or the one of this machine. Raises Invalid if there is
+    none.
     """
     server = find_server(os.environ, default_data_directory())
     async with server.transport() as transport:
@@ -51,7 +51,8 @@ async def connect() -> AsyncGenerator[Session]:
 
 
 def with_session(action: Callable[[Session], Awaitable[_Answer]]) -> _Answer:
-    """What `action` answers, given a session of the current command's connection."""
+    """The result of `action`, run with a session of the current command's connection."""
+    # Set by `main.cli`, or by a test.
     opened = cast(Connect, click.get_current_context().obj)
 
     async def run() -> _Answer:

@@ -1,4 +1,4 @@
-"""`lading token`: tokens that may do just what is needed, for as long as it is needed."""
+"""`lading token`: tokens with limited scopes and time."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _ALL: Final = ("all",)
 _READ_ONLY: Final = ("GET /",)
 _BLOCKS: Final = f"GET {_API}keep_services/accessible"
+# A new collection, its blocks, and what clients ask for before an upload (docs/spec/api, section
+# Scopes).
 _UPLOAD: Final = (
     f"POST {_API}collections",
     _BLOCKS,
@@ -37,11 +39,12 @@ _SHOWN: Final = (
     "last_used_at",
     "last_used_by_ip_address",
 )
+# Characters of the scopes in a table.
 _FEW: Final = 60
 
 
 class _Scope(click.ParamType[str]):
-    """`METHOD /path`; the path may be written without /arvados/v1/."""
+    """`METHOD /path`; /arvados/v1/ may be left out of the path."""
 
     name = "scope"
 
@@ -130,6 +133,8 @@ def create(
                     "leave the path out"
                 )
             uuid = (await references.find_record(session, reference))["uuid"]
+            # Reading files needs the collection's record, its contents, and the address of the
+            # block store.
             wanted += [f"GET {_API}collections/{uuid}", f"GET {_API}collections/{uuid}/", _BLOCKS]
         attributes: Record = {
             "scopes": list(dict.fromkeys([*wanted, *scopes])),
@@ -235,7 +240,7 @@ def revoke(tokens: tuple[str, ...], yes: bool, as_json: bool) -> None:
     uuids = list(dict.fromkeys(map(_uuid, tokens)))
 
     async def action(session: Session) -> None:
-        # All are looked up before the first is ended: a mistake changes nothing.
+        # All are looked up before the first is deleted, so that a mistake changes nothing.
         for uuid in uuids:
             try:
                 await session.api.get(_TOKENS, uuid)
@@ -266,10 +271,11 @@ async def _current(session: Session) -> Record:
 
 
 def _uuid(text: str) -> str:
-    """The uuid of a token that is given by it, or in its v2 form. Raises Invalid without repeating
-    a secret.
+    """The uuid of a token that is given by its uuid or in its v2 form. Raises Invalid without
+    repeating a secret.
     """
     parts = text.split("/")
+    # v2/UUID/SECRET, possibly with a container's uuid as fourth part.
     uuid = parts[1] if len(parts) in (3, 4) and parts[0] == "v2" else text
     if not is_uuid(uuid, Infix.TOKEN):
         raise Invalid(

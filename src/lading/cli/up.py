@@ -1,4 +1,4 @@
-"""`lading up`: everything on this machine (the work is in `wiring.up`)."""
+"""`lading up`: the whole system on this machine (the work is in `wiring.up`)."""
 
 from __future__ import annotations
 

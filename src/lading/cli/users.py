@@ -1,4 +1,4 @@
-"""`lading user`: users made, listed, shown, changed, switched off and on, and deleted."""
+"""`lading user`: create, list, show, change, deactivate, activate and delete users."""
 
 from __future__ import annotations
 
@@ -213,6 +213,7 @@ def delete(who: str, yes: bool, as_json: bool) -> None:
 
     found = with_session(find)
     if not yes:
+        # On standard error, as standard output is for results.
         click.confirm(
             f"delete user {found.get('username') or found['uuid']} ({found['uuid']})?",
             abort=True,
@@ -226,7 +227,7 @@ def delete(who: str, yes: bool, as_json: bool) -> None:
 
 
 async def find_user(session: Session, who: str) -> Record:
-    """The user of a name, an e-mail address or a uuid. Raises NotFound, Invalid when several have
+    """The user with a name, an e-mail address or a uuid. Raises NotFound, Invalid when several have
     it.
     """
     if is_uuid(who, Infix.USER):
@@ -234,6 +235,7 @@ async def find_user(session: Session, who: str) -> Record:
     if is_uuid(who):
         raise Invalid(f"{who}: is not the uuid of a user")
     field = "email" if "@" in who else "username"
+    # Two are enough to see that the name is ambiguous.
     found = await session.api.list("users", filters=[[field, "=", who]], limit=2)
     if not found:
         raise NotFound(

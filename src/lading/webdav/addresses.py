@@ -1,12 +1,13 @@
 """Parsing of URLs into collection and path; the only place that checks paths of requests.
 
-    /c=ID/path                  ID is a uuid, or a portable data hash, which may be written with `-`
-    for `+` /c=ID/t=TOKEN/path          read with TOKEN; with an empty one, as the anonymous user
+    /c=ID/path                  ID is a uuid, or a portable data hash, which may be written with
+                                `-` for `+`
+    /c=ID/t=TOKEN/path          read with TOKEN; with an empty one, as the anonymous user
     /c=ID/_/path                for a file whose name begins with `t=` or is `_`
     /by_id/ID/path              the same, and so is /collections/ID/path
 
-An element may be percent-encoded, but not so that it contains `/`. A path that ends in `/` is that
-of a directory. Source: docs/spec/api, section Files over HTTP.
+An element may be percent-encoded, but must not contain an encoded `/`. A path that ends in `/` is
+that of a directory. Source: docs/spec/api, section Files over HTTP.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from lading.core.data import manifest
 from lading.core.errors import Malformed, NotFound
 
 PREFIXES: Final = ("/c=", "/by_id/", "/collections/")
+# Hints after the size are ignored.
 _HASH: Final = re.compile(r"([0-9a-f]{32})[-+]([0-9]+)(?:[-+].*)?")
+# Characters of a path; a manifest could name longer ones, but no client sends them.
 _MAX: Final = 1 << 16
 
 
@@ -67,11 +70,13 @@ def parse(raw: str) -> Address:
     name, parts = _split(raw)
     collection = _collection(_decode(name))
     rest = raw.split("/")[1:]
+    # The address up to the collection, unchanged: links of pages are built from it.
     root = rest[: len(rest) - len(parts)]
     token: str | None = None
     if parts and parts[0].startswith("t="):
         token, taken = _token(parts)
         root, parts = [*root, *parts[:taken]], parts[taken:]
+    # After `_` even `t=...` and `_` are names of files.
     if parts and parts[0] == "_":
         root, parts = [*root, "_"], parts[1:]
     folder = not parts or parts[-1] == ""
@@ -94,6 +99,7 @@ def parse_destination(text: str, *, host: str) -> Address:
     except ValueError:
         url = urlsplit("")
     if not url.path or (url.netloc and url.netloc.lower() != host.lower()):
+        # A client may send a full URL; another host would be a copy to another server.
         raise Malformed("Destination: must be an address of this server")
     try:
         return parse(url.path)
@@ -127,6 +133,7 @@ def _collection(text: str) -> str:
 
 def _token(parts: list[str]) -> tuple[str, int]:
     """The token and its number of path elements: three for an unencoded `v2/uuid/secret`."""
+    # Slashes of a token need not be encoded.
     if parts[0] == "t=v2" and len(parts) >= 3:
         return f"v2/{parts[1]}/{parts[2]}", 3
     return _decode(parts[0][2:]), 1

@@ -58,6 +58,7 @@ _OFFERED: Final = {
     "Access-Control-Allow-Methods": _METHODS,
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Depth, Destination, If, "
     "If-Match, If-None-Match, Lock-Token, Overwrite, Range, Timeout, Cache-Control",
+    # Seconds that browsers may cache the permission: a day.
     "Access-Control-Max-Age": "86400",
 }
 _DEPTHS: Final = {"0": 0, "1": 1, "infinity": math.inf}
@@ -121,6 +122,7 @@ class _Gateway:
             answer = _refusal(LadingError("internal error: see the server's log"))
         await responses.send(answer, method, receive, send, common=_COMMON)
 
+    # Addresses are not logged: they may contain tokens.
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         method: str = scope["method"]
         if method == "OPTIONS":
@@ -129,13 +131,19 @@ class _Gateway:
         incoming = Incoming(scope, receive)
         headers = {name: ", ".join(incoming.headers.getlist(name)) for name in incoming.headers}
         query = scope["query_string"].decode("latin-1")
+        # A service worker could intercept all requests of this origin, and so steal tokens.
         if headers.get("service-worker"):
             raise Forbidden(
                 "Forbidden: a file of a collection is no service worker"
                 " for the pages of this origin"
             )
         found = credentials.find(
-            method, address, headers, query, scheme=str(scope.get("scheme", "https"))
+            # Before anything else is examined: a token may be in the address.
+            method,
+            address,
+            headers,
+            query,
+            scheme=str(scope.get("scheme", "https")),
         )
         if found.onward:
             go = {"Location": found.onward, "Set-Cookie": credentials.cookie(found.token)}
@@ -148,6 +156,7 @@ class _Gateway:
         request = Request(
             method=method, address=address, token=token, headers=headers, query=query, body=body
         )
+        # Otherwise anybody could send large bodies without a valid token.
         if method != "PUT" and ("transfer-encoding" in headers or request.length):
             # The body is read only after the API has shown the collection to the caller.
             await self._parts.library.open(address.collection, token)
@@ -177,6 +186,7 @@ class _Gateway:
         names = davxml.read_update(await read_small(request))
         address = request.address
         shelf = await self._parts.library.open(address.collection, request.token)
+        # No property can be set, but the file must exist.
         filetree.get(shelf.tree, address.path)
         body = davxml.refused_update(address.url(address.path), names).encode()
         return Answer(status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, body=body)
@@ -185,6 +195,7 @@ class _Gateway:
         """The resource at an address and the resources below it, down to a depth; a directory
         before its members.
         """
+        # A stack instead of recursion: depth and number of directories are the user's choice.
         waiting: list[tuple[str, filetree.Node, float]] = [
             (address.path, filetree.get(shelf.tree, address.path), levels)
         ]
@@ -195,6 +206,7 @@ class _Gateway:
                 above = f"{path}/" if path else ""
                 waiting += [
                     (above + name, node.entries[name], left - 1)
+                    # In reverse, as the last one is taken first.
                     for name in sorted(node.entries, reverse=True)
                 ]
 
@@ -219,6 +231,7 @@ def _raw_path(scope: Scope) -> str:
 
 async def _body(incoming: Incoming, rate: int) -> AsyncGenerator[bytes]:
     """The body in pieces, at `rate` bytes a second or more; 0 disables the limit."""
+    # 0 disables the limit: `left` is None then.
     stream, pace = incoming.stream(), Pace(rate, WINDOW)
     now = asyncio.get_running_loop().time
     while True:
@@ -238,6 +251,7 @@ async def _body(incoming: Incoming, rate: int) -> AsyncGenerator[bytes]:
 
 def _refusal(error: LadingError) -> Answer:
     headers = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
+    # Browsers ask for a user and a password; the password is the token.
     if error.status == 401:
         headers["WWW-Authenticate"] = 'Basic realm="collections"'
     if error.status == 405:

@@ -32,6 +32,7 @@ class Format(StrEnum):
 
 
 MEDIA: Final = {Format.ZIP: "application/zip", Format.TAR: "application/x-tar"}
+# A tar consists of blocks of 512 bytes, and of records of 20 blocks.
 _BLOCK: Final = 512
 _RECORD: Final = 20 * _BLOCK
 _CHUNK: Final = 1 << 18
@@ -61,6 +62,7 @@ async def _tar(tree: Tree, read: Read, modified: datetime | None) -> AsyncGenera
             padding = -node.size % _BLOCK
             yield bytes(padding)
             written += node.size + padding
+    # The end of a tar is two empty blocks, filled up to a whole record.
     end = 2 * _BLOCK
     yield bytes(end + -(written + end) % _RECORD)
 

@@ -10,7 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+# Ranges in one request; merging and sending very many would cost more than the whole file.
 MOST: Final = 64
+# At most 18 digits: larger numbers are no positions in a file.
 _ONE: Final = re.compile(r"([0-9]{0,18})-([0-9]{0,18})")
 
 
@@ -39,6 +41,7 @@ def parse(header: str | None, size: int) -> tuple[Span, ...] | None:
         return None
     found: list[Span] = []
     for part in parts:
+        # A single malformed range makes the header invalid.
         match = _ONE.fullmatch(part)
         if (
             match is None
@@ -52,6 +55,7 @@ def parse(header: str | None, size: int) -> tuple[Span, ...] | None:
     return _joined(found)
 
 
+# "-N" is the last N bytes.
 def _span(first: str, last: str, size: int) -> Span:
     if not first:
         return Span(max(0, size - int(last)), size)

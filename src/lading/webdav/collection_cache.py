@@ -25,10 +25,14 @@ from lading.core.errors import NotFound, Unauthenticated
 from lading.core.lru import LruMap
 from lading.core.timestamps import parse_time
 
+# A client waits: fewer and shorter attempts than in background work.
 RETRY: Final = RetryPolicy(attempts=4, cap=1.0, give_up_after=20.0)
 _FACTS: Final = ("uuid", "portable_data_hash", "modified_at", "current_version_uuid", "name")
+# Seconds that a tree is cached; its signatures are valid much longer.
 _LIFE: Final = 300.0
+# Bytes of manifest text whose trees are cached.
 _KEPT_TEXT: Final = 64 << 20
+# Larger manifests are parsed in a thread.
 _LARGE: Final = 1 << 18
 
 
@@ -89,12 +93,15 @@ class Library:
         Unavailable.
         """
         record = await self._record(collection, token, _FACTS)
+        # The hash of the token, so that tokens are not kept in memory by the cache.
         key = (hashlib.sha256(token.encode()).digest(), record["portable_data_hash"])
         tree = self._find(key)
+        # The content is asked for in a second request only if it is not cached.
         if tree is None:
             record = await self._record(collection, token, (*_FACTS, "manifest_text"))
             text = record.pop("manifest_text")
             tree = await _parse(text)
+            # The content may have changed between both requests.
             self._keep((key[0], record["portable_data_hash"]), tree, len(text))
         present = record.get("current_version_uuid") == record["uuid"]
         return Shelf(
@@ -112,6 +119,7 @@ class Library:
 
         `like` is the changed collection: trees of small collections are not cached.
         """
+        # Only large trees are worth keeping: small manifests are parsed at once.
         key = hashlib.sha256(token.encode()).digest()
         kept = self._kept.get((key, like.pdh))
         if kept is not None and kept.size > _LARGE:
@@ -146,6 +154,7 @@ def tag_of(node: Node) -> str:
     if isinstance(node, Tree):
         return ""
     digest = hashlib.md5(usedforsecurity=False)
+    # Signatures differ for each token; the tag must not.
     for locator, offset, length in node.segments:
         digest.update(f"{filetree.bare(locator)} {offset} {length}\n".encode())
     return digest.hexdigest()

@@ -39,6 +39,7 @@ class State:
 def judge(headers: Mapping[str, str], state: State, *, reads: bool) -> Verdict:
     """Evaluate the conditions of a request."""
     wanted, unwanted = headers.get("if-match"), headers.get("if-none-match")
+    # RFC 9110, 13.2.2: If-Unmodified-Since is ignored if there is an If-Match, and so below.
     if wanted is not None:
         if not _names(wanted, state, weak=False):
             return Verdict.REFUSED
@@ -59,11 +60,13 @@ def range_holds(headers: Mapping[str, str], state: State) -> bool:
         return True
     match = _TAG.fullmatch(given.strip())
     if match is not None:
+        # If-Range requires a strong tag.
         return not match[1] and match[2] == state.tag
     moment = _moment(given)
     return (
         moment is not None
         and state.modified is not None
+        # HTTP dates have whole seconds.
         and moment == state.modified.replace(microsecond=0)
     )
 
@@ -77,13 +80,16 @@ def _names(header: str, state: State, *, weak: bool) -> bool:
     if header.strip() == "*":
         return bool(state.tag)
     return any(
-        match[2] == state.tag and (weak or not match[1]) for match in _TAG.finditer(header)
+        # "*" is any existing file.
+        match[2] == state.tag and (weak or not match[1])
+        for match in _TAG.finditer(header)
     ) and bool(state.tag)
 
 
 def _changed_since(header: str | None, state: State) -> bool | None:
     moment = _moment(header) if header else None
     if moment is None or state.modified is None:
+        # None: the header is invalid or the time is unknown, so the condition does not apply.
         return None
     return state.modified.replace(microsecond=0) > moment
 

@@ -22,6 +22,7 @@ from lading.webdav.addresses import Address
 
 COOKIE: Final = "arvados_api_token"
 _PARAMETER: Final = "api_token"
+# Methods that the cookie permits.
 _READS: Final = ("GET", "HEAD", "PROPFIND", "OPTIONS")
 
 
@@ -39,6 +40,7 @@ def find(
     """The credential of a request. Raises Forbidden for Basic credentials sent by a page of another
     site.
     """
+    # A token in the address was chosen by whoever made the link, so no other source counts.
     if address.token is not None:
         return Credential(token=address.token)
     origins.check_call(method, headers, scheme=scheme)
@@ -50,6 +52,7 @@ def find(
     if token:
         rest = urlencode([(name, value) for name, value in pairs if name != _PARAMETER])
         onward = address.url(address.path, folder=address.folder) + (f"?{rest}" if rest else "")
+        # Only a browser asks for HTML; other clients would lose the token by the redirection.
         browser = method == "GET" and "text/html" in headers.get("accept", "")
         return Credential(token=token, onward=onward if browser else "")
     if method not in _READS or origins.is_foreign(method, headers, scheme=scheme):
@@ -60,6 +63,8 @@ def find(
 def cookie(token: str) -> str:
     """The Set-Cookie header of a session cookie with a token."""
     value = base64.urlsafe_b64encode(token.encode()).decode()
+    # HttpOnly: scripts cannot read it. SameSite=Lax: other sites can only cause plain links with
+    # it.
     return f"{COOKIE}={value}; Path=/; HttpOnly; Secure; SameSite=Lax"
 
 
@@ -84,7 +89,9 @@ def _cookie(header: str) -> str:
 def _decoded(text: str) -> str:
     try:
         return base64.b64decode(
-            text.strip().replace("-", "+").replace("_", "/"), validate=True
+            # Browsers and clients write either alphabet.
+            text.strip().replace("-", "+").replace("_", "/"),
+            validate=True,
         ).decode()
     except (binascii.Error, UnicodeDecodeError):
         return ""

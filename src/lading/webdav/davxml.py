@@ -21,10 +21,13 @@ from lading.webdav.locks import Lock
 from lading.webdav.media_types import type_of
 
 CONTENT_TYPE: Final = "application/xml; charset=utf-8"
+# Bytes of a request body.
 MAX_DOCUMENT: Final = 1 << 16
 _DAV: Final = "DAV: "
 _HEAD: Final = '<?xml version="1.0" encoding="utf-8"?>\n'
+# Resources per piece.
 _BATCH: Final = 200
+# Nested elements; deeper documents are refused, as `_texts` recurses.
 _DEEPEST: Final = 32
 _LOCK_ENTRY: Final = (
     "<D:lockentry><D:lockscope><D:exclusive/></D:lockscope>"
@@ -109,6 +112,7 @@ def read_lock(body: bytes) -> str:
     ):
         raise Malformed("request body: expected a DAV: lockinfo that asks for an exclusive lock")
     owner = kinds.get(f"{_DAV}owner")
+    # Shown to others, so that its length is limited.
     return " ".join("".join(_texts(owner)).split())[:500] if owner is not None else ""
 
 
@@ -152,6 +156,7 @@ def _response(resource: Resource, question: Question) -> str:
         for space, name in names
         if space == "DAV:" and name in known
     )
+    # Properties that do not exist here are answered with 404 in the same response.
     lacking = "".join(_empty(one) for one in names if one[0] != "DAV:" or one[1] not in known)
     parts = _propstat(found, "200 OK") if found or not lacking else ""
     parts += _propstat(lacking, "404 Not Found") if lacking else ""
@@ -196,6 +201,7 @@ def _propstat(properties: str, status: str) -> str:
 def _empty(name: tuple[str, str]) -> str:
     space, local = name
     return (
+        # chr(34) is the quotation mark, which `escape` leaves by default.
         f'<X:{local} xmlns:X="{escape(space, {chr(34): "&quot;"})}"/>'
         if space
         else f'<{local} xmlns=""/>'
@@ -232,10 +238,12 @@ def _parse(body: bytes) -> _Element:
     def refuse(*_: object) -> None:
         raise Malformed("request body: a document type is not taken")
 
+    # The separator between namespace and name.
     parser = expat.ParserCreate("utf-8", " ")
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda _: stack.pop()
     parser.CharacterDataHandler = lambda text: stack[-1].text.append(text)
+    # Without a document type there are no entities, and no expansion of them.
     parser.StartDoctypeDeclHandler = refuse
     try:
         parser.Parse(body, True)

@@ -49,6 +49,7 @@ def put(tree: Tree, path: str) -> Edit:
     found = filetree.find(tree, path)
     if isinstance(found, Tree):
         raise MethodNotAllowed(f"/{path}: is a directory; a file cannot be put in its place")
+    # PUT creates missing parents.
     _check_parents(tree, path, missing=True)
     return Edit(
         {f"/{path}": f"{Origin.SUPPLIED}/{UPLOADED}"}, REPLACED if found is not None else CREATED
@@ -78,6 +79,7 @@ def transfer(tree: Tree, wish: Transfer) -> Edit:
     """Copy or move inside one collection."""
     node = _get(tree, wish.source)
     source, target = f"/{wish.source}", f"/{wish.target}"
+    # Moving or copying a directory into itself would be endless.
     if not wish.source or not wish.target or f"{target}/".startswith(f"{source}/"):
         raise Forbidden(
             f"Forbidden: {source} cannot go to {target}: a directory is no part of itself"
@@ -103,6 +105,7 @@ def receive(tree: Tree, wish: Transfer, *, node: Node, origin: str) -> Edit:
         raise _refused(412, f"{target}: is there already, and 'Overwrite: F' was sent")
     _check_parents(tree, wish.target, missing=False)
     empty = wish.shallow and isinstance(node, Tree)
+    # The source of an empty directory is the empty collection.
     source = (
         ids.EMPTY_PDH if empty or origin == ids.EMPTY_PDH else f"{origin}/{wish.source}".rstrip("/")
     )
@@ -126,6 +129,7 @@ def _check_parents(tree: Tree, path: str, *, missing: bool) -> None:
     created.
     """
     above = parent_of(path)
+    # From the top down: the first missing one decides.
     node: Node | None = tree
     for name in above.split("/") if above else ():
         node = node.entries.get(name) if isinstance(node, Tree) else node

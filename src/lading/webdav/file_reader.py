@@ -25,7 +25,9 @@ from lading.core.errors import Corrupt, LadingError
 from lading.webdav.byte_ranges import Span
 from lading.webdav.collection_cache import RETRY
 
+# Bytes read and sent at a time.
 _PIECE: Final = 1 << 18
+# Smaller reads take less time than a thread.
 _SMALL: Final = 1 << 16
 
 
@@ -42,6 +44,7 @@ class Reader:
         """A session for reading files with a token; consecutive reads of one block share its open
         file.
         """
+        # Blocks are fetched in tasks that are created later and inherit this context.
         self._token.set(token)
         found = Reading(self._files)
         try:
@@ -65,6 +68,7 @@ class Reading:
         parts = _parts(file, span)
         for number, part in enumerate(parts):
             descriptor = await self._open(part.locator)
+            # The next block is fetched while this one is sent.
             if number + 1 < len(parts):
                 self._start(parts[number + 1].locator)
             at, end = part.offset, part.offset + part.length
@@ -82,8 +86,10 @@ class Reading:
 
     async def _open(self, locator: str) -> int:
         task = self._start(locator)
+        # Blocks before this one are not needed again: segments are read in order.
         while next(iter(self._opens)) != bare(locator):
             await _discard(self._opens.popitem(last=False)[1])
+        # Shielded: the task is closed by `close`.
         return await asyncio.shield(task)
 
     def _start(self, locator: str) -> asyncio.Task[int]:
@@ -95,6 +101,7 @@ class Reading:
 
 async def _discard(task: asyncio.Task[int]) -> None:
     task.cancel()
+    # A task that had a descriptor already gives it back here.
     with suppress(asyncio.CancelledError, LadingError, OSError):
         os.close(await task)
 
@@ -109,6 +116,7 @@ def _parts(file: File, span: Span) -> Sequence[Segment]:
     found, at = [], 0
     for segment in file.segments:
         start, end = max(span.start, at), min(span.end, at + segment.length)
+        # Files without data refer to the empty block.
         if start < end and not segment.locator.startswith(EMPTY_HASH):
             found.append(Segment(segment.locator, segment.offset + start - at, end - start))
         at += segment.length

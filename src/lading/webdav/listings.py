@@ -20,6 +20,7 @@ from lading.webdav.collection_cache import Shelf
 from lading.webdav.conditions import http_date
 from lading.webdav.media_types import SAFE
 
+# In one string: its hash is in the policy below, which allows no other style.
 _STYLE: Final = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:60em;padding:0 1em;"
     "color:#222;background:#fff}"
@@ -29,6 +30,7 @@ _STYLE: Final = (
     "a{color:#06c;text-decoration:none}a:hover{text-decoration:underline}p,footer{color:#555}"
     "@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}a{color:#6af}td,th{border-color:#444}}"
 )
+# The page may load nothing and run nothing; only this style applies.
 _POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{b64encode(sha256(_STYLE.encode()).digest()).decode()}'"
 )
@@ -38,6 +40,7 @@ HEADERS: Final = {
     **SAFE,
 }
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+# Rows per piece.
 _BATCH: Final = 500
 
 
@@ -134,6 +137,7 @@ def _row(address: Address, name: str, node: Node) -> str:
 
 def subtree(tree: Tree, path: str) -> Tree:
     """The directory at `path` as a tree with this one directory; the whole tree for the root."""
+    # The archive contains the directory under its name.
     name = path.rpartition("/")[2]
     found = filetree.subtree(tree, path)
     return Tree({name: found}) if name else found

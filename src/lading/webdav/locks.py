@@ -17,10 +17,13 @@ from typing import Final
 
 from lading.core.errors import Conflict, LadingError, Malformed, Unavailable, from_status
 
+# Locks at a time, so that they cannot fill the memory.
 _MOST: Final = 10_000
+# Seconds: the longest and the usual time of a lock.
 _LONGEST: Final = 3600.0
 _USUAL: Final = 600.0
 _SECONDS: Final = re.compile(r"Second-([0-9]{1,10})", re.IGNORECASE)
+# URI or token, "(", ")", entity tag, Not.
 _PARTS: Final = re.compile(r'\s*(?:<([^<>]*)>|(\()|(\))|\[((?:W/)?"[^"]*")\]|(Not))', re.IGNORECASE)
 
 
@@ -70,6 +73,7 @@ class Locks:
             *self.covering(collection, path),
             *(self._below(collection, path) if deep else ()),
         ):
+            # The first one is enough to refuse.
             raise _locked(one)
         if len(self._locks) >= _MOST:
             raise Unavailable(f"there are {_MOST} locks; try again later")
@@ -144,6 +148,7 @@ class Locks:
         if member and path:
             found += self._at(collection, path.rpartition("/")[0])
         for one in found:
+            # The token alone is not enough: the lock must belong to the same holder.
             if one.token not in tokens or one.holder != holder:
                 raise _locked(one)
 
@@ -160,6 +165,7 @@ class Locks:
             if one.collection == collection and _inside(one.path, path)
         ]
 
+    # Ended locks are removed when locks are examined; there is no timer.
     def _expire(self) -> None:
         now = self._clock()
         for token in [one.token for one in self._locks.values() if one.until <= now]:
@@ -169,6 +175,7 @@ class Locks:
 def read_timeout(header: str) -> float:
     """Seconds requested by a Timeout header, at most an hour."""
     match = _SECONDS.search(header)
+    # "Infinite" gets the longest time.
     return (
         min(float(match[1]), _LONGEST)
         if match
@@ -190,6 +197,7 @@ def read_conditions(header: str) -> list[tuple[str, list[Condition]]]:
         at = match.end()
         uri, opens, closes, tag, no = match.groups()
         if opens:
+            # An address before a list applies to the lists after it.
             found.append((about, []))
         inside = bool(opens) or (inside and not closes)
         if inside and (uri is not None or tag):
@@ -211,6 +219,7 @@ def tokens_of(header: str) -> set[str]:
     }
 
 
+# "" is the root, which contains everything.
 def _inside(path: str, directory: str) -> bool:
     return path != directory and (not directory or path.startswith(f"{directory}/"))
 

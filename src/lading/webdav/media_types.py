@@ -12,12 +12,14 @@ from mimetypes import MimeTypes
 from typing import Final
 from urllib.parse import quote
 
+# Suffixes that browsers show as text, besides those of Python's table.
 _TEXT: Final = (
     ".bed", ".cfg", ".cwl", ".fa", ".fai", ".fasta", ".fastq", ".fq", ".gff", ".gtf", ".ini",
     ".log", ".md", ".nf", ".out", ".err", ".r", ".sam", ".sh", ".toml", ".vcf", ".wdl", ".yaml",
     ".yml",
 )  # fmt: skip
 _BYTES: Final = (".bam", ".bai", ".bcf", ".cram", ".bin", ".exe")
+# Types without scripts; they need no sandbox.
 _HARMLESS: Final = (
     "text/plain",
     "text/csv",
@@ -49,6 +51,7 @@ def type_of(name: str) -> str:
     """The Content-Type of a file, by its name."""
     guessed, encoding = _TYPES.guess_type(f"/{name}")
     if encoding:
+        # A compressed file is sent as it is, so its type is that of the compression.
         return f"application/{'gzip' if encoding == 'gzip' else 'octet-stream'}"
     found = guessed or "application/octet-stream"
     return (
@@ -62,7 +65,9 @@ def headers_of(name: str, *, attachment: bool) -> dict[str, str]:
     """The headers of a file: type, disposition, sandbox."""
     kind = type_of(name)
     bare = kind.partition(";")[0]
+    # SVG is an image that can contain scripts.
     harmless = bare in _HARMLESS or (bare.startswith(_HARMLESS_KINDS) and "svg" not in bare)
+    # Bytes of an unknown kind are downloaded, not shown.
     way = "attachment" if attachment or bare == "application/octet-stream" else "inline"
     headers = {"Content-Type": kind, "Content-Disposition": disposition(way, name), **SAFE}
     return headers if harmless else {**headers, "Content-Security-Policy": _SANDBOX}
@@ -70,6 +75,7 @@ def headers_of(name: str, *, attachment: bool) -> dict[str, str]:
 
 def disposition(way: str, name: str) -> str:
     """A Content-Disposition header with an arbitrary file name, encoded."""
+    # The plain form for old clients; the encoded form is RFC 6266.
     plain = "".join(
         one if one.isascii() and one.isprintable() and one not in '"\\%;' else "_" for one in name
     )

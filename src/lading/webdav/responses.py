@@ -17,6 +17,7 @@ from starlette.types import Receive, Send
 from lading.core.errors import LadingError
 from lading.telemetry import event
 
+# Seconds without progress.
 _STALLED = 600.0
 _logger = logging.getLogger("lading.webdav")
 
@@ -49,6 +50,7 @@ async def send(
 ) -> None:
     """Send a response, without a body for HEAD."""
     headers = {**common, **answer.headers}
+    # 204 and 304 have no body, and no length.
     if answer.stream is None and answer.status not in (204, 304):
         headers.setdefault("Content-Length", str(len(answer.body)))
     lines = [
@@ -58,10 +60,12 @@ async def send(
     start = {"type": "http.response.start", "status": answer.status, "headers": lines}
     if answer.stream is None or method == "HEAD":
         if answer.stream is not None:
+            # HEAD has the headers of a GET; its stream is not started.
             await answer.stream.aclose()
         await send(start)
         await send({"type": "http.response.body", "body": b"" if method == "HEAD" else answer.body})
         return
+    # Both at once: the source may wait for a block while the reader has left.
     sending = asyncio.create_task(_send_stream(answer.stream, start, send), name="answer")
     leaving = asyncio.create_task(_left(receive), name="reader")
     try:
@@ -71,6 +75,7 @@ async def send(
         if not sending.done():
             sending.cancel()
         await asyncio.gather(sending, leaving, return_exceptions=True)
+    # Errors of sending are raised here.
     if not sending.cancelled():
         sending.result()
 
@@ -96,6 +101,7 @@ async def _left(receive: Receive) -> None:
 
 async def _rest(first: bytes, stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     async with aclosing(stream):
+        # For `begin`: started, but nothing sent.
         yield b""
         yield first
         async for piece in stream:

@@ -31,6 +31,7 @@ _FORMATS: Final = {
     "application/json": _JSON,
     **{media_types: str(one) for one, media_types in archives.MEDIA.items()},
 }
+# Browsers may keep a file, but must ask whether it is still the same.
 _FRESH: Final = {"Cache-Control": "private, no-cache"}
 
 
@@ -61,6 +62,7 @@ async def _file(parts: Parts, request: Request, shelf: Shelf, file: File) -> Ans
         case Verdict.REFUSED:
             raise from_status(412, f"{name}: is not what the conditions of the request name")
     wanted = byte_ranges.parse(request.headers.get("range"), file.size)
+    # A range of a HEAD is ignored (RFC 9110, 14.2).
     if request.method == "HEAD" or not conditions.range_holds(request.headers, state):
         wanted = None
     if wanted == ():
@@ -90,6 +92,7 @@ async def _content(
     status = 206 if wanted else 200
     if request.method == "HEAD" or not len(span):
         return Answer(status=status, headers=headers)
+    # `begin`: an error of the first block becomes the status of the response.
     return Answer(
         status=status, headers=headers, stream=await begin(_bytes(parts, request, file, span))
     )
@@ -98,6 +101,7 @@ async def _content(
 async def _several(
     parts: Parts, request: Request, file: File, wanted: tuple[Span, ...], headers: dict[str, str]
 ) -> Answer:
+    # Unguessable, so that no file can contain it.
     boundary = os.urandom(16).hex()
     heads = [
         f"\r\n--{boundary}\r\nContent-Type: {headers['Content-Type']}\r\n"
@@ -114,6 +118,7 @@ async def _several(
                     yield piece
         yield end
 
+    # Known before the first byte is sent.
     length = sum(map(len, heads)) + sum(map(len, wanted)) + len(end)
     headers |= {
         "Content-Type": f"multipart/byteranges; boundary={boundary}",
@@ -141,6 +146,7 @@ async def _directory(parts: Parts, request: Request, shelf: Shelf, tree: Tree) -
         return Answer(
             headers={"Content-Type": "application/json", **_FRESH, **media_types.SAFE}, body=body
         )
+    # Relative links of the page need the slash.
     if not address.folder:
         query = f"?{request.query}" if request.query else ""
         return Answer(
@@ -158,6 +164,7 @@ def _form(request: Request) -> str:
         if wanted not in (*Format, _JSON, _PAGE):
             raise Malformed(f"format: must be zip, tar, json or html, not {wanted[:40]!r}")
         return wanted
+    # `accept` as a parameter is for links.
     accepted = request.parameter("accept") or request.headers.get("accept", "")
     for one in accepted.split(","):
         kind = one.partition(";")[0].strip().lower()
@@ -170,6 +177,7 @@ def _form(request: Request) -> str:
 
 async def _archive(parts: Parts, request: Request, shelf: Shelf, form: Format) -> Answer:
     path = request.address.path
+    # A collection's name may contain a slash.
     name = f"{path.rpartition('/')[2] or shelf.name}.{form}"
     headers = {
         "Content-Type": archives.MEDIA[form],

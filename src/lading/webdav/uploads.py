@@ -16,10 +16,13 @@ from lading.core.data.filetree import File, Segment
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import LadingError, Unavailable
 
+# Bodies up to this size do not wait for a turn.
 _LARGE: Final = 1 << 20
+# Large uploads at a time; each holds two blocks of 64 MiB.
 _AT_ONCE: Final = 4
 _OF_ONE: Final = 2
 """Most large uploads at a time with one token."""
+# Seconds of waiting for a turn.
 _TURN: Final = 120.0
 
 
@@ -41,6 +44,7 @@ class Intake:
         """
         if length is not None and length <= _LARGE:
             return await _store(blocks, body)
+        # The share first: uploads of one token must not wait in turns that others need.
         share = self._shares.setdefault(holder, asyncio.Semaphore(_OF_ONE))
         async with AsyncExitStack() as turns:
             try:
@@ -60,6 +64,7 @@ async def _store(blocks: BlockClient, body: AsyncIterable[bytes]) -> File:
 
     async def launch() -> None:
         nonlocal flight, buffer
+        # The previous block first: at most one is sent while the next is filled.
         await land()
         sizes.append(len(buffer))
         flight = asyncio.create_task(blocks.put(buffer), name="put block")
@@ -84,6 +89,7 @@ async def _store(blocks: BlockClient, body: AsyncIterable[bytes]) -> File:
             await launch()
         await land()
     finally:
+        # Aborted: the blocks that are stored already are garbage.
         if flight is not None:
             flight.cancel()
             with suppress(asyncio.CancelledError, LadingError):

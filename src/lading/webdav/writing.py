@@ -35,7 +35,9 @@ from lading.webdav.file_request import Parts, Request
 from lading.webdav.locks import Condition
 from lading.webdav.responses import Answer
 
+# Times that a change is computed again; then Conflict.
 _ATTEMPTS: Final = 30
+# Precondition Failed: the collection has another etag.
 _CHANGED: Final = 412
 Plan = Callable[[Shelf], Edit]
 
@@ -53,6 +55,7 @@ class Writer:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        # A lock per collection with writers; it disappears with the last one.
         self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def put(self, request: Request) -> Answer:
@@ -77,6 +80,7 @@ class Writer:
             self._check_conditions(request, shelf)
             return edits.put(shelf.tree, address.path)
 
+        # Again: a lock may have been taken while the body came.
         self._check_locks(request, _Place(address.collection, address.path))
         edit = await self._change(request, address, plan, uploaded=uploaded)
         return Answer(status=edit.status, headers={"ETag": f'"{tag_of(file)}"'})
@@ -91,6 +95,7 @@ class Writer:
             return edits.delete(shelf.tree, place.path)
 
         edit = await self._change(request, request.address, plan)
+        # The locks of deleted paths would never be released.
         self._parts.locks.forget(place.collection, place.path)
         return Answer(status=edit.status)
 
@@ -133,6 +138,7 @@ class Writer:
         )
         shelf = await self._open(address, request)
         self._check_conditions(request, shelf)
+        # The lock first, then the file: in between nobody else can write.
         missing = filetree.find(shelf.tree, address.path) is None
         lock = self._parts.locks.take(
             address.collection,
@@ -175,6 +181,7 @@ class Writer:
             source=source.path,
             target=target.path,
             overwrite=request.headers.get("overwrite", "T").strip().upper() != "F",
+            # A MOVE is always complete (RFC 4918, 9.9.2).
             shallow=request.headers.get("depth", "infinity").strip() == "0" and not away,
             away=away,
         )
@@ -206,6 +213,7 @@ class Writer:
         if wish.away and not wish.source:
             raise Forbidden("Forbidden: /: a collection itself is not moved; move what is in it")
 
+        # The source is a fixed content, so that a change of it during the copy does not matter.
         edit = await self._change(
             request, target, lambda now: edits.receive(now.tree, wish, node=node, origin=shelf.pdh)
         )
@@ -230,6 +238,7 @@ class Writer:
                     "replace_files": edit.files,
                     "select": ["portable_data_hash"],
                 }
+                # Nothing to change, for example for a reserved name that exists.
                 if not edit.files:
                     return edit
                 try:
@@ -246,6 +255,8 @@ class Writer:
     def _note(self, request: Request, shelf: Shelf, edit: Edit, uploaded: str, pdh: str) -> None:
         """Cache the tree after the change, so that the next writer need not parse it."""
         sources = splice.read_files(dict(edit.files), supplied=bool(uploaded))
+        # Sources in other collections would have to be fetched first; then the next writer parses
+        # the tree.
         if not splice.contents_of(sources):
             supplied = filetree.from_manifest(uploaded)
             tree = splice.replace_files(shelf.tree, sources, supplied=supplied, contents={})
@@ -264,6 +275,7 @@ class Writer:
     def _check_conditions(self, request: Request, shelf: Shelf) -> None:
         path = request.address.path
         node = filetree.find(shelf.tree, path)
+        # A directory has no tag; the content of the collection stands for it.
         there = State(tag_of(node) or shelf.pdh, shelf.modified) if node is not None else State()
         if conditions.judge(request.headers, there, reads=False) is not Verdict.GO_ON:
             raise from_status(412, f"/{path}: is not what the conditions of the request name")
@@ -279,6 +291,8 @@ class Writer:
         address = request.address
         if about:
             address = addresses.parse_destination(about, host=request.headers.get("host", ""))
+        # A condition holds if one of its lists does, and a list if all its terms do (RFC 4918,
+        # 10.4).
         held = {one.token for one in self._parts.locks.covering(address.collection, address.path)}
         node = (
             filetree.find(shelf.tree, address.path)
@@ -293,6 +307,7 @@ class Writer:
 
     def _check_locks(self, request: Request, place: _Place, *, below: bool = False) -> None:
         tokens = locks.tokens_of(request.headers.get("if", ""))
+        # member=True: all writes here may add or remove a name in the directory.
         self._parts.locks.check(
             place.collection,
             place.path,

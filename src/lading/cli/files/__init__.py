@@ -1,3 +1,3 @@
-"""Commands on stored data: put, get, copy, compare, mount, share, and the upkeep of the block
+"""Commands on stored data: put, get, copy, compare, mount, share, and maintenance of the block
 store.
 """

@@ -1,4 +1,4 @@
-"""`lading diff` and `du`: what differs between collections, and what room they take."""
+"""`lading diff` and `du`: differences between collections, and the space they take."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ def diff(before: str, after: str, as_json: bool) -> int:
                 for one in found
             ]
         )
+    # With --json nothing else is printed.
     for one in () if as_json else found:
         click.secho(f"{_SIGNS[one.change]} {_shown(one)}", fg=_COLOURS[one.change])
     return 1 if found else 0
@@ -96,8 +97,8 @@ def _counted(name: str, one: Usage) -> dict[str, str | int]:
 
 
 def _rooted(node: Node) -> Tree:
-    """A file stands at the root under one name, so that two files can be compared whatever they are
-    called.
+    """A tree with one file under a fixed name, so that two files can be compared whatever their
+    names.
     """
     return node if isinstance(node, Tree) else Tree({"(file)": node})
 

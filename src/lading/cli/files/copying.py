@@ -1,7 +1,7 @@
-"""`lading cp`, `mv` and `rm`: changes of files of collections, made by the server by reference.
+"""`lading cp`, `mv` and `rm`: changes of files in collections, made by the server by reference.
 
-The change is computed from the present state of the collection. If another client changes the
-collection in between, the change is computed again. Source: docs/spec/api, section Collections.
+A change is computed from the present state of the collection. If another client changes the
+collection in between, it is computed again. Source: docs/spec/api, section Collections.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from lading.core.data import filetree
 from lading.core.data.filetree import Tree
 from lading.core.errors import Conflict, Invalid, LadingError, NotFound
 
+# Times that a change is computed again; then Conflict.
 _ATTEMPTS = 10
+# Precondition Failed: the collection has another etag.
 _CHANGED = 412
 Changes = dict[str, str]
 
@@ -78,6 +80,7 @@ def mv(source: str, target: str, overwrite: bool, as_json: bool) -> None:
         _check_free(tree, place, f"{origin.name}/{place}", overwrite=overwrite)
         if isinstance(node, Tree) and place.startswith(f"{origin.path}/"):
             raise Invalid(f"{origin.path}: cannot be moved into itself, to {place}")
+        # Both in one request, so that there is no moment without the file.
         return {f"/{origin.path}": "", f"/{place}": f"current/{origin.path}"}
 
     _show(with_session(lambda session: _change(session, origin, moved)), as_json)
@@ -108,7 +111,9 @@ def rm(paths: tuple[str, ...], as_json: bool) -> None:
 async def _change(
     session: Session, goal: Reference, work: Callable[[Tree], Awaitable[Changes]]
 ) -> Record:
-    """Change a collection if it is still what `work` saw; else let `work` see it again."""
+    """Apply a change that `work` computes; computed again if the collection has changed in
+    between.
+    """
     for _ in range(_ATTEMPTS):
         record = await references.find_record(session, goal)
         changes = await work(filetree.from_manifest(record["manifest_text"]))
@@ -130,7 +135,7 @@ async def _change(
 async def _placed(
     session: Session, given: list[Reference], tree: Tree, goal: Reference, *, overwrite: bool
 ) -> Changes:
-    """Where each source goes: by path in the target, the content it comes from."""
+    """The changes of a copy: path in the target -> hash and path of the content."""
     changes: Changes = {}
     for one in given:
         record = await references.find_collection(session, one)
@@ -148,7 +153,7 @@ async def _placed(
 def _places(
     tree: Tree, goal: Reference, one: Reference, node: filetree.Node, *, many: bool
 ) -> list[tuple[str, str]]:
-    """Pairs of a place in the target and a path in the source."""
+    """Pairs of a path in the target and a path in the source."""
     if one.path:
         if many and goal.path and not isinstance(filetree.find(tree, goal.path), Tree):
             return [(f"{goal.path}/{one.path.rpartition('/')[2]}", one.path)]
@@ -159,7 +164,7 @@ def _places(
 
 
 def _within(tree: Tree, place: str, path: str) -> str:
-    """The place, or below it when it is a directory that is there."""
+    """The path `place`, or the path below it if it is an existing directory."""
     name = path.rpartition("/")[2]
     if not place:
         return name

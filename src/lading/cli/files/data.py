@@ -1,4 +1,4 @@
-"""`lading put`, `get`, `ls` and `cat`: files in and out of the store."""
+"""`lading put`, `get`, `ls` and `cat`: upload, download and listing of files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from lading.core.errors import Conflict, Invalid
 
 
 class _Span(click.ParamType[tuple[int, int | None]]):
-    """The first byte and the one after the last, None for all that follow."""
+    """The first byte and the one after the last; None for the end."""
 
     name = "first-last"
 
@@ -45,6 +45,7 @@ class _Span(click.ParamType[tuple[int, int | None]]):
             )
         if last and int(last) < int(first):
             self.fail(f"{value!r}: the last byte comes before the first", param, ctx)
+        # Inclusive on the command line, as in HTTP; exclusive here.
         return int(first), int(last) + 1 if last else None
 
 
@@ -217,7 +218,9 @@ def cat(sources: tuple[str, ...], span: tuple[int, int | None] | None, as_json: 
 async def _write_json(
     out: BinaryIO, source: str, pieces: AsyncIterator[bytes], *, is_first: bool
 ) -> None:
-    """Write one entry of a JSON array with the path and the text of a file, while that is read."""
+    """Write one element of a JSON array with the path and the text of a file, as the file is
+    read.
+    """
     begin = b"[" if is_first else b","
     display.write_all(
         out, b'%b\n  {\n    "path": %b,\n    "text": ' % (begin, msgspec.json.encode(source))
@@ -235,8 +238,8 @@ async def write_node(
     is_quiet: bool = False,
     overwrite: bool = True,
 ) -> tuple[Path, int, int]:
-    """Write a file or a tree to disk; where it is, how many files, how many bytes. Raises Conflict
-    as `fetch`.
+    """Write a file or a tree to disk; return its path, the number of files, and the bytes. Raises
+    Conflict as `fetch`.
     """
     with display.progress("Downloading", is_quiet=is_quiet) as report:
         if isinstance(node, File):
@@ -264,7 +267,7 @@ def _block_count(node: Node) -> int:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
+    """For example `1 file`, `2 files`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -301,7 +304,10 @@ def _listing(path: str, node: Node, recursive: bool) -> list[tuple[str, Node]]:
     if not recursive:
         return sorted(node.entries.items())
     return [
-        (name, one) for name, one in filetree.walk(node) if isinstance(one, File) or not one.entries
+        # Empty directories are listed; all others appear in the paths of their files.
+        (name, one)
+        for name, one in filetree.walk(node)
+        if isinstance(one, File) or not one.entries
     ]
 
 

@@ -1,4 +1,4 @@
-"""`lading trash` and `undelete`: collections into the trash and back, while they are kept there."""
+"""`lading trash` and `undelete`: move collections to the trash and back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def trash(sources: tuple[str, ...], as_json: bool) -> None:
             )
 
     async def action(session: Session) -> list[Record]:
-        # All are looked up before the first is touched: a mistake changes nothing.
+        # All are looked up before the first is changed, so that a mistake changes nothing.
         records = [await references.find_record(session, one) for one in given]
         return [await session.api.delete("collections", record["uuid"]) for record in records]
 

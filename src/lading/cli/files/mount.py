@@ -1,4 +1,4 @@
-"""`lading mount`: the store as a directory."""
+"""`lading mount`: mount the store as a directory."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _VIEWS = {
 
 
 class _MountCommand(click.Command):
-    """A command whose option --exec takes all that follows it."""
+    """A command whose option --exec takes all arguments after it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the command away before the options are read."""
+        """Remove the command of --exec before click parses the options."""
         if _EXEC in args:
             at = args.index(_EXEC)
             args, ctx.meta[_EXEC] = args[:at], tuple(args[at + 1 :])
@@ -106,6 +106,7 @@ def mount(
     server = find_server(os.environ, default_data_directory())
     cache = (options["cache_dir"] or cache_directory(os.environ)).absolute()
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A mount for a command, or in the foreground, ends with this process (`tied`).
     stays = options["foreground"] or bool(command)
     settings = _settings(server, place, shown, id, cache, options, tied=stays)
     if stays:
@@ -113,6 +114,7 @@ def mount(
     with (cache / "mount.log").open("ab") as log:
         process = launch.launch(settings, log=log)
     answer = {"mounted": str(place), "pid": process.pid, "log": str(cache / "mount.log")}
+    # Set so that subprocess does not wait for it, or warn, at the end.
     process.returncode = 0  # It goes on without us.
     _report(
         options["as_json"],
@@ -161,7 +163,7 @@ def _settings(
 
 
 def _stay(settings: MountSettings, command: Sequence[str], *, as_json: bool) -> int:
-    """Mount, run the command or wait for Ctrl-C, unmount; the exit code."""
+    """Mount, run the command or wait for Ctrl-C, unmount; return the exit code."""
     process = launch.launch(settings)
     statistics: dict[str, Any] = {}
     code = 0
@@ -169,12 +171,14 @@ def _stay(settings: MountSettings, command: Sequence[str], *, as_json: bool) -> 
         if command:
             code = _run(command)
         else:
+            # SIGTERM ends it like Ctrl-C.
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             display.note(f"{settings.mountpoint}: mounted; Ctrl-C unmounts it")
             statistics = launch.wait(process)
     except KeyboardInterrupt:
         display.note("unmounting")
     finally:
+        # Also after an error: nothing stays mounted.
         statistics = launch.finish(process) or statistics
     if as_json:
         display.emit_json({"exit_code": code, "statistics": statistics})
@@ -182,8 +186,8 @@ def _stay(settings: MountSettings, command: Sequence[str], *, as_json: bool) -> 
 
 
 def _run(command: Sequence[str]) -> int:
-    """Run a command to its end, which Ctrl-C and TERM are for; its exit code as a shell shows
-    it.
+    """Run a command to its end; return its exit code as a shell shows it. Ctrl-C and SIGTERM are
+    for the command.
     """
     try:
         running = subprocess.Popen(command)
@@ -193,8 +197,10 @@ def _run(command: Sequence[str]) -> int:
     while True:
         try:
             code = running.wait()
+        # The command got the same Ctrl-C and decides itself.
         except KeyboardInterrupt:
             continue
+        # Ended by a signal: 128 + its number.
         return code if code >= 0 else 128 - code
 
 

@@ -1,7 +1,7 @@
-"""`lading share` and `unshare`: permission links on a collection or a project, and URLs with a
-token that reads one collection.
+"""`lading share` and `unshare`: permission links on a collection or project, and URLs with a token
+that reads one collection.
 
-Source: docs/spec/api, sections Links and Scopes. The user's page is docs/sharing.md.
+Source: docs/spec/api, sections Links and Scopes. The users' page is docs/sharing.md.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _with(who: str | None) -> str:
 
 
 async def _find_shared(session: Session, what: str) -> str:
-    """The uuid of what is shared."""
+    """The uuid of the shared collection or project."""
     if is_uuid(what, Infix.GROUP):
         return what
     reference = references.need_reference(what)
@@ -162,6 +162,7 @@ async def _find_shared(session: Session, what: str) -> str:
 
 async def _find_party(session: Session, who: str, cluster: str) -> str:
     """The uuid of a user or a group. Raises NotFound, Invalid when several have the name."""
+    # The cluster id is the beginning of each uuid.
     if who in ("everyone", "public"):
         return ids.all_users(cluster) if who == "everyone" else ids.anonymous_group(cluster)
     if is_uuid(who):
@@ -192,25 +193,26 @@ async def _links(session: Session, uuid: str, party: str) -> list[Record]:
 
 
 async def _set(session: Session, uuid: str, party: str, name: str) -> None:
-    """The one link from the party has this level; it may have had another."""
+    """Set the level of the party's only link; other links of the party are deleted."""
     links = await _links(session, uuid, party)
     if not links:
         link = {"link_class": "permission", "name": name, "head_uuid": uuid, "tail_uuid": party}
         await session.api.create("links", link)
         return
+    # Changed before the others are deleted: the party has access all the time.
     await session.api.update("links", links[0]["uuid"], {"name": name})
     for link in links[1:]:
         await session.api.delete("links", link["uuid"])
 
 
 def _scopes(uuid: str) -> list[str]:
-    """What a token may do that reads one collection, as Arvados' sharing links have it."""
+    """Scopes of a token that reads one collection, as in Arvados' sharing links."""
     paths = (f"collections/{uuid}", f"collections/{uuid}/", "keep_services/accessible")
     return [f"GET /arvados/v1/{path}" for path in paths]
 
 
 async def _addresses(session: Session, uuid: str) -> list[Record]:
-    """One's own tokens that read this collection and nothing else, and that have not ended."""
+    """The user's own unexpired tokens that read only this collection."""
     filters = [["scopes", "=", _scopes(uuid)]]
     tokens = await session.api.list(
         _TOKENS, filters=filters, select=["uuid", "expires_at"], limit=1000
@@ -224,8 +226,8 @@ async def _addresses(session: Session, uuid: str) -> list[Record]:
 
 
 def describe_public(config: Record, uuid: str) -> str:
-    """What to tell who shared something with the public; `config` is what the server publishes of
-    its own.
+    """A message for the user who shared something with the public; `config` is the server's
+    published configuration.
     """
     if not config["Users"]["AnonymousUserToken"]:
         return (

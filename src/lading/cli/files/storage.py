@@ -1,7 +1,7 @@
-"""`lading admin volumes`, `gc` and `scrub`: the block store, looked after from its own machine.
+"""`lading admin volumes`, `gc` and `scrub`: maintenance of the block store on its own machine.
 
-They work on the data directory itself, also while it is served (`wiring.upkeep` says what keeps
-that safe).
+They work on the data directory itself, also while a server uses it (`wiring.upkeep` says why that
+is safe).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lading.wiring.upkeep import State, Storage
 
 _Answer = TypeVar("_Answer")
+# Steps, lost blocks and failures that are listed without --all.
 _SHOWN = 30
 DATA = click.option(
     "--data",
@@ -228,6 +229,7 @@ async def _gc(
         with (
             display.steps("Garbage collection", is_quiet=is_quiet) as report,
             alone(directory, "gc"),
+            # One run at a time on this machine, `lading up` included.
         ):
             collector = storage.collector()
             look = await collector.look(progress=report)
@@ -299,6 +301,7 @@ async def _scrub(
 
     async with open_storage(directory) as storage:
         if volume:
+            # Raises NotFound before anything is read.
             storage.mounts.find(volume)
         total = 0
         for mount in storage.mounts.all:
@@ -312,6 +315,7 @@ async def _scrub(
 
             scrubber = storage.scrubber(rate=parse_size(rate) if rate else 0)
             findings = await scrubber.run(volume=volume, progress=show)
+            # A scrub of one volume does not count as a scrub of the store.
             if not volume:
                 write_scrub(directory, findings, began=began, ended=time.time())
     return findings

@@ -1,8 +1,8 @@
-"""Local files become collections; what is stored already is not sent again.
+"""Upload of local files as a collection; stored data is not sent again.
 
-The hash of the content is worked out here first. If a collection with that hash can be read, it is
-used as it is. What was hashed and sent is noted in the user's cache directory: an upload that was
-cut off goes on there.
+The hash of the content is computed first. If a readable collection has this hash, it is used. A
+journal in the user's cache directory has the hashes and the blocks sent, so that an interrupted
+upload continues.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from lading.client.uploads import Upload
 from lading.core.data import filetree, manifest
 from lading.core.errors import Invalid, NotFound
 
+# Bytes of a manifest that are read at a time.
 _PIECE = 1 << 20
 _WISHES = ("storage_classes_desired", "replication_desired")
 _FIELDS = (
@@ -37,7 +38,7 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deposit:
-    """A stored collection; `was_there` when nothing had to be sent."""
+    """A stored collection; `was_there` if nothing was sent."""
 
     uuid: str
     portable_data_hash: str
@@ -57,14 +58,16 @@ async def deposit(
     project: str | None = None,
     is_quiet: bool = False,
 ) -> Deposit:
-    """The collection of these files and directories (by their path in it), stored now unless it is
-    there.
+    """The collection with these files and directories (by their path in it), stored now unless it
+    exists.
 
     With a `name` or a `project`, one of that name, or in that project. With wishes for `keeping`,
-    one that has the same; whatever is stored is put again then, so that the store makes the copies.
-    Raises Invalid naming what cannot be read, and as `BlockClient.put`.
+    one with the same wishes; then all blocks are sent, so that the store makes the copies. Raises
+    Invalid naming a file that cannot be read, and as `BlockClient.put`.
     """
     wishes = _wishes(keeping)
+    # All that the journal depends on: locators are signed for one token and blocks are stored with
+    # these wishes.
     texts = (
         session.api.token,
         *(f"{wish}={wishes[wish]}" for wish in sorted(wishes)),
@@ -90,7 +93,8 @@ async def deposit(
         ]
         if same:
             return _deposit(same[0], was_there=True)
-        # Of a collection with this content all blocks are stored: they only have to be named.
+        # All blocks of a collection with this content are stored and only need to be referenced.
+        # With wishes they are sent again.
         earlier = "" if wishes else pdh if found else journal.collection
         with tempfile.TemporaryDirectory(prefix="lading-put-") as folder:
             stored = await _stored_before(session, earlier, Path(folder))
@@ -113,14 +117,14 @@ async def deposit(
 
 
 def _wishes(keeping: Keeping) -> dict[str, object]:
-    """The fields of a collection that is to be kept in this way."""
+    """The fields of a collection with these wishes."""
     values = zip(_WISHES, (list(keeping.classes), keeping.copies), strict=True)
     return {field: value for field, value in values if value}
 
 
 async def _stored_before(session: Session, name: str, folder: Path) -> dict[str, str]:
-    """The signed locators of a stored collection by hash and size; none when it is gone. The
-    manifest goes to disk.
+    """The signed locators of a stored collection by hash and size; none if it was deleted. The
+    manifest is written to disk.
     """
     if not name:
         return {}
@@ -131,7 +135,7 @@ async def _stored_before(session: Session, name: str, folder: Path) -> dict[str,
         return {}
     with answer.open("rb") as file:
         rest = b""
-        # Locators stand in JSON as they are. The last word of a piece may go on in the next one.
+        # JSON does not change locators. The last word of a piece may continue in the next one.
         while piece := file.read(_PIECE):
             text = rest + piece
             end = max(text.rfind(b" "), 0)
@@ -143,15 +147,15 @@ async def _stored_before(session: Session, name: str, folder: Path) -> dict[str,
 
 
 def label_of(path: Path) -> str:
-    """The name of a path as its collection's: that of the directory for `.`."""
+    """The name for the collection of a path; for `.` that of the directory."""
     return path.absolute().name or path.resolve().name or "files"
 
 
 def arrange(paths: Sequence[Path]) -> dict[str, Path]:
-    """Where each path goes in a collection: the content of a single directory at the top, else each
-    by its name.
+    """The place of each path in a collection: the content of a single directory at the top,
+    otherwise each by its name.
 
-    Raises Invalid when two have one name, or one is not there.
+    Raises Invalid when two have the same name, or one does not exist.
     """
     for path in paths:
         if not path.exists():

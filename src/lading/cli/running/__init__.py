@@ -1,1 +1,1 @@
-"""Commands on containers: run, follow, show, explain, enter."""
+"""Commands on containers: run, follow, show, explain, open a shell."""

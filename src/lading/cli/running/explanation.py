@@ -1,7 +1,7 @@
-"""Explanations of the server for people: why a request got its container, what is like it, what
-differs.
+"""Output of the server's explanations: why a request got its container, similar containers, and
+differences.
 
-The server's words are shown as they are; absent parts are left out (`core.containers.explain` makes
+The server's texts are shown unchanged; absent parts are left out (`core.containers.explain` makes
 them).
 """
 
@@ -16,17 +16,20 @@ import msgspec
 from lading.cli import display
 
 Explanation = Mapping[str, Any]
+# Characters of a value in the table of differences.
 _LONGEST = 48
 
 
 def show_preview(answer: Explanation) -> None:
-    """The answer of `container_requests/preview`: what a request would do."""
+    """Show the response of `container_requests/preview`: what a request would do."""
     click.echo(_decision(answer, would="would "))
     show_trail(answer)
 
 
 def show_why(answer: Explanation) -> None:
-    """The answer of `container_requests/{uuid}/why`: how far it is, and the decision behind it."""
+    """Show the response of `container_requests/{uuid}/why`: its progress, and the decision behind
+    it.
+    """
     container = answer["container"] or {}
     decision = answer["decision"]
     reasons = [_text(one["sentence"]) for one in answer.get("waits") or ()]
@@ -35,6 +38,7 @@ def show_why(answer: Explanation) -> None:
             ("request", _text(answer["request_uuid"])),
             ("outcome", _text(answer["outcome"])),
             (
+                # The status is shown once: it is often one of the reasons.
                 "waiting",
                 ""
                 if answer["scheduling_status"] in reasons
@@ -57,11 +61,12 @@ def show_why(answer: Explanation) -> None:
 
 
 def show_decisions(decisions: Sequence[Explanation]) -> None:
-    """What dispatchers decided about the containers of a request, in order of time."""
+    """Show the decisions of dispatchers about the containers of a request, in order of time."""
     display.table(
         ("AT", "CONTAINER", "DECISION", "WHY"),
         (
             (
+                # To milliseconds.
                 _text(one["at"])[:23],
                 _text(one["container_uuid"]),
                 _text(one["event_type"]).replace("_", " "),
@@ -73,7 +78,7 @@ def show_decisions(decisions: Sequence[Explanation]) -> None:
 
 
 def _tried(answer: Explanation) -> list[str]:
-    """The containers that were tried before, with how they ended."""
+    """The containers that were tried before, with their ends."""
     attempts = {one["uuid"]: one for one in answer.get("attempts") or ()}
     return [
         f"{uuid}: {_ended(attempts[uuid])}" if uuid in attempts else uuid
@@ -90,7 +95,9 @@ def _ended(container: Explanation) -> str:
 
 
 def show_trail(resolution: Explanation) -> None:
-    """Each candidate with its reason, then the nearest earlier container and what differs."""
+    """Show each candidate with its reason, then the nearest earlier container and the
+    differences.
+    """
     candidates: Sequence[Explanation] = resolution.get("candidates") or ()
     if candidates:
         click.echo()
@@ -131,7 +138,7 @@ def show_trail(resolution: Explanation) -> None:
 
 
 def _further(near: Sequence[Explanation]) -> str:
-    """The nearest containers after the first, with where each differs first."""
+    """The nearest containers after the first, with the first difference of each."""
     said = []
     for one in near:
         difference = one["first_difference"]

@@ -1,8 +1,8 @@
-"""Following a request to its end: its log as it grows, its retries, its outcome.
+"""Following of a request to its end: its growing log, its retries, its outcome.
 
-Changes are heard over the websocket and looked up at once; where there is none, and for the log, a
-look is taken every 50 ms at first, and less and less often, down to every second, while nothing
-happens.
+Changes arrive over the websocket and are looked up at once. Without a websocket, and for the log,
+the server is polled: every 50 ms at first, less often while nothing happens, at least once a
+second.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from lading.client.api import ApiClient, Record
 from lading.client.events import events
 from lading.core.errors import LadingError
 
+# Seconds between polls: the first, the longest, and the factor between them.
 _SHORTEST, _LONGEST, _GROWTH = 0.05, 1.0, 1.4
 _WAITING = ("Queued", "Locked")
+# Seconds of waiting before the reason is shown.
 _PATIENCE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A request that is over (or was left), and its container, if it ever had one."""
+    """A request that has ended (or was left), and its container, if it had one."""
 
     request: Record
     container: Record | None
 
 
 class Sink(Protocol):
-    """Takes bytes as they come."""
+    """Receives bytes of a file of the log."""
 
     def write(self, data: bytes, /) -> object:
         """Take all of them."""
@@ -46,19 +48,19 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """Where a follower writes: the streams of the command, and a function to say things to the user
-    with.
+    """The output of a follower: the streams of the command, and a function for messages to the
+    user.
     """
 
     stdout: BinaryIO
     stderr: BinaryIO
     say: Callable[[str], None]
     further: Mapping[str, Sink] = field(default_factory=dict)
-    """Where what is added to other files of the log goes, by name."""
+    """Receivers of further files of the log, by name."""
 
 
 class Follower:
-    """Follows one request. `cancel` may be called from a signal handler meanwhile."""
+    """Follows one request. A signal handler may call `cancel` meanwhile."""
 
     def __init__(self, api: ApiClient, request: Record, watcher: Watcher) -> None:
         self._api = api
@@ -72,20 +74,25 @@ class Follower:
         self._waiting_since = asyncio.get_running_loop().time()
 
     def cancel(self) -> None:
-        """Ask the server to cancel the request, as soon as the follower gets to it."""
+        """Cancel the request at the next opportunity."""
         self._cancelling = True
         self._changed.set()
 
     async def follow(self) -> Outcome:
-        """Show the log until the request is final; its outcome. Raises what the API raises."""
+        """Show the log until the request is final; return its outcome. Raises the errors of the
+        API.
+        """
         async with self._listening():
             pause, asked = _SHORTEST, False
             while True:
+                # Once: the request is cancelled when the server says so.
                 if self._cancelling and not asked:
                     asked = True
                     self._request = await self._api.action(
                         "container_requests", self._request["uuid"], "cancel"
                     )
+                # Records first, then the log: the log that is read last then includes the last
+                # lines.
                 is_news = await self._look()
                 is_news = await self._show() or is_news
                 if self._is_over(asked):
@@ -100,12 +107,13 @@ class Follower:
         )
 
     async def _look(self) -> bool:
-        """Read both records anew; whether something changed."""
+        """Read both records again; return whether something changed."""
         before = (self._request, self._container)
         self._request = await self._api.get("container_requests", self._request["uuid"])
         uuid = self._request["container_uuid"]
         if uuid is None:
             return self._request != before[0]
+        # The request got another container: the first one failed. Show the rest of its log.
         if before[1] is not None and before[1]["uuid"] != uuid:
             await self._finish_attempt(before[1])
         self._container = await self._api.get("containers", uuid)
@@ -126,7 +134,7 @@ class Follower:
         now = asyncio.get_running_loop().time()
         if self._container is None or self._container["state"] not in _WAITING:
             self._waiting_since = now
-        # An ordinary start is not worth a line.
+        # A start within the usual time needs no message.
         if now - self._waiting_since < _PATIENCE:
             return
         answer = await self._api.action(
@@ -179,12 +187,12 @@ class Follower:
                     ):
                         self._changed.set()
         except LadingError:
-            # No events here: the looks every second are enough.
+            # The server has no websocket: the polls are enough.
             return
 
 
 def reason(container: Record) -> str:
-    """Why a container was cancelled, in one sentence."""
+    """The reason of a container's cancellation, in one sentence."""
     status = container.get("runtime_status") or {}
     sentence = str(status.get("error") or "it was cancelled")
     return sentence.removeprefix(f"{container['uuid']}: ").rstrip(".")

@@ -1,7 +1,7 @@
-"""Log files on their way to a terminal or a file: as they are, merged by their timestamps, or as
-JSON texts.
+"""Output of log files to a terminal or a file: unchanged, merged by timestamp, or as JSON texts.
 
-Files of any size take the memory of a few pieces of each: they are read as they are written out.
+Memory for a few pieces of each file is enough for files of any size: they are written as they are
+read.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from lading.cli.display import write_all
 from lading.cli.running.log_stream import STAMP
 
 _STAMPED = re.compile(rb"\d{4}-\d\d-\d\dT[0-9:.]{18}Z ")
-# A line without an end takes no more memory than this: it is then written out before its end is
-# seen.
+# Bytes. A longer line is written before its end is read, so that memory is bounded.
 _LONGEST = 1 << 20
 
 
@@ -39,7 +38,7 @@ async def copy(log: Readable, out: BinaryIO) -> None:
 
 
 async def write_json(texts: Mapping[str, Readable], out: BinaryIO) -> None:
-    """Write one JSON object, indented: the text of each log file by its name. Bytes that are no
+    """Write one JSON object, indented: the text of each log file by its name. Bytes that are not
     UTF-8 are replaced.
     """
     write_all(out, b"{")
@@ -51,9 +50,10 @@ async def write_json(texts: Mapping[str, Readable], out: BinaryIO) -> None:
 
 
 async def write_json_text(pieces: AsyncIterator[bytes], out: BinaryIO) -> None:
-    """Write a text that comes in pieces as one JSON string. Bytes that are no UTF-8 are
+    """Write a text that comes in pieces as one JSON string. Bytes that are not UTF-8 are
     replaced.
     """
+    # Incremental: a character may be split between two pieces.
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     write_all(out, b'"')
     async for piece in pieces:
@@ -69,8 +69,8 @@ async def merged(logs: list[Readable]) -> AsyncGenerator[bytes]:
     order.
 
     Lines with equal timestamps come in the order of the files. A line without a timestamp belongs
-    to the line before it. A line is never cut by lines of other files; a last line without an end
-    gets one.
+    to the line before it. A line is never interrupted by lines of other files; a last line without
+    a line feed gets one.
     """
     async with AsyncExitStack() as opened:
         files = [_Lines(await opened.enter_async_context(aclosing(log.read()))) for log in logs]
@@ -78,10 +78,11 @@ async def merged(logs: list[Readable]) -> AsyncGenerator[bytes]:
             for file in files:
                 await file.fill()
             files = [file for file in files if not file.is_over]
+            # A single file needs no merging: `remaining` below.
             if len(files) < 2:
                 break
-            # Up to the stamp that the slowest file has been read to, all lines of all files are
-            # known.
+            # Up to the last timestamp of the file that was read least far, all lines of all files
+            # are known.
             slowest = min(range(len(files)), key=lambda number: files[number].last)
             limit, is_cut = files[slowest].last, files[slowest].is_cut
             taken = [
@@ -103,7 +104,7 @@ async def merged(logs: list[Readable]) -> AsyncGenerator[bytes]:
 
 
 class _Lines:
-    """The lines of one log file, each with the timestamp that it is sorted by."""
+    """The lines of one log file, each with the timestamp for sorting."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self._pieces = pieces
@@ -119,22 +120,22 @@ class _Lines:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the next line is too long to be held: a part of it was read."""
+        """Whether the next line is too long to be held; a part of it was read."""
         return not self._lines and len(self._rest) > _LONGEST
 
     @property
     def last(self) -> bytes:
-        """The timestamp up to which the file has been read."""
+        """The timestamp up to which the file was read."""
         return self._lines[-1][0] if self._lines else self._key(self._rest)
 
     async def fill(self) -> None:
-        """Read on until a line is there, a part of a very long line, or the end."""
+        """Read until there is a line, a part of a very long line, or the end."""
         while not self._lines and not self._has_ended and len(self._rest) <= _LONGEST:
             self._add(await anext(self._pieces, None))
 
     def take(self, limit: bytes, *, inclusive: bool) -> list[tuple[bytes, bytes]]:
-        """Remove the first lines: those stamped before `limit`, with `inclusive` those of that
-        moment too.
+        """Remove the first lines with a timestamp before `limit`; with `inclusive` also those equal
+        to it.
         """
         count = 0
         for stamp, _ in self._lines:
@@ -145,7 +146,7 @@ class _Lines:
         return taken
 
     async def rest_of_line(self) -> AsyncGenerator[bytes]:
-        """Remove a line that is too long to be held, while it is read."""
+        """Remove a line that is too long to be held, as it is read."""
         self._stamp = self._key(self._rest)
         piece: bytes | None = self._rest
         self._rest = b""
@@ -160,7 +161,7 @@ class _Lines:
         yield b"\n"
 
     async def remaining(self) -> AsyncGenerator[bytes]:
-        """Remove all that is left, as it is."""
+        """Remove the rest, unchanged."""
         begun = b"".join(line for _, line in self._lines) + self._rest
         if begun:
             yield begun
@@ -182,7 +183,7 @@ class _Lines:
             self._lines.append((self._stamp, line + b"\n"))
 
     def _key(self, line: bytes) -> bytes:
-        """The stamp of a line; never before that of the line before it, so that the file keeps its
-        order.
+        """The timestamp of a line; never before that of the previous line, so that the file keeps
+        its order.
         """
         return max(self._stamp, line[: STAMP - 1]) if _STAMPED.match(line) else self._stamp

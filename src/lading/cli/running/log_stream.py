@@ -1,8 +1,7 @@
-"""A log file of a container, read as it grows, in pieces, and turned back into what the command
-wrote.
+"""Log files of a container, read in pieces as they grow; timestamps are removed.
 
-Log files carry a timestamp and a blank at the start of each line. A line may come in several
-pieces. A log of any size takes the memory of some pieces.
+Each line of a log file begins with a timestamp and a blank. A line may come in several pieces.
+Memory for a few pieces is enough for a log of any size.
 """
 
 from __future__ import annotations
@@ -15,18 +14,20 @@ from lading.client.api import ApiClient
 from lading.core.errors import NotFound, RequestError, Unavailable
 
 STAMP = len("2026-01-02T03:04:05.000000000Z ")
+# 416 Range Not Satisfiable: there are no further bytes.
 _NOTHING_MORE = 416
 _PARTIAL = 206
 
 
 class Unstamper:
-    """Takes the timestamps off, however the bytes are cut."""
+    """Removes the timestamps, wherever the bytes are split."""
 
+    # Bytes of the present line's timestamp that are still to be removed.
     def __init__(self) -> None:
         self._skip = STAMP
 
     def feed(self, data: bytes) -> bytes:
-        """The text of these bytes, without the stamps."""
+        """The text of these bytes, without timestamps."""
         kept = []
         for line in _lines(data):
             text, self._skip = line[self._skip :], max(0, self._skip - len(line))
@@ -54,11 +55,11 @@ class LogFile:
         self._offset = 0
 
     async def read(self) -> AsyncGenerator[bytes]:
-        """The bytes that were written since the last call, in pieces; nothing when there is no such
-        file (yet).
+        """The bytes written since the last call, in pieces; nothing if the file does not exist
+        (yet).
 
-        An answer that breaks off is asked for again from there. Raises Unavailable when the answer
-        to that has no further byte either, and what the API raises.
+        After an interrupted response, the rest is requested. Raises Unavailable if the response to
+        that has no further byte either, and the errors of the API.
         """
         while True:
             begun = self._offset
@@ -69,6 +70,7 @@ class LogFile:
             except NotFound:
                 return
             except Unavailable:
+                # Without progress a repetition would be endless.
                 if self._offset == begun:
                     raise
                 continue
@@ -80,11 +82,11 @@ class LogFile:
                 return
 
     async def _new(self) -> AsyncGenerator[bytes]:
-        """The bytes that one answer has beyond those that were read."""
+        """The bytes of one response beyond those that were read."""
         async with self._api.stream(
             self._path, headers={"Range": f"bytes={self._offset}-"}
         ) as answer:
-            # A server that knows no ranges sends the whole file each time.
+            # A server without ranges sends the whole file each time.
             known = 0 if answer.status == _PARTIAL else self._offset
             async for chunk in answer.chunks:
                 piece, known = chunk[known:], max(0, known - len(chunk))

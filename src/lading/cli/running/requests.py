@@ -39,6 +39,7 @@ _CONTAINER = (
     "finished_at",
     "runtime_status",
 )
+# Options whose field has another name.
 _CHANGED = {"expires": "expires_at", "attempts": "container_count_max"}
 
 
@@ -285,14 +286,14 @@ def _show_decisions(uuid: str, *, as_json: bool) -> None:
 
 
 def state_of(found: Record, container: Record | None) -> str:
-    """The state that matters: the container's while the request is under way, and at the end."""
+    """The relevant state: the container's once there is one."""
     if container is not None:
         return str(container["state"])
     return "Cancelled" if found["state"] == "Final" else str(found["state"])
 
 
 def describe(found: Record, container: Record | None, now: datetime) -> list[tuple[str, str]]:
-    """Names and values of what is worth knowing of a request."""
+    """Names and values of the relevant fields of a request."""
     constraints = found["runtime_constraints"]
     pairs = [
         ("request", found["uuid"]),
@@ -332,12 +333,12 @@ def describe(found: Record, container: Record | None, now: datetime) -> list[tup
 
 
 def shown_command(record: Record) -> str:
-    """The command of a request, for people."""
+    """The command of a request as one line."""
     return " ".join(record["command"] or ()) or "(that of the image)"
 
 
 def _given(asked: Mapping[str, Any], container: Record) -> str:
-    """What a container got of the ranges that were asked for."""
+    """The resources that a container got, if ranges were requested."""
     got = container.get("runtime_constraints") or {}
     if not any(isinstance(asked.get(name), list) for name in ("vcpus", "ram")):
         return ""
@@ -347,7 +348,7 @@ def _given(asked: Mapping[str, Any], container: Record) -> str:
 def _log_files(
     session: Session, found: Record, names: list[str], *, is_raw: bool
 ) -> dict[str, log_output.Readable]:
-    """The log files of the container of a request by name; without a container they are empty."""
+    """The log files of the container of a request by name; empty without a container."""
     container = found["container_uuid"]
     if not container:
         return dict.fromkeys(names, _Empty())
@@ -360,7 +361,7 @@ class _Empty:
     """A log file of a request without a container."""
 
     async def read(self) -> AsyncGenerator[bytes]:
-        """Nothing."""
+        """No bytes."""
         for piece in list[bytes]():
             yield piece
 
@@ -376,7 +377,7 @@ async def _containers(session: Session, found: list[Record]) -> dict[str, Record
 
 
 def _amount(value: int | list[int] | None, shown: Callable[[int], str]) -> str:
-    """A number, or a range of them."""
+    """A number, or a range."""
     if isinstance(value, list):
         return f"{shown(value[0])} to {shown(value[1])}"
     return shown(value or 0)

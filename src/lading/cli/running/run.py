@@ -1,8 +1,8 @@
-"""`lading run`: one command, from the submission to its output on disk.
+"""`lading run`: one command, from its submission to its output on disk.
 
 Standard output and standard error are those of the command, and the exit code is its exit code;
-what Lading itself has to say goes to standard error. Ctrl-C asks the server to cancel, a second one
-leaves.
+Lading's own messages go to standard error. The first Ctrl-C asks the server to cancel, a second one
+exits.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from lading.core.errors import Conflict
 from lading.core.ids import EMPTY_PDH
 from lading.core.timestamps import parse_time
 
+# As shells report an end by SIGINT: 128 + 2.
 _INTERRUPTED = 130
 
 
@@ -243,7 +244,7 @@ def run(
 
 
 def check_target(directory: Path | None, *, overwrite: bool) -> None:
-    """Refuse to mix an output with an earlier one, before anything is run. Raises Conflict."""
+    """Refuse to mix an output with earlier files, before anything is run. Raises Conflict."""
     if directory is not None and not overwrite and directory.is_dir() and any(directory.iterdir()):
         raise Conflict(
             f"{directory}: has files already; name another directory, or --overwrite to add to them"
@@ -251,7 +252,7 @@ def check_target(directory: Path | None, *, overwrite: bool) -> None:
 
 
 async def submit(session: Session, wish: Wish, *, is_quiet: bool = False) -> Record:
-    """Store the inputs and create the request. Raises Invalid and what the API raises."""
+    """Store the inputs and create the request. Raises Invalid and the errors of the API."""
     body = await _body(session, wish, is_quiet=is_quiet)
     return await session.api.create("container_requests", body)
 
@@ -297,20 +298,22 @@ async def follow_to_end(
     *,
     further: Mapping[str, Sink] | None = None,
 ) -> int:
-    """Submit the wish, show its log until it is over, fetch its output; the exit code. Raises what
-    the API raises.
+    """Submit the request, show its log until it ends, download its output; return the exit code.
+    Raises the errors of the API.
 
-    `further`: where other files of the log go, by name.
+    `further`: receivers of other files of the log, by name.
     """
     request = await submit(session, wish, is_quiet=as_json)
     display.note(f"{request['uuid']} submitted")
     sys.stdout.flush()
+    # With --json standard output is for the document.
     out = sys.stderr.buffer if as_json else sys.stdout.buffer
     watcher = Watcher(stdout=out, stderr=sys.stderr.buffer, say=display.note, further=further or {})
     follower = Follower(session.api, request, watcher)
     async with interruptible(request["uuid"], follower.cancel) as was_interrupted:
         outcome = await follower.follow()
     code = exit_code(outcome)
+    # A command that ended well before the cancellation keeps its code.
     if was_interrupted() and code != 0:
         code = _INTERRUPTED
     report(outcome, is_interrupted=was_interrupted())
@@ -327,8 +330,8 @@ async def follow_to_end(
 async def interruptible(
     uuid: str, cancel: Callable[[], None]
 ) -> AsyncGenerator[Callable[[], bool]]:
-    """Inside, the first Ctrl-C (or TERM) calls `cancel`, the second leaves. Gives a function that
-    tells whether.
+    """Inside, the first Ctrl-C (or SIGTERM) calls `cancel`, the second exits. Yields a function
+    that tells whether there was one.
     """
     loop, count = asyncio.get_running_loop(), 0
     task = asyncio.current_task()
@@ -348,6 +351,7 @@ async def interruptible(
     try:
         yield lambda: count > 0
     except asyncio.CancelledError:
+        # Cancelled by something else.
         if count < 2:
             raise
         display.note(f"left {uuid}; see: lading request show {uuid}")
@@ -358,16 +362,17 @@ async def interruptible(
 
 
 def exit_code(outcome: Outcome) -> int:
-    """The exit code of the command; 1 when it has none, as the system ended it."""
+    """The exit code of the command; 1 if it has none because the system ended it."""
     container = outcome.container
     if container is None or container["state"] != "Complete" or container["exit_code"] is None:
         return 1
     code = int(container["exit_code"])
+    # Other values cannot be exit codes of a process.
     return code if 0 <= code < 256 else 1
 
 
 def is_reused(request: Record, container: Record) -> bool:
-    """Whether the container was there before the request."""
+    """Whether the container existed before the request."""
     return parse_time(container["created_at"]) < parse_time(request["created_at"])
 
 
@@ -389,7 +394,7 @@ def summary(outcome: Outcome, code: int) -> dict[str, Any]:
 
 
 def report(outcome: Outcome, *, is_interrupted: bool) -> None:
-    """Say how it ended, whether it was reused, and where the output is."""
+    """Print how the request ended, whether a result was reused, and the output."""
     request, container = outcome.request, outcome.container
     if container is None:
         display.note("cancelled before it had a container")
@@ -422,7 +427,7 @@ def report(outcome: Outcome, *, is_interrupted: bool) -> None:
 
 
 def run_time(container: Record) -> float:
-    """Seconds between its start and its end."""
+    """Seconds between start and end."""
     if not (container["started_at"] and container["finished_at"]):
         return 0.0
     return (

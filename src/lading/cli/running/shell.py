@@ -1,9 +1,9 @@
-"""`lading shell`: into a running container, with the ssh of this machine.
+"""`lading shell`: a shell in a running container, with the ssh of this machine.
 
-Lading itself is only the way there: ssh is started with `lading shell --connect UUID` as its
-ProxyCommand, which joins standard input and output to the container's gateway through the API. The
-token travels in the environment, never on a command line. A first call without a session finds out
-whether it will work, so that a refusal is one clear line.
+Lading is only the connection: ssh is started with `lading shell --connect UUID` as its
+ProxyCommand, which connects standard input and output to the container's gateway through the API.
+The token is passed in the environment, never on a command line. A first request without a session
+tests whether it would be possible, so that a refusal is one clear line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from lading.wiring.directory import default_data_directory
 
 _TARGET = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*)@)?([A-Za-z0-9][A-Za-z0-9-]*)")
 _KEYS = re.compile(r"ctrl-[a-z@\[\]^_\\](,ctrl-[a-z@\[\]^_\\])*|[a-z](,[a-z])*")
+# The user of ssh if none is named.
 _USER = "root"
+# Seconds between two attempts with --wait.
 _WAIT = 1.0
 
 
@@ -88,6 +90,7 @@ def shell(
     command = command[1:] if command[:1] == ("--",) else command
     if detach_keys and not _KEYS.fullmatch(detach_keys):
         raise Invalid(f"--detach-keys {detach_keys}: write for example ctrl-p,ctrl-q")
+    # Without a name the gateway chooses the container's user.
     if not printing and not connect:
         login = login or _USER
     form = {"login_username": login, "detach_keys": detach_keys}
@@ -120,8 +123,8 @@ def ssh_arguments(
     terminal: bool = False,
     only_forward: bool = False,
 ) -> list[str]:
-    """The arguments of ssh. The container's key is made anew each time; the way there is what is
-    trusted.
+    """The arguments of ssh. The container's key is new for each session; the connection through the
+    API is trusted instead.
     """
     fixed = (
         f"ProxyCommand={proxy}", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null",
@@ -129,11 +132,12 @@ def ssh_arguments(
     )  # fmt: skip
     arguments = [part for one in (*fixed, *options) for part in ("-o", one)]
     arguments += [part for one in forwards for part in ("-L", one)]
+    # Without it ssh would go on although a port cannot be used.
     if forwards:
         arguments += ["-o", "ExitOnForwardFailure=yes"]
     arguments += ["-N"] * only_forward + ["-t"] * terminal
     arguments += ["-l", login or _USER, "--", uuid]
-    # As with ssh, what is one argument may be a line for a shell.
+    # As with ssh, a single argument may be a line for a shell.
     line = command[0] if len(command) == 1 else shlex.join(command)
     return [*arguments, line] if command else arguments
 
@@ -152,21 +156,21 @@ def _server() -> Server:
 def _proxy_command(uuid: str, login: str, detach_keys: str) -> str:
     target = f"{login}@{uuid}" if login else uuid
     keys = ["--detach-keys", detach_keys] if detach_keys else []
-    # ssh expands percent signs.
+    # ssh expands percent signs in ProxyCommand.
     return shlex.join(
         [sys.executable, "-m", "lading", "shell", "--connect", *keys, target]
     ).replace("%", "%%")
 
 
 def _environment(server: Server) -> dict[str, str]:
-    """That of this process, naming the server that was found."""
+    """The environment of this process with the server that was found."""
     named = {"ARVADOS_API_HOST": server.address, "ARVADOS_API_TOKEN": server.token}
     insecure = {"ARVADOS_API_HOST_INSECURE": "1"} if server.insecure else {}
     return {**os.environ, **named, **insecure}
 
 
 async def _probe(session: Session, name: str, form: dict[str, str], *, wait: bool) -> str:
-    """The uuid to connect to, once the server has said that a session would be possible."""
+    """The uuid to connect to, after the server has confirmed that a session is possible."""
     said = False
     while True:
         try:
@@ -184,7 +188,7 @@ async def _probe(session: Session, name: str, form: dict[str, str], *, wait: boo
 
 
 async def _ask(session: Session, uuid: str, form: dict[str, str]) -> None:
-    """Whether a session would be possible; asked once. Raises what the server answers."""
+    """Ask once whether a session is possible. Raises the server's refusal."""
     headers = {**session.api.headers, "Content-Type": "application/x-www-form-urlencoded"}
     body = urlencode({**form, "probe": "true"}).encode()
     path = f"/arvados/v1/connect/{uuid}/ssh"
@@ -198,7 +202,7 @@ def _is_container(name: str) -> bool:
 
 
 async def _connect(server: Server, uuid: str, form: dict[str, str]) -> int:
-    """Join standard input and output to a session."""
+    """Connect standard input and output to a session."""
     tls = trusting(server.authorities, insecure=server.insecure)
     try:
         pipe = await parse_url(f"https://{server.address}", tls).open()
@@ -230,6 +234,7 @@ async def _join_standard(pipe: Pipe) -> None:
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     outward = asyncio.create_task(_carry(reader, pipe.writer))
     inward = asyncio.create_task(_carry(pipe.reader, writer))
+    # The end of one direction ends the session.
     await asyncio.wait((outward, inward), return_when=asyncio.FIRST_COMPLETED)
     for task in (outward, inward):
         task.cancel()
@@ -244,5 +249,5 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             writer.write(data)
             await writer.drain()
     except OSError:
-        # Either side has gone.
+        # One of the sides has closed.
         return

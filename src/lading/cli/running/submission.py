@@ -1,7 +1,7 @@
-"""The container request that the options of `lading run` describe.
+"""Container requests from the options of `lading run`.
 
-Defaults: the command starts in /out, which is an empty writable directory and becomes the output; 1
-virtual CPU and 256 MiB; priority 500; no network.
+Defaults: the command starts in /out, an empty writable directory that becomes the output; 1 virtual
+CPU and 256 MiB; priority 500; no network.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from lading.core.ids import Infix, is_pdh, is_uuid
 
 OUTPUT = "/out"
 PRIORITY = 500
+# Targets that are not paths.
 _STREAMS = ("stdin",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """`--input TARGET=SOURCE`, taken apart: a path on disk, or something stored."""
+    """A parsed `--input TARGET=SOURCE`: a path on disk, or stored data."""
 
     target: str
     path: Path | None = None
@@ -34,7 +35,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What was asked for on the command line. Without a `command`, that of the image is run."""
+    """The options of the command line. Without a `command`, the image's is run."""
 
     command: tuple[str, ...]
     image: str = ""
@@ -58,7 +59,7 @@ class Wish:
     use_existing: bool = True
     container: str | None = None
     network: bool = False
-    """The API and the internet."""
+    """Access to the API and the internet."""
     api: bool = False
     internet: bool | None = None
     max_run_time: int = 0
@@ -66,7 +67,7 @@ class Wish:
     partition: tuple[str, ...] = ()
     preemptible: bool = False
     gang: Mapping[str, object] = field(default_factory=dict)
-    """Scheduling parameters of a request that several containers run together."""
+    """Scheduling parameters of a request that is run by several containers together."""
     attempts: int | None = None
     after: tuple[str, ...] = ()
     start_after: str | None = None
@@ -74,13 +75,14 @@ class Wish:
 
 
 def parse_input(text: str) -> Input:
-    """Take `TARGET=SOURCE` apart. Raises Invalid."""
+    """Parse `TARGET=SOURCE`. Raises Invalid."""
     target, separator, source = text.partition("=")
     if not separator or not source:
         raise Invalid(f"{text}: not TARGET=SOURCE; write for example /in/reads.fq=reads.fq")
     if target not in _STREAMS and not _is_target(target):
         raise Invalid(f"{text}: TARGET must be an absolute path in the container, or stdin")
     path = Path(source)
+    # A file of this name has precedence over stored data.
     if path.exists():
         return Input(target=target, path=path)
     stored = parse_reference(source)
@@ -94,9 +96,9 @@ def parse_input(text: str) -> Input:
 def request_body(
     wish: Wish, *, image: str, mounts: Mapping[str, Mapping[str, object]], after: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The attributes of the container request; `after` are the uuids of those that it waits for.
+    """The attributes of the container request; `after` are the uuids of its dependencies.
 
-    What was not asked for is left out. Raises Invalid when two things want one place.
+    Options that were not given are left out. Raises Invalid when two things have the same target.
     """
     own: dict[str, Mapping[str, object]] = {target: {"kind": "tmp"} for target in wish.tmp}
     if wish.output_path in mounts:
@@ -117,6 +119,7 @@ def request_body(
         "priority": wish.priority,
         "use_existing": wish.use_existing,
     }
+    # --network includes the internet unless --no-internet excludes it.
     internet = True if wish.network and wish.internet is None else wish.internet
     if wish.network or wish.api:
         body["runtime_constraints"]["API"] = True
@@ -126,7 +129,7 @@ def request_body(
 
 
 def _asked_for(wish: Wish, after: Sequence[str]) -> dict[str, Any]:
-    """The attributes that are sent if they say anything."""
+    """The attributes that are sent only if they are set."""
     scheduling = {
         "max_run_time": wish.max_run_time,
         "partitions": list(wish.partition),
@@ -153,7 +156,7 @@ def _asked_for(wish: Wish, after: Sequence[str]) -> dict[str, Any]:
 
 
 async def newest_image(session: Session) -> StoredImage:
-    """The image added last. Raises Invalid when there is none."""
+    """The image added last. Raises Invalid if there is none."""
     images = await list_images(session.api)
     if not images:
         raise Invalid(
@@ -166,7 +169,7 @@ async def newest_image(session: Session) -> StoredImage:
 async def store_inputs(
     session: Session, inputs: Sequence[Input], *, is_quiet: bool
 ) -> dict[str, dict[str, object]]:
-    """The mounts of the inputs; what is on disk is stored first. Raises Invalid, NotFound."""
+    """The mounts of the inputs; files on disk are stored first. Raises Invalid, NotFound."""
     mounts: dict[str, dict[str, object]] = {}
     for one in inputs:
         if one.target in mounts:
@@ -201,4 +204,5 @@ async def _mount(session: Session, stored: Reference) -> dict[str, object]:
 
 
 def _is_target(text: str) -> bool:
+    # ".." could leave the directory of the mount.
     return text.startswith("/") and text != "/" and ".." not in PurePosixPath(text).parts
