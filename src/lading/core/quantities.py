@@ -6,6 +6,7 @@ import re
 
 from lading.core.errors import Invalid
 
+# A number and a unit: "64MiB", "1.5G", "100".
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?")
 # (?!s): "5ms" is milliseconds, not minutes.
 _TIME = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")

@@ -9,6 +9,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 _ZONE = len("+00:00")
+# RFC 3339 with any number of fractional digits.
 _LENIENT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)"
     r"(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?"

@@ -25,6 +25,7 @@ MS_REC = 1 << 14
 MS_SLAVE = 1 << 19
 MNT_DETACH = 2
 _libc = ctypes.CDLL(None, use_errno=True)
+# prctl(2).
 _PR_SET_PDEATHSIG = 1
 # Characters that the kernel writes as octal escapes in mountinfo (proc(5)).
 _ESCAPES = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))

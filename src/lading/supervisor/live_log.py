@@ -23,6 +23,7 @@ FIRST = 0.2
 _MOST = 1 << 20
 # Posts of one file in a period.
 _PIECES = 4
+# Seconds for one call.
 _TIMEOUT = 30.0
 
 

@@ -22,6 +22,7 @@ from lading.core.errors import LadingError, Unavailable
 
 ADDRESS = "http://169.254.169.254"
 """The link-local address of the metadata service, the same on every cloud."""
+# Seconds between two polls.
 INTERVAL = 5.0
 # Failed polls in a row after which polling ends.
 _FAILURES = 5

@@ -40,6 +40,7 @@ _NO_CUDA: Mapping[str, Json] = MappingProxyType(
     {"device_count": 0, "driver_version": "", "hardware_capability": ""}
 )
 _CAPABILITIES = ("API", "internet")
+# Versions of CUDA, for example 11.4.
 _DOTTED = re.compile(r"\d+\.\d+")
 # Sizes must fit into a signed 64-bit integer of the database.
 _TOO_BIG = 1 << 63

@@ -48,6 +48,8 @@ TRANSITIONS: Mapping[State, tuple[State, ...]] = MappingProxyType(
     }
 )
 INITIAL = State.QUEUED
+# States that never change again, states with a dispatcher's lock, and states that may still have a
+# result.
 FINAL = frozenset({State.COMPLETE, State.CANCELLED})
 HELD = frozenset({State.LOCKED, State.RUNNING})
 LIVE = frozenset({State.QUEUED, State.LOCKED, State.RUNNING})

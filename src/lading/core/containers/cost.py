@@ -17,6 +17,7 @@ from datetime import datetime
 from lading.core.errors import Invalid
 from lading.core.timestamps import parse_time
 
+# Prices are per hour.
 _HOUR = 3600.0
 
 

@@ -26,6 +26,7 @@ AUTOMATIC = -1
 _PART = 50
 """The automatic reserve is one fiftieth of the disk, bounded by these amounts."""
 _MOST = 1 * GIB
+# Inodes of the default reserve at most.
 _MOST_FILES = 100_000
 _LITTLE = 32
 """The containers fill a disk only if they grew by more than this part of the reserve."""

@@ -23,6 +23,7 @@ from lading.core.json_values import Json, JsonObject
 
 MAX_COMMITS = 1000
 """Number of commits of a set that are examined, the newest first."""
+# Characters of an address, revision or path.
 MAX_TEXT = 500
 SOURCES = ("git_url", "repository_name", "uuid")
 SELECTORS = ("commit", "revisions")
@@ -30,8 +31,11 @@ KINDS = ("tree", "blob")
 
 # No leading "-", which git would take for an option, and no ":", which selects by path or search.
 _REVISION = re.compile(r"\^?[0-9A-Za-z_@][0-9A-Za-z._/@^~{}+-]*")
+# No spaces and no leading "-": the text becomes an argument of git.
 _URL = re.compile(r"[0-9A-Za-z][0-9A-Za-z+.:/@~_-]*")
+# Names of the site's own repositories.
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]*")
+# A line of `git cat-file --batch-check`: hash, type and size.
 _FOUND = re.compile(r"([0-9a-f]{40}) (tree|blob) \d+")
 
 

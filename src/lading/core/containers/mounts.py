@@ -91,6 +91,7 @@ _STREAM_KINDS: Mapping[str, tuple[Kind, ...]] = MappingProxyType(
 )
 DEVICES = ("ram", "ssd", "disk", "network")
 """Values of `device_type`, fastest first."""
+# A portable data hash, with hints and a path.
 _HASH = re.compile(r"([0-9a-f]{32}\+\d+)(?:\+[^/+]+)*(/.*)?")
 
 

@@ -35,6 +35,7 @@ LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1", "::", ""}) 
 """Names of the container itself in a client's request for a port."""
 # Variables of a client that are passed on; others could change the behaviour of programs.
 _ENVIRONMENT = re.compile(r"(LANG|LC_[A-Z]+|COLORTERM)")
+# A key of Docker's --detach-keys.
 _KEY = re.compile(r"ctrl-([a-z@\[\]^_\\])|([a-z])")
 # Characters with a meaning to the shell.
 _SHELL_SIGNS = re.compile(r"[|&;<>()$`*?\[\]#~=%!{}\n]")
@@ -49,6 +50,7 @@ _SFTP = "; ".join(
     )
 )
 _NO_SFTP = "echo 'lading: the image has no sftp-server; use scp -O, or cat' >&2; exit 127"
+# UUID-PORT of a container or a request.
 _TARGET = re.compile(r"([a-z0-9]{5}-(?:dz642|xvhdp)-[a-z0-9]{15})-([0-9]{1,5})")
 
 

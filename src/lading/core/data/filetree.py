@@ -23,6 +23,7 @@ from lading.core.data import manifest
 from lading.core.data.locator import EMPTY_BLOCK
 from lading.core.errors import Invalid, Malformed, NotFound
 
+# Names that no file can have.
 _UNFIT = frozenset(("", ".", ".."))
 # Span of an empty file: 0:0.
 _NOTHING = ((0, 0),)

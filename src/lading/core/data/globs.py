@@ -25,6 +25,7 @@ from lading.core.errors import Invalid
 
 # Limits of one request, checked by the API (check_globs).
 MOST_PATTERNS = 1000
+# Characters; also the longest path of Linux (PATH_MAX).
 LONGEST_PATTERN = 4096
 MOST_CHARACTERS = 65_536
 """Limit for all patterns together. Matching one path takes at most about as many steps as the

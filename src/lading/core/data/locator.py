@@ -22,7 +22,9 @@ from lading.core.errors import Malformed, Unauthenticated
 MAX_BLOCK = 64 << 20
 EMPTY_HASH = "d41d8cd98f00b204e9800998ecf8427e"
 EMPTY_BLOCK = f"{EMPTY_HASH}+0"
+# Hash, size and hints.
 _LOCATOR = re.compile(r"([0-9a-f]{32})(?:\+([0-9]{1,18}))?((?:\+[A-Z][A-Za-z0-9@_-]*)*)")
+# The hint with a signature and its expiry in hexadecimal seconds.
 _PERMISSION = re.compile(r"A([0-9a-f]{40})@([0-9a-f]{8,})")
 # Characters of a locator in a message.
 _SHOWN = 100

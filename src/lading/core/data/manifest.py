@@ -49,17 +49,25 @@ _FILE = re.compile(r"([0-9]{1,18}):([0-9]{1,18}):(.+)", re.DOTALL)
 # Locators inside a text: only they follow a space and are 32 digits and a plus; a file token begins
 # with "<digits>:".
 _IN_TEXT = re.compile(r"(?<= )[0-9a-f]{32}\+[^ \n]+")
+# A locator with hints, of which hash and size are kept.
 _HINTED = re.compile(r"(?<= )([0-9a-f]{32}\+[0-9]+)\+[^ \n]+")
+# A locator with a signature.
 _SIGNED = re.compile(r"(?<= )[0-9a-f]{32}\+[0-9]+[^ \n]*?\+A[^ \n]*")
 _SIGNATURE = re.compile(r"\+A[^+]*")
+# Control characters other than the line feed.
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
+# Characters of names that are escaped.
 _UNSAFE = re.compile(r"[\x00-\x20:\\]")
+# A byte in octal.
 _ESCAPE = re.compile(rb"\\([0-3][0-7]{2})")
+# A backslash that does not begin an escape.
 _STRAY = re.compile(r"\\(?![0-3][0-7]{2})")
+# Names that need a closer check.
 _SUSPECT = re.compile(r"^\.|[/\0]")
 # File tokens whose names need no further check: nothing escaped, no `/`, short, and neither `.` nor
 # `..`.
 _PLAIN = r"(?!\.{1,2}(?: |\Z))[^ /\\\0]{1,63}"
+# A file whose name needs no unescaping: the usual case.
 _PLAIN_FILE = re.compile(rf"([0-9]{{1,18}}):([0-9]{{1,18}}):({_PLAIN})")
 _PLAIN_FILES = re.compile(
     rf"[0-9]{{1,18}}:[0-9]{{1,18}}:{_PLAIN}(?: [0-9]{{1,18}}:[0-9]{{1,18}}:{_PLAIN})*"

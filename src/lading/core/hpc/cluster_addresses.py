@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from lading.core.errors import Invalid
 
 SSH_PORT = 22
+# A host name: at most 254 characters.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9])?")
 _IPV6 = re.compile(r"[0-9A-Fa-f:]{2,39}(?:[0-9.]{7,15})?(?:%[A-Za-z0-9._-]{1,15})?")
 _BRACKETED = re.compile(r"\[([^\[\]]*)\](?::([0-9]{1,5}))?")

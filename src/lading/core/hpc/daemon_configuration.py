@@ -24,7 +24,9 @@ CODE_PARAMETERS = "codeParameters"
 DAEMON_PARAMETERS = "daemonParameters"
 RESULTS = "/hpcaas/results"
 SHARED = "/hpcaas/shared"
+# Names of environment variables.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+# One line of authorized_keys without options (sshd(8)).
 _PUBLIC_KEY = re.compile(r"(?:ssh|ecdsa|sk)-[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+(?: [^\n\0]*)?\n?")
 # Bounds the size of the generated files.
 _MOST_RANKS = 100_000

@@ -24,6 +24,7 @@ MOST_NODES = 10_000
 PATIENCE = 20.0
 # An exit code that shells and MPI programs do not use by themselves.
 LOST = 121
+# Commands that start the ranks themselves.
 _OWN_LAUNCHERS = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
 
 

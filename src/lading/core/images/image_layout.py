@@ -22,11 +22,13 @@ MANIFEST = "manifest.json"
 _WHITEOUT = ".wh."
 # Bytes. Less than PATH_MAX (4,096), since the path of the layer's directory precedes it.
 _LONGEST_PATH = 3000
+# NAME_MAX of Linux, in bytes.
 _LONGEST_NAME = 255
 MOST_ELEMENTS = 256
 """Limit for the path of a layer member. Real images have some 40; deeper ones only make removal
 difficult.
 """
+# Characters of a name in a message.
 _SHOWN = 100
 _OPAQUE = ".wh..wh..opq"
 

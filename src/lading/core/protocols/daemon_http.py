@@ -21,6 +21,7 @@ MOST_PARTS = 10_000
 """Parts of one form."""
 _LINE = re.compile(r"[A-Z]{1,20} [!-~]{1,4000} HTTP/1\.[01]")
 _PARAMETER = re.compile(r';\s*([!#$%&\'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^;\s"]*))')
+# The preference `wait` (RFC 7240, 4.3).
 _WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*([0-9]{1,6})(?![0-9])", re.IGNORECASE)
 # Seconds; clients repeat the call.
 MOST_WAIT = 60.0

@@ -19,6 +19,7 @@ HEADER = "x-lading-forward-proof"
 LIFE = 60
 """Seconds of validity: longer than a connection takes, with some difference of clocks."""
 _VERSION = "lading forward 1"
+# Lines of a claim.
 _FIELDS = 6
 
 

@@ -20,6 +20,7 @@ HOP_BY_HOP = frozenset(
      "te", "trailer", "transfer-encoding", "upgrade"}
 )  # fmt: skip
 """Fields for the next hop only (RFC 9110, section 7.6.1)."""
+# The first line of a request, of a response, and a header (RFC 9112, 3 to 5).
 _REQUEST = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([^\x00-\x20\x7f]+) HTTP/1\.[01]")
 _STATUS = re.compile(r"HTTP/1\.[01] ([1-5][0-9][0-9])(?: [^\x00-\x08\x0a-\x1f\x7f]*)?")
 _FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")

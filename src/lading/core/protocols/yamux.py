@@ -31,6 +31,7 @@ WINDOW = 256 << 10
 HEADER = struct.Struct(">BBHII")
 MOST_DATA = 64 << 10
 """Bytes of one frame that we send at most, so that streams take turns."""
+# The only version of the protocol.
 _VERSION = 0
 
 

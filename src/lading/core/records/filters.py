@@ -407,6 +407,7 @@ def _triple(entry: JSON, kind: RecordType) -> Expression:
     return _one(attribute, operator, operand, kind)
 
 
+# `(column operator column)`.
 _COLUMNS: Final = re.compile(r"\(\s*([\w.]+)\s*(<=|>=|<>|!=|=|<|>)\s*([\w.]+)\s*\)")
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+# Seconds.
 QUIET = 60.0
 
 

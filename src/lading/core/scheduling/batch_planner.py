@@ -51,6 +51,8 @@ from lading.core.resources import Resources, total
 from lading.core.scheduling.gpus import unsuited
 from lading.core.scheduling.instance_types import NO_GPU, Gpu
 
+# Share of the places and of a worker's memory for containers that make requests: the rest is for
+# the containers that they wait for.
 _SUPERVISOR_SHARE = 0.5
 _SUPERVISORS_WAIT = (
     "Waiting for another workflow to end: "

@@ -19,7 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+# Seconds without further requests after a refusal: the first and the longest.
 SHORTEST, LONGEST = 60.0, 960.0
+# The same for refusals of too many calls.
 RATE_SHORTEST, RATE_LONGEST = 1.0, 60.0
 
 

@@ -52,6 +52,7 @@ from lading.core.scheduling.gang_placement import (
 from lading.core.scheduling.instance_types import InstanceType, Shape, eligible, machines
 
 _Table = dict[str, dict[Signature, dict[str, None]]]
+# Passes over the queue while containers free their places; the next plan continues.
 _MOST_PASSES = 8
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import InstanceType, Shape
 
+# Places on a VM without a limit.
 ANY = 1 << 30
 Signature = tuple[Resources, int]
 """What is free in a room, and for how many more containers."""

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from lading.core.errors import Invalid
 from lading.core.resources import Resources
 
+# One part in 20 of a VM's memory is left to its kernel.
 _KEPT = 20
 _PREEMPTIBLE = ".preemptible"
 

@@ -21,7 +21,9 @@ INITIAL = 10_000
 """The nice value of a new job, so that others can come before it."""
 MOST = 2_147_483_645
 """The largest nice value that Slurm takes."""
+# Difference between the nice values of two neighbours.
 DEFAULT_SPREAD = 10
+# The highest priority of a user's request; larger values have their order in them already.
 _USER_PRIORITIES = 1000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -65,12 +65,15 @@ _TIMEOUT = 60.0
 _DRAIN = 300.0
 _STOP_DRAIN = 2.0
 """Seconds to receive the output of a command that was told to stop."""
+# Bytes read at a time.
 _CHUNK = 1 << 16
 _NOT_FOUND = 404
+# Docker's value for "no limit".
 _NO_LIMIT = -1
 _NVIDIA_CAPABILITIES = ("gpu", "nvidia", "compute", "utility")
 _NO_CONNECTION = 900
 """Status of aiodocker's own error when it cannot connect."""
+# The first two numbers of a version.
 _VERSION = re.compile(r"\d+\.\d+")
 _UNKNOWN = "auto"
 """aiodocker's version string that lets it ask the daemon."""

@@ -23,6 +23,7 @@ from pathlib import Path
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Size
 
+# Bytes read at a time.
 _CHUNK = 1 << 16
 # Seconds for the runtime to pass the terminal.
 _PATIENCE = 10.0

@@ -33,6 +33,7 @@ from lading.supervisor.inputs.tar_reader import Reader, members
 STREAMS = ("stdout", "stderr")
 # Directory in the output with the streams of each rank.
 _RANKS = "ranks"
+# Bytes copied at a time.
 _CHUNK = 1 << 20
 _MOST_DEPTH = 256
 """Elements of a path in the output; deeper directories are left out, and a sentence says so."""

@@ -17,6 +17,7 @@ from lading.net import rpc
 from lading.supervisor.gang.mutual_tls import Course, keep_alive, trust
 
 _CONNECT_TIME = 60.0
+# Bytes read at a time.
 _CHUNK = 1 << 18
 
 

@@ -25,6 +25,7 @@ from lading.threads import in_thread
 
 BLOB = "blob"
 """Name of the file of a blob, in a directory of its own."""
+# Bytes read at a time.
 _CHUNK = 1 << 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -41,6 +41,7 @@ MOST_DOCUMENT = 16 << 20
 _MOST_MEMBERS = 10_000
 # Links from one member to another; docker save makes one.
 _MOST_LINKS = 10
+# Bytes hashed at a time.
 _CHUNK = 1 << 20
 _BLOBS = "blobs/sha256/"
 # An image larger than the cache is used nevertheless; one that decompresses to more than four times

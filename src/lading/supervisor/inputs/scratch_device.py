@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# Types of file systems (statfs(2), /proc/mounts) in memory and over the network.
 _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 _REMOTE = frozenset(
     {

@@ -38,6 +38,7 @@ from lading.supervisor.inputs.tar_reader import MOST_MEMBERS, Reader, members
 # First bytes of a gzip (RFC 1952) and of a zstd (RFC 8878) file.
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+# Bytes written at a time.
 _CHUNK = 1 << 20
 # Symbolic links in one path; Linux allows 40 too (path_resolution(7)).
 _MOST_LINKS = 40

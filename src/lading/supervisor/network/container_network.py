@@ -40,6 +40,7 @@ _MTU = 65520
 """
 # Seconds for each helper program.
 _TIMEOUT = 20.0
+# Connections that wait to be accepted.
 _BACKLOG = 128
 # Of linux/in6.h; the socket module has no name for it.
 _IPV6_FREEBIND = 78

@@ -16,6 +16,7 @@ MOST_CONNECTIONS = 1024
 """Maximum at a time, for one service of one container: a workflow runner has some ten."""
 # Seconds.
 _CONNECT_TIME = 30.0
+# Bytes read at a time.
 _CHUNK = 1 << 18
 # Seconds without accepting when no descriptors are free.
 _REST = 0.1

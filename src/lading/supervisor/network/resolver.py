@@ -17,11 +17,13 @@ from lading.core.containers.container_network import Endpoint, nameservers
 from lading.supervisor.network.forwarder import Forwarder
 
 CONFIGURATION = Path("/etc/resolv.conf")
+# DNS.
 PORT = 53
 MOST_QUESTIONS = 256
 """Pending queries at a time; further ones are dropped, and repeated by the client."""
 # Seconds for one resolver; glibc waits as long (resolv.conf(5)).
 _ANSWER_TIME = 5.0
+# Bytes of a DNS message; its length field over TCP has 16 bits (RFC 1035, 4.2.2).
 _MOST_BYTES = 1 << 16
 _Address = tuple[str, int]
 

@@ -15,6 +15,7 @@ from lading.core.containers.container_network import Ip
 
 # Numbers of linux/rtnetlink.h, linux/netlink.h and linux/if.h.
 _RTM_NEWLINK, _RTM_NEWROUTE, _RTM_GETROUTE = 16, 24, 26
+# Flags and types of messages (netlink(7)), attributes and values of routes (rtnetlink(7)).
 _NLM_REQUEST, _NLM_ACK, _NLM_DUMP, _NLM_CREATE = 1, 4, 0x300, 0x400
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY = 1, 4, 5
@@ -29,6 +30,7 @@ _GROUPS = 0x10 | 0x40 | 0x100 | 0x400
 """RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE and those of IPv6."""
 # Bytes of one read; the kernel's dumps use at most 32 KiB.
 _ROOM = 1 << 16
+# Seconds for the kernel's answer.
 _TIMEOUT = 5.0
 # struct nlmsghdr, rtmsg, ifinfomsg and rtattr.
 _HEADER = struct.Struct("=IHHII")
