@@ -78,8 +78,7 @@ from lading.supervisor.results import Results
 from lading.supervisor.session import Lost, Session, open_transport
 from lading.supervisor.supervisor_config import Assignment
 
-# Seconds.
-_DRAIN = 5.0
+_DRAIN = 5.0  # seconds
 _SCRATCH = "mounts"
 """Subdirectory of the run directory for everything that the command can write."""
 _logger = logging.getLogger("lading.supervisor")
