@@ -58,7 +58,12 @@ class BlockAnswer(Response):
         self._room = room
         self._pace = Pace(rate, WINDOW)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (ASGI)
+    async def __call__(
+        self,
+        scope: Scope,
+        receive: Receive,  # noqa: ARG002 (ASGI)
+        send: Send,
+    ) -> None:
         """Send the response."""
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})

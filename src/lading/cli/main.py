@@ -96,7 +96,11 @@ class LazyGroup(click.Group):
         """All commands, in the order of the help."""
         return [name for section in _SECTIONS.values() for name in section]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click calls it so)
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002 (click calls it so)
+        cmd_name: str,
+    ) -> click.Command | None:
         """The command of this name, imported now."""
         for section in _SECTIONS.values():
             if cmd_name in section:
@@ -127,7 +131,11 @@ class LazyGroup(click.Group):
             if isinstance(group, click.Group) and name in group.commands
         ]
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (as above)
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002 (click calls it so)
+        formatter: click.HelpFormatter,
+    ) -> None:
         """The commands by section, from the table alone."""
         for title, section in _SECTIONS.items():
             with formatter.section(title):

@@ -144,7 +144,8 @@ class Listing:
         text = _encode(part)
         try:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="lading-put-")  # noqa: SIM115 - see `close`
+                # `close` closes it.
+                self._file = tempfile.TemporaryFile(prefix="lading-put-")  # noqa: SIM115
             self._file.write(len(text).to_bytes(_HEAD) + text)
         except OSError as error:
             raise _no_room(error) from error

@@ -355,7 +355,11 @@ class _Sent(aiohttp.Payload):
         self._part = part
         self._size = part.length
 
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:  # noqa: ARG002 - as the library has it
+    def decode(
+        self,
+        encoding: str = "utf-8",  # noqa: ARG002 - as the library has it
+        errors: str = "strict",  # noqa: ARG002 - as the library has it
+    ) -> str:
         """Not possible for a part of a file."""
         raise TypeError("a part of a file cannot be decoded")
 

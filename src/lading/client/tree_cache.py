@@ -99,7 +99,8 @@ def _make_read_only(root: Path, *, keep_modes: bool) -> int:
         for folder, _, entry in tree.walk_at(max_depth=_MOST_DEPTH):
             if entry.is_dir(follow_symlinks=False):
                 # It is entered after this, which needs no write permission.
-                os.chmod(entry.name, 0o555, dir_fd=folder)  # noqa: S103 - its own directory is for root alone
+                # The directory of the cache is accessible to root only.
+                os.chmod(entry.name, 0o555, dir_fd=folder)  # noqa: S103
                 size += _BLOCK
             else:
                 size += _make_file_read_only(folder, entry.name, keep_modes=keep_modes)

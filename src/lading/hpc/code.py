@@ -142,7 +142,8 @@ class Code:
             os.umask(0o022)
             os.read(gate, 1)
             doing, hints = f"{self._layout.outside(Path(arguments[0]))} cannot be run", _EXEC_HINTS
-            os.execve(arguments[0], arguments, dict(environment))  # noqa: S606 - the code is the user's own
+            # The user's own code.
+            os.execve(arguments[0], arguments, dict(environment))  # noqa: S606
         except OSError as error:
             told = f"{doing}: {error.strerror or 'unknown'}{hints.get(error.errno or 0, '')}"
             os.write(telling, told.encode("utf-8", "surrogateescape"))

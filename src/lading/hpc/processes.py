@@ -127,7 +127,11 @@ def started_outside(code: str) -> dict[int, Process]:
 def _is_here(pid: int) -> bool:
     """Whether it is of this container, and not of one inside: their ranks are theirs to watch."""
     try:
-        return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - once a second
+        # os.readlink instead of Path: this runs for each process, once a second.
+        return (
+            os.readlink(f"/proc/{pid}/ns/pid")  # noqa: PTH115
+            == os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+        )
     except OSError:
         return False
 

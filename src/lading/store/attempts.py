@@ -5,6 +5,8 @@ log of a container is kept, and readable by its hash, while a request has the co
 tried it.
 """
 
+# ruff: noqa: S608 - no values in the statements
+
 from __future__ import annotations
 
 from typing import Final
@@ -28,7 +30,7 @@ _REQUESTS: Final = (
 )
 # The last copy only: while another collection has the same content, this one may go.
 WANTED_LOG: Final = (
-    "EXISTS (SELECT 1 FROM containers c WHERE c.log = collections.portable_data_hash"  # noqa: S608 - no value in it
+    "EXISTS (SELECT 1 FROM containers c WHERE c.log = collections.portable_data_hash"
     f" AND EXISTS ({_REQUESTS})) AND NOT EXISTS (SELECT 1 FROM collections other"
     " WHERE other.portable_data_hash = collections.portable_data_hash"
     " AND other.uuid <> collections.uuid AND (other.delete_at IS NULL OR other.delete_at > ?))"

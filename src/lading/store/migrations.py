@@ -5,6 +5,8 @@ needed only where stored values have to change. A step is never changed once it 
 another. The table `schema_versions` remembers every step, with its name.
 """
 
+# ruff: noqa: ARG001 - every step takes both arguments
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
@@ -37,14 +39,14 @@ async def _first_tables(tx: Transaction, dialect: Dialect) -> None:
     """Create the first schema; nothing to migrate."""
 
 
-async def _seal_runtime_tokens(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
+async def _seal_runtime_tokens(tx: Transaction, dialect: Dialect) -> None:
     """Seal the runtime tokens that version 1 stored in clear."""
     for kind in RECORDS:
         if kind.stored:
             await records.seal_all(tx, kind)
 
 
-async def _name_steps(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
+async def _name_steps(tx: Transaction, dialect: Dialect) -> None:
     """Store the names of earlier steps, which had numbers only."""
     for one in MIGRATIONS:
         await tx.execute(
@@ -52,7 +54,7 @@ async def _name_steps(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG00
         )
 
 
-async def _fill_broad_keys(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
+async def _fill_broad_keys(tx: Transaction, dialect: Dialect) -> None:
     """Store broad keys of existing containers, for requests with ranges."""
     await containers.fill_broad_keys(tx)
 
@@ -72,7 +74,7 @@ _SUPERSEDED: Final = (
 )
 
 
-async def _drop_superseded_indexes(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
+async def _drop_superseded_indexes(tx: Transaction, dialect: Dialect) -> None:
     """Drop indexes that were replaced by partial indexes."""
     for name in _SUPERSEDED:
         await tx.execute(f"DROP INDEX IF EXISTS {name}")
@@ -89,12 +91,12 @@ async def _seal_secret_mounts(tx: Transaction, dialect: Dialect) -> None:
         await records.seal_all(tx, kind)
 
 
-async def _fill_inputs(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
+async def _fill_inputs(tx: Transaction, dialect: Dialect) -> None:
     """Store the inputs of existing containers in the index of inputs."""
     await lineage.fill_inputs(tx)
 
 
-async def _drop_indexes_of_single_keys(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
+async def _drop_indexes_of_single_keys(tx: Transaction, dialect: Dialect) -> None:
     """Drop the indexes of single keys; one index has both keys of a container and costs fewer page
     writes.
     """
@@ -121,7 +123,7 @@ async def _recheck_nested_values(tx: Transaction, dialect: Dialect) -> None:
         await tx.execute(one)
 
 
-async def _fill_attempts(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
+async def _fill_attempts(tx: Transaction, dialect: Dialect) -> None:
     """Store the attempts of existing requests, so that their logs are kept."""
     await attempts.fill(tx)
 

@@ -3,6 +3,8 @@
 `permissions` maintains the tables. Conditions have one placeholder, the user.
 """
 
+# ruff: noqa: S608 - names are constants of this module, values go into placeholders
+
 from __future__ import annotations
 
 from typing import Final
@@ -15,7 +17,7 @@ JOINED: Final = "memberships m JOIN grants g ON g.subject_uuid = m.subject_uuid"
 LESSER: Final = "CASE WHEN m.level < g.level THEN m.level ELSE g.level END"
 _NAMED: Final = " ".join(f"WHEN {int(level)} THEN '{name}'" for level, name in NAMES.items())
 COMPUTED: Final = (
-    f"(SELECT m.user_uuid, g.target_uuid, CASE max({LESSER}) {_NAMED} END AS perm_level"  # noqa: S608
+    f"(SELECT m.user_uuid, g.target_uuid, CASE max({LESSER}) {_NAMED} END AS perm_level"
     f" FROM {JOINED} GROUP BY m.user_uuid, g.target_uuid) computed_permissions"
 )
 """SQL table of the levels of all users on users, groups and shared records."""
@@ -27,7 +29,7 @@ def reaches(column: str, level: int, *, owning: bool = False) -> str:
     """
     passing = " AND g.owning = 1" if owning else ""
     return (
-        f"EXISTS (SELECT 1 FROM {JOINED} WHERE m.user_uuid = ? AND g.target_uuid = {column}"  # noqa: S608
+        f"EXISTS (SELECT 1 FROM {JOINED} WHERE m.user_uuid = ? AND g.target_uuid = {column}"
         f" AND m.level >= {level} AND g.level >= {level}{passing})"
     )
 
@@ -37,4 +39,4 @@ def reached(*, owning: bool) -> str:
     owned records.
     """
     passing = " AND g.owning = 1" if owning else ""
-    return f"SELECT g.target_uuid FROM {JOINED} WHERE m.user_uuid = ?{passing}"  # noqa: S608
+    return f"SELECT g.target_uuid FROM {JOINED} WHERE m.user_uuid = ?{passing}"

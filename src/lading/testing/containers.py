@@ -317,7 +317,10 @@ class FakeContainers(ExchangesOnly):
         ]
         for term in reversed(params.get("order", [])):
             name, _, direction = term.partition(" ")
-            found.sort(key=lambda one, name=name: one[name], reverse=direction == "desc")  # type: ignore[misc]
+            found.sort(
+                key=lambda one, name=name: one[name],  # type: ignore[misc]
+                reverse=direction == "desc",
+            )
         first = params.get("offset", 0)
         last = first + min(params["limit"], self.most_items)
         return [{name: one[name] for name in params["select"]} for one in found[first:last]]

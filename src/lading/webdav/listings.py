@@ -28,7 +28,8 @@ _STYLE: Final = (
     "td,th{padding:.25em .6em;text-align:left;border-bottom:1px solid #ddd;overflow-wrap:anywhere}"
     "td+td,th+th{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}"
     "a{color:#06c;text-decoration:none}a:hover{text-decoration:underline}p,footer{color:#555}"
-    "@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}a{color:#6af}td,th{border-color:#444}}"
+    "@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}"
+    "a{color:#6af}td,th{border-color:#444}}"
 )
 # The page may load nothing and run nothing; only this style applies.
 _POLICY: Final = (

@@ -96,7 +96,7 @@ class ReceivingProtocol(HttpToolsProtocol):
         self._limits = peer.table.limits
         self.app_state = {**self.app_state, PEER: peer}
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the time limit of the first head."""
         super().connection_made(transport)
         self._table.wait(self._connection, self.loop.time() + self._limits.head_seconds)

@@ -142,7 +142,11 @@ def _text(event: yaml.NodeEvent) -> str | None:
     if not isinstance(event, yaml.ScalarEvent):
         return None
     resolver = yaml.resolver.Resolver()
-    tag = event.tag or resolver.resolve(yaml.ScalarNode, event.value, event.implicit)  # type: ignore[no-untyped-call]
+    tag = event.tag or resolver.resolve(  # type: ignore[no-untyped-call]
+        yaml.ScalarNode,
+        event.value,
+        event.implicit,
+    )
     return str(event.value) if tag == _TEXT else None
 
 

@@ -243,12 +243,18 @@ async def write_node(
     """
     with display.progress("Downloading", is_quiet=is_quiet) as report:
         if isinstance(node, File):
-            place = target / name if target.is_dir() else target  # noqa: ASYNC240 (one look at a local path)
+            # One look at a local path, here and below.
+            place = target / name if target.is_dir() else target  # noqa: ASYNC240
             if not overwrite and os.path.lexists(place):  # noqa: ASYNC240 (as above)
                 raise Conflict(f"{place}: is there already; --overwrite replaces it")
             await download_file(session.blocks, node, place, progress=report)
             return place, 1, node.size
-        kept = journal_path(cache_directory(os.environ), "get", str(target.absolute()))  # noqa: ASYNC240 (nothing is asked)
+        # `absolute` asks the file system for nothing.
+        kept = journal_path(
+            cache_directory(os.environ),
+            "get",
+            str(target.absolute()),  # noqa: ASYNC240
+        )
         with Journal(kept) as journal:
             await fetch(
                 session.blocks, node, target, overwrite=overwrite, journal=journal, progress=report

@@ -109,7 +109,8 @@ def shell(
         only_forward=only_forward,
     )  # fmt: skip
     sys.stdout.flush()
-    os.execve(program, [program, *arguments], _environment(_server()))  # noqa: S606 - this is what the command is for
+    # Replaces this process by ssh.
+    os.execve(program, [program, *arguments], _environment(_server()))  # noqa: S606
 
 
 def ssh_arguments(

@@ -41,7 +41,8 @@ from lading.core.errors import Invalid
 # Documentation, translations, headers and service files of packages; no program reads them in a
 # container.
 _UNWANTED = re.compile(
-    r"/usr/share/(doc|man|info|locale|lintian|doc-base|bug|menu|applications|pixmaps|bash-completion|zsh|gtk-doc)(/|$)"
+    r"/usr/share/(doc|man|info|locale|lintian|doc-base|bug|menu|applications|pixmaps"
+    r"|bash-completion|zsh|gtk-doc)(/|$)"
     r"|/usr/include/node/"
     r"|/usr/(lib|share)/.*/?perl/.*\.pod$|/usr/lib/.*/perl/[^/]+/CORE/"
     r"|/(etc/(cron|init\.d|systemd|logrotate\.d)|lib/systemd|usr/lib/systemd)"

@@ -23,7 +23,8 @@ from lading.core.timestamps import format_time
 
 # repository, optionally with a registry's port, and a tag of at most 200 characters or a digest.
 _NAME = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9._/-]*((:[0-9]+/[A-Za-z0-9._/-]+)?@sha256:[0-9a-f]{64}|(:[A-Za-z0-9_][A-Za-z0-9._/:-]{0,200})?)"
+    r"[A-Za-z0-9][A-Za-z0-9._/-]*((:[0-9]+/[A-Za-z0-9._/-]+)?@sha256:[0-9a-f]{64}"
+    r"|(:[A-Za-z0-9_][A-Za-z0-9._/:-]{0,200})?)"
 )
 # Largest page of the server.
 _PAGE = 1000

@@ -31,7 +31,8 @@ AUTHORIZATION_RESPONSE = "x-arvados-authorization-response"
 GATEWAY_UUID = "x-arvados-container-gateway-uuid"
 TARGET_PORT = "x-arvados-container-target-port"
 TUNNEL = "tunnel"
-LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1", "::", ""})  # noqa: S104 - names that a client says
+# Names that clients give for the container itself.
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1", "::", ""})  # noqa: S104
 """Names of the container itself in a client's request for a port."""
 # Variables of a client that are passed on; others could change the behaviour of programs.
 _ENVIRONMENT = re.compile(r"(LANG|LC_[A-Z]+|COLORTERM)")

@@ -61,7 +61,12 @@ class SqliteDialect:
         """SQL table function json_each."""
         return f"json_each({document})"
 
-    def value(self, alias: str, *, number: bool) -> str:  # noqa: ARG002 - SQLite values carry their type
+    def value(
+        self,
+        alias: str,
+        *,
+        number: bool,  # noqa: ARG002 - SQLite values carry their type
+    ) -> str:
         """The value column of json_each."""
         return f"{alias}.value"
 
