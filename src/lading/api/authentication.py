@@ -24,6 +24,7 @@ from lading.store import records
 from lading.store import tokens as stored
 from lading.store.database import Transaction
 
+# Further tokens of one request (`reader_tokens`) that count.
 _MOST_READERS = 20
 
 

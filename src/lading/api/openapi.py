@@ -61,6 +61,7 @@ _REASONS: Final = {
     503: "Not possible now; try again later.",
     507: "No room is left.",
 }
+# Error statuses of all calls, and of writes.
 _ALWAYS: Final = (400, 405, 422, 503)
 _WRITES: Final = (409, 413, 507)
 _ACTIONS: Final[dict[str, tuple[int, ...]]] = {"container_requests.log": (416, 502)}

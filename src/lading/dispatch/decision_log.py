@@ -16,7 +16,9 @@ from dataclasses import dataclass
 
 from lading.core.containers.decisions import Decision
 
+# Decisions per call; the server takes at most 1000.
 BATCH = 500
+# Decisions that wait to be written; beyond it the oldest are lost.
 _MOST = 20_000
 
 

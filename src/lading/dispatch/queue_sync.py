@@ -34,7 +34,9 @@ from lading.dispatch.settings import Settings
 from lading.telemetry import event
 
 KIND = "arvados#container"
+# Containers per request.
 _BATCH = 200
+# Containers of the first list, so that the first ones start at once.
 _SOON = 100
 _ORDER = ("priority desc", "created_at asc", "uuid asc")
 _QUEUED = (("state", "=", "Queued"), ("priority", ">", 0))

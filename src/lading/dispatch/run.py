@@ -29,6 +29,7 @@ from lading.dispatch.status_publisher import Board
 from lading.dispatch.wait_for_fleet import until_known
 from lading.telemetry import event
 
+# Seconds for the last call at the end.
 _PARTING = 2.0
 _logger = logging.getLogger("lading.dispatch")
 

@@ -19,6 +19,7 @@ from lading.dispatch.fleet import Fleet
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
+# Containers that get the reason, those of the highest priority.
 _MOST = 100
 
 

@@ -32,8 +32,10 @@ from lading.hpc.layout import Layout
 from lading.hpc.record import Record
 from lading.hpc.tracing import WAIT_ALL, Tracer
 
+# Seconds between SIGTERM and SIGKILL, and then until all processes must have ended.
 KILL_GRACE = 2.0
 _KILL_TIME = 20.0
+# Seconds between two looks at processes.
 _LOOK_PERIOD = 1.0
 _FAILED = "The code has failed to start"
 _EXEC_HINTS = {

@@ -46,15 +46,21 @@ from lading.hpc.remote_rank_agent import serve as serve_annex
 from lading.hpc.remote_ranks import SpreadGround, spool_room
 from lading.net import rpc
 
+# EX_TEMPFAIL of sysexits.h: the cluster could not be made, and may be tried again.
 COULD_NOT = 75
+# Seconds until all daemons must answer.
 _READY_TIME = 60.0
+# Seconds for gathering outputs at the end.
 _GATHER_TIME = 60.0
+# Seconds in which ranks that MPI has started may end by themselves after the command.
 _LEAVE_TIME = 3.0
+# Seconds between two looks at the ranks.
 PERIOD = 0.25
 FOLLOW_TIME = 10.0
 """Seconds between two looks at a rank, and for which it may wait with its answer until there is
 something new.
 """
+# Names that a shell accepts for variables.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STREAMS = ("stdout", "stderr")
 # More processes than processors are the rule on one machine, and busy waiting would starve who is

@@ -37,7 +37,9 @@ from lading.hpc.progress import Progress
 from lading.hpc.record import Record, load
 from lading.hpc.service import Service
 
+# HTTPS (RFC 9110, 4.2.2).
 PORT = 443
+# Seconds between two looks at the size of the output.
 _TRIM_PERIOD = 30.0
 _logger = logging.getLogger("lading.hpc")
 

@@ -20,7 +20,9 @@ import h11
 from lading.core.errors import Unavailable
 from lading.hpc.credentials import Identity
 
+# As `daemon.PORT`.
 PORT = 443
+# Seconds for a call; ending the code may take longer.
 _TIMEOUT = 10.0
 _KILL_TIME = 40.0
 _CHUNK = 1 << 16

@@ -31,10 +31,14 @@ from lading.core.protocols import http_head
 from lading.core.protocols.http_head import Head
 from lading.hpc.layout import Layout, make_folder
 
+# Attempts of an upload, and the pauses between them in seconds, which double.
 ATTEMPTS = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
+# Seconds for connecting, and without progress.
 _CONNECT_TIME, _ANSWER_TIME = 30.0, 120.0
+# Bytes sent at a time.
 _CHUNK = 1 << 18
+# Besides 5xx: timeout, too early, too many requests.
 _RETRIED = (408, 425, 429)
 
 

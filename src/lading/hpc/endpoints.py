@@ -39,7 +39,9 @@ from lading.hpc.layout import OPEN, PRIVATE, Layout, append, make_folder, read_t
 from lading.hpc.record import Record
 from lading.hpc.service import MOST_JSON, Answer, success
 
+# Bytes written at a time.
 _CHUNK = 1 << 20
+# Bytes of a log in one response.
 _MOST_LOG = 4 << 20
 _SECRET = (
     "TLS_PUBLIC_CERT",

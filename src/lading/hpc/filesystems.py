@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+# Seconds between two looks, and until a file system counts as not responding.
 PERIOD = 5.0
 PATIENCE = 10.0
 

@@ -13,8 +13,11 @@ import ctypes
 import os
 from pathlib import Path
 
+# Events of inotify(7).
 _MODIFY, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x80, 0x100, 0x200
+# Bytes of events that are read at a time; their content does not matter.
 _MOST = 1 << 16
+# Seconds between two looks where inotify cannot be used.
 _WITHOUT = 1.0
 
 

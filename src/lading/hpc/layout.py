@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _logger = logging.getLogger("lading.hpc")
+# Modes: the code may run as any user; secrets are for the daemon only.
 OPEN, PRIVATE = 0o666, 0o600
 REACHABLE, WRITABLE = 0o755, 0o1777
 """Modes of directories: others list the first kind, and also write to the second."""

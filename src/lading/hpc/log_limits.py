@@ -11,8 +11,11 @@ import ctypes
 import os
 from pathlib import Path
 
+# Bytes of output that are kept: 1 GiB.
 LIMIT = 1 << 30
+# Flags of fallocate(2): give the blocks of a range back, with the size unchanged.
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
+# Bytes; a multiple of it is given back.
 _BLOCK = 1 << 20
 
 

@@ -26,6 +26,7 @@ from lading.core.errors import ExecutionError, Failure
 
 BRIDGE = "lading0"
 _EVERYBODY = "00:00:00:00:00:00"
+# The last two bytes of the conductor's hardware address; ranks have their number.
 _CONDUCTOR = 0xFFFF
 _ROOM = 1380
 """Bytes of a packet that a wire takes whole, also where machines are in a tunnel themselves: VXLAN
@@ -33,7 +34,9 @@ puts 50 around it by IPv4, 70 by IPv6.
 """
 _OWN = "10.77.255.254/16"
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+# linux/sched.h.
 _CLONE_NEWNET = 0x40000000
+# Seconds for `ip`.
 _TIMEOUT = 60.0
 
 

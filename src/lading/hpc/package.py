@@ -32,6 +32,7 @@ _OF_HPC = (
     "identity.py", "inotify.py", "layout.py", "log_limits.py", "processes.py", "progress.py",
     "record.py", "service.py", "tracing.py",
 )  # fmt: skip
+# The earliest time of a zip, so that the same code gives the same bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

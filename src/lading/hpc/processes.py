@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+# prctl(2).
 _PR_SET_PDEATHSIG = 1
+# prctl(2).
 _PR_SET_CHILD_SUBREAPER = 36
 LAUNCHERS = frozenset({"orted", "prted", "hydra_pmi_proxy", "hydra_bstrap_proxy"})
 """What `mpirun` starts on other machines, through ssh."""

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from lading.core.hpc import daemon_states
 from lading.hpc.layout import Layout, read_text
 
+# Bytes of a progress report.
 _MOST_LINE = 100
 
 

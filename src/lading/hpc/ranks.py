@@ -18,6 +18,7 @@ from lading.hpc import network
 from lading.hpc.credentials import Identity
 
 LABEL = "lading.gang"
+# Seconds for starting or ending a container.
 _TIMEOUT = 120.0
 
 

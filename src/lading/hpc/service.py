@@ -30,10 +30,14 @@ from lading.core.protocols.http_head import END, Head
 from lading.net.acceptor import StreamServer
 from lading.net.http_bodies import read_chunks, read_sized
 
+# Bytes of a body: JSON in memory, forms with files on disk.
 MOST_JSON = 1 << 20
 MOST_FORM = 16 << 30
+# Seconds for receiving a request.
 _BODY_TIME = 600.0
+# Seconds without further bytes of a refused body; then the connection is closed.
 _LINGER_PAUSE = 3.0
+# Bytes read at a time.
 _CHUNK = 1 << 16
 _PIECE, _OVERLAP = 1 << 20, 1 << 8
 """Bytes that are searched at a time, and their overlap: more than the longest thing searched

@@ -33,6 +33,7 @@ _PERIOD: Final = 0.1
 """Seconds between two checks for overdue connections, at least."""
 _QUIET: Final = 1.0
 """Seconds between two warnings."""
+# Errors of accept(2) that mean so.
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _logger = logging.getLogger("lading.connections")
 

@@ -26,6 +26,7 @@ from lading.net.pipes import Pipe, read_head
 
 LIMIT = 1 << 17
 """Bytes that a connection reads ahead."""
+# Seconds for the response to an upgrade.
 TIMEOUT = 30.0
 """Seconds for a connection to be made, and for an answer to it."""
 _MOST_TEXT = 1 << 16

@@ -17,6 +17,7 @@ Account = Callable[[], tuple[float, int] | None]
 _ACCOUNT: Final = Path("/proc/self/schedstat")
 _GRAIN: Final = 0.001
 """Delay in seconds of an idle event loop that does not count as congestion."""
+# Factor of the least rate at which the first congestion starts.
 _FIRST: Final = 2.0
 """The first rate, in multiples of the lowest one."""
 

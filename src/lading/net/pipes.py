@@ -18,6 +18,7 @@ from lading.core.errors import Malformed, Unavailable
 from lading.core.protocols import http_head
 from lading.net.pacing import PacedStream, Pacer
 
+# Bytes read at a time.
 CHUNK = 1 << 17
 """Bytes read at once where no other work waits: the limit of a connection's read buffer."""
 PIECE = 1 << 16

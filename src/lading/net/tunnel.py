@@ -17,6 +17,7 @@ from lading.core.protocols.yamux import Data, Finished, GoneAway, Opened, Pong, 
 from lading.net.http_upgrade import LIMIT
 from lading.net.pipes import CHUNK, Pipe
 
+# Seconds between pings; a connection without a response counts as broken.
 KEEPALIVE = 30.0
 """Seconds between two pings: the default of yamux."""
 Accept = Callable[[], Awaitable[Pipe]]

@@ -31,6 +31,7 @@ from lading.net.http_upgrade import TIMEOUT, Way
 from lading.net.pipes import Pipe, read_head
 
 _NOBODY = "container.invalid"
+# Bytes of a refusal that are read, so that its connection can be used again.
 _MOST_ANSWER = 1 << 16
 
 

@@ -38,8 +38,11 @@ from lading.store.database import Transaction
 
 PREFIX: Final = "/services/"
 PUBLISHED: Final = "published_port"
+# `UUID-PORT--rest` or `UUID-PORT.rest`.
 _HOST: Final = re.compile(r"([a-z0-9]{5}-(?:dz642|xvhdp)-[a-z0-9]{15}-[0-9]{1,5})(?:--|\.)(.+)")
+# Running containers that may publish ports; the number of ports of a machine.
 _MOST: Final = 65536
+# A label of a host name (RFC 1123): at most 63 characters.
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 

@@ -50,12 +50,14 @@ from lading.store.database import Transaction
 
 COOKIE: Final = "arvados_api_token"
 OWNER: Final = "arvados_container_uuid"
+# Seconds until a service in a container must begin its response.
 _ANSWER_TIMEOUT: Final = 300.0
 _SANDBOX: Final = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts"
 _FORWARDED: Final = "x-arvados-no-forward"
 _KEPT_HERE: Final = frozenset(
     {"authorization", "content-length", "cookie", HEADER, *http_head.HOP_BY_HOP}
 )
+# Headers that the service in the container does not get from the client.
 _OURS: Final = frozenset({"host", *_KEPT_HERE})
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

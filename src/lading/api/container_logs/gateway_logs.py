@@ -46,9 +46,11 @@ from lading.net.http_upgrade import TIMEOUT, parse_url, trusting
 from lading.net.pipes import Pipe, read_head
 
 MISDIRECTED: Final = 421
+# crunch-run answers so for a directory.
 _NO_FILE: Final = 405
 _FIRST_POST: Final = timedelta(seconds=5)
 """By then a supervisor of Lading has posted something."""
+# Headers that are passed on; 18 digits hold every file size.
 _RANGE: Final = re.compile(r"bytes \d{1,18}-\d{1,18}/\d{1,18}")
 _DIGITS: Final = re.compile(r"\d{1,18}")
 _HREF: Final = re.compile(rb"<D:href>([^<]*)</D:href>")

@@ -20,6 +20,7 @@ from lading.client.disk_space import lacks_room
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
 
+# Names of log files; no path can be made of them.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # Bytes of one live log; the final log, which the supervisor saves, is not limited by this.
 MAX_FILE = 1 << 30

@@ -46,7 +46,9 @@ from lading.store import records
 
 # Seconds, minutes and messages as in Arvados (docs/spec/api, section Websocket).
 PING: Final = 60.0
+# Age of the oldest events that a client can have repeated.
 REPLAY: Final = timedelta(minutes=10)
+# Messages that wait for one client; beyond it the connection is closed.
 QUEUE: Final = 64
 PATIENCE: Final = 1.0
 """Seconds for which the queue may stay full: many events at once do not mean that a client is
@@ -54,6 +56,7 @@ slow.
 """
 FRESH: Final = timedelta(seconds=1)
 """For how long it stays true who listens, where no token was changed in this process."""
+# Close codes: 4000 to 4999 are free for applications, 1013 is "try again later" (RFC 6455, 7.4).
 _REFUSED: Final = 4401
 _NOT_HERE: Final = 4404
 _LATER: Final = 1013

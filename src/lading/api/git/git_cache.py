@@ -37,6 +37,7 @@ _LAYOUT: Final = CacheLayout(pattern="*/", lock="{}/lading.lock")
 _LATELY: Final = 600.0
 # Bytes of an archive that are read, and sent, at a time.
 _PIECE: Final = 1 << 20
+# A complete commit hash, which needs no lookup.
 _FULL: Final = re.compile(r"[0-9a-f]{40}")
 _SAFE: Final = (
     "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", "-c", "safe.directory=*",

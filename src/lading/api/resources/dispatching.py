@@ -41,6 +41,7 @@ _MOST: Final = 1000
 _LONGEST: Final = 4000
 # Seconds: an event is dated back by at most 30 days, for a dispatcher without a connection.
 _OLDEST: Final = 30 * 86400
+# Name of the collection with a container's log.
 _LOG: Final = re.compile(r"logs for ([a-z0-9]{5}-dz642-[a-z0-9]{15})( \([a-z0-9]{15}\))?")
 EVENT_TYPES: Final = frozenset(one.value for one in Decision)
 

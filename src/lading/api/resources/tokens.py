@@ -25,6 +25,7 @@ from lading.core.records.schema import Record
 from lading.core.timestamps import format_time
 from lading.store import records
 
+# Form of a scope (docs/spec/api, section Scopes).
 _SCOPE: Final = re.compile(r"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) /\S*")
 
 

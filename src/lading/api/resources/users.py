@@ -29,6 +29,7 @@ from lading.store import permission_queries, records
 from lading.store.database import Transaction
 from lading.store.graph import PERMISSION
 
+# Fields that users may change of their own record.
 _OWN: Final = frozenset({"first_name", "last_name", "prefs"})
 
 

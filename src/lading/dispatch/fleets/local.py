@@ -61,6 +61,7 @@ WORKER = "this machine"
 _MACHINE = "/run/lading"
 # One message to the warm parent holds 256 KiB; a larger record is asked for.
 _MOST_KNOWN = 1 << 16
+# Idle supervisors that are kept ready at least.
 _LEAST_IDLE = 4
 _logger = logging.getLogger("lading.dispatch")
 

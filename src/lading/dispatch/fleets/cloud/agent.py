@@ -33,6 +33,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+# Bytes of a message.
 LIMIT = 1 << 20
 ENGINES = ("crun", "docker", "podman")
 SBIN = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

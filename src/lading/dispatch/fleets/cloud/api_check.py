@@ -14,6 +14,7 @@ import urllib.request
 from typing import Any
 
 PATH = "/arvados/v1/config"
+# Seconds.
 PATIENCE = 20
 
 

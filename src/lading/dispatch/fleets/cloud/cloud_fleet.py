@@ -57,6 +57,7 @@ from lading.net.certificates import make_certificate
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
+# Seconds for a request to the agent: starting a supervisor, and removing a container's files.
 _START_TIMEOUT, _CLEAN_TIMEOUT = 30.0, 120.0
 _ALONE = "Ranks of it were left on instances, and its supervisor is on none."
 

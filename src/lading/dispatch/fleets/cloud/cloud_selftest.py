@@ -40,7 +40,9 @@ from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.ssh_connection import Door, Shell
 from lading.dispatch.fleets.cloud.vm_bootstrap import PHASES, Reach
 
+# Seconds: between two looks, until a VM is listed, until it is gone, and for a command on it.
 _PAUSE, _LIST_PATIENCE, _REMOVAL_PATIENCE, _COMMAND_TIMEOUT = 2.0, 90.0, 300.0, 600.0
+# Seconds for a call from the VM to the server.
 _API_TIMEOUT = 60.0
 _REHEARSAL = Path(__file__).with_name("smoke_test.py")
 _API_CHECK = Path(__file__).with_name("api_check.py")

@@ -19,6 +19,7 @@ from lading.net.rpc import Reply
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
+# Seconds between attempts to reach a VM: the first, the factor, the longest.
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.2, 1.5, 5.0
 
 

@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 from lading.core.scheduling.instance_lifecycle import Behavior, Phase
 
 PREFIX = "arvados_dispatchcloud_"
+# Quantiles of a summary, over the last _KEPT values.
 _QUANTILES = (0.5, 0.9, 0.95, 0.99)
 _KEPT = 1000
 _OPERATIONS = ("Create", "List", "Destroy", "SetTags")

@@ -31,6 +31,7 @@ from lading.core.scheduling.instance_types import Shape, nearest, on_machine
 from lading.dispatch.fleet import Process
 from lading.dispatch.fleets.cloud.machine import Machine
 
+# Places on a VM without a limit.
 _ANY = 1 << 30
 _HELD_BACK = (Block.QUOTA, Block.SUPERVISORS, Block.BUSY)
 _BLOCKS: Mapping[Block, tuple[Category, str]] = {

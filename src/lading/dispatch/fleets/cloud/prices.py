@@ -26,7 +26,9 @@ from lading.dispatch.fleets.cloud.machine import Machine
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
+# Seconds: between two looks, after a failure, and for a call.
 _PERIOD, _AGAIN, _TIMEOUT = 5.0, 60.0, 60.0
+# Prices that are kept of one type in one zone.
 _KEPT = 500
 
 

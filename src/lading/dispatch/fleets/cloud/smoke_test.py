@@ -19,6 +19,7 @@ from typing import Any
 
 SBIN = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SHOWN = ("bin", "sbin", "lib", "lib32", "lib64", "usr", "etc")
+# Seconds.
 PATIENCE = 60
 
 

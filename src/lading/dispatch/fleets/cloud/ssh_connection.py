@@ -20,7 +20,9 @@ import asyncssh
 from lading.core.errors import Invalid, Unavailable
 
 SECRET_PATH = "/var/run/arvados-instance-secret"
+# Seconds between keepalives, and how many may be missing before the connection counts as broken.
 _KEEPALIVE, _KEEPALIVE_MISSES = 10.0, 3
+# Bytes sent at a time.
 _PIECE = 1 << 18
 
 

@@ -29,7 +29,9 @@ from lading.dispatch.fleets.cloud.ssh_connection import SECRET_PATH, Done, Door,
 from lading.net.rpc import LineChannel
 
 OLDEST_PYTHON = (3, 9)
+# Exit code of a shell for a command that does not exist.
 _NOT_FOUND = 127
+# Seconds for a command, and for copying the runner.
 _COMMAND_TIMEOUT = 60.0
 _COPY_TIMEOUT = 600.0
 _AGENT = Path(__file__).with_name("agent.py")

@@ -25,6 +25,7 @@ from lading.core.resources import MIB, Resources
 from lading.core.scheduling.slurm_nice import INITIAL
 from lading.dispatch.fleet import Order
 
+# "%" and a letter, which stands for a value of the container.
 _LETTER = re.compile(r"%(.?)", re.DOTALL)
 DEFAULT_ARGUMENTS = (
     "--job-name=%U",

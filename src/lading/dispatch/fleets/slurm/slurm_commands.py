@@ -20,6 +20,7 @@ from typing import Protocol
 from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.dispatch.fleets.slurm.slurm_rows import SINFO_FORMAT, SQUEUE_FORMAT
 
+# Programs of Slurm at a time: each loads its controller.
 _AT_A_TIME = 3
 _AWAY = (
     "unable to contact slurm controller",

@@ -48,7 +48,10 @@ from lading.dispatch.fleets.slurm.slurm_rows import (
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
+# Calls of sbatch at a time.
 _SUBMISSIONS = 3
+# Bits of `wanted` that are dropped to compare priorities (`core.scheduling.slurm_nice.wanted`): the
+# time.
 _BUCKET = 50
 _ILL = 3
 """Commands that fail in a row before Slurm is taken not to be there."""

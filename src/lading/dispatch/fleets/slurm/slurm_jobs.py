@@ -55,6 +55,8 @@ _MEANINGS: Mapping[str, str] = MappingProxyType(
         "COMPLETED": "its script came to its end",
     }
 )
+# Bits of `wanted` that are dropped to compare priorities (`core.scheduling.slurm_nice.wanted`): the
+# time.
 _BUCKET = 50
 _UNNOTICED = 10
 """Looks after which a job that has ended is no longer to be shown as running."""

@@ -21,6 +21,7 @@ SQUEUE_FORMAT = (
 )
 SINFO_FORMAT = "%P|%c|%m|%d|%T|%G|%D"
 _MARK = "lading"
+# "123", "123_4" or "123_[4-9,12%2]": a job, a task, the waiting tasks of an array.
 _TASK = re.compile(r"(\d+)(?:_(?:(\d+)|\[([\d,-]+)(?:%\d+)?\]))?")
 _FINAL = frozenset(
     {
@@ -28,6 +29,7 @@ _FINAL = frozenset(
         "DEADLINE", "OUT_OF_MEMORY", "REVOKED", "SPECIAL_EXIT",
     }
 )  # fmt: skip
+# States of jobs that Slurm has not started; all others run or have ended.
 _WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD"})
 _USABLE = frozenset(
     {
@@ -41,6 +43,7 @@ _USABLE = frozenset(
         "powering_up",
     }
 )
+# "gpu:a100:2(S:0-1)": kind and number in a list of generic resources.
 _GPU = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
 
 

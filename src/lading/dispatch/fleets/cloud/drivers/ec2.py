@@ -72,6 +72,7 @@ _WRONG = {
     "InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidSubnetID.NotFound",
     "InvalidGroup.NotFound", "InvalidParameterValue", "InvalidKeyPair.NotFound", "OptInRequired",
 }  # fmt: skip
+# Volumes are paid per GiB and month; 30 days.
 _HOURS_OF_MONTH = 720
 _LIVE = ("pending", "running", "stopping", "stopped")
 

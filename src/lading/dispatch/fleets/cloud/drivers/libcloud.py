@@ -26,7 +26,9 @@ PROVIDERS: Mapping[str, Callable[[DriverSite], Opening]] = {
     "google": google.opening,
     "openstack": openstack.opening,
 }
+# Calls at a time: Libcloud blocks.
 _THREADS = 8
+# Seconds for a call; its thread may hang on.
 _LONGEST = 55.0
 _Answer = TypeVar("_Answer")
 

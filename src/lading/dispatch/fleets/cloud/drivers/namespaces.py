@@ -27,6 +27,7 @@ from lading import confined
 from lading.core.errors import Unavailable
 
 _RECORD = "vm.json"
+# Seconds for a command, and for the end of a VM.
 _PATIENCE = 10.0
 _CGROUPS = Path("/sys/fs/cgroup")
 _CONTROLLERS = ("memory", "cpu", "cpuacct", "pids", "blkio", "freezer", "devices")

@@ -86,8 +86,10 @@ WORDS = Words(
 ENVIRONMENTS = ("AzurePublicCloud", "AzureChinaCloud", "AzureUSGovernment", "AzureGermanCloud")
 _COMPUTE, _NETWORK = {"api-version": "2022-03-01"}, {"api-version": "2021-05-01"}
 _MADE_AT = "created-at"
+# Seconds to wait for an operation, and between two looks at it.
 _WAIT, _PAUSE = 20.0, 1.0
 _Records = list[Mapping[str, Any]]
+# Characters that Azure refuses in names of tags.
 _BAD_NAME = re.compile(r"[<>%&\\?/]")
 
 

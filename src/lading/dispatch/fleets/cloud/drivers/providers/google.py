@@ -65,6 +65,7 @@ WORDS = Words(
     wrong_said=re.compile(r"GoogleAuthError|private key|PEM|invalid_grant"),
 )  # fmt: skip
 _TAGS = "lading-tags"
+# Seconds to wait for an operation, and between two looks at it.
 _WAIT, _PAUSE = 30.0, 1.0
 
 

@@ -32,8 +32,11 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
 
 TIMEOUT = 30.0
 """Seconds for one request to a cloud."""
+# Messages of Libcloud: "[code] text".
 _CODE = re.compile(r"^\[(\w+)\]\s*(.*)$", re.DOTALL)
+# Matches no text.
 _NEVER = re.compile(r"(?!)")
+# Characters of a refusal that are shown.
 _LONGEST_WORDS = 300
 
 

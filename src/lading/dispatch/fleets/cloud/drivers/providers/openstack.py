@@ -62,8 +62,11 @@ WORDS = Words(
     capacity_said=re.compile(r"No valid host|enough hosts|[Ii]nsufficient compute"),
     wrong_said=re.compile(r"Could not find (specified )?endpoint|[Ii]nvalid [Cc]redential"),
 )
+# Names of metadata that Nova takes.
 _NAME = re.compile(r"[A-Za-z0-9_:. -]{1,255}")
+# Servers per page of a list.
 _PAGE = 500
+# Seconds to wait for a server, and between two looks at it.
 _WAIT, _PAUSE = 15.0, 1.0
 
 
