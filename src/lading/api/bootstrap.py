@@ -1,4 +1,4 @@
-"""The first records: the system user, an admin, and the tokens that the installation made for them.
+"""Creates the first records: the system user, an admin, and the tokens of the installation.
 
 The dispatcher's token may do what `access.DISPATCHER_SCOPES` lists and nothing else; the token of a
 data directory made by an earlier release is corrected.

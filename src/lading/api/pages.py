@@ -1,10 +1,8 @@
-"""What stands at the addresses that people and their browsers try first: `/`, `/login` and
-`/logout`.
+"""The responses to `/`, `/login` and `/logout`, which people and browsers try first.
 
-There is no page to log in at: whoever has a token gives that to their client. A client that asks
-for a name and a password takes a token as the password (`users.authenticate`). `/logout` ends the
-token that comes along, for good. No answer sends a browser elsewhere, wherever a caller wants to
-return to.
+There is no login page: users give their token to their client. A client that asks for a name and a
+password takes a token as the password (`users.authenticate`). `/logout` ends the token of the
+request for good. No response redirects a browser to an address that a caller names.
 """
 
 from __future__ import annotations

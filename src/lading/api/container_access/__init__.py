@@ -1,3 +1,3 @@
-"""Access to running containers: shell sessions, published ports, and the tunnels that lead to
-them.
+"""Access to running containers: shell sessions, published ports, and the tunnels that carry
+both.
 """

@@ -1,14 +1,14 @@
-"""The way from this server to the gateway of a container, and the proof that it is that one.
+"""Connects this server to the gateway of a container, and verifies that it is the right one.
 
 Source: docs/spec/shell, section Authentication.
 
-Directly, where the record names an address; through the tunnel that the gateway has opened to this
-server; or through the other server that has the tunnel. The gateway's certificate is made by
-itself: what counts is its key, which follows from the secret of the container. Arvados' gateways
-have any key; they have to answer an empty request first, with the proof that they know the secret
-for exactly the certificate that they showed. Nothing of a caller goes to anybody else.
+The connection is direct if the record names an address, or uses the tunnel that the gateway has
+opened to this server, or goes through another server that has the tunnel. The certificate of the
+gateway is self-signed: its key is verified, which is derived from the secret of the container.
+Arvados' gateways have a random key; they must first answer an empty request with a proof that they
+know the secret for exactly the certificate that they presented. Nothing of a caller is sent before.
 
-Whatever goes wrong at an address is told in the same words, so that they say nothing about what is
+All failures at an address give the same message, so that it reveals nothing about other services
 there.
 """
 

@@ -1,17 +1,17 @@
-"""Which port of which container an HTTP request is for, by its path, host or port.
+"""Finds the port and container of an HTTP request from its path, host or port.
 
 Source: docs/spec/shell, section Published ports.
 
-    /services/UUID-PORT/path         by path: UUID of a container or a request
-    UUID-PORT.DOMAIN/path            by host, where Services.ContainerWebServices.ExternalURL is
-    https://*.DOMAIN/ NAME.DOMAIN/path                 by the name of a link of class
-    `published_port`: its head is a container or a
-                                     request, its property `port` the port
-    HOST:PORT/path                   by a port from ExternalPortMin to ExternalPortMax, which a
-    container was given
+    /services/UUID-PORT/path    by path: UUID of a container or a request
+    UUID-PORT.DOMAIN/path       by host, if Services.ContainerWebServices.ExternalURL is
+                                https://*.DOMAIN/
+    NAME.DOMAIN/path            by the name of a link of class `published_port`: its head is a
+                                container or a request, its property `port` the port
+    HOST:PORT/path              by a port from ExternalPortMin to ExternalPortMax that a container
+                                was given
 
-Names are labels of host names. Each is there once, and belongs to somebody who may change its head:
-nobody can take a name over, or send who comes by it to a container that he does not have a say in.
+Names are labels of host names. Each name is unique and belongs to a user who may change its head:
+nobody can take over a name, or direct its visitors to a container without permission on it.
 """
 
 from __future__ import annotations

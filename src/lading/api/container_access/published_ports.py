@@ -1,15 +1,15 @@
-"""Published ports of running containers, over HTTP and WebSocket.
+"""Serves published ports of running containers, over HTTP and WebSocket.
 
 Source: docs/spec/shell, section Published ports.
 
-Which port of which container a request is for is found out in `sites`. A port whose access is
-`public` is anybody's; any other port is for those who may enter the container. They show a token in
+`port_addresses` finds the port and container of a request. A port with access `public` is open to
+everybody; all others are for users who may enter the container. They present a token in
 Authorization, in the cookie `arvados_api_token`, or once as a parameter of that name, which becomes
-the cookie. No token is passed on, not even to the server that has the tunnel of the container. By
-path, all containers and this API share one origin: pages are told to be in a sandbox, so that a
-page of one container cannot use the cookie of another; by host each has an origin of its own. Where
-such an origin goes from one container to the next, because a name or a port does, what the browser
-kept of the former is not shown to the latter; a cookie says whose that is.
+the cookie. No token is forwarded, not even to the server that has the tunnel of the container. By
+path, all containers and this API share one origin: pages are sandboxed, so that a page of one
+container cannot use the cookie of another; by host each has its own origin. When such an origin
+changes from one container to another, because a name or a port does, the browser's data of the
+former is not sent to the latter; a cookie records the owner of the data.
 """
 
 from __future__ import annotations

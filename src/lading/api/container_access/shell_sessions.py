@@ -1,14 +1,14 @@
 """Sessions in running containers: the server's side (docs/spec/shell, sections Tunnel and
 Sessions).
 
-    POST connect/UUID/ssh, containers/UUID/ssh       Upgrade: ssh; form login_username, detach_keys,
-    no_forward, probe POST .../gateway_tunnel                          Upgrade: tunnel; form
-    auth_secret; from the container's supervisor
+    POST connect/UUID/ssh, containers/UUID/ssh
+                                Upgrade: ssh; form login_username, detach_keys, no_forward, probe
+    POST .../gateway_tunnel     Upgrade: tunnel; form auth_secret; from the container's supervisor
 
-UUID is that of a container or of a request, which stands for its container. All is decided before
-anything is promised: a caller gets 101 only when the gateway has answered and proven itself. Each
-session is in the trail, when it begins and when it ends, and `interactive_session_started` is set,
-once, before a byte is passed on.
+UUID is that of a container or of a request, which stands for its container. Everything is checked
+before the upgrade: a caller gets 101 only after the gateway has responded and was verified. The
+beginning and end of each session are recorded in the audit trail, and `interactive_session_started`
+is set once, before the first byte is forwarded.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Live logs of a container whose supervisor is Arvados' crunch-run: read from its gateway while it
-runs.
+"""Live logs of containers whose supervisor is Arvados' crunch-run: read from its gateway during the
+run.
 
 Supervisors of Lading post what their logs have grown by (`live`). crunch-run posts nothing; its
 gateway serves the log over WebDAV, to a server that proves itself (`gateway_client`):

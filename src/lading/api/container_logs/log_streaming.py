@@ -1,16 +1,14 @@
-"""A log as it grows, as server-sent events (HTML standard, 9.2): for pages, and for whoever does
-not want to ask again.
+"""A growing log as server-sent events (HTML standard, 9.2), so that pages need not poll.
 
     GET container_requests/UUID/log/CONTAINER/FILE, Accept: text/event-stream
 
-    id: CONTAINER:OFFSET        where the next line begins; sent back as Last-Event-ID, it goes on
-    there data: a line, with its timestamp
-    event: attempt              data is the container whose log follows, when the request got
-    another one event: end                  data is the state in which the last container ended;
-    there will be no more
+    id: CONTAINER:OFFSET    position of the next line; sent as Last-Event-ID, the stream continues
+                            there
+    data:                   a line, with its timestamp
+    event: attempt          data is the container whose log follows, when the request got another
+    event: end              data is the final state of the last container; the stream ends
 
-What was written before comes first. The log of a container that has ended goes on where it is
-saved.
+Existing lines come first. The log of a container that has ended continues from the saved log.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""Events: the audit trail of changes, the websocket that tells of them, and timers that cause
+"""Events: the audit trail of changes, the websocket that reports them, and timers that cause
 them.
 """

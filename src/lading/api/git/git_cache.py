@@ -1,12 +1,11 @@
-"""Git repositories as this server sees them: a bare mirror of each below the data directory, and
-questions to `git`.
+"""Git repositories: a bare mirror of each below the data directory, and queries to `git`.
 
-A mirror is fetched before it is asked for anything that may have changed; a commit named by its
-whole hash is taken from the mirror when it is there. Everyone who waits for one mirror while it is
-fetched shares the next fetch, and who asks for the same again while it is sought shares the search;
-what nobody waited for is there for the next. `git` runs in a thread, without a terminal, hooks or
-the configuration of the machine, over the transports listed below, and with its children is killed
-when its time is over. Answers are read by `core.containers.git_trees`.
+A mirror is fetched before any query whose answer may have changed; a commit with its whole hash is
+taken from the mirror if it is there. All callers that wait for a mirror during a fetch share the
+next fetch, and equal searches share one search; results that nobody waited for are kept for the
+next caller. `git` runs in a thread, without a terminal, hooks or the configuration of the machine,
+with the transports listed below, and is killed with its children after its time limit.
+`core.containers.git_trees` parses its output.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Workflow definitions: kept for the engines that run them (docs/spec/api, section Other records).
+"""Workflow definitions, stored for workflow engines (docs/spec/api, section Other records).
 
-A definition is YAML or JSON with a mapping at its top. It is only read event by event, never built,
-so that a small text cannot become a large value. A name or description that is blank, or that still
-is the old definition's, follows the new definition, unless the same call sets it.
+A definition is YAML or JSON with a mapping at its top. It is only read event by event, never
+constructed, so that a small text cannot become a large value. A name or description that is blank,
+or equal to the one in the old definition, is taken from the new definition, unless the same call
+sets it.
 """
 
 from __future__ import annotations
