@@ -1,4 +1,5 @@
-"""The seam between the dispatch loop and what runs supervisors: local processes, Slurm, cloud VMs.
+"""The fleet seam between the dispatch loop and the supervisors: local processes, Slurm jobs, or
+cloud VMs.
 
 The seam is level-triggered. `view` tells what is known now and never waits; `changed` wakes its one
 consumer when the view may differ; nothing is lost when several changes fall together. Rules for an

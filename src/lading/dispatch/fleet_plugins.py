@@ -1,5 +1,5 @@
-"""The fleets that are installed, found by the entry point group `lading.fleets`, so that a third
-party can add one.
+"""Finds the installed fleets by the entry point group `lading.fleets`, so that a third party can
+add one.
 
 An entry point names a function from a `Site` to an asynchronous context manager of a fleet.
 """

@@ -1,4 +1,4 @@
-"""The dispatch loop: observe, plan, act. It owns nothing but the loop.
+"""The dispatch loop: observe, plan, act.
 
 A step is taken whenever something may have changed: an event about a record, a process that started
 or ended, an action that is over, a pause that has run out. A step never waits; what takes time is a

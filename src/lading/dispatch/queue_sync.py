@@ -1,5 +1,4 @@
-"""Keeps the queue up to date: by events, by fetching what they point at, and by a slow look at
-everything.
+"""Keeps the queue up to date: by events, by fetching changed records, and by a slow full list.
 
 - An event says which container changed. What it does not tell itself is fetched, many containers
   with one request; while a request is under way, further ones gather for the next, so that no event

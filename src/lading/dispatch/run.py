@@ -1,7 +1,7 @@
-"""The dispatcher of one fleet: puts the parts together, runs them until cancelled.
+"""Runs the dispatcher of one fleet: connects its parts, until it is cancelled.
 
-Cancelling leaves every container running; the next dispatcher finds the processes through its fleet
-and the records through its token, and takes them up again. Nothing is kept on disk here.
+A cancellation leaves all containers running; the next dispatcher finds the processes through its
+fleet and the records through its token, and continues with them. Nothing is stored on disk here.
 """
 
 from __future__ import annotations

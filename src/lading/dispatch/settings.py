@@ -1,4 +1,4 @@
-"""The slice of the configuration that the dispatch loop receives. Times are seconds."""
+"""The settings of the dispatch loop, a part of the configuration. Times are in seconds."""
 
 from __future__ import annotations
 

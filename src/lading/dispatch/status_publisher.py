@@ -1,10 +1,10 @@
-"""Tells the API why containers wait, and what was decided, at most once in an interval and only
-what is new.
+"""Reports to the API why containers wait, and the decisions; at most once per interval, and only
+changes.
 
-All are sent again after the connection to the API was lost: it may have been another process, or
-have forgotten them. An empty status takes one back. A post without any, now and then, says that
-this dispatcher is there. Containers that no worker can hold are named (`misfits`) when they are
-new, and with every such post.
+Everything is sent again after the connection to the API was lost: it may have been another process,
+or have lost it. An empty status withdraws one. An empty report, now and then, shows that this
+dispatcher is active. Containers that no worker can hold are named (`misfits`) when they are new,
+and with each such report.
 
 Source: docs/spec/dispatch, section Reports.
 """

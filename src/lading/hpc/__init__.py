@@ -1,3 +1,1 @@
-"""HPC: the daemon in the containers of an MPI cluster, and the conductor that makes a cluster of
-containers.
-"""
+"""HPC: the daemon in the containers of an MPI cluster, and the conductor that creates a cluster."""

@@ -1,19 +1,20 @@
-"""`python -m lading.hpc.conductor PLAN`: makes a cluster of containers, runs a command in it, ends
-it whatever happens.
+"""`python -m lading.hpc.conductor PLAN`: creates a cluster of containers, runs a command in it,
+ends it in any case.
 
-    network     a namespace with a bridge                gone with the last process in it
-    containers  N of them, each with sshd and the daemon ended by the supervisor, which owns their
-    cgroup configured  rank, size, addresses, ssh keys          all of them answer, or nothing is
-    started started     rank 0, or all
-    over        the others are ended; what they wrote, and sent from other machines, is in the spool
+    network     a namespace with a bridge; it ends with the last process in it
+    containers  N of them, each with sshd and the daemon; the supervisor owns their cgroup and ends
+                them
+    configured  rank, size, addresses, ssh keys: all daemons respond, or nothing is started
+    started     rank 0, or all
+    over        the others are ended; their output, also from other machines, is in the spool
 
-The output directory is the containers' own: only the supervisor writes there, when all of them are
-dead.
+The output directory belongs to the containers: only the supervisor writes there, after all of them
+have ended.
 
-Standard input is a gate: nothing of the user's starts before a line comes through it. Standard
-output and error get what rank 0 writes, or what all write, marked with their rank. The exit code is
-the gang's (`core.hpc.gang`); 75 when nothing could be run, with the reason in the plan's `fault`
-file. Source: docs/spec/hpc-daemon, section Clusters.
+Standard input is a gate: no user code starts before a line arrives on it. Standard output and error
+have the output of rank 0, or of all, marked with their rank. The exit code is the gang's
+(`core.hpc.gang`); 75 when nothing could be run, with the reason in the plan's `fault` file. Source:
+docs/spec/hpc-daemon, section Clusters.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a cluster of containers trusts: a certificate, a key and an authorization for each daemon,
-one ssh key for all.
+"""The credentials of a cluster of containers: a certificate, a key and an authorization for each
+daemon, one ssh key for all.
 
-Made anew for every cluster, held in memory and in the containers only, worth nothing when the
-cluster is gone. Times are arguments, and secrets come from `secrets`, so nothing here repeats.
-Source: docs/spec/hpc-daemon, section Clusters.
+They are new for each cluster, kept in memory and in the containers only, and useless when the
+cluster has ended. Times are arguments, and secrets come from `secrets`. Source:
+docs/spec/hpc-daemon, section Clusters.
 """
 
 from __future__ import annotations

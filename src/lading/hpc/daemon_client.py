@@ -1,8 +1,8 @@
-"""Talking to the daemon of one rank.
+"""Client of the daemon of one rank.
 
-Its certificate is pinned: whatever name it has, nobody else has the key. Following what it does
-keeps one connection, on which the daemon answers when there is something new: making connections
-would cost it more than all the rest.
+Its certificate is pinned, whatever its name: nobody else has the key. Following its state uses one
+connection, on which the daemon answers when there is a change: new connections would cost it more
+than everything else.
 """
 
 from __future__ import annotations

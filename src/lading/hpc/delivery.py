@@ -1,11 +1,11 @@
-"""Delivering what the code left in `/hpcaas/results`: moved to the results directory, uploaded to a
-presigned URL.
+"""Delivers the results of the code in `/hpcaas/results`: moves them to the results directory, or
+uploads them to a presigned URL.
 
-A presigned URL stands for one object, so everything goes into one `tar.gz` (names in order, owner
-root, times kept). It is sent with its length, since a presigned PUT takes no chunks, and again with
-growing pauses after a time-out or a 5xx. The URL's query is the credential: it is in no log, no
-error, no answer. A results directory other than `/hpcaas/results` gets the files themselves, each
-under another name first, then renamed. Source: docs/spec/hpc-daemon, section Results.
+A presigned URL stands for one object, so everything is put into one `tar.gz` (names in order, owner
+root, times kept). It is sent with its length, since a presigned PUT accepts no chunks, and again
+with growing pauses after a timeout or a 5xx. The URL's query is the credential: it is in no log,
+error or response. A results directory other than `/hpcaas/results` gets the files themselves, each
+under a temporary name first, then renamed. Source: docs/spec/hpc-daemon, section Results.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What each call to the daemon does.
+"""The handlers of the daemon's calls.
 
-A call that is refused changes nothing: everything is checked before anything is written.
-Source: docs/spec/hpc-daemon, section Commands, and the sections before and after it.
+A refused call changes nothing: everything is checked before anything is written. Source:
+docs/spec/hpc-daemon, section Commands, and the sections before and after it.
 """
 
 from __future__ import annotations

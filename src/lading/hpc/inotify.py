@@ -1,8 +1,7 @@
-"""Learning from the kernel (inotify) that the code wrote something, so that nobody has to look
-again and again.
+"""Waits for writes of the code with inotify(7), so that no polling is needed.
 
-Only while somebody waits is anything read; between, the kernel folds equal notices into one. Where
-there are no more inotify instances to be had, who waits looks once a second.
+Events are read only while somebody waits; in between the kernel merges equal ones. Where no more
+inotify instances are available, the waiting caller polls once a second.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The private network of a cluster: on each machine a network namespace, a bridge in it, a cable to
+"""The private network of a cluster: on each machine a network namespace, a bridge in it, a link to
 each container.
 
-Where a cluster is on several machines, a wire joins the bridges: VXLAN, whose packets go between
-the machines' own addresses by UDP, IPv4 or IPv6, so that the containers have the same addresses,
-and reach each other in the same way, wherever they are. Who is where is written down and not
-learned, since each machine may have another port.
+If a cluster is on several machines, VXLAN joins the bridges; its packets go between the machines'
+own addresses by UDP, IPv4 or IPv6, so that the containers have the same addresses, and reach each
+other in the same way, wherever they are. Forwarding entries are written, not learned, since each
+machine may have another port.
 
-All of it is in the namespace of the conductor, which no one else sees, so that addresses never
-collide with the machine's or another cluster's, and everything is gone with the last process that
-is in it.
+Everything is in the namespace of the conductor, which no one else sees, so that addresses never
+collide with those of the machine or of another cluster, and everything ends with the last process
+in it.
 """
 
 from __future__ import annotations

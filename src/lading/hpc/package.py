@@ -1,7 +1,6 @@
-"""The daemon alone, as one file that any Python 3.11 runs: nothing to install into an image but
-that.
+"""Packages the daemon as one file for any Python 3.11: an image needs nothing else.
 
-A zip archive of the modules that the daemon imports, each as its source. The same sources give the
+It is a zip archive of the source of the modules that the daemon imports. The same sources give the
 same bytes.
 """
 

@@ -1,4 +1,6 @@
-"""What a supervisor tells the conductor of a cluster, as JSON in a file that only they read."""
+"""The plan of a cluster from the supervisor to the conductor: JSON in a file that only they can
+read.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The containers of a cluster on this machine: run by crun from bundles that are given, or by a
-Docker daemon.
+"""The containers of a cluster on this machine: run by crun from given bundles, or by a Docker
+daemon.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What the daemon remembers over its own restarts: states, settings, parameters, the process of the
-code.
+"""The daemon's record across its restarts: states, settings, parameters, the process of the code.
 
-Every change is on disk before it is answered. The authorization is not in it: it comes with the
-environment at each start. A file that cannot be read is put aside, and the log says so.
-Source: docs/spec/hpc-daemon, section Memory over restarts.
+Each change is on disk before it is acknowledged. The authorization is not part of it: it comes from
+the environment at each start. An unreadable file is moved aside, and the log says so. Source:
+docs/spec/hpc-daemon, section Memory over restarts.
 """
 
 from __future__ import annotations

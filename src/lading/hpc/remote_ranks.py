@@ -1,18 +1,18 @@
-"""Ranks on other machines, as the conductor sees them: each has an annex of the supervisor, at the
-end of a pipe with lines of `net.rpc`.
+"""Ranks on other machines, from the conductor's side: each has an agent of the supervisor,
+connected by a pipe.
 
-    annex      {"port": 4789, "address": "10.0.0.2", "leader": "10.0.0.1"}
-                    its end of the wire is made
+    agent      {"port": 4789, "address": "10.0.0.2", "leader": "10.0.0.1"}
+               its end of the VXLAN link is made
     conductor  {"peers": [[rank, address, port], ...], "identity": {...}, "environment": {...}}
-    annex      {"started": true} or {"fault": "..."}
-                    its rank runs, or could not be started
+    agent      {"started": true} or {"fault": "..."}
+               its rank runs
     conductor  {"end": true}, or the end of the pipe
-                    its rank is to be ended
-    annex      a tar archive of its output directory
+               its rank must end
+    agent      a tar archive of its output directory
 
-Where ranks are on several machines, each machine has a rank, and an output directory of its own.
-The archives are kept as they come, in the spool; when all ranks are dead the supervisor makes one
-directory of them.
+If ranks are on several machines, each machine has one rank with its own output directory. The
+archives are stored unchanged in the spool; when all ranks have ended the supervisor merges them
+into one directory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""HTTPS for the daemon: connections, authorization, bodies. What the calls mean is in `endpoints`.
+"""HTTPS server of the daemon: connections, authorization, bodies. `endpoints` has the calls.
 
-Nobody learns anything without the authorization: it is compared before the path is looked at or a
-body is read, in a time that depends neither on the given nor on the right value. Bodies above a MiB
-wait on disk, not in memory. Source: docs/spec/hpc-daemon, section Network interface.
+Without the authorization nothing is disclosed: it is compared before the path is examined or a body
+is read, in constant time. Bodies above 1 MiB are stored on disk, not in memory. Source:
+docs/spec/hpc-daemon, section Network interface.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""The fleets: supervisors as processes of this machine, as Slurm jobs, and on cloud VMs (the seam
-is `dispatch.fleet`).
+"""The fleets: supervisors as processes of this machine, as Slurm jobs, and on cloud VMs.
+`dispatch.fleet` defines the seam.
 """

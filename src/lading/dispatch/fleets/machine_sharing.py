@@ -1,10 +1,11 @@
-"""Several dispatchers on one machine: what one gives to containers, the others leave to it.
+"""Sharing of one machine by several dispatchers: the resources that one gives to containers are not
+given by others.
 
-Each local dispatcher that has no share of its own configured keeps a slot, a small file below a
-directory of the machine, with how much its containers take. The slot counts while its dispatcher
-lives, which holds a lock on it. Before it starts a container, a dispatcher claims the room under a
-lock that all of them share, so that two never give away the same room. What a dispatcher that has
-died left running is claimed again as soon as it is back.
+Each local dispatcher without a configured share keeps a slot, a small file in a directory of the
+machine, with the resources of its containers. The slot counts while its dispatcher lives, which
+holds a lock on it. Before it starts a container, a dispatcher reserves the resources under a lock
+that all share, so that two never give away the same resources. The containers of a dispatcher that
+died are counted again as soon as it is back.
 """
 
 from __future__ import annotations

@@ -1,1 +1,3 @@
-"""The fleet of cloud VMs: made when containers wait for them, removed when nobody does."""
+"""The fleet of cloud VMs: created when containers wait for them, removed when unused. Start with
+`cloud_fleet`.
+"""

@@ -1,8 +1,7 @@
-"""The dispatcher's agent on a VM: sent over ssh as one argument of `python3 -c`; exchanges lines of
-`net.rpc`.
+"""The dispatcher's agent on a VM: sent over ssh as one argument of `python3 -c`; one JSON message
+per line.
 
-Only the standard library of Python 3.9 is used here, as nothing else is promised to be on a VM: the
-framing is written out once more.
+Only the standard library of Python 3.9 may be used, as a VM need not have anything else.
 
     check DIR            one line about the machine: Python, architecture, C library, engines,
                          runners in DIR, broken
@@ -11,11 +10,12 @@ framing is written out once more.
     serve DIR HASH       keep the warm parent of the supervisors of that runner; relay between it
                          and standard streams
 
-`serve` passes requests on to the warm parent (`supervisor.process.forkserver` has them) and its
-answers back. The descriptors of the answers stay here: when one says that a supervisor has ended,
-{"op":"ended","uuid":U} is sent at once. A ping is answered here; a supervisor that is prepared and
-asks for its turn goes on at once; the history of {"op":"prices"} is written down for supervisors,
-who are told to look. When standard input ends, so does the warm parent; supervisors live on.
+`serve` relays requests to the warm parent (`supervisor.process.forkserver` documents them) and its
+answers back. The descriptors in the answers stay here: when one shows that a supervisor has ended,
+{"op":"ended","uuid":U} is sent at once. A ping is answered here; a prepared supervisor that asks
+for its turn may continue at once; the history of {"op":"prices"} is written to a file for the
+supervisors, which are told to read it. When standard input ends, the warm parent ends; supervisors
+continue.
 """
 
 from __future__ import annotations

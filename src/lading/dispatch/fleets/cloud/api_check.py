@@ -1,7 +1,7 @@
-"""Whether an instance reaches the API: sent over ssh as one argument of `python3 -c`.
+"""Checks whether an instance reaches the API: sent over ssh as one argument of `python3 -c`.
 
-Only the standard library of Python 3.9 is used here. The arguments are the URL of the server and
-its certificate in PEM. One line of JSON says how it went: {"said": ...} or {"error": ...}.
+Only the standard library of Python 3.9 may be used. The arguments are the URL of the server and its
+certificate in PEM. The result is one line of JSON: {"said": ...} or {"error": ...}.
 """
 
 from __future__ import annotations

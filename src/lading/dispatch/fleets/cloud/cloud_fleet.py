@@ -1,5 +1,5 @@
-"""The fleet of cloud VMs: supervisors are started on VMs that it makes when containers wait and
-removes afterwards.
+"""The fleet of cloud VMs: runs supervisors on VMs that it creates when containers wait and removes
+afterwards.
 
 - A VM tells over its open connection when a supervisor has ended; asking it again and again is the
   fallback.

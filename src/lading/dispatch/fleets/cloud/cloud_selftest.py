@@ -1,4 +1,4 @@
-"""`lading cloud test`: a configuration is proved against the real cloud, step by step, VM by VM.
+"""`lading cloud test`: tests a configuration against the real cloud, step by step, VM by VM.
 
 - Each step is told as soon as it is over, with what was found, or with what is wrong and what to do
   about it.

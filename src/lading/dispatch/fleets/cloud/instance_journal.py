@@ -1,5 +1,5 @@
-"""What a dispatcher has to know of its VMs after a restart and the cloud does not tell: one small
-file.
+"""The facts about a dispatcher's VMs that it needs after a restart and that the cloud does not
+have: one small file.
 
 Of each VM it holds when it was made, and since when it is waited for: from its creation until it is
 ready, and from the first restart after which it was not reached until it is. Without this a VM that

@@ -1,4 +1,4 @@
-"""Reaches each VM and asks it how it is, again and again; what it says is told to the fleet."""
+"""Connects to each VM and polls its state; passes the answers to the fleet."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The VMs of one dispatcher: made, listed, reached, watched, removed (docs/spec/cloud, section Life
-of an instance).
+"""The VMs of one dispatcher: created, listed, connected, watched, removed (docs/spec/cloud, section
+Life of an instance).
 
 - A VM that the cloud lists with our tag is ours, whoever made it; any other is never touched.
 - A VM that is missing from one list is not gone yet: it is when it was missing from several in a

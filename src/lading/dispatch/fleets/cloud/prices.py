@@ -1,4 +1,4 @@
-"""What spot VMs cost: the cloud's price history, kept, used for the cost of VMs and told to their
+"""Prices of spot VMs: the cloud's price history, cached, used for the cost of VMs and sent to their
 supervisors.
 
 - Only a driver that has prices is asked (`Priced`), for each type and zone of the preemptible VMs

@@ -1,4 +1,4 @@
-"""Not more than so many a second: calls of a cloud, probes."""
+"""Limit of calls per second, for calls to a cloud and for probes."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The runner: all that a VM needs to supervise containers, in one tar archive that is known by its
+"""The runner: everything that a VM needs to supervise containers, in one tar archive named by its
 hash.
 
-In it are the Python interpreter that runs this process with its standard library, the shared
-libraries that the C library does not bring, this package, and the packages that a supervisor needs.
-The VM needs the same architecture and a C library at least as new. Names of owners and times are
-left out, so the same files give the same hash.
+It contains the Python interpreter of this process with its standard library, the shared libraries
+besides the C library, this package, and the packages that a supervisor needs. The VM needs the same
+architecture and a C library at least as new. Owners and times are left out, so that the same files
+give the same hash.
 """
 
 from __future__ import annotations

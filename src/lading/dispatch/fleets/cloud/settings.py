@@ -1,7 +1,6 @@
-"""What the fleet of VMs is made with, read from the configuration and checked before anything is
-done.
+"""The settings of the fleet of VMs, read from the configuration and checked at the start.
 
-Whatever cannot be is refused with the name of the key, its value and what is allowed.
+An invalid setting is refused with its key, its value and the allowed values.
 """
 
 from __future__ import annotations

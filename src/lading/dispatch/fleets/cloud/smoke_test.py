@@ -1,8 +1,8 @@
-"""A container on a VM, to see that its engine works: sent over ssh as one argument of `python3 -c`.
+"""Runs a container on a VM as a test of its engine: sent over ssh as one argument of `python3 -c`.
 
-Only the standard library of Python 3.9 is used here. With crun the container has the programs of
-the VM, read-only, in namespaces of its own; docker and podman are asked whether they serve, as
-there is no image yet. One line of JSON says how it went: {"engine": ..., "said": ...} or {"engine":
+Only the standard library of Python 3.9 may be used. With crun the container has the programs of the
+VM, read-only, in its own namespaces; docker and podman are only asked whether they respond, as
+there is no image yet. The result is one line of JSON: {"engine": ..., "said": ...} or {"engine":
 ..., "error": ...}.
 """
 

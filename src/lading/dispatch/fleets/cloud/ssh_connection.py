@@ -1,9 +1,8 @@
-"""One multiplexed ssh connection to a VM: commands on it, each with a time-out; the host key is
-pinned.
+"""One multiplexed ssh connection to a VM for commands with time limits; the host key is pinned.
 
-Clouds give VMs a host key at random, so whoever answers first is believed only once he knows the
-secret that the VM was made with (docs/spec/cloud, section Reaching an instance). Nothing else is
-said to him before that; after that his key is the only one.
+Clouds give VMs random host keys, so the first server that answers is trusted only after it has
+proved that it knows the secret with which the VM was created (docs/spec/cloud, section Reaching an
+instance). Nothing else is sent before that; afterwards only its key is accepted.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a supervisor on a cloud VM is told: its container, its directories, and its part of the
-price of its instance.
+"""The assignment of a supervisor on a cloud VM: its container, its directories, and its share of
+the instance's price.
 """
 
 from __future__ import annotations

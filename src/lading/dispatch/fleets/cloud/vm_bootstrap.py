@@ -1,8 +1,7 @@
-"""From an address to an agent that serves: connect, verify, probe, check, copy the runner, start
-the agent.
+"""Prepares a new VM: connects, verifies, probes and checks it, copies the runner, starts the agent.
 
-Whatever is not so yet, or will never be, is Unavailable with the reason as one line; whoever asks
-tries again.
+A state that is not reached yet, or never will be, raises Unavailable with the reason as one line;
+the caller tries again.
 """
 
 from __future__ import annotations

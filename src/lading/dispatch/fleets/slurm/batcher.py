@@ -1,8 +1,7 @@
-"""Doing alike things together: what is asked for while earlier work is under way is done in one go
-afterwards.
+"""Batches of similar requests: those that arrive during earlier work are done together afterwards.
 
-Nothing waits for a timer: a single wish is carried out at once. With many wishes at once, those
-that are alike make one batch, so the number of calls stays small whatever the number of wishes.
+Nothing waits for a timer: a single request is done at once. Of many requests at once, similar ones
+form a batch, so that the number of calls stays small.
 """
 
 from __future__ import annotations

@@ -1,24 +1,23 @@
-"""The job script: starts the supervisor of one container on a node, and is the completion hook when
-that has ended.
+"""The job script of a container in Slurm: starts the supervisor on a node, and is the completion
+hook.
 
 The script goes to `sbatch` on its standard input, so that the token in it is in no process list,
-job description or environment: Slurm keeps scripts where only its own user reads them. What it does
-on the node:
+job description or environment: Slurm keeps scripts where only its own user reads them. On the node:
 
 - A job that Slurm started again after a failure of its node runs nothing: the first run may still
   be alive there, and only one process may be responsible for a container. The dispatcher sees it
-  and clears up.
+  and removes the job.
 - The numbers of the GPUs that Slurm gives to the job go to the supervisor, which gives them to the
   container.
-- TERM to the script (`scancel --batch`) is passed on to the supervisor, which saves output and log
+- SIGTERM to the script (`scancel --batch`) is passed to the supervisor, which saves output and log
   before it ends.
 - Afterwards, in place of `strigger`, which only Slurm's own user may set and which is many seconds
-  late: what a dead supervisor left is undone on the node, the only place where that can be done;
-  and where the nodes share a directory with the dispatcher, a file named after the job tells it at
-  once.
+  late: the remains of a dead supervisor are removed on the node, the only place where that is
+  possible; and if the nodes share a directory with the dispatcher, a file named after the job
+  reports the end at once.
 
-A script for a job array has one assignment for each task. A node then holds the tokens of all
-tasks; so only containers of one user that may run on the same nodes share an array.
+A script for a job array has one assignment for each task. A node then has the tokens of all tasks;
+so only containers of one user that may run on the same nodes share an array.
 
 Source: docs/spec/dispatch, section Slurm fleet.
 """

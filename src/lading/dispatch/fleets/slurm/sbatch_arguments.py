@@ -1,4 +1,4 @@
-"""The arguments of `sbatch`: templates of the configuration, filled with what a container needs.
+"""The arguments of `sbatch`: templates of the configuration, filled with the needs of a container.
 
     %U uuid        %C vcpus            %M MiB of RAM         %T MiB of scratch disk    %G GPUs
     %W minutes     %P partitions       %I instance type      %% a percent sign

@@ -1,11 +1,10 @@
-"""Slurm's programs: each call has a time-out, and at most three run at a time.
+"""Calls of Slurm's programs: each has a time limit, and at most three run at a time.
 
 Source: docs/spec/dispatch, section Slurm fleet.
 
-`squeue` and `sinfo` are not counted among the three, so that knowledge does not wait behind
-submissions. What a program says on standard error tells whether the controller is away or
-overloaded (try again later: Unavailable) or has refused what was asked (it would refuse it again:
-Refused).
+`squeue` and `sinfo` are not counted among the three, so that queries do not wait behind
+submissions. Standard error tells whether the controller is unreachable or overloaded (try again
+later: Unavailable) or has refused the request for good (Refused).
 """
 
 from __future__ import annotations

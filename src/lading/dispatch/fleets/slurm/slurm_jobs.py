@@ -1,5 +1,5 @@
-"""The jobs of one dispatcher in Slurm: what submissions, `squeue` and the completion hook tell of
-each.
+"""The jobs of one dispatcher in Slurm: their states, from submissions, `squeue` and the completion
+hook.
 
 Rules:
 

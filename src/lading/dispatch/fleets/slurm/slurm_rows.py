@@ -1,4 +1,4 @@
-"""What `squeue` and `sinfo` print, read into values. A line that cannot be read is left out, never
+"""Parsing of the output of `squeue` and `sinfo`. A line that cannot be parsed is left out, never
 guessed at.
 
 A job belongs to a dispatcher when its comment says so: `lading TOKEN ID ID ...`, the uuid of the

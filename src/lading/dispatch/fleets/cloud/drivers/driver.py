@@ -1,4 +1,4 @@
-"""The seam between the fleet of VMs and a cloud: a few verbs, found by the entry point group
+"""The driver seam between the fleet of VMs and a cloud; drivers are found by the entry point group
 `lading.drivers`.
 
 An entry point names a function from a `DriverSite` to an asynchronous context manager of a driver.

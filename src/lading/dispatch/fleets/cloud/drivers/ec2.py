@@ -1,4 +1,4 @@
-"""The driver for EC2 and whatever speaks its protocol (docs/spec/cloud, section Drivers).
+"""The driver for EC2 and compatible services (docs/spec/cloud, section Drivers).
 
 - One VM a call, without a public address, terminated when it shuts itself down, its metadata
   service in version 2 only.

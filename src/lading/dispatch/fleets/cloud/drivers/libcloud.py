@@ -1,9 +1,8 @@
-"""The driver for the clouds that Apache Libcloud speaks to: Azure, Google, OpenStack (parameter
-`Provider`).
+"""The driver for the clouds of Apache Libcloud: Azure, Google, OpenStack (parameter `Provider`).
 
-Libcloud blocks, and its connections are for one thread at a time: a few threads have one each, made
-when it is needed first. A call that takes too long is given up here; its thread goes on, each of
-its requests with a time-out of its own, so that what it made is removed or found at the next list.
+Libcloud blocks, and its connections are not thread-safe: a few threads have one connection each,
+opened on first use. A call that takes too long is given up here; its thread continues, each of its
+requests with a time limit, so that what it created is removed or found at the next list.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The driver whose VMs are namespaces of this machine: to try the fleet out, and to test it. Needs
+"""The driver whose VMs are namespaces of this machine, for trials and tests of the fleet. It needs
 root and sshd.
 
 Parameters: `Subnet` (10.88.0.0/16) and `Bridge` (lading0) of the network between this machine and

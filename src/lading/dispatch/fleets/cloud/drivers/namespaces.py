@@ -1,11 +1,11 @@
-"""VMs that are namespaces of this machine: each with its own network, address, processes, control
-group, disk and sshd.
+"""VMs as namespaces of this machine, each with its own network, address, processes, control group,
+disk and sshd.
 
-A VM sees the file systems of this machine read-only, but for /tmp, with /run and /var/lib of its
-own. Everything in it ends when its first process does. What is known of it is a directory, so it
-outlives whoever has made it; needs root.
+A VM sees the file systems of this machine read-only, except /tmp, with its own /run and /var/lib.
+All its processes end with the first one. Its state is a directory, so that it outlives its creator;
+it needs root.
 
-    <root>/<id>/vm.json     its address, first process and whatever its owner wants to remember
+    <root>/<id>/vm.json     its address, first process and the data of its owner
     <root>/<id>/disk        its /var/lib
 """
 

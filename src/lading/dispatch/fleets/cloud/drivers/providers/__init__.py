@@ -1,3 +1,3 @@
-"""The clouds that the driver `libcloud` knows, each a few calls over a connection of Apache
+"""The clouds of the driver `libcloud`, each with a few calls over a connection of Apache
 Libcloud.
 """

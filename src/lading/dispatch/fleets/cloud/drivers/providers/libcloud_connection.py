@@ -1,4 +1,4 @@
-"""Requests over a connection of Apache Libcloud, and what a cloud's refusals stand for.
+"""Requests over a connection of Apache Libcloud, and the classification of a cloud's refusals.
 
 Source: docs/spec/cloud, section Drivers.
 
