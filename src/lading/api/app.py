@@ -251,6 +251,7 @@ class Application:
         origins.check_call(method, headers, scheme=str(scope.get("scheme", "https")))
         raw, sender = await self._read_body(scope, headers, receive)
         for _ in range(_ATTEMPTS):
+            # The transaction was rolled back with another one: try again.
             with suppress(Interrupted):
                 return await self._attempt(scope, headers, request_id, raw, sender)
         return await self._attempt(scope, headers, request_id, raw, sender)

@@ -56,6 +56,7 @@ async def find_readers(services: ApiServices, params: Mapping[str, JSON]) -> tup
         try:
             one = await authenticate(services, token) if isinstance(token, str) else None
         except Unauthenticated:
+            # Further tokens that are not valid are ignored.
             continue
         if one is not None:
             found.setdefault(one.token_uuid, one)

@@ -107,6 +107,7 @@ async def look_ahead(
         return None
     if not any(isinstance(one, Resolve) for one in change.effects):
         return None
+    # Only a look ahead: the commit shows the error.
     with suppress(LadingError):
         async with services.database.reading() as tx:
             return await decide(tx, services, subject, principal, trees)

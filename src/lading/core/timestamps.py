@@ -57,4 +57,5 @@ def later(moment: str, seconds: float) -> str:
     try:
         return format_time(parse_time(moment) + timedelta(seconds=seconds))
     except OverflowError:
+        # Beyond the year 9999.
         return format_time(datetime.max.replace(tzinfo=UTC))

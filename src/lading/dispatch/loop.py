@@ -89,6 +89,7 @@ class Loop:
                 async with asyncio.timeout(None if due is None else max(0.0, due - now)):
                     await self._wake.wait()
             except TimeoutError:
+                # No event; a pause has run out.
                 continue
 
     def step(self) -> None:

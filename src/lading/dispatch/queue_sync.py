@@ -151,6 +151,7 @@ class Feed:
                 async with asyncio.timeout(self._settings.poll_interval):
                     await self._look.wait()
             except TimeoutError:
+                # No request for a look: the interval is over.
                 continue
 
     async def _begin(self) -> bool:

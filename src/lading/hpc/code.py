@@ -289,6 +289,7 @@ class Code:
             return
         self._reattached = True
         for pid in processes.marked(record.mark):
+            # Without the right to trace, or ended already.
             with contextlib.suppress(OSError):
                 self._tracer.seize(pid)
                 self._tracing = True
@@ -376,6 +377,7 @@ async def _gone(found: Mapping[int, processes.Process]) -> None:
 
     try:
         for pid in found:
+            # Ended already.
             with contextlib.suppress(ProcessLookupError):
                 descriptor = os.pidfd_open(pid)
                 watched.add(descriptor)

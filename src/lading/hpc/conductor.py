@@ -301,6 +301,7 @@ class Conductor:
         """Let those that nobody here started go by themselves: MPI ends its processes after the
         command.
         """
+        # The rest is ended afterwards.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_TIME):
                 while any(
@@ -316,6 +317,7 @@ class Conductor:
             await self._leave()
 
         async def tell(member: Member, word: str) -> None:
+            # Its container is gone.
             with contextlib.suppress(Unavailable):
                 await member.caller.command(word)
 
@@ -326,6 +328,7 @@ class Conductor:
                 elif one.view.code is CodeStatus.WAITING and not one.view.is_lost:
                     # What another rank started there may have been too quick to be noticed.
                     group.create_task(tell(one, "upload"))
+        # Results that come too late are left out.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GATHER_TIME):
                 await self._look()
@@ -359,10 +362,12 @@ async def conduct(plan: Plan, wires: tuple[network.Wire, ...] = ()) -> int:
     streams = {"stdout": 1, "stderr": 2}
 
     def write(name: str, data: bytes) -> None:
+        # The supervisor reads no more.
         with contextlib.suppress(BrokenPipeError):
             rpc.write_all(streams[name], data)
 
     def say(line: str) -> None:
+        # The supervisor reads no more.
         with contextlib.suppress(BrokenPipeError):
             os.write(plan.notices, f"{line}\n".encode())
 

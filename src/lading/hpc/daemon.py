@@ -218,6 +218,7 @@ class Daemon:
             else:
                 await asyncio.sleep(_TRIM_PERIOD)
                 for name in LOGS:
+                    # The next round tries again.
                     with contextlib.suppress(OSError):
                         log_limits.trim(self.code.log(name))
 

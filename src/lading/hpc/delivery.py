@@ -179,6 +179,7 @@ async def _put(url: str, file: IO[bytes], size: int) -> str:
             answer = await reader.readuntil(http_head.END)
     finally:
         writer.close()
+        # The response is complete; the end of the connection does not matter.
         with contextlib.suppress(OSError, TimeoutError, ssl.SSLError):
             async with asyncio.timeout(_CONNECT_TIME):
                 await writer.wait_closed()

@@ -284,6 +284,7 @@ class Endpoints:
             waiting_time(head.headers.get("prefer", "")),
         )
         answer = self._tagged()
+        # No news within the time: the present state is the answer.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):
                 while wait and answer.headers["ETag"] == known:

@@ -62,6 +62,7 @@ class Notices:
                 asyncio.get_running_loop().remove_reader(self._descriptor)
 
     def _take(self) -> None:
+        # Nothing has happened.
         with contextlib.suppress(BlockingIOError):
             os.read(self._descriptor, _MOST)
         self.tell()

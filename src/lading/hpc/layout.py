@@ -142,6 +142,7 @@ def append(path: Path, text: str, *, mode: int) -> None:
     """Add lines to a file, which is made if need be. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, mode)
     with open(descriptor, "wb") as file:
+        # Not the owner of the file: its mode stays.
         with contextlib.suppress(PermissionError):
             os.fchmod(file.fileno(), mode)
         file.write(text.encode())

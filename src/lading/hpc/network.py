@@ -96,6 +96,7 @@ def make_wires(number: int) -> tuple[Wire, ...]:
     Raises OSError, subprocess.CalledProcessError.
     """
     wires = [make_wire(number)]
+    # A machine without IPv6.
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         wires.append(make_wire(number, 6))
     return tuple(wires)

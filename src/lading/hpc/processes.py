@@ -97,6 +97,7 @@ def marked(mark: str) -> dict[int, Process]:
     wanted = f"{MARK}={mark}".encode()
     found = {}
     for one in everything():
+        # It has ended, or belongs to another user.
         with contextlib.suppress(OSError):
             if wanted in (_PROC / str(one.pid) / "environ").read_bytes().split(b"\0"):
                 found[one.pid] = one
@@ -151,5 +152,6 @@ def _is_a_daemons(pid: int) -> bool:
 def send(pids: Iterable[int], number: signal.Signals) -> None:
     """Send a signal; who is gone is left out."""
     for pid in pids:
+        # It has ended, or belongs to another user.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)

@@ -87,6 +87,7 @@ class SpreadGround:
         if number == 0:
             return await self.native.start(number, identity, environment)
         pipe = self.pipes[number - 1]
+        # Its machine is gone, which its reader notices.
         with contextlib.suppress(BrokenPipeError):
             pipe.send(
                 {
@@ -101,6 +102,7 @@ class SpreadGround:
     async def gather(self) -> list[str]:
         """End the others, and bring their archives here; sentences on what cannot be had."""
         for pipe in self.pipes:
+            # Its machine is gone, which its reader notices.
             with contextlib.suppress(BrokenPipeError):
                 pipe.send({"end": True})
         return [

@@ -119,6 +119,7 @@ class Service:
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection
     ) -> None:
+        # The client has gone, was too slow, or does not speak TLS.
         with contextlib.suppress(OSError, ssl.SSLError, TimeoutError, asyncio.IncompleteReadError):
             while await self._one(reader, writer, connection):
                 now = asyncio.get_running_loop().time()

@@ -114,6 +114,7 @@ class Acceptor:
             try:
                 accepted, peer = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                # The client has gone, or another process accepted it.
                 return
             except OSError as error:
                 self._relieve(error)

@@ -31,6 +31,7 @@ def read_account() -> tuple[float, int] | None:
     try:
         ran, waited, turns = (int(one) for one in _ACCOUNT.read_text().split())
     except (OSError, ValueError):
+        # The kernel does not count (CONFIG_SCHED_INFO), or /proc is not there.
         return None
     return (waited / 1e9, turns) if ran else None
 

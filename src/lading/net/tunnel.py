@@ -58,6 +58,7 @@ class Tunnel:
         """Serve until the connection ends; every stream ends with it."""
         watching = asyncio.create_task(self._watch(), name="keepalive")
         try:
+            # The end of the connection ends the tunnel; so does a violation of the protocol.
             with contextlib.suppress(OSError, Malformed):
                 while data := await self._pipe.reader.read(CHUNK):
                     self._heard = True
@@ -67,6 +68,7 @@ class Tunnel:
         finally:
             self.is_open = False
             watching.cancel()
+            # The connection is broken already.
             with contextlib.suppress(OSError):
                 await self._flush()
             for task in self._tasks:
@@ -98,6 +100,7 @@ class Tunnel:
     async def close(self) -> None:
         """End the connection, so that `run` ends."""
         self._state.go_away()
+        # The connection is broken already.
         with contextlib.suppress(OSError):
             await self._flush()
         self._pipe.writer.close()

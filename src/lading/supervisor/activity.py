@@ -55,12 +55,14 @@ class Activity:
 
     async def _run(self) -> None:
         while not self._over.is_set():
+            # Not over within the usual time: the activity is reported.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._patience):
                     await self._over.wait()
             # Inputs and image are prepared at the same time.
             text = " and ".join(self._doing)
             if text and text != self.told and not self._over.is_set():
+                # A status is only information; the next one may succeed.
                 with contextlib.suppress(LadingError, TimeoutError):
                     async with asyncio.timeout(_LONGEST):
                         self.told = text

@@ -58,6 +58,7 @@ class Costing:
         if said == self._heard:
             return False
         self._heard = said
+        # An unreadable history changes nothing: the known prices stay.
         with contextlib.suppress(Invalid, msgspec.DecodeError):
             self._prices = cost.read_prices(msgspec.json.decode(said)) or self._prices
             return True

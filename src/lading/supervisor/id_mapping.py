@@ -217,6 +217,7 @@ def hidden_proc(points: Sequence[str]) -> str:
 
 def mount_points() -> list[str]:
     """The mount points of this mount namespace; empty when they cannot be read."""
+    # Without /proc no mount points are known.
     with contextlib.suppress(OSError):
         return [
             line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()

@@ -96,6 +96,7 @@ def read_journal(run_directory: Path) -> tuple[Opening, list[Line]] | None:
         first, *rest = (run_directory / NAME).read_bytes().split(b"\n")
         opening = msgspec.json.decode(first, type=Opening)
     except (OSError, msgspec.DecodeError):
+        # A journal without a readable beginning is none.
         return None
     lines = []
     for text in rest:

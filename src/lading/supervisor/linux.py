@@ -165,6 +165,7 @@ def is_running(pid: int) -> bool:
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
+        # There is no such process.
         return False
     # The name in parentheses may contain spaces and parentheses (proc(5)). Z: zombie, X: dead.
     return text.rpartition(")")[2].split()[0] not in "ZX"
@@ -210,6 +211,7 @@ def _status(pid: int) -> dict[str, str]:
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except OSError:
+        # There is no such process.
         return {}
     return {name: value for name, _, value in (line.partition(":") for line in text.splitlines())}
 

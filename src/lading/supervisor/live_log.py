@@ -1,4 +1,4 @@
-"""The live view: posts the growth of the log files while the container runs (API:
+"""The live view of a log: posts the growth of the log files while the container runs (API:
 containers/{uuid}/live).
 
 The first post is made 200 ms after the start, so a shorter container costs none. Then each file
@@ -53,6 +53,7 @@ class LiveView:
                 continue
             # Wait for the first byte without a period: a silent command costs no wake-ups.
             await self._growth(1)
+            # No growth within the period: post what there is.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._growth(size), period)
 

@@ -199,6 +199,7 @@ class Pump:
         after `timeout` seconds.
         """
         self.handed_over()
+        # Another process keeps the pipe open; the result is False.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ended.wait(), timeout)
         ended = self._ended.is_set()
@@ -214,6 +215,7 @@ class Pump:
         try:
             data = os.read(self._reading, _CHUNK)
         except BlockingIOError:
+            # Woken without data.
             return
         if not data:
             self._end()
@@ -231,6 +233,7 @@ class Pump:
         try:
             count = os.splice(self._reading, self._null, _CHUNK * 16)
         except BlockingIOError:
+            # Woken without data.
             return
         self.dropped += count
         if not count:

@@ -100,6 +100,7 @@ class Results:
         ending = stopped_while_saving(ending)
         self._last_words(ending)
         log = None
+        # The log is saved if possible; the container ends in any case.
         with suppress(LadingError, OSError):
             async with asyncio.timeout(_LOG_TIME):
                 log = await self._store_log()

@@ -138,6 +138,7 @@ class Session:
         try:
             answer = await self.data.action("containers", self._uuid, "secret_mounts", method="GET")
         except NotFound:
+            # There are none.
             return {}
         return dict(answer.get("secret_mounts") or {})
 
@@ -217,6 +218,7 @@ class Session:
         try:
             record = await self.once.get("containers", self._uuid, select=("uuid", "priority"))
         except LadingError:
+            # Without an answer it does not count as wanted.
             return False
         return int(record.get("priority") or 0) > 0
 

@@ -178,6 +178,7 @@ def _fill(
 ) -> Contents:
     # All of these files are optional: a server that was never configured has no config.yml.
     for name in _KEPT:
+        # Not every installation has this file.
         with suppress(FileNotFoundError):
             _add(tar, f"kept/{name}", directory.root / name)
     # SQLite's backup may copy damaged pages without an error, so the copy is checked as well.
@@ -225,6 +226,7 @@ def _blocks(root: Path) -> Iterator[tuple[Path, int]]:
         # Entries of other names in the volume are no blocks.
         for path in folder.iterdir() if len(folder.name) == 3 else ():
             if _BLOCK.fullmatch(f"blocks/{folder.name}/{path.name}"):
+                # It was removed meanwhile, for example by a garbage collection.
                 with suppress(FileNotFoundError):
                     yield path, path.stat().st_size
 

@@ -51,6 +51,7 @@ def set_aside(database: Path, wanted: Amount) -> None:
     Does nothing where the file system does not support it or is full.
     """
     for suffix in _SUFFIXES:
+        # A reserve is not required; without room there is none.
         with contextlib.suppress(OSError):
             kept = disk_space.reserve(read_disk(database.parent).total, wanted)
             _extend(Path(f"{database}{suffix}"), min(_MOST, max(_LEAST, kept.size // _PART)))

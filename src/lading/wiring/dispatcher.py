@@ -141,6 +141,7 @@ async def until_listening(
     The server starts at the same time as the dispatcher. A client that tries again with growing
     pauses would miss the moment by up to a second.
     """
+    # The caller finds out by its first request.
     with suppress(TimeoutError):
         async with asyncio.timeout(patience):
             while not await _listens(path):  # noqa: ASYNC110 - there is no event for a bound socket

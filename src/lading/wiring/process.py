@@ -53,6 +53,7 @@ def come_before(priority: int) -> None:
     # Without CAP_SYS_NICE, as in a container, the process keeps its priority.
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, priority)
+    # Not permitted everywhere, and not required.
     with contextlib.suppress(OSError):
         if os.getsid(0) != os.getpid():
             os.setsid()
@@ -100,6 +101,7 @@ class Start:
 
     def failed(self, message: str) -> None:
         """Report a failure, to the parent and to the log, which may be on a full disk."""
+        # The parent has gone.
         with contextlib.suppress(OSError):
             self._tell(f"{message}\n".encode())
         with contextlib.suppress(OSError):
@@ -137,6 +139,7 @@ async def ended(pid: int) -> None:
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
+        # It has ended already.
         return
     loop, readable = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(descriptor, readable.set)

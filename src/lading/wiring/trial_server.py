@@ -185,6 +185,7 @@ class RunningServer:
         if not self._uuid:
             # Failures are ignored: the VM and the server of the test are removed next.
             return
+        # The server ends in any case.
         with contextlib.suppress(LadingError, TimeoutError):
             async with asyncio.timeout(_PARTING):
                 await self._client.action("container_requests", self._uuid, "cancel")

@@ -72,6 +72,7 @@ async def reach(services: ApiServices, container: Container) -> Gateway:
     """
     *others, last = services.gateway_keys(container)
     for key in others:
+        # Then through a tunnel, below.
         with contextlib.suppress(Unavailable):
             return await _reach(services, container, key)
     return await _reach(services, container, last)

@@ -69,6 +69,7 @@ class Tunnels:
         waiting = self._awaited.setdefault(uuid, [])
         waiting.append(coming)
         try:
+            # None came in time; the caller raises the error.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(coming.wait(), self.patience)
         finally:

@@ -78,6 +78,7 @@ class Spool:
 
     def remove(self, container_uuid: str) -> None:
         """Delete the container's files."""
+        # The sweep removes it later.
         with suppress(OSError):
             confined.remove(self._directory / container_uuid)
 
@@ -87,6 +88,7 @@ class Spool:
         """
         old = [one for one in self._directory.glob("*/") if one.stat().st_mtime < before]
         for directory in old:
+            # The next sweep tries again.
             with suppress(OSError):
                 confined.remove(directory)
         return len(old)

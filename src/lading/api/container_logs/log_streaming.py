@@ -151,6 +151,7 @@ async def _read(
         try:
             data = await gateway_logs.read_part(call, container, name, start, log_files.PART)
         except Unavailable:
+            # The gateway may answer at the next look.
             return b""
         if data is not None:
             return data

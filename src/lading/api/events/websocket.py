@@ -179,6 +179,7 @@ class _Session:
         """Send the queued messages, in order. Hangs up on a client that accepts nothing for
         long.
         """
+        # The client has gone.
         with contextlib.suppress(WebSocketDisconnect):
             while True:
                 text = await self._outgoing.get()
@@ -260,6 +261,7 @@ class _Session:
 
     async def _close(self) -> None:
         if self._socket.application_state is WebSocketState.CONNECTED:
+            # A client that takes nothing; the connection is dropped.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PING):
                     await self._socket.close(self._code)

@@ -297,6 +297,7 @@ def _no_git(error: OSError) -> Unavailable:
 
 def _kill(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """Kill a process that has not been waited for, and its children."""
+    # It has ended already.
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -306,8 +307,10 @@ def _size_of(path: Path) -> int:
     directories of its branches may have any depth.
     """
     total = 0
+    # A mirror that is being removed.
     with suppress(OSError), Tree.open(path / "objects") as tree:
         for folder in list(tree.scan()):
+            # git packs or removes objects meanwhile.
             with suppress(FileNotFoundError, NotADirectoryError):
                 total += sum(
                     entry.stat(follow_symlinks=False).st_size for entry in tree.scan(folder.name)

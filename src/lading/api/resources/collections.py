@@ -137,6 +137,7 @@ async def update_collection(call: ApiCall) -> ApiResponse:
             try:
                 return await _shown(call, await _update(call), select)
             except _Outrun:
+                # Another server changed the collection first: compute the change again.
                 continue
     raise Conflict(f"{call.uuid}: others change its files all the time; try again")
 

@@ -84,6 +84,7 @@ async def _start(tx: Transaction, call: ApiCall) -> Record:
 
 async def _content(tx: Transaction, call: ApiCall, pdh: str) -> Record | None:
     for one in call.caller.everybody:
+        # The caller may not see this content.
         with suppress(Forbidden, NotFound):
             await authorization.check_content_scope(tx, call.services, one, pdh, "provenance")
             return await find_content(tx, call.services, one, pdh)

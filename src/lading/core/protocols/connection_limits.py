@@ -202,6 +202,7 @@ class ConnectionTable:
             # Without the zone of a link-local address.
             found = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:
+            # Not an address, for example a Unix socket.
             return address, False
         # IPv4 addresses on an IPv6 socket count as IPv4.
         mapped = getattr(found, "ipv4_mapped", None)

@@ -128,6 +128,7 @@ def _knows(kind: RecordType, name: JSON) -> bool:
     try:
         check_select([name], kind)
     except Invalid:
+        # The type has no such field.
         return False
     return True
 

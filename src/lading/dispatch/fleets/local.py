@@ -342,6 +342,7 @@ class LocalFleet:
         again.
         """
         while True:
+            # Without an answer of the file system the last result stays.
             with contextlib.suppress(OSError):
                 shortage = is_short(self._settings.run_directory, self._settings.kept)
                 if bool(shortage) != bool(self._shortage):

@@ -43,6 +43,7 @@ class Shares:
 
     def close(self) -> None:
         """Leave: what the containers of this dispatcher take counts no longer."""
+        # It was removed already.
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
         os.close(self._slot)
@@ -78,6 +79,7 @@ class Shares:
     def _others(self) -> Iterator[Resources]:
         for path in self._directory.glob(f"{_SLOT}*"):
             if path != self._path:
+                # Its dispatcher has ended meanwhile.
                 with contextlib.suppress(FileNotFoundError):
                     yield _read(path)
 

@@ -69,6 +69,7 @@ class GatewayServer:
         try:
             await self._answer(pipe, connection)
         except LadingError as error:
+            # The client may have gone already.
             with contextlib.suppress(OSError):
                 writer.write(_refusal(error))
                 await writer.drain()
@@ -181,6 +182,7 @@ def _refusal(error: LadingError) -> bytes:
 
 
 async def _carry(source: Pipe, target: Pipe) -> None:
+    # One side has closed; the other direction ends with it.
     with contextlib.suppress(OSError):
         while data := await source.reader.read(CHUNK):
             target.writer.write(data)

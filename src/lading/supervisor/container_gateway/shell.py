@@ -353,6 +353,7 @@ class _Session(asyncssh.SSHServerSession[bytes]):
 def _texts(given: Any) -> dict[str, str]:
     found = {}
     for name, value in dict(given).items():
+        # Variables that are not UTF-8 are left out.
         with contextlib.suppress(UnicodeDecodeError, AttributeError):
             found[_text(name)] = _text(value)
     return found

@@ -457,6 +457,7 @@ class DockerEngine:
     ) -> None:
         await stop.wait()
         for name in ("SIGTERM", "SIGKILL"):
+            # The container may have ended already.
             with contextlib.suppress(DockerError):
                 await container.kill(signal=name)
             await asyncio.sleep(grace)

@@ -115,6 +115,7 @@ class DockerExecution:
         """Next output."""
         if self._stream is None:
             return 1, b""
+        # A broken stream counts as its end.
         with contextlib.suppress(OSError, aiohttp.ClientError):
             message = await self._stream.read_out()
             if message is not None:
@@ -123,6 +124,7 @@ class DockerExecution:
 
     async def resize(self, size: Size) -> None:
         """Set the size of the terminal."""
+        # The command may have ended already.
         with contextlib.suppress(DockerError):
             await self._made.resize(h=size.rows, w=size.columns)
 
@@ -130,6 +132,7 @@ class DockerExecution:
         """Send it a signal, if this process may."""
         pid = int((await self._look()).get("Pid") or 0)
         if pid > 1:
+            # The process may have ended, or its number may belong to somebody else now.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
 
@@ -150,6 +153,7 @@ class DockerExecution:
         try:
             if (await self._look()).get("Running"):
                 await self.signal(signal.SIGHUP)
+                # It did not end in time and is killed below.
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.wait(), _GRACE)
                 if (await self._look()).get("Running"):
@@ -163,4 +167,5 @@ class DockerExecution:
         try:
             return dict(await self._made.inspect())
         except (DockerError, aiohttp.ClientError, OSError):
+            # Without an answer nothing is known about the command.
             return {}

@@ -80,6 +80,7 @@ class ProcessExecution:
         """Send it a signal."""
         pid = self._target()
         if pid is not None:
+            # It has ended already.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
@@ -104,6 +105,7 @@ class ProcessExecution:
             self._process.stdin.close()
         if self._process.returncode is None:
             await self.signal(signal.SIGHUP)
+            # It did not end in time and is killed below.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), _GRACE)
         if self._process.returncode is None:
@@ -142,6 +144,7 @@ class ProcessExecution:
             try:
                 data = os.read(terminal, _CHUNK)
             except BlockingIOError:
+                # Woken without data.
                 continue
             except OSError as error:
                 if error.errno != errno.EIO:
@@ -262,5 +265,6 @@ def set_size(terminal: int, size: Size) -> None:
     """Set the size of a terminal."""
     # Two bytes each in struct winsize (ioctl_tty(2)).
     rows, columns = (max(1, min(one, 0xFFFF)) for one in (size.rows, size.columns))
+    # The terminal may be closed already.
     with contextlib.suppress(OSError):
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -218,6 +218,7 @@ class NativeEngine:
         if self._crun is not None and self._crun.poll() is None:
             if not self._cgroup.join_files:
                 for pid in counters.descendants(self._crun.pid)[1:]:
+                    # It has ended already.
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
             await asyncio.to_thread(self._cgroup.remove)
@@ -524,6 +525,7 @@ class NativeEngine:
             await asyncio.sleep(grace)
             await asyncio.to_thread(self._cgroup.remove)
             return
+        # It has ended already, or never started.
         with contextlib.suppress(ProcessLookupError, TimeoutError):
             await self._stop_init(await asyncio.wait_for(self._find_init(), grace), grace)
         await asyncio.sleep(grace)

@@ -140,6 +140,7 @@ def make_process(order: Exec, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(path: Path) -> int | None:
+    # crun has not written the number yet.
     with contextlib.suppress(OSError, ValueError):
         return int(path.read_text())
     return None

@@ -51,6 +51,7 @@ class SealedProgram:
         try:
             return self._descriptor if _mark(self._path) == self._mark else -1
         except OSError:
+            # The program was removed or replaced.
             return -1
 
     def close(self) -> None:

@@ -66,4 +66,5 @@ def _guard(descriptor: int, namespace: UserNamespace | None, *, readonly: bool) 
     try:
         return reopen(descriptor, attributes=READ_ONLY) if readonly else descriptor
     except OSError:
+        # It cannot be reopened through a mount; the stream stays as it is.
         return descriptor

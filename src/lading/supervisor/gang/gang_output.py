@@ -88,6 +88,7 @@ class GangOutput:
                 for one in _Unpacking(tree, stop).run(file):
                     sentences.add(f"rank {rank}: {one}")
         except FileNotFoundError:
+            # The rank has sent nothing.
             return
         except (OSError, tarfile.TarError, ValueError) as error:
             sentences.add(f"rank {rank}: not all of its output could be had: {error}")
@@ -218,12 +219,14 @@ class _Unpacking:
         folder, _, name = path.rpartition("/")
         at = self._enter(folder)
         if member.isdir():
+            # Another rank has the same directory.
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o755, dir_fd=at)
             return
         try:
             os.stat(name, dir_fd=at, follow_symlinks=False)
         except FileNotFoundError:
+            # The name is free.
             pass
         else:
             # An entry of a lower rank stays.

@@ -82,6 +82,7 @@ def reachable_address() -> str:
             probe.connect(("192.0.2.1", 9))
             return str(probe.getsockname()[0])
         except OSError:
+            # No route there.
             return ""
 
 
@@ -208,6 +209,7 @@ async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     the sender does not block.
     """
     is_open = True
+    # A broken reader counts as its end.
     with contextlib.suppress(OSError):
         while data := await reader.read(_CHUNK):
             if is_open:
@@ -256,6 +258,7 @@ def _end_holder(directory: Path) -> None:
         holder = lockfile.read_holder(directory)
         if holder is not None:
             patient = time.monotonic() - began < 2 * _END_TIME
+            # It has ended already.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(holder.PID, signal.SIGTERM if patient else signal.SIGKILL)
         time.sleep(_LOOK_PERIOD)

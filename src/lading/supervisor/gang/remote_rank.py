@@ -79,6 +79,7 @@ def _serve(annex: Annex) -> int:
 
 def _fault(error: BaseException) -> int:
     fault = error.message if isinstance(error, LadingError) else str(error)
+    # Nobody reads any more.
     with contextlib.suppress(BrokenPipeError):
         rpc.write_line(1, {"fault": fault})
     return 1

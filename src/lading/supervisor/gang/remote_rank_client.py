@@ -79,6 +79,7 @@ class Annexes:
         for process in self._processes:
             for end in (process.stdin, process.stdout):
                 if end is not None:
+                    # Buffered bytes for a process that has ended.
                     with contextlib.suppress(BrokenPipeError):
                         end.close()
 

@@ -32,6 +32,7 @@ def look(top: Path, path: str, *, measured: bool, stop: Stop = never) -> Entry |
             with tree.parent(path) as (folder, name):
                 return _entry(name, folder, measured=measured, stop=stop)
     except (FileNotFoundError, NotADirectoryError):
+        # It was removed meanwhile, as by the running container.
         return None
 
 

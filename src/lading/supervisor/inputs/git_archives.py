@@ -86,6 +86,7 @@ def _add(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Tree) -> None:
     try:
         with root.parent(path, make=0o755) as (at, name):
             if member.isdir():
+                # An earlier entry needed the same directory.
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, 0o755, dir_fd=at)
             elif member.issym():

@@ -154,6 +154,7 @@ class ImageArchive:
             manifest: Any = msgspec.json.decode(data)
             named = manifest["config"]["digest"]
         except (msgspec.DecodeError, KeyError, TypeError):
+            # Not a manifest that names a configuration.
             return False
         return f"sha256:{hashlib.sha256(data).hexdigest()}" == identity and named == digest
 

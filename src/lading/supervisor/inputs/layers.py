@@ -219,4 +219,5 @@ def _read(path: Path) -> _Description | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Description)
     except (OSError, msgspec.DecodeError):
+        # An unreadable description counts as missing.
         return None

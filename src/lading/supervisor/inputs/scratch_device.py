@@ -49,6 +49,7 @@ def _file_system(device: str, mounts: Path) -> str:
             if words.split()[2:3] == [device]:
                 return rest.split()[0]
     except (OSError, IndexError):
+        # Unknown; an empty type matches none.
         return ""
     return ""
 
@@ -60,5 +61,6 @@ def _block_device(entry: Path) -> str:
         try:
             return "disk" if (one / "queue/rotational").read_text().strip() == "1" else "ssd"
         except OSError:
+            # Not a disk with this attribute, for example a partition; try its parent.
             continue
     return ""

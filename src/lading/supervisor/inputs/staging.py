@@ -340,6 +340,7 @@ def _is_full(path: Path) -> bool:
     try:
         found = os.statvfs(path)
     except OSError:
+        # Without an answer the disk does not count as full.
         return False
     # File systems that report no blocks or no inodes (f_blocks, f_files 0) have no such limit.
     return found.f_blocks > 0 and (

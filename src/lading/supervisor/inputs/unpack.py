@@ -333,6 +333,7 @@ class _Layer:
         """
         # Twice: the first pass may have to make the directory.
         for _ in range(2):
+            # It is missing, or no directory: made below.
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 return os.open(name, _FOLDER, dir_fd=folder)
             try:
@@ -340,6 +341,7 @@ class _Layer:
                     return -1
                 self._clear(folder, name)
             except FileNotFoundError:
+                # Nothing is in the way.
                 pass
             os.mkdir(name, 0o755, dir_fd=folder)
         raise _fault(f"{name[:_SHOWN]!r} cannot be made a directory")

@@ -181,6 +181,7 @@ class Cgroup:
                 with contextlib.suppress(FileNotFoundError):
                     folder.rmdir()
         except OSError:
+            # Still in use.
             return False
         for parent in self._parents:
             _remove_last(parent)
@@ -200,6 +201,7 @@ class Cgroup:
             # A process may fork between the list and the kill, so the loop repeats until none is
             # left.
             for pid in left:
+                # It has ended already.
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.002)
@@ -225,6 +227,7 @@ class Cgroup:
                 self._enable(folder)
                 folder.mkdir(parents=True, exist_ok=True)
             except FileNotFoundError:
+                # Another process removed the parent at the same moment; try again.
                 continue
             return
         folder.mkdir()
@@ -272,6 +275,7 @@ def read_text(path: Path) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
+        # The file does not exist in this version of the kernel, or the group is gone.
         return ""
     parts = []
     try:
@@ -279,6 +283,7 @@ def read_text(path: Path) -> str:
         while part := os.read(descriptor, _BUFFER):
             parts.append(part)
     except OSError:
+        # The group was removed during the read.
         return ""
     finally:
         os.close(descriptor)
@@ -295,6 +300,7 @@ def _remove_last(parent: Path) -> None:
     """Remove the common parent of groups when it is empty; even an attempt takes the lock of all
     groups.
     """
+    # In use by others, or removed by them.
     with contextlib.suppress(OSError):
         if parent.stat().st_nlink <= _BARE:
             parent.rmdir()

@@ -136,6 +136,7 @@ def read_network(folders: Folders, *, proc: Path = PROC) -> dict[str, Values]:
     """
     folder = next(iter(folders.paths.values()))
     for pid in read_text(folder / "cgroup.procs").split():
+        # The process has ended.
         with contextlib.suppress(OSError):
             if (proc / pid / "ns/net").readlink() != (proc / "self/ns/net").readlink():
                 return read_interfaces(pid, proc=proc)

@@ -88,6 +88,7 @@ def held(pids: Iterable[int], *, proc: Path = _PROC) -> dict[int, Amount]:
 def _open_files(process: Path) -> Iterator[os.stat_result]:
     # map_files: a mapped file may have no descriptor (proc_pid_map_files(5)).
     for folder in ("fd", "map_files"):
+        # The process has ended, or its files are not visible to this user.
         with contextlib.suppress(OSError), os.scandir(process / folder) as entries:
             for entry in entries:
                 with contextlib.suppress(OSError):
@@ -139,6 +140,7 @@ class Neighbours:
         return any(run != self._run and not self._has_told(run / NAME) for run in runs)
 
     def _has_told(self, path: Path) -> bool:
+        # Nothing was reported yet.
         with contextlib.suppress(OSError):
             return self._is_fresh(path) and path.read_bytes().strip() != b"{}"
         return False
@@ -147,6 +149,7 @@ class Neighbours:
         try:
             return self._clock() - path.stat().st_mtime < _FRESH
         except OSError:
+            # A missing file is not fresh.
             return False
 
     def others(self, device: int) -> list[Writer]:
@@ -155,6 +158,7 @@ class Neighbours:
         for path in self._run.parent.glob(f"*/{NAME}"):
             if path.parent == self._run:
                 continue
+            # Unreadable reports of others are left out.
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 if self._is_fresh(path):
                     told = msgspec.json.decode(path.read_bytes(), type=dict[str, _Told])

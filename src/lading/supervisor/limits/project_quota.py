@@ -88,6 +88,7 @@ def begin(directory: Path, places: Mapping[str, int]) -> Project | None:
     None, and no directory, when the file system has no project quotas or this process may not use
     them.
     """
+    # No quotas, or no permission: None.
     with contextlib.suppress(OSError), _opened(directory) as descriptor:
         device = os.fstat(descriptor).st_dev
         if device in _without:

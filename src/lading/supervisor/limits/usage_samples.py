@@ -146,6 +146,7 @@ class Usage:
         samples |= {
             f"blkio:{name}": values for name, values in counters.read_disks(folders).items()
         }
+        # Without /proc/net the other counters are reported all the same.
         with contextlib.suppress(OSError):
             samples |= {
                 f"net:{name}": values for name, values in counters.read_interfaces("self").items()

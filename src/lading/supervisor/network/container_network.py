@@ -319,6 +319,7 @@ def _has_ipv6() -> bool:
         try:
             probe.connect(_DOCUMENTATION)
         except OSError:
+            # No route to any IPv6 address.
             return False
     return True
 

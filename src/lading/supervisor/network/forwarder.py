@@ -61,6 +61,7 @@ class Forwarder:
         try:
             connection, _ = self._listening.accept()
         except BlockingIOError:
+            # The client has gone already.
             return
         except OSError:
             # No descriptors are left, perhaps for a moment only.
@@ -77,6 +78,7 @@ class Forwarder:
 
     async def _take(self, connection: socket.socket) -> None:
         self._fresh.discard(connection)
+        # The container or the service has closed the connection.
         with contextlib.suppress(OSError, TimeoutError):
             reader, writer = await asyncio.open_connection(sock=connection, limit=_CHUNK)
             try:

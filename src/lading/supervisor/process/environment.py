@@ -73,6 +73,7 @@ def take_own_mounts(directory: Path) -> None:
     # Without this file system containers only start some milliseconds later. It is never mounted in
     # the namespace of the machine.
     if linux.has_own_mounts():
+        # A kernel without it: only slower, see above.
         with contextlib.suppress(OSError):
             user_namespace.hold_in_memory()
 

@@ -60,6 +60,7 @@ def is_held(run_directory: Path) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
+        # Locked: its process lives.
         return True
     else:
         return False
@@ -72,6 +73,7 @@ def read_holder(run_directory: Path) -> Holder | None:
     try:
         return msgspec.json.decode((run_directory / NAME).read_bytes(), type=Holder)
     except (OSError, msgspec.DecodeError):
+        # The file is being written, or was removed.
         return None
 
 

@@ -151,6 +151,7 @@ class Register:
         entry = self.read(uuid)
         if entry is None or not self._is_held(uuid):
             return True
+        # It has ended already.
         with contextlib.suppress(ProcessLookupError):
             os.kill(entry.PID, number)
         until = time.monotonic() + _KILL_TIME
@@ -231,6 +232,7 @@ class Register:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
+                # Locked: its process lives.
                 return True
             finally:
                 os.close(descriptor)
@@ -261,6 +263,7 @@ def _read_entry(path: Path) -> Entry | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Entry)
     except (OSError, msgspec.DecodeError):
+        # The entry is being written, or was removed.
         return None
 
 

@@ -105,6 +105,7 @@ def _turn(connection: socket.socket, go: asyncio.Event) -> Turn:
         try:
             connection.send(word)
         except OSError:
+            # The warm parent has ended.
             return False
         return True
 

@@ -182,6 +182,7 @@ async def run_program(arguments: Sequence[str], *, text: bytes, timeout: float) 
         raise OutcomeUnknown(f"{arguments[0]}: no answer from Slurm in {timeout:g} s") from None
     finally:
         if process.returncode is None:
+            # It has ended at the same moment.
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
