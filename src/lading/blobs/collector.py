@@ -168,9 +168,14 @@ class Collector:
                 done += len(batch)
                 progress(kind, done, total)
         event(
-            _logger, "balanced", **{kind: outcome.done[kind] for kind in Kind}, left=outcome.left,
-            failed=len(outcome.failures), lost=len(look.plan.lost), lacking=len(look.plan.lacking),
-        )  # fmt: skip
+            _logger,
+            "balanced",
+            **{kind: outcome.done[kind] for kind in Kind},
+            left=outcome.left,
+            failed=len(outcome.failures),
+            lost=len(look.plan.lost),
+            lacking=len(look.plan.lacking),
+        )
         for hash in look.plan.lost[:_SHOWN]:
             event(_logger, "block lost", block=hash)
         return outcome

@@ -92,9 +92,13 @@ class Scrubber:
                 except Unavailable as error:
                     findings.failures.append(f"{mount.uuid}: {error.message}")
         event(
-            _logger, "scrubbed", blocks=findings.blocks, bytes=findings.bytes,
-            damaged=len(findings.damaged), failed=len(findings.failures),
-        )  # fmt: skip
+            _logger,
+            "scrubbed",
+            blocks=findings.blocks,
+            bytes=findings.bytes,
+            damaged=len(findings.damaged),
+            failed=len(findings.failures),
+        )
         return findings
 
     async def _check_volume(
@@ -142,8 +146,14 @@ class Scrubber:
             hits = await self._references.naming(stored.hash)
             if not mount.is_read_only and await self._take_away(mount, stored):
                 remedy = Remedy.QUARANTINED
-        event(_logger, "block damaged", block=stored.hash, volume=mount.uuid, remedy=remedy,
-              collections=",".join(hit.uuid for hit in hits))  # fmt: skip
+        event(
+            _logger,
+            "block damaged",
+            block=stored.hash,
+            volume=mount.uuid,
+            remedy=remedy,
+            collections=",".join(hit.uuid for hit in hits),
+        )
         return Damage(
             hash=stored.hash, size=stored.size, volume=mount.uuid, remedy=remedy, hits=hits
         )

@@ -154,9 +154,13 @@ class LazyGroup(click.Group):
         try:
             # standalone_mode False: click raises its errors instead of printing them.
             result = super().main(
-                args, prog_name or "lading", complete_var, windows_expand_args=windows_expand_args,
-                standalone_mode=False, **extra,
-            )  # fmt: skip
+                args,
+                prog_name or "lading",
+                complete_var,
+                windows_expand_args=windows_expand_args,
+                standalone_mode=False,
+                **extra,
+            )
         except click.UsageError as error:
             path = error.ctx.command_path if error.ctx else "lading"
             fail(f"{error.format_message().rstrip('.')} (see '{path} --help')", 2)

@@ -115,10 +115,18 @@ class Listing:
             while hollow < len(self._hollow) and self._hollow[hollow] < part.begin:
                 hollow += 1
             is_hollow = hollow < len(self._hollow) and self._hollow[hollow] == part.begin
-            yield place, Folder(
-                path=part.path, names=part.names, sizes=[stamp[0] for stamp in part.stamps],
-                first=part.first, begin=part.begin, end=part.end, has_data=not is_hollow,
-            )  # fmt: skip
+            yield (
+                place,
+                Folder(
+                    path=part.path,
+                    names=part.names,
+                    sizes=[stamp[0] for stamp in part.stamps],
+                    first=part.first,
+                    begin=part.begin,
+                    end=part.end,
+                    has_data=not is_hollow,
+                ),
+            )
 
     def found(self, place: int, first: int, end: int) -> Iterator[Found]:
         """The files with the numbers from `first` to `end` - 1; the first of them is in the record
@@ -304,12 +312,16 @@ class _List:
             filetree.check_names(some)
             listing.add(
                 _Part(
-                    path=path, source=b"" if named else os.fsencode(sources[0]),
+                    path=path,
+                    source=b"" if named else os.fsencode(sources[0]),
                     sources=[os.fsencode(one) for one in paths] if named else [],
-                    names=some, stamps=stamps, first=begin + start, begin=begin,
+                    names=some,
+                    stamps=stamps,
+                    first=begin + start,
+                    begin=begin,
                     end=begin + len(names),
                 )
-            )  # fmt: skip
+            )
         listing.finish_directory(begin, before)
 
 

@@ -113,9 +113,14 @@ class Daemon:
         self.notices = Notices()
         self._progress = Progress(self.layout, tell=self.notices.tell)
         self.endpoints = Endpoints(
-            self.layout, self.record, self.code, notices=self.notices, deliver=self.deliver,
-            inherited=environment, percent=self._progress.percent,
-        )  # fmt: skip
+            self.layout,
+            self.record,
+            self.code,
+            notices=self.notices,
+            deliver=self.deliver,
+            inherited=environment,
+            percent=self._progress.percent,
+        )
         self._service = Service(
             self.endpoints.answer, authorization=options.authorization, scratch=self.layout.own
         )

@@ -173,10 +173,14 @@ async def connect(rank: int, pid: int, *, spread: bool = False) -> None:
 async def _ip(lines: list[str], *before: str, program: str = "ip") -> None:
     try:
         process = await asyncio.create_subprocess_exec(
-            *before, program, "-batch", "-",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
+            *before,
+            program,
+            "-batch",
+            "-",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+        )
         async with asyncio.timeout(_TIMEOUT):
             _, said = await process.communicate("\n".join([*lines, ""]).encode())
     except OSError as error:

@@ -44,9 +44,13 @@ class Interval:
 async def begin(tx: Transaction, container_uuid: str, interval: Interval) -> None:
     """Open an interval."""
     values = (
-        container_uuid, interval.request_uuid, interval.user_uuid, interval.priority,
-        interval.state, interval.started_at,
-    )  # fmt: skip
+        container_uuid,
+        interval.request_uuid,
+        interval.user_uuid,
+        interval.priority,
+        interval.state,
+        interval.started_at,
+    )
     sql = f"INSERT INTO allocations ({_BEGUN}) VALUES (?, ?, ?, ?, ?, ?)"
     # Deferred: the outcome is not needed, and several changes share one statement in PostgreSQL.
     await tx.defer(
@@ -75,9 +79,11 @@ async def end(
     """Close the open intervals of a container, or of one request with it, at `now`, or at their
     start if later.
     """
-    only, values = ("", [now, now, container_uuid]) if request_uuid is None else (
-        " AND request_uuid = ?", [now, now, container_uuid, request_uuid]
-    )  # fmt: skip
+    only, values = (
+        ("", [now, now, container_uuid])
+        if request_uuid is None
+        else (" AND request_uuid = ?", [now, now, container_uuid, request_uuid])
+    )
     sql = (
         # A clock that was set back must not give an interval of negative length.
         "UPDATE allocations SET ended_at = CASE WHEN started_at > ? THEN started_at ELSE ? END"

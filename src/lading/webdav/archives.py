@@ -146,8 +146,13 @@ def _zip_time(modified: datetime | None) -> _Time:
     if modified is None or not _EARLIEST[0] <= modified.year < _EARLIEST[0] + 128:
         return _EARLIEST
     return (
-        modified.year, modified.month, modified.day, modified.hour, modified.minute, modified.second
-    )  # fmt: skip
+        modified.year,
+        modified.month,
+        modified.day,
+        modified.hour,
+        modified.minute,
+        modified.second,
+    )
 
 
 async def _exactly(pieces: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:

@@ -234,9 +234,15 @@ class RunningServer:
         }
         pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "lading", *arguments, env={**os.environ, **variables},
-            stdin=null, stdout=pipe, stderr=pipe,
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "lading",
+            *arguments,
+            env={**os.environ, **variables},
+            stdin=null,
+            stdout=pipe,
+            stderr=pipe,
+        )
         try:
             async with asyncio.timeout(_COMMAND_TIMEOUT):
                 out, err = await process.communicate()

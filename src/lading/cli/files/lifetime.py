@@ -66,9 +66,13 @@ def undelete(uuids: tuple[str, ...], as_json: bool) -> None:
     async def action(session: Session) -> list[Record]:
         if not uuids:
             return await session.api.list(
-                "collections", filters=[["is_trashed", "=", True]], order=["trash_at desc"],
-                select=_FIELDS, limit=1000, include_trash=True,
-            )  # fmt: skip
+                "collections",
+                filters=[["is_trashed", "=", True]],
+                order=["trash_at desc"],
+                select=_FIELDS,
+                limit=1000,
+                include_trash=True,
+            )
         return [await _untrash(session, uuid) for uuid in uuids]
 
     records = with_session(action)

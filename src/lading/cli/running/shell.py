@@ -105,9 +105,15 @@ def shell(
     if program is None:
         raise Invalid("there is no ssh here; install the package openssh-client")
     arguments = ssh_arguments(
-        proxy, login, uuid, command=command, forwards=forwards, options=options, terminal=terminal,
+        proxy,
+        login,
+        uuid,
+        command=command,
+        forwards=forwards,
+        options=options,
+        terminal=terminal,
         only_forward=only_forward,
-    )  # fmt: skip
+    )
     sys.stdout.flush()
     # Replaces this process by ssh.
     os.execve(program, [program, *arguments], _environment(_server()))  # noqa: S606
@@ -128,9 +134,13 @@ def ssh_arguments(
     API is trusted instead.
     """
     fixed = (
-        f"ProxyCommand={proxy}", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null",
-        "LogLevel=ERROR", "PreferredAuthentications=none,password", "PubkeyAuthentication=no",
-    )  # fmt: skip
+        f"ProxyCommand={proxy}",
+        "StrictHostKeyChecking=no",
+        "UserKnownHostsFile=/dev/null",
+        "LogLevel=ERROR",
+        "PreferredAuthentications=none,password",
+        "PubkeyAuthentication=no",
+    )
     arguments = [part for one in (*fixed, *options) for part in ("-o", one)]
     arguments += [part for one in forwards for part in ("-L", one)]
     # Without it ssh would go on although a port cannot be used.

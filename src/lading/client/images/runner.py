@@ -260,9 +260,12 @@ def _as_image(root: Path, folder: Path, version: str, architecture: str) -> Norm
         Slice(root, 0, root.stat().st_size), folder / "layer.tar", "the root of the runner"
     )
     config = make_config(
-        [layer], architecture=architecture, created_by=f"lading image runner --version {version}",
-        environment=_ENVIRONMENT, command=("/bin/bash",),
-    )  # fmt: skip
+        [layer],
+        architecture=architecture,
+        created_by=f"lading image runner --version {version}",
+        environment=_ENVIRONMENT,
+        command=("/bin/bash",),
+    )
     return write_archive(Parts(config=config, layers=(layer,)), folder / _ARCHIVE)
 
 

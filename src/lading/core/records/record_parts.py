@@ -173,9 +173,15 @@ def member(
 ) -> Action:
     """An action on one record, at the path of its name unless `path` is given."""
     return Action(
-        name=name, method=method, scope=Scope.MEMBER, path=path or name, doc=doc, body=body,
-        answer=answer, parameters=() if answer else WRITE[:1],
-    )  # fmt: skip
+        name=name,
+        method=method,
+        scope=Scope.MEMBER,
+        path=path or name,
+        doc=doc,
+        body=body,
+        answer=answer,
+        parameters=() if answer else WRITE[:1],
+    )
 
 
 def general(name: str, method: str, doc: str, *, body: bool = False, answer: str = "") -> Action:

@@ -99,8 +99,10 @@ class ShellServer:
                 login_timeout=60,
             )
             async with connection:
-                await asyncio.wait((carrying, asyncio.ensure_future(connection.wait_closed())),
-                                   return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
+                await asyncio.wait(
+                    (carrying, asyncio.ensure_future(connection.wait_closed())),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
         except (OSError, asyncssh.Error):
             # The client has gone or violated the protocol, and was told.
             return

@@ -184,9 +184,14 @@ async def spawn(
     stream = subprocess.DEVNULL if console is not None else subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=stream, stdout=stream, stderr=subprocess.PIPE, env=dict(environment),
-            cwd="/", start_new_session=True,
-        )  # fmt: skip
+            *command,
+            stdin=stream,
+            stdout=stream,
+            stderr=subprocess.PIPE,
+            env=dict(environment),
+            cwd="/",
+            start_new_session=True,
+        )
     except OSError as error:
         raise ExecutionError(
             f"{command[0]} cannot be run: {error.strerror}", Failure.NODE

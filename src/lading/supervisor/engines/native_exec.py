@@ -91,10 +91,15 @@ async def _run(command: Sequence[str], verb: str, *arguments: str, stdin: int = 
     """Run a crun command. Raises OSError."""
     nothing = null()
     made = await asyncio.create_subprocess_exec(
-        *command, verb, *arguments,
-        stdin=stdin if stdin >= 0 else nothing, stdout=nothing, stderr=nothing,
-        env={"PATH": image_layout.DEFAULT_PATH}, cwd="/",
-    )  # fmt: skip
+        *command,
+        verb,
+        *arguments,
+        stdin=stdin if stdin >= 0 else nothing,
+        stdout=nothing,
+        stderr=nothing,
+        env={"PATH": image_layout.DEFAULT_PATH},
+        cwd="/",
+    )
     code = await asyncio.wait_for(made.wait(), _PATIENCE)
     if code != 0:
         raise OSError(f"crun {verb} ended with {code}; has the image a /bin/sh?")

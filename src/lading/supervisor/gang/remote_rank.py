@@ -161,9 +161,11 @@ class Annex:
     def _settings(self) -> EngineSettings:
         told = self._told
         return EngineSettings(
-            container_uuid=self._name, run_directory=told.run_directory,
-            cache_directory=told.cache_directory, cache_size=told.cache_size,
-        )  # fmt: skip
+            container_uuid=self._name,
+            run_directory=told.run_directory,
+            cache_directory=told.cache_directory,
+            cache_size=told.cache_size,
+        )
 
     @asynccontextmanager
     async def _prepared(self, engine: Engine) -> AsyncIterator[Spec]:

@@ -203,9 +203,14 @@ class ContainerNetwork:
         try:
             with log.open("wb") as output:
                 self._uplink = await asyncio.create_subprocess_exec(
-                    *command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                    env=_environment(), cwd="/", pass_fds=(told, ending, self._namespace),
-                )  # fmt: skip
+                    *command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env=_environment(),
+                    cwd="/",
+                    pass_fds=(told, ending, self._namespace),
+                )
         except FileNotFoundError as error:
             raise _missing(UPLINK_PROGRAM) from error
         finally:
@@ -269,9 +274,15 @@ def _load_filter(text: str) -> None:
     """Load rules into the namespace of this thread. Raises ExecutionError, OSError."""
     try:
         done = subprocess.run(
-            [FILTER_PROGRAM, "-f", "-"], input=text, capture_output=True, text=True, check=False,
-            timeout=_TIMEOUT, env=_environment(), cwd="/",
-        )  # fmt: skip
+            [FILTER_PROGRAM, "-f", "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT,
+            env=_environment(),
+            cwd="/",
+        )
     except FileNotFoundError as error:
         raise _missing(FILTER_PROGRAM) from error
     except subprocess.TimeoutExpired as error:
