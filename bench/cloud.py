@@ -12,19 +12,22 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 from bench.figures import Figure, durations
 from lading.core.resources import GIB, MIB, Resources
 from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.cloud_plan import Rules, Waiting
+from lading.core.scheduling.cloud_plan import CloudRules
 from lading.core.scheduling.cloud_planner import Planner
-from lading.core.scheduling.gang_placement import Room
-from lading.core.scheduling.instance_types import InstanceType, Shape
+from lading.core.scheduling.instance_rooms import InstanceRoom
+from lading.core.scheduling.instance_types import ContainerShape, InstanceType
+from lading.core.scheduling.planning import TrackedContainer
 
 FULL, INCREMENTAL, MEMORY = 150.0, 10.0, 400.0
 _ROUNDS = 5
 _EVENTS = 300
+_Wanted = tuple[TrackedContainer, ContainerShape]
 
 
 def measure(*, machines: int, waiting: int) -> list[Figure]:
@@ -36,7 +39,8 @@ def measure(*, machines: int, waiting: int) -> list[Figure]:
     limits = Limits(most=machines)
     figures = [
         durations(
-            f"floor: sort {waiting:,} keys", [_cost(lambda: sorted(q.key for q in queue))] * _ROUNDS
+            f"floor: sort {waiting:,} keys",
+            [_cost(lambda: sorted(one.place for one, _ in queue))] * _ROUNDS,
         )
     ]
     tracemalloc.start()
@@ -80,11 +84,12 @@ def _events(planner: Planner, limits: Limits, freed: Resources) -> list[Figure]:
                 limits,
             )
         )
-        new = Waiting(
-            f"bench-new-{number}", draw.randrange(1000) << 40, "2027", _shapes()[number % 7]
+        new = TrackedContainer(
+            uuid=f"bench-new-{number}", priority=draw.randrange(1000) << 40, created_at="2027"
         )
-        arrivals.append(_cost(lambda new=new: planner.add(new), planner, limits))  # type: ignore[misc]
-        leaves.append(_cost(lambda new=new: planner.remove(new.uuid), planner, limits))  # type: ignore[misc]
+        shape = _shapes()[number % 7]
+        arrivals.append(_cost(partial(planner.add, new, shape), planner, limits))
+        leaves.append(_cost(partial(planner.remove, new.uuid), planner, limits))
     return [
         durations("pass after a container has ended", ends, p50_limit=INCREMENTAL),
         durations("pass after a container has come", arrivals, p50_limit=INCREMENTAL),
@@ -92,7 +97,7 @@ def _events(planner: Planner, limits: Limits, freed: Resources) -> list[Figure]:
     ]
 
 
-def _pass(queue: list[Waiting], machines: int, limits: Limits, *, idle: bool) -> float:
+def _pass(queue: list[_Wanted], machines: int, limits: Limits, *, idle: bool) -> float:
     planner = _planner(queue, machines, idle=idle)
     return _cost(lambda: planner.decide(limits, now=0.0))
 
@@ -120,31 +125,33 @@ def _types() -> tuple[InstanceType, ...]:
     )
 
 
-def _shapes() -> list[Shape]:
+def _shapes() -> list[ContainerShape]:
     return [
-        Shape(need=Resources(vcpus, vcpus * ram * GIB, disk * GIB))
+        ContainerShape(need=Resources(vcpus, vcpus * ram * GIB, disk * GIB))
         for vcpus in (1, 2, 4, 8, 16)
         for ram in (1, 2, 3, 4)
         for disk in (1, 10, 50)
     ]
 
 
-def _queue(count: int) -> list[Waiting]:
+def _queue(count: int) -> list[_Wanted]:
     draw, shapes = Random(1), _shapes()
     return [
-        Waiting(
-            f"bench-dz642-{number:015d}",
-            draw.randrange(1, 1000) << 40,
-            f"2026-01-01T00:00:{number % 60:02d}.{number:06d}Z",
+        (
+            TrackedContainer(
+                uuid=f"bench-dz642-{number:015d}",
+                priority=draw.randrange(1, 1000) << 40,
+                created_at=f"2026-01-01T00:00:{number % 60:02d}.{number:06d}Z",
+            ),
             draw.choice(shapes),
         )
         for number in range(count)
     ]
 
 
-def _planner(queue: list[Waiting], machines: int, *, idle: bool) -> Planner:
+def _planner(queue: list[_Wanted], machines: int, *, idle: bool) -> Planner:
     draw, types = Random(3), _types()
-    planner = Planner(Rules(types=types))
+    planner = Planner(CloudRules(types=types))
     planner.extend(queue)
     for number in range(machines):
         kind = draw.choice(types)
@@ -154,5 +161,5 @@ def _planner(queue: list[Waiting], machines: int, *, idle: bool) -> Planner:
             else int(kind.resources.vcpus * draw.choice((0, 0, 0, 0, 0.1, 0.25)))
         )
         free = Resources(cores, cores * 4 * GIB, cores * 50 * GIB)
-        planner.put(Room(f"i-{number}", kind.name, free, ready=True, empty=idle))
+        planner.put(InstanceRoom(f"i-{number}", kind.name, free, ready=True, empty=idle))
     return planner

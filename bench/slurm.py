@@ -22,9 +22,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.figures import Figure, absent, throughput
+from lading.core.containers.container import State
 from lading.core.resources import MIB, Resources
-from lading.dispatch.fleet import Assignment, Interest, Order
-from lading.dispatch.fleets.slurm.job_script import Site
+from lading.core.scheduling.planning import TrackedContainer
+from lading.dispatch.fleet import StartRequest
+from lading.dispatch.fleets.slurm.job_script import JobSite
 from lading.dispatch.fleets.slurm.sbatch_arguments import Templates
 from lading.dispatch.fleets.slurm.slurm_commands import Slurm, run_program
 from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings
@@ -129,24 +131,30 @@ def _bare(slurm: SlurmCluster, count: int, *, at_once: int = 1) -> float:
 async def _through_fleet(slurm: SlurmCluster, folder: Path, count: int, number: int) -> float:
     hooks = folder / f"hooks{number}"
     await asyncio.to_thread(hooks.mkdir)
-    site = Site(directory=str(folder / "node"), command=("true",), template={}, hooks=str(hooks))
+    site = JobSite(directory=str(folder / "node"), command=("true",), template={}, hooks=str(hooks))
     settings = SlurmSettings(
         token=_TOKEN, site=site, templates=Templates(), poll_period=1.0, most_waiting=count
     )
-    order = Order(need=Resources(1, 64 * MIB))
     uuids = [f"bench-dz642-{number:05d}{index:010d}" for index in range(count)]
     async with (
         asyncio.timeout(_LIMIT),
         SlurmFleet(settings, Slurm(run_program, timeout=60.0)) as fleet,
     ):
-        fleet.heed(lambda _: Interest(wanted=1, final=True))
+        fleet.set_lookup(lambda uuid: TrackedContainer(uuid=uuid, state=State.COMPLETE))
         while not fleet.view().workers:
             await fleet.changed()
         began = time.monotonic()
         async with asyncio.TaskGroup() as starts:
             for uuid in uuids:
                 starts.create_task(
-                    fleet.start(Assignment(uuid=uuid, worker="Slurm", token="none", order=order))
+                    fleet.start(
+                        StartRequest(
+                            uuid=uuid,
+                            worker="Slurm",
+                            token="none",
+                            container=TrackedContainer(uuid=uuid, need=Resources(1, 64 * MIB)),
+                        )
+                    )
                 )
         while await asyncio.to_thread(slurm.jobs):
             await asyncio.sleep(_LOOK)

@@ -23,8 +23,8 @@ from bench.requests import Watch, inspect, submit
 from bench.service import add_image, connected, free_port, serving
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.dispatch.fleets.cloud.drivers.namespaces import Machine, Machines, Network
-from lading.dispatch.fleets.cloud.ssh_connection import Door, Shell, read_key
+from lading.dispatch.fleets.cloud.drivers.namespaces import Machines, NamespaceMachine, Network
+from lading.dispatch.fleets.cloud.ssh_connection import Shell, SshAddress, read_key
 
 START_LIMIT, EXIT_LIMIT = 300.0, 1000.0
 ARVADOS = 2.9
@@ -133,9 +133,9 @@ async def _kill(client: ApiClient, watch: Watch, image: str, shell: Shell) -> fl
     return await watch.end(uuid) - began
 
 
-def _door(data: Path, machine: Machine) -> Door:
+def _door(data: Path, machine: NamespaceMachine) -> SshAddress:
     key = read_key(f"file://{data}/cloud/dispatch-key")
-    return Door(address=machine.address, port=22, user="root", key=key)
+    return SshAddress(address=machine.address, port=22, user="root", key=key)
 
 
 @contextlib.contextmanager

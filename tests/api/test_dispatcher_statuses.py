@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from lading.core.scheduling.wait_reasons import Said
+from lading.core.scheduling.wait_reasons import WaitReason
 from lading.core.timestamps import format_time
 from lading.testing.world import START, World
 
 NOW = format_time(START)
 LATER = format_time(START.replace(hour=START.hour + 1))
-QUOTA, LARGE = Said("quota", "The quota is 1."), Said("too large", "Too large.")
+QUOTA, LARGE = WaitReason("quota", "The quota is 1."), WaitReason("too large", "Too large.")
 
 
-async def about(it: World, uuid: str, now: str = NOW) -> list[Said]:
+async def about(it: World, uuid: str, now: str = NOW) -> list[WaitReason]:
     async with it.database.reading() as tx:
         return await it.app.services.statuses.about(tx, uuid, now)
 

@@ -15,7 +15,7 @@ from lading.core.resources import GIB, Resources
 from lading.dispatch.fleet import Fleet
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.local import LocalFleet, LocalSettings
-from lading.dispatch.fleets.slurm.job_script import Site
+from lading.dispatch.fleets.slurm.job_script import JobSite
 from lading.dispatch.fleets.slurm.slurm_commands import Slurm
 from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings
 from lading.testing.cloud import FakeCloud, Troubles
@@ -49,7 +49,7 @@ async def local(run: Path) -> AsyncIterator[Fleet]:
 @asynccontextmanager
 async def slurm(_: Path) -> AsyncIterator[Fleet]:
     programs = FakeSlurm()
-    site = Site(directory="/node", command=("supervisor",), template={})
+    site = JobSite(directory="/node", command=("supervisor",), template={})
     quick = SlurmSettings(
         token="zzzzz-gj3su-000000000000000", site=site, poll_period=0.001, sinfo_period=0.001
     )

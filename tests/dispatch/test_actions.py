@@ -17,8 +17,8 @@ from lading.core.errors import Conflict, ExecutionError, Failure, Forbidden, Una
 from lading.core.resources import Resources
 from lading.core.timestamps import format_time
 from lading.dispatch.actions import Actions, LockLost
-from lading.dispatch.decision_log import Diary
-from lading.dispatch.fleet import Assignment, Order, Spending
+from lading.dispatch.decision_log import DecisionLog
+from lading.dispatch.fleet import Spending, StartRequest
 from lading.dispatch.queue import Queue
 from lading.testing.containers import TOKEN, FakeContainers
 from lading.testing.fleet import FakeFleet
@@ -34,13 +34,13 @@ class Desk:
             Queue(token=TOKEN),
         )
         client = ApiClient(self.server, "secret", retry=NO_RETRY)
-        self.diary = Diary(lambda: 0.0)
-        self.actions = Actions(client, self.fleet, self.queue, self.diary)
+        self.decisions = DecisionLog(lambda: 0.0)
+        self.actions = Actions(client, self.fleet, self.queue, self.decisions)
         self.uuid = self.server.add()
         self.queue.merge([self.server.records[self.uuid]], ticket=self.queue.ticket(), now=0.0)
 
     def noted(self) -> list[Decision]:
-        return [one.decision for one in self.diary.take()]
+        return [one.decision for one in self.decisions.take()]
 
     def known(self) -> State | None:
         record = self.queue.get(self.uuid)
@@ -51,8 +51,11 @@ async def test_start_locks_then_starts_with_the_token_of_the_lock() -> None:
     desk = Desk()
     await desk.actions.start(desk.uuid, worker="w1")
     assert desk.known() is State.LOCKED
-    order = Order(need=Resources(1, 1 << 20), wanted=1 << 50, user="zzzzz-tpzed-000000000000000")
-    wanted = Assignment(uuid=desk.uuid, worker="w1", token="secret1", order=order)
+    container = desk.queue.get(desk.uuid)
+    assert container is not None
+    assert (container.need, container.priority) == (Resources(1, 1 << 20), 1)
+    assert container.user == "zzzzz-tpzed-000000000000000"
+    wanted = StartRequest(uuid=desk.uuid, worker="w1", token="secret1", container=container)
     assert desk.fleet.processes[desk.uuid].assignment == wanted
     assert desk.noted() == [Decision.RUN, Decision.DISPATCHED]
 
@@ -99,7 +102,7 @@ async def test_a_refused_start_is_noted() -> None:
     desk = Desk()
     with pytest.raises(ExecutionError):
         await desk.actions.start(desk.uuid, worker="nowhere")
-    last = desk.diary.take()[-1]
+    last = desk.decisions.take()[-1]
     assert (last.uuid, last.decision) == (desk.uuid, Decision.NOT_DISPATCHED)
     assert "Could not be started on nowhere" in last.text
 
@@ -109,7 +112,7 @@ async def test_requeue_gives_back_and_learns_it() -> None:
     desk.server.hold(desk.uuid, State.LOCKED)
     await desk.actions.requeue(desk.uuid)
     assert desk.known() is desk.server.state(desk.uuid) is State.QUEUED
-    (entry,) = desk.diary.take()
+    (entry,) = desk.decisions.take()
     assert entry.decision is Decision.ABANDONED
     assert "Given back" in entry.text
 

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from lading.core.containers.decisions import Decision
-from lading.dispatch.decision_log import BATCH, Diary
+from lading.dispatch.decision_log import BATCH, DecisionLog
 
 
 def test_entries_are_taken_in_order_and_may_come_back() -> None:
     now, rung = [10.0], list[int]()
-    diary = Diary(lambda: now[0])
-    diary.on_entry = lambda: rung.append(1)
+    decisions = DecisionLog(lambda: now[0])
+    decisions.on_entry = lambda: rung.append(1)
     for number in range(BATCH + 2):
-        diary.note(f"u{number}", Decision.RUN, "text")
-    taken = diary.take()
+        decisions.note(f"u{number}", Decision.RUN, "text")
+    taken = decisions.take()
     assert [one.uuid for one in taken[:2]] == ["u0", "u1"]
-    assert (len(taken), len(diary), len(rung)) == (BATCH, 2, BATCH + 2)
-    diary.put_back(taken)
-    assert [one.uuid for one in diary.take()[:2]] == ["u0", "u1"]
+    assert (len(taken), len(decisions), len(rung)) == (BATCH, 2, BATCH + 2)
+    decisions.put_back(taken)
+    assert [one.uuid for one in decisions.take()[:2]] == ["u0", "u1"]
 
 
 def test_entries_are_shown_with_their_age() -> None:
     now = [10.0]
-    diary = Diary(lambda: now[0])
-    diary.note("u", Decision.CRASHED, "It crashed.")
+    decisions = DecisionLog(lambda: now[0])
+    decisions.note("u", Decision.CRASHED, "It crashed.")
     now[0] = 12.5
-    assert diary.shown(diary.take()) == [
+    assert decisions.shown(decisions.take()) == [
         {
             "container_uuid": "u",
             "event_type": "cleaned_up_crashed",

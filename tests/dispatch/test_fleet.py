@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lading.dispatch.fleet import Assignment, FleetView, Process
+from lading.dispatch.fleet import FleetView, StartRequest, SupervisorProcess
 
 
 def test_an_assignment_never_shows_its_token() -> None:
-    assert "secret" not in repr(Assignment(uuid="u", worker="w", token="secret"))
+    assert "secret" not in repr(StartRequest(uuid="u", worker="w", token="secret"))
 
 
 def test_a_view_begins_unknown_and_empty() -> None:
     assert FleetView() == FleetView(known=False, workers=(), processes={})
-    assert Process("w").alive
+    assert SupervisorProcess("w").alive

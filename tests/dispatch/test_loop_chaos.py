@@ -11,12 +11,13 @@ import pytest
 from lading.core.containers.container import State
 from lading.core.errors import LadingError
 from lading.core.resources import GIB, Resources
-from lading.dispatch.fleet import Assignment, Process, WorkerView
+from lading.core.scheduling.planning import FleetWorker
+from lading.dispatch.fleet import StartRequest, SupervisorProcess
 from lading.testing.containers import FakeContainers, Faults
 from lading.testing.dispatching import dispatching
 from lading.testing.fleet import FakeFleet, Meanness
 
-WORKERS = (WorkerView("w1", Resources(8, GIB)), WorkerView("w2", Resources(4, GIB)))
+WORKERS = (FleetWorker("w1", Resources(8, GIB)), FleetWorker("w2", Resources(4, GIB)))
 FINAL = (State.COMPLETE, State.CANCELLED)
 MEAN = Meanness(refuse=0.1, pretend=0.1, crash=0.25, deaf=0.3, stuck=0.2, slow=5)
 FAULTS = Faults(refuse=0.1, forget=0.1, slow=5)
@@ -33,7 +34,7 @@ class World:
         self.seed = seed
         self.fleet.on_clean = self.server.abandon
 
-    async def supervise(self, assignment: Assignment) -> None:
+    async def supervise(self, assignment: StartRequest) -> None:
         uuid, token = assignment.uuid, assignment.token
         try:
             self.server.run(uuid, token)
@@ -94,7 +95,9 @@ async def test_adopted_containers_count_against_the_worker() -> None:
     server = FakeContainers()
     running = server.add(vcpus=4)
     server.hold(running, State.RUNNING)
-    fleet = FakeFleet((WorkerView("w1", Resources(5, GIB)),), processes={running: Process("w1")})
+    fleet = FakeFleet(
+        (FleetWorker("w1", Resources(5, GIB)),), processes={running: SupervisorProcess("w1")}
+    )
     async with dispatching(server, fleet):
         small = server.add(vcpus=1)
         large = server.add(vcpus=2)

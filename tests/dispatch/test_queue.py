@@ -138,8 +138,7 @@ def test_a_range_is_room_to_grow(queue: Queue) -> None:
     queue.merge([{**item, "constraint_ranges": {"vcpus": [1, 4]}}], ticket=queue.ticket(), now=0.0)
     record = queue.get("a")
     assert record is not None
-    assert record.entry is not None
-    assert (record.entry.need, record.entry.growth) == (Resources(1, 15), Resources(3, 0))
+    assert (record.need, record.growth) == (Resources(1, 15), Resources(3, 0))
     assert record.amounts(Resources(2, 0)) == {"vcpus": 3, "ram": 10}
 
 
@@ -167,7 +166,7 @@ def test_a_gang_needs_what_all_its_containers_do(queue: Queue) -> None:
     record = queue.get("u")
     assert record is not None
     assert record.need == Resources(3, 30)
-    assert record.order.nodes == 3
+    assert record.nodes == 3
 
 
 def test_a_lock_of_our_own_is_told_by_its_answer(queue: Queue) -> None:

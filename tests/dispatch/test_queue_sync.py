@@ -1,4 +1,4 @@
-"""The feed: which events need a fetch, and that fetches are shared."""
+"""Following the queue: which events need a fetch, and that fetches are shared."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from lading.client.retry import NO_RETRY
 from lading.core.containers.container import State
 from lading.core.errors import Unavailable
 from lading.dispatch.queue import Queue
-from lading.dispatch.queue_sync import KIND, Feed
-from lading.dispatch.settings import Settings
+from lading.dispatch.queue_sync import KIND, QueueSync
+from lading.dispatch.settings import DispatchSettings
 from lading.testing.containers import TOKEN, FakeContainers, Faults
 from lading.testing.dispatching import QUICK
 
 
 class Fed:
-    """A feed in front of a fake server."""
+    """A QueueSync in front of a fake server."""
 
-    def __init__(self, settings: Settings = QUICK) -> None:
+    def __init__(self, settings: DispatchSettings = QUICK) -> None:
         self.server, self.queue, self.wake = FakeContainers(), Queue(token=TOKEN), asyncio.Event()
         client = ApiClient(self.server, "secret", retry=NO_RETRY)
-        self.feed = Feed(
+        self.queue_sync = QueueSync(
             client, self.queue, token=TOKEN, settings=settings, wake=self.wake, clock=lambda: 0.0
         )
         self.gaps = 0
@@ -35,10 +35,10 @@ class Fed:
             for item in items:
                 yield item
 
-        await self.feed.follow(stream(), on_gap=self._gap)
+        await self.queue_sync.follow(stream(), on_gap=self._gap)
 
     async def fetch_until_known(self, *uuids: str) -> None:
-        task = asyncio.create_task(self.feed.fetch())
+        task = asyncio.create_task(self.queue_sync.fetch())
         while not set(uuids) <= self.queue.uuids():
             self.wake.clear()
             await self.wake.wait()
@@ -68,19 +68,19 @@ async def test_many_events_are_one_request(fed: Fed) -> None:
 
 async def test_other_kinds_are_not_our_business(fed: Fed) -> None:
     await fed.hear(event("x", kind="arvados#collection"))
-    assert not fed.feed._pending
+    assert not fed.queue_sync._pending
 
 
 async def test_an_end_needs_no_request(fed: Fed) -> None:
     uuid = fed.server.add()
-    await fed.feed.load()
+    await fed.queue_sync.load()
     fed.wake.clear()
     await fed.hear(event(uuid, "Running", old="Locked"), event(uuid, "Complete", old="Running"))
     record = fed.queue.get(uuid)
     assert record is not None
     assert record.state is State.COMPLETE
     assert fed.wake.is_set()
-    assert not fed.feed._pending
+    assert not fed.queue_sync._pending
 
 
 async def test_events_without_attributes_are_followed_by_a_fetch(fed: Fed) -> None:
@@ -95,13 +95,13 @@ async def test_a_gap_is_told(fed: Fed) -> None:
 
 
 async def test_an_answer_that_does_not_come_is_asked_for_again() -> None:
-    fed = Fed(Settings(read_timeout=0.01, retry_first=0.001))
+    fed = Fed(DispatchSettings(read_timeout=0.01, retry_first=0.001))
     fed.server._faults = Faults(hang=1.0)
     uuid = fed.server.add()
     with pytest.raises(Unavailable, match="in time"):
-        await fed.feed.load()
-    fed.feed.reread(uuid)
-    fetching = asyncio.create_task(fed.feed.fetch())
+        await fed.queue_sync.load()
+    fed.queue_sync.reread(uuid)
+    fetching = asyncio.create_task(fed.queue_sync.fetch())
     await fed.server.wait_for(lambda: len(fed.server.calls) > 3)
     fed.server._faults = Faults()
     await fed.wake.wait()
@@ -113,8 +113,8 @@ async def test_an_answer_that_does_not_come_is_asked_for_again() -> None:
 async def test_a_failed_fetch_is_tried_again(fed: Fed) -> None:
     uuid = fed.server.add()
     fed.server.down = True
-    fed.feed.reread(uuid)
-    task = asyncio.create_task(fed.feed.fetch())
+    fed.queue_sync.reread(uuid)
+    task = asyncio.create_task(fed.queue_sync.fetch())
     await fed.server.wait_for(lambda: len(fed.server.calls) > 2)
     fed.server.down = False
     await fed.wake.wait()
@@ -125,35 +125,35 @@ async def test_a_failed_fetch_is_tried_again(fed: Fed) -> None:
 
 async def test_a_fetch_under_way_is_not_repeated_unless_it_is_too_old(fed: Fed) -> None:
     with fed.queue.fetch() as ticket:
-        fed.feed._under_way = {"u": ticket}
-        fed.feed.reread("u", after=ticket - 1)
-        assert not fed.feed._pending
-        fed.feed.reread("u", after=ticket)
-        assert list(fed.feed._pending) == ["u"]
+        fed.queue_sync._under_way = {"u": ticket}
+        fed.queue_sync.reread("u", after=ticket - 1)
+        assert not fed.queue_sync._pending
+        fed.queue_sync.reread("u", after=ticket)
+        assert list(fed.queue_sync._pending) == ["u"]
 
 
 async def test_load_reads_own_and_waiting_containers_and_asks_for_the_rest(fed: Fed) -> None:
     mine, waiting, gone, other = (fed.server.add() for _ in range(4))
-    await fed.feed.load()
+    await fed.queue_sync.load()
     fed.server.hold(mine, State.RUNNING)
     fed.server.hold(other, State.RUNNING, by="another")
     fed.server.set_state(gone, State.CANCELLED)
-    await fed.feed.load()
-    assert set(fed.feed._pending) == {gone, other}
+    await fed.queue_sync.load()
+    assert set(fed.queue_sync._pending) == {gone, other}
     assert set(fed.queue.waiting) == {waiting, gone, other}
 
 
 async def test_a_full_window_is_refilled_when_it_runs_low() -> None:
-    fed = Fed(Settings(window=4))
+    fed = Fed(DispatchSettings(window=4))
     uuids = [fed.server.add() for _ in range(9)]
-    await fed.feed.load()
+    await fed.queue_sync.load()
     assert len(fed.queue.waiting) == 4
-    fed.feed.refill(())
-    assert not fed.feed._look.is_set()
+    fed.queue_sync.refill(())
+    assert not fed.queue_sync._look.is_set()
     for uuid in uuids[:3]:
         fed.queue.forget(uuid)
-    fed.feed.refill(())
-    assert fed.feed._look.is_set()
+    fed.queue_sync.refill(())
+    assert fed.queue_sync._look.is_set()
 
 
 def shown(fed: Fed) -> list[str]:
@@ -161,9 +161,9 @@ def shown(fed: Fed) -> list[str]:
 
 
 async def test_a_new_one_does_not_overtake_those_beyond_the_window() -> None:
-    fed = Fed(Settings(window=2))
+    fed = Fed(DispatchSettings(window=2))
     uuids = [fed.server.add() for _ in range(4)]
-    await fed.feed.load()
+    await fed.queue_sync.load()
     late, urgent = fed.server.add(), fed.server.add(priority=2)
     await fed.hear(event(late), event(urgent))
     await fed.fetch_until_known(urgent)
@@ -172,76 +172,76 @@ async def test_a_new_one_does_not_overtake_those_beyond_the_window() -> None:
     for uuid in (urgent, *uuids[:3]):
         fed.server.set_state(uuid, State.CANCELLED)
         fed.queue.forget(uuid)
-    await fed.feed.load()
+    await fed.queue_sync.load()
     assert shown(fed) == [uuids[3], late]
 
 
 async def test_what_a_later_look_does_not_reach_is_hidden_until_one_does() -> None:
-    fed = Fed(Settings(window=2))
+    fed = Fed(DispatchSettings(window=2))
     uuids = [fed.server.add() for _ in range(3)]
-    await fed.feed.load()
+    await fed.queue_sync.load()
     urgent = fed.server.add(priority=2)
-    await fed.feed.load()
+    await fed.queue_sync.load()
     assert shown(fed) == [uuids[0], urgent]
     assert fed.queue.hides(uuids[1])
-    assert not fed.feed._pending, "nothing that is hidden is fetched again at every look"
+    assert not fed.queue_sync._pending, "nothing that is hidden is fetched again at every look"
     fed.server.set_state(urgent, State.CANCELLED)
     fed.queue.forget(urgent)
-    await fed.feed.load()
+    await fed.queue_sync.load()
     assert shown(fed) == uuids[:2]
 
 
 async def test_a_look_goes_as_far_beyond_as_there_are_some_aside() -> None:
-    fed = Fed(Settings(window=2))
+    fed = Fed(DispatchSettings(window=2))
     uuids = [fed.server.add() for _ in range(6)]
-    await fed.feed.load()
-    fed.feed.refill(uuids[:2])
-    assert fed.feed._look.is_set()
-    fed.feed._look.clear()
-    fed.feed.refill(uuids[:2])
-    assert not fed.feed._look.is_set(), "one is under way"
-    await fed.feed.load()
+    await fed.queue_sync.load()
+    fed.queue_sync.refill(uuids[:2])
+    assert fed.queue_sync._look.is_set()
+    fed.queue_sync._look.clear()
+    fed.queue_sync.refill(uuids[:2])
+    assert not fed.queue_sync._look.is_set(), "one is under way"
+    await fed.queue_sync.load()
     assert shown(fed) == uuids[:4]
 
 
 async def test_ordinary_containers_and_supervisors_do_not_hide_each_other() -> None:
-    fed = Fed(Settings(window=2))
+    fed = Fed(DispatchSettings(window=2))
     workflow = {"supervisor": True}
     workflows = [fed.server.add(priority=2, scheduling_parameters=workflow) for _ in range(3)]
     ordinary = [fed.server.add() for _ in range(3)]
     workflows.append(fed.server.add(scheduling_parameters=workflow))
-    await fed.feed.load()
+    await fed.queue_sync.load()
     assert not shown(fed)
-    fed.feed.refill(())
-    await fed.feed.load()
+    fed.queue_sync.refill(())
+    await fed.queue_sync.load()
     assert shown(fed) == ordinary[:1]
-    assert [entry.uuid for entry in fed.queue.supervisors()] == workflows[:2]
+    assert [entry.uuid for entry in fed.queue.workflow_runners()] == workflows[:2]
 
 
 async def test_a_server_that_gives_few_at_a_time_is_asked_for_more() -> None:
-    fed = Fed(Settings(window=5))
+    fed = Fed(DispatchSettings(window=5))
     fed.server.most_items = 2
     uuids = [fed.server.add() for _ in range(9)]
-    await fed.feed.load()
+    await fed.queue_sync.load()
     assert shown(fed) == uuids[:5]
-    assert fed.feed.more
+    assert fed.queue_sync.more
 
 
 async def test_the_first_of_a_long_queue_are_known_before_the_rest_is_read() -> None:
-    fed = Fed(Settings(window=250))
+    fed = Fed(DispatchSettings(window=250))
     uuids = [fed.server.add() for _ in range(300)]
-    assert not await fed.feed._begin()
-    assert fed.feed.loaded.is_set()
+    assert not await fed.queue_sync._begin()
+    assert fed.queue_sync.loaded.is_set()
     assert (shown(fed), fed.server.calls) == (uuids[:100], ["GET containers"] * 2)
-    await fed.feed.load()
+    await fed.queue_sync.load()
     assert shown(fed) == uuids[:250]
 
 
 async def test_a_short_queue_is_read_once() -> None:
     fed = Fed()
     uuids = [fed.server.add() for _ in range(3)]
-    looking = asyncio.create_task(fed.feed.look())
-    await fed.feed.loaded.wait()
+    looking = asyncio.create_task(fed.queue_sync.look())
+    await fed.queue_sync.loaded.wait()
     looking.cancel()
     await asyncio.gather(looking, return_exceptions=True)
     assert (shown(fed), fed.server.calls) == (uuids, ["GET containers"] * 3)

@@ -12,9 +12,10 @@ from lading.client.retry import NO_RETRY
 from lading.core.containers.container import State
 from lading.core.errors import Conflict, Unauthenticated
 from lading.core.resources import GIB, Resources
-from lading.dispatch.fleet import Assignment, Process, WorkerView
+from lading.core.scheduling.planning import FleetWorker
+from lading.dispatch.fleet import StartRequest, SupervisorProcess
 from lading.dispatch.run import run
-from lading.dispatch.settings import Settings
+from lading.dispatch.settings import DispatchSettings
 from lading.testing.containers import FakeContainers
 from lading.testing.dispatching import EVENTS_ONLY, QUICK, dispatching
 from lading.testing.fleet import FakeFleet, Meanness
@@ -30,11 +31,11 @@ def client(server: FakeContainers) -> ApiClient:
     return ApiClient(server, "secret", retry=NO_RETRY)
 
 
-SMALL = WorkerView("w1", Resources(1, GIB))
+SMALL = FleetWorker("w1", Resources(1, GIB))
 
 
 async def test_queued_containers_run_to_the_end(server: FakeContainers) -> None:
-    async def work(assignment: Assignment) -> None:
+    async def work(assignment: StartRequest) -> None:
         server.run(assignment.uuid, assignment.token)
         server.finish(assignment.uuid, assignment.token)
 
@@ -164,7 +165,9 @@ async def test_a_new_dispatcher_adopts_what_runs_and_clears_up_what_died(
     server.hold(alive, State.RUNNING)
     server.hold(dead, State.RUNNING)
     server.hold(unlocked, State.LOCKED)
-    fleet = FakeFleet(processes={alive: Process("w1"), dead: Process("w1", alive=False)})
+    fleet = FakeFleet(
+        processes={alive: SupervisorProcess("w1"), dead: SupervisorProcess("w1", alive=False)}
+    )
     async with dispatching(server, fleet):
         await server.until(dead, State.CANCELLED)
         await server.wait_for(lambda: server.locks.get(unlocked) == 1)
@@ -178,7 +181,7 @@ async def test_nothing_happens_while_the_processes_are_unknown(
 ) -> None:
     running = server.add()
     server.hold(running, State.RUNNING)
-    fleet = FakeFleet(processes={running: Process("w1")}, known=False)
+    fleet = FakeFleet(processes={running: SupervisorProcess("w1")}, known=False)
     task = asyncio.create_task(run(client, fleet, QUICK, events=server.events()))
     await server.wait_for(lambda: bool(server.calls))
     for _ in range(20):
@@ -261,7 +264,7 @@ async def test_cancelling_leaves_processes_and_records_as_they_are(server: FakeC
 
 
 async def test_a_process_without_a_record_is_stopped(server: FakeContainers) -> None:
-    fleet = FakeFleet(processes={"zzzzz-dz642-999999999999999": Process("w1")})
+    fleet = FakeFleet(processes={"zzzzz-dz642-999999999999999": SupervisorProcess("w1")})
     async with dispatching(server, fleet):
         await fleet.wait_for(lambda: not fleet.processes)
     assert fleet.cleaned == ["zzzzz-dz642-999999999999999"]
@@ -294,7 +297,7 @@ async def test_reasons_are_posted_and_taken_back(server: FakeContainers) -> None
     async with dispatching(server, fleet):
         await server.until_told("Too large for this dispatcher")
         assert "Cannot be sized" in server.statuses[unsized]
-        fleet.offer(WorkerView("w2", Resources(64, GIB)))
+        fleet.offer(FleetWorker("w2", Resources(64, GIB)))
         await server.until(huge, State.LOCKED)
         server.run(huge, "secret1")
         await server.wait_for(lambda: server.statuses[huge] == "")
@@ -359,7 +362,7 @@ async def test_what_has_failed_is_not_run_again(server: FakeContainers) -> None:
     assert len(server.records) == 2
 
 
-async def _ended(server: FakeContainers, told: Assignment, *, exit_code: int = 0) -> None:
+async def _ended(server: FakeContainers, told: StartRequest, *, exit_code: int = 0) -> None:
     server.run(told.uuid, told.token)
     server.records[told.uuid]["exit_code"] = exit_code
     server.finish(told.uuid, told.token)
@@ -414,13 +417,13 @@ async def test_a_refused_token_is_fatal(client: ApiClient, server: FakeContainer
 
 
 async def test_a_long_queue_is_read_in_windows(server: FakeContainers) -> None:
-    async def work(assignment: Assignment) -> None:
+    async def work(assignment: StartRequest) -> None:
         server.run(assignment.uuid, assignment.token)
         server.finish(assignment.uuid, assignment.token)
 
     uuids = [server.add() for _ in range(40)]
     async with dispatching(
-        server, FakeFleet(work=work), settings=Settings(window=8, poll_interval=3600)
+        server, FakeFleet(work=work), settings=DispatchSettings(window=8, poll_interval=3600)
     ):
         for uuid in uuids:
             await server.until(uuid, State.COMPLETE)

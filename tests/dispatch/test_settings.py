@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lading.dispatch.settings import Settings
+from lading.dispatch.settings import DispatchSettings
 
 
 def test_pauses_grow_and_patience_outlasts_an_outage() -> None:
-    defaults = Settings()
+    defaults = DispatchSettings()
     assert 0 < defaults.retry_first < defaults.retry_longest
     assert defaults.kill_interval < defaults.kill_patience
     assert defaults.kill_patience > 600, (

@@ -6,18 +6,20 @@ import asyncio
 
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
-from lading.core.scheduling.batch_planner import Category, Status
-from lading.dispatch.decision_log import Diary
-from lading.dispatch.status_publisher import Board
+from lading.core.scheduling.planning import Category, WaitStatus
+from lading.dispatch.decision_log import DecisionLog
+from lading.dispatch.status_publisher import StatusPublisher
 from lading.testing.containers import FakeContainers
 
 
-def board(server: FakeContainers, texts: dict[str, str], *, longest: float = 60.0) -> Board:
+def publisher(
+    server: FakeContainers, texts: dict[str, str], *, longest: float = 60.0
+) -> StatusPublisher:
     client = ApiClient(server, "secret", retry=NO_RETRY)
-    return Board(
+    return StatusPublisher(
         client,
-        lambda: {uuid: Status(Category.CAPACITY, text) for uuid, text in texts.items()},
-        Diary(lambda: 0.0),
+        lambda: {uuid: WaitStatus(Category.CAPACITY, text) for uuid, text in texts.items()},
+        DecisionLog(lambda: 0.0),
         interval=0.001,
         longest=longest,
     )
@@ -25,7 +27,7 @@ def board(server: FakeContainers, texts: dict[str, str], *, longest: float = 60.
 
 async def test_only_changes_are_posted() -> None:
     server, texts = FakeContainers(), {"a": "one", "b": "two"}
-    made = board(server, texts)
+    made = publisher(server, texts)
     await made.post()
     await made.post()
     assert server.calls == ["POST dispatch/statuses"]
@@ -38,7 +40,7 @@ async def test_only_changes_are_posted() -> None:
 
 async def test_all_is_posted_again_after_a_break_and_failures_are_tried_again() -> None:
     server, texts = FakeContainers(), {"a": "one"}
-    made = board(server, texts)
+    made = publisher(server, texts)
     await made.post()
     server.statuses.clear()
     server.down = True
@@ -53,7 +55,7 @@ async def test_all_is_posted_again_after_a_break_and_failures_are_tried_again() 
 
 async def test_nothing_is_posted_unless_marked() -> None:
     server = FakeContainers()
-    made = board(server, {"a": "one"})
+    made = publisher(server, {"a": "one"})
     task = asyncio.create_task(made.publish())
     await asyncio.sleep(0)
     assert server.calls == []
@@ -65,7 +67,7 @@ async def test_nothing_is_posted_unless_marked() -> None:
 
 async def test_a_dispatcher_with_nothing_to_say_says_that_it_is_there() -> None:
     server = FakeContainers()
-    made = board(server, {}, longest=0.001)
+    made = publisher(server, {}, longest=0.001)
     await made.post()
     await made.post()
     assert server.calls == ["POST dispatch/statuses"]
@@ -79,7 +81,9 @@ async def test_a_dispatcher_with_nothing_to_say_says_that_it_is_there() -> None:
 async def test_misfits_are_named_when_they_are_new_and_when_nothing_was_said_for_long() -> None:
     server, found = FakeContainers(), {"a"}
     client = ApiClient(server, "secret", retry=NO_RETRY)
-    made = Board(client, dict, Diary(lambda: 0.0), interval=0.001, misfits=lambda: found)
+    made = StatusPublisher(
+        client, dict, DecisionLog(lambda: 0.0), interval=0.001, misfits=lambda: found
+    )
     for _ in range(2):
         await made.post()
     assert (server.calls, server.misfits) == (["POST dispatch/statuses"], {"a"})

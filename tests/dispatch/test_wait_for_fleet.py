@@ -9,7 +9,7 @@ from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
 from lading.core.errors import Invalid
 from lading.dispatch.fleet import FleetView
-from lading.dispatch.wait_for_fleet import until_known
+from lading.dispatch.run import until_known
 from lading.testing.containers import FakeContainers
 from lading.testing.simulated_loop import pass_time, play
 

@@ -22,12 +22,19 @@ from lading.core.containers.effects import CancelChildren, ContainerEffect, Revo
 from lading.core.containers.lifecycle import Change
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.write_permissions import Caller
-from lading.core.scheduling.reconcile import Action, Case, Standing, View, decide
+from lading.core.scheduling.planning import TrackedContainer
+from lading.core.scheduling.reconcile import (
+    Case,
+    ProcessState,
+    ReconcileAction,
+    RecordState,
+    decide,
+)
 from lading.dispatch import observe
 from lading.dispatch import run as running
 from lading.dispatch.actions import Actions
-from lading.dispatch.queue import Queue, Record
-from lading.dispatch.state import Ledger
+from lading.dispatch.queue import Queue
+from lading.dispatch.state import DispatchState
 from tests.simulation.rules import CORRECT, ServerRules
 
 
@@ -198,14 +205,14 @@ _SERVER_BUGS: Final[Mapping[Bug, ServerRules]] = MappingProxyType(
 # Bugs of the dispatcher.
 
 
-def _learn_anything(queue: Queue, record: Record) -> None:
+def _learn_anything(queue: Queue, record: TrackedContainer) -> None:
     queue._store(record)
 
 
-def _decide_blindly(case: Case) -> Action:
+def _decide_blindly(case: Case) -> ReconcileAction:
     """As `decide`, but a living process of a locked container counts as absent."""
-    if case.standing is Standing.LOCKED and case.view is View.ALIVE and case.fresh:
-        return Action.REQUEUE
+    if case.record is RecordState.LOCKED and case.process is ProcessState.ALIVE and case.fresh:
+        return ReconcileAction.REQUEUE
     return decide(case)
 
 
@@ -214,17 +221,17 @@ async def _requeue_blindly(actions: Actions, uuid: str) -> None:
     actions._queue.answer(answer)
 
 
-def _decide_without(left: frozenset[Action], *standings: Standing) -> Any:
-    """As `decide`, but without these actions for containers of these standings."""
+def _decide_without(left: frozenset[ReconcileAction], *records: RecordState) -> Any:
+    """As `decide`, but without these actions for containers with these records."""
 
-    def decide_less(case: Case) -> Action:
+    def decide_less(case: Case) -> ReconcileAction:
         action = decide(case)
-        return Action.LEAVE if action in left and case.standing in standings else action
+        return ReconcileAction.LEAVE if action in left and case.record in records else action
 
     return decide_less
 
 
-class LeakyLedger(Ledger):
+class LeakyState(DispatchState):
     """A dispatcher's memory that keeps the room of containers whose start has failed."""
 
     def lost(self, uuid: str, queue: Queue) -> None:
@@ -238,14 +245,14 @@ class LeakyLedger(Ledger):
             super().release(uuid)
 
 
-class ForgetfulLedger(Ledger):
+class ForgetfulState(DispatchState):
     """A dispatcher's memory without the containers that it locked before it was started again."""
 
     def adopt(self, uuids: Iterable[str]) -> None:
         """Forget them."""
 
 
-class OnceLedger(Ledger):
+class OnceState(DispatchState):
     """A dispatcher's memory that gives each process one signal."""
 
     def stop_signal(
@@ -263,10 +270,10 @@ class OnceLedger(Ledger):
         return super().stop_signal(uuid, now=now, nothing_to_save=nothing_to_save)
 
 
-_KILL: Final = frozenset({Action.KILL})
-_CANCEL: Final = frozenset({Action.CANCEL})
-_CLEAN: Final = frozenset({Action.CLEAN})
-_UNWANTED: Final = (Standing.UNWANTED_RUNNING, Standing.UNWANTED_LOCKED)
+_KILL: Final = frozenset({ReconcileAction.KILL})
+_CANCEL: Final = frozenset({ReconcileAction.CANCEL})
+_CLEAN: Final = frozenset({ReconcileAction.CLEAN})
+_UNWANTED: Final = (RecordState.UNWANTED_RUNNING, RecordState.UNWANTED_LOCKED)
 _DISPATCHER_BUGS: Final[Mapping[Bug, tuple[tuple[Any, str, Any], ...]]] = MappingProxyType(
     {
         Bug.STALE_LIST: ((Queue, "_learn", _learn_anything),),
@@ -275,10 +282,10 @@ _DISPATCHER_BUGS: Final[Mapping[Bug, tuple[tuple[Any, str, Any], ...]]] = Mappin
             (Actions, "requeue", _requeue_blindly),
         ),
         Bug.NOT_STOPPED: ((observe, "decide", _decide_without(_KILL, *_UNWANTED)),),
-        Bug.NOT_TOLD: ((observe, "decide", _decide_without(_CANCEL, Standing.RUNNING)),),
-        Bug.TOLD_ONCE: ((running, "Ledger", OnceLedger),),
-        Bug.NOT_ADOPTED: ((running, "Ledger", ForgetfulLedger),),
-        Bug.LEAKED_ROOM: ((running, "Ledger", LeakyLedger),),
-        Bug.NOT_CLEANED: ((observe, "decide", _decide_without(_CLEAN, Standing.FINAL)),),
+        Bug.NOT_TOLD: ((observe, "decide", _decide_without(_CANCEL, RecordState.RUNNING)),),
+        Bug.TOLD_ONCE: ((running, "DispatchState", OnceState),),
+        Bug.NOT_ADOPTED: ((running, "DispatchState", ForgetfulState),),
+        Bug.LEAKED_ROOM: ((running, "DispatchState", LeakyState),),
+        Bug.NOT_CLEANED: ((observe, "decide", _decide_without(_CLEAN, RecordState.FINAL)),),
     }
 )

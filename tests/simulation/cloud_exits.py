@@ -23,7 +23,7 @@ from lading.core.errors import Unavailable
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.cloud_limits import Limits
 from lading.core.scheduling.instance_types import InstanceType
-from lading.dispatch.fleet import Assignment
+from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.testing.cloud import FakeCloud, Troubles
@@ -115,7 +115,7 @@ class Watch:
 async def _start(fleet: CloudFleet, uuid: str, worker: str) -> None:
     while True:
         try:
-            await fleet.start(Assignment(uuid=uuid, worker=worker, token="secret"))
+            await fleet.start(StartRequest(uuid=uuid, worker=worker, token="secret"))
         except Unavailable:
             await asyncio.sleep(1.0)
         else:

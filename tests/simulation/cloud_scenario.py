@@ -33,13 +33,13 @@ from lading.core.containers.cost import share
 from lading.core.errors import LadingError
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.instance_lifecycle import Times
+from lading.core.scheduling.instance_lifecycle import InstanceTimes
 from lading.core.scheduling.instance_types import InstanceType
-from lading.dispatch.fleet import Assignment
+from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.run import run
-from lading.dispatch.settings import API_TIMEOUT, Settings
+from lading.dispatch.settings import API_TIMEOUT, DispatchSettings
 from lading.testing.cloud import Crashed, FakeCloud, Troubles
 from lading.testing.containers import FakeContainers, Faults
 from lading.testing.simulated_loop import play
@@ -60,7 +60,7 @@ SETTINGS = CloudSettings(
     types=TYPES,
     set_id="set",
     limits=Limits(most=200),
-    times=Times(idle=60.0, booting=300.0, probe=120.0),
+    times=InstanceTimes(idle=60.0, booting=300.0, probe=120.0),
     probe_interval=10.0,
     probe_rate=1000.0,
     sync_interval=30.0,
@@ -68,7 +68,9 @@ SETTINGS = CloudSettings(
     operation_timeout=30.0,
     shutdown_timeout=10.0,
 )
-LOOP = Settings(poll_interval=20.0, kill_interval=5.0, kill_patience=60.0, twin_patience=30.0)
+LOOP = DispatchSettings(
+    poll_interval=20.0, kill_interval=5.0, kill_patience=60.0, twin_patience=30.0
+)
 SELDOM = replace(LOOP, window=300, status_interval=30.0)
 """For long plays: fewer are looked at, and told less often why they wait."""
 
@@ -290,7 +292,7 @@ class _Fleet(CloudFleet):
 
     on_failure: Callable[[str, str], None]
 
-    async def start(self, assignment: Assignment) -> None:
+    async def start(self, assignment: StartRequest) -> None:
         """As in use."""
         try:
             await super().start(assignment)
@@ -313,7 +315,7 @@ async def dispatch(
     server: FakeContainers,
     fleet: CloudFleet,
     *,
-    settings: Settings = LOOP,
+    settings: DispatchSettings = LOOP,
     secret: str = SECRETS[0],
 ) -> None:
     """A dispatcher of `server` with a fleet, until cancelled."""

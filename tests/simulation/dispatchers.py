@@ -17,16 +17,17 @@ from lading.client.retry import NO_RETRY
 from lading.client.transport import Response
 from lading.core.errors import LadingError
 from lading.core.resources import GIB, Resources
-from lading.dispatch.fleet import Assignment, FleetView, Look, Process, WorkerView
+from lading.core.scheduling.planning import FleetWorker
+from lading.dispatch.fleet import FleetView, LookUp, StartRequest, SupervisorProcess
 from lading.dispatch.run import run
-from lading.dispatch.settings import Settings
+from lading.dispatch.settings import DispatchSettings
 from lading.testing.exchanges import ExchangesOnly
 from tests.simulation.host import Host
 from tests.simulation.server import ModelServer, refusal
 from tests.simulation.tables import token_text
 from tests.simulation.traffic import Stream, Traffic
 
-SETTINGS = Settings(kill_patience=60.0, min_retry=1.0, refusal_pause=60.0)
+SETTINGS = DispatchSettings(kill_patience=60.0, min_retry=1.0, refusal_pause=60.0)
 CAPACITY = Resources(4, GIB)
 
 
@@ -102,7 +103,7 @@ class HostFleet:
         self._traffic = traffic
         self._name = name
         self._known = False
-        self._shown: dict[str, Process] = {}
+        self._shown: dict[str, SupervisorProcess] = {}
         self._since: dict[str, int] = {}
         self._change = asyncio.Event()
         self._stream = Stream(traffic, f"fleet {name}", self._learn)
@@ -115,13 +116,13 @@ class HostFleet:
         self._host.watchers.remove(self._tell)
         self._stream.close()
 
-    def heed(self, look: Look) -> None:
+    def set_lookup(self, look: LookUp) -> None:
         """Keep the queue that `look` belongs to, for the invariants."""
         self.queue = getattr(look, "__self__", None)
 
     def view(self) -> FleetView:
         """The view, from the messages that have arrived."""
-        workers = (WorkerView(self._host.name, CAPACITY),) if self._known else ()
+        workers = (FleetWorker(self._host.name, CAPACITY),) if self._known else ()
         return FleetView(known=self._known, workers=workers, processes=dict(self._shown))
 
     async def changed(self) -> None:
@@ -129,13 +130,13 @@ class HostFleet:
         await self._change.wait()
         self._change.clear()
 
-    async def start(self, assignment: Assignment) -> None:
+    async def start(self, assignment: StartRequest) -> None:
         """Start a supervisor on the host."""
         uuid, token, known = assignment.uuid, assignment.token, assignment.known
         start = partial(self._host.start, uuid, token, known)
         self._since[uuid] = await self._ask("start", uuid, start)
         if uuid not in self._shown:
-            self._shown[uuid] = Process(self._host.name)
+            self._shown[uuid] = SupervisorProcess(self._host.name)
         self._change.set()
 
     async def signal(self, uuid: str, number: Signals) -> None:
@@ -166,7 +167,7 @@ class HostFleet:
         for uuid in self._shown.keys() | listed.keys():
             if since.get(uuid, 0) <= version:
                 # A process that is not listed any more has ended and removed its directory.
-                shown[uuid] = listed.get(uuid) or Process(self._host.name, alive=False)
+                shown[uuid] = listed.get(uuid) or SupervisorProcess(self._host.name, alive=False)
         self._shown, self._known = shown, True
         self._change.set()
 

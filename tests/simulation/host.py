@@ -24,7 +24,7 @@ from typing import Any, Final
 from lading.core.containers.container import State
 from lading.core.errors import Conflict, LadingError
 from lading.core.timestamps import format_time
-from lading.dispatch.fleet import Process
+from lading.dispatch.fleet import SupervisorProcess
 from tests.simulation.server import START, ModelServer, content_of, request_body
 from tests.simulation.traffic import Traffic
 
@@ -161,12 +161,12 @@ class Host:
         """The living commands of supervisors that the host knows of."""
         return [one.command for one in self.runs.values() if one.command is not None]
 
-    def list(self) -> dict[str, Process]:
+    def list(self) -> dict[str, SupervisorProcess]:
         """The processes of containers that have a run directory."""
         return {uuid: self._process(one) for uuid, one in self.runs.items()}
 
-    def _process(self, one: Supervisor) -> Process:
-        return Process(self.name, alive=one.alive, idle=one.alive and one.idle)
+    def _process(self, one: Supervisor) -> SupervisorProcess:
+        return SupervisorProcess(self.name, alive=one.alive, idle=one.alive and one.idle)
 
     def now(self) -> str:
         """The time as the API writes it."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from lading.dispatch.fleets.slurm.slurm_commands import Done, OutcomeUnknown, Runner
+from lading.dispatch.fleets.slurm.slurm_commands import OutcomeUnknown, ProgramResult, ProgramRunner
 
 _UUIDS = re.compile(r"    uuid=(\S+)\n")
 _EITHER = (
@@ -66,7 +66,7 @@ class Unreliable:
 
     def __init__(
         self,
-        slurm: Runner,
+        slurm: ProgramRunner,
         malady: Malady,
         *,
         seed: int,
@@ -82,7 +82,9 @@ class Unreliable:
         """About the whole queue at the last look at it, about some jobs in the last answer."""
         self._shown: dict[tuple[str, ...], tuple[float, str]] = {}
 
-    async def __call__(self, arguments: Sequence[str], *, text: bytes, timeout: float) -> Done:
+    async def __call__(
+        self, arguments: Sequence[str], *, text: bytes, timeout: float
+    ) -> ProgramResult:
         """Run a program, or seem to."""
         malady, program = self.malady, arguments[0]
         before = self._random.uniform(0.0, malady.lag)
@@ -92,14 +94,14 @@ class Unreliable:
         if fault:
             self.failed, self.failed_at = self.failed + 1, asyncio.get_running_loop().time()
             self._harm(_UUIDS.findall(text.decode()))
-        done = Done(1, "", "")
+        done = ProgramResult(1, "", "")
         if fault not in ("away", "hang"):
             done = await self._slurm(arguments, text=text, timeout=timeout)
         if fault in ("hang", "deaf"):
             await asyncio.sleep(timeout - before)
             raise OutcomeUnknown(f"{program}: no answer from Slurm in {timeout:g} s")
         if fault:
-            done = Done(
+            done = ProgramResult(
                 1,
                 "",
                 self._random.choice(_EITHER + (_NOT_DONE if fault == "away" else ())).format(
@@ -107,7 +109,7 @@ class Unreliable:
                 ),
             )
         elif program == "squeue" and not done.code:
-            done = Done(0, self._colour(tuple(arguments), done.out), "")
+            done = ProgramResult(0, self._colour(tuple(arguments), done.out), "")
         await asyncio.sleep(self._random.uniform(0.0, malady.lag - before))
         return done
 

@@ -19,7 +19,7 @@ from random import Random
 import msgspec
 
 from lading.core.errors import LadingError
-from lading.dispatch.fleets.slurm.slurm_commands import Done, OutcomeUnknown
+from lading.dispatch.fleets.slurm.slurm_commands import OutcomeUnknown, ProgramResult
 from lading.testing.pulse import Pulse
 
 NODES = "main*|16|20000|100000|idle|(null)|2\n"
@@ -94,13 +94,15 @@ class FakeSlurm:
     def __post_init__(self) -> None:
         self._random.seed(self.seed)
 
-    async def __call__(self, arguments: Sequence[str], *, text: bytes, timeout: float) -> Done:
+    async def __call__(
+        self, arguments: Sequence[str], *, text: bytes, timeout: float
+    ) -> ProgramResult:
         """Run a program."""
         await asyncio.sleep(0)
         self.calls.append(tuple(arguments))
         self.pulse.beat()
         if self.down or self._chance(self.malice.away):
-            return Done(
+            return ProgramResult(
                 1,
                 "",
                 "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n",
@@ -108,10 +110,10 @@ class FakeSlurm:
         for program, said in self.failing.items():
             name, _, option = program.partition(" ")
             if name == arguments[0] and any(one.startswith(option) for one in arguments):
-                return Done(1, "", said)
+                return ProgramResult(1, "", said)
         act = {
             "squeue": self._squeue,
-            "sinfo": lambda _a, _t: Done(0, self.nodes, ""),
+            "sinfo": lambda _a, _t: ProgramResult(0, self.nodes, ""),
             "sbatch": self._sbatch,
             "scancel": self._scancel,
             "scontrol": self._scontrol,
@@ -171,7 +173,7 @@ class FakeSlurm:
         except (LadingError, asyncio.CancelledError):
             job.state = job.state if job.state in _ENDED else "FAILED"
 
-    def _squeue(self, arguments: Sequence[str], _: str) -> Done:
+    def _squeue(self, arguments: Sequence[str], _: str) -> ProgramResult:
         self.schedule()
         every = "--states=all" in arguments
         named = next(
@@ -194,11 +196,11 @@ class FakeSlurm:
                     job.node,
                 )
                 lines.append("|".join(map(str, (*fields, job.comment))) + "|\n")
-        return Done(0, "".join(lines), "")
+        return ProgramResult(0, "".join(lines), "")
 
-    def _sbatch(self, arguments: Sequence[str], script: str) -> Done:
+    def _sbatch(self, arguments: Sequence[str], script: str) -> ProgramResult:
         if self.refusal:
-            return Done(1, "", f"sbatch: error: {self.refusal}\n")
+            return ProgramResult(1, "", f"sbatch: error: {self.refusal}\n")
         options = dict(one.removeprefix("--").partition("=")[::2] for one in arguments)
         self._made += 1
         self.scripts.append(script)
@@ -216,23 +218,23 @@ class FakeSlurm:
             )
             self.jobs[id] = self._live[id] = job
             self._bases.setdefault(str(self._made), []).append(job)
-        return Done(0, f"{self._made}\n", "")
+        return ProgramResult(0, f"{self._made}\n", "")
 
-    def _scancel(self, arguments: Sequence[str], _: str) -> Done:
+    def _scancel(self, arguments: Sequence[str], _: str) -> ProgramResult:
         states = [one.partition("=")[2].upper() for one in arguments if one.startswith("--state=")]
         for name in (one for one in arguments if not one.startswith("-")):
             for job in self._named(name):
                 if job.state not in _ENDED and (not states or job.state in states):
                     self.end(job, "CANCELLED")
-        return Done(0, "", "")
+        return ProgramResult(0, "", "")
 
-    def _scontrol(self, _: Sequence[str], text: str) -> Done:
+    def _scontrol(self, _: Sequence[str], text: str) -> ProgramResult:
         for name, nice in re.findall(r"update JobId=(\S+) Nice=(\d+)", text):
             for job in self._named(name):
                 if job.state not in _ENDED:
                     job.priority += job.nice - int(nice)
                     job.nice = int(nice)
-        return Done(0, "", "")
+        return ProgramResult(0, "", "")
 
     def _named(self, name: str) -> list[FakeJob]:
         """The tasks of a job, or one of them."""

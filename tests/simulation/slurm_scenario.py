@@ -30,8 +30,8 @@ from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
 from lading.core.containers.container import State
 from lading.core.errors import LadingError
-from lading.dispatch.fleet import Assignment
-from lading.dispatch.fleets.slurm.job_script import Site
+from lading.dispatch.fleet import StartRequest
+from lading.dispatch.fleets.slurm.job_script import JobSite
 from lading.dispatch.fleets.slurm.slurm_commands import Slurm
 from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings
 from lading.dispatch.run import run
@@ -97,7 +97,7 @@ class SlurmDrama:
         self.restarts = restarts
         self.twins = twins
         self.waves = waves
-        site = Site(directory="/node", command=("supervisor",), template={})
+        site = JobSite(directory="/node", command=("supervisor",), template={})
         arrays = (1, 50)[seed % 2]
         self.settings = SlurmSettings(token=TOKEN, site=site, poll_period=4.0, array_size=arrays)
         self.excused: set[str] = set()
@@ -288,7 +288,7 @@ class _Fleet(SlurmFleet):
 
     on_failure: Callable[[str], None]
 
-    async def start(self, assignment: Assignment) -> None:
+    async def start(self, assignment: StartRequest) -> None:
         """As in use."""
         try:
             await super().start(assignment)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lading.core.containers.container import State
-from lading.dispatch.fleets.cloud.drivers.driver import Spec
+from lading.dispatch.fleets.cloud.drivers.driver import InstanceSpec
 from lading.testing.cloud import FakeCloud, Troubles
 from lading.testing.containers import FakeContainers
 from lading.testing.simulated_loop import pass_time, play
@@ -105,7 +105,7 @@ def test_the_referee_sees_vms_for_nothing_and_too_dear_containers() -> None:
         referee, cloud = Referee(lambda _: {}), FakeCloud(set_id="set")
         tags = {"ArvadosInstanceSetID": "set"}
         made = await cloud.create(
-            Spec(kind=TYPES[0], image="", tags=tags, user_data="", public_key="")
+            InstanceSpec(kind=TYPES[0], image="", tags=tags, user_data="", public_key="")
         )
         referee.came("token")
         for seconds, verdict in (

@@ -10,7 +10,7 @@ import pytest
 from lading.config import Config, load
 from lading.core.errors import Invalid
 from lading.dispatch.fleets.cloud import settings as configuration
-from lading.dispatch.fleets.cloud.cloud_selftest import Step
+from lading.dispatch.fleets.cloud.cloud_selftest import SelftestStep
 from lading.wiring.cloudtest import Wish, choose, main
 
 TEXT = """
@@ -41,9 +41,9 @@ def test_the_cheapest_type_is_tried_unless_others_are_named(path: Path) -> None:
 
 
 def test_a_signal_ends_it_and_leaves_nothing(path: Path) -> None:
-    steps, doing = list[Step](), list[str]()
+    steps, doing = list[SelftestStep](), list[str]()
 
-    def tell(step: Step) -> None:
+    def tell(step: SelftestStep) -> None:
         steps.append(step)
         if step.name == "create":
             os.kill(os.getpid(), signal.SIGTERM)

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from lading.config import load
 from lading.core.scheduling.instance_types import Gpu
-from lading.dispatch.fleet_plugins import Site
+from lading.dispatch.fleet_plugins import FleetSite
 from lading.dispatch.fleets.local import LocalFleet, open_local
 from lading.testing.devices import make_devices
 from lading.wiring.directory import DataDirectory
 from lading.wiring.dispatcher import settings, template, until_listening
 
 
-def site(tmp_path: Path, local: dict[str, object] | None = None, **more: str) -> Site:
+def site(tmp_path: Path, local: dict[str, object] | None = None, **more: str) -> FleetSite:
     config = load(
         overrides={"Local": {"VCPUs": 3, "RAM": "5GiB", "Partitions": ["a"], **(local or {})}}
     )
-    return Site(
+    return FleetSite(
         config=config, token="t", run_directory=tmp_path / "run",
         cache_directory=tmp_path / "cache",
         template=template(config, address="127.0.0.1:1", insecure=True),

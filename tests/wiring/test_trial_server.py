@@ -10,12 +10,12 @@ import pytest
 
 from lading.core.errors import Unavailable
 from lading.core.scheduling.instance_types import InstanceType
-from lading.dispatch.fleets.cloud.drivers.driver import Instance, QuotaReached, Spec
+from lading.dispatch.fleets.cloud.drivers.driver import Instance, InstanceSpec, QuotaReached
 from lading.wiring.trial_server import OneInstance, facing
 from tests.simulation.cloud_scenario import SETTINGS
 
 KIND = SETTINGS.types[0]
-SPEC = Spec(kind=KIND, image="", tags={}, user_data="", public_key="")
+SPEC = InstanceSpec(kind=KIND, image="", tags={}, user_data="", public_key="")
 
 
 class Two:
@@ -23,7 +23,7 @@ class Two:
 
     preemption = "ec2"
 
-    async def create(self, spec: Spec) -> Instance:
+    async def create(self, spec: InstanceSpec) -> Instance:
         raise AssertionError
 
     async def list(self) -> list[Instance]:

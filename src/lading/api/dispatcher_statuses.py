@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final, Protocol
 
-from lading.core.scheduling.wait_reasons import Said
+from lading.core.scheduling.wait_reasons import WaitReason
 from lading.core.timestamps import format_time, parse_time
 from lading.store import statuses
 from lading.store.database import Database, Transaction
@@ -25,14 +25,14 @@ class Statuses(Protocol):
     """A store of statuses. Times are texts in the API's format."""
 
     async def report(
-        self, dispatcher_uuid: str, items: Mapping[str, Said | None], now: str
+        self, dispatcher_uuid: str, items: Mapping[str, WaitReason | None], now: str
     ) -> None:
         """Store the statuses that a dispatcher reports about containers; None withdraws a
         status.
         """
         ...
 
-    async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[Said]:
+    async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[WaitReason]:
         """The statuses of a container from dispatchers that have not been silent."""
         ...
 
@@ -49,11 +49,11 @@ class OwnStatuses:
     """Statuses in the memory of the only server process."""
 
     def __init__(self) -> None:
-        self._said: defaultdict[str, dict[str, Said]] = defaultdict(dict)
+        self._said: defaultdict[str, dict[str, WaitReason]] = defaultdict(dict)
         self._reported: dict[str, str] = {}
 
     async def report(
-        self, dispatcher_uuid: str, items: Mapping[str, Said | None], now: str
+        self, dispatcher_uuid: str, items: Mapping[str, WaitReason | None], now: str
     ) -> None:
         """Keep the statuses."""
         self._reported[dispatcher_uuid] = now
@@ -63,7 +63,7 @@ class OwnStatuses:
             elif self._said[uuid].pop(dispatcher_uuid, None) is None or not self._said[uuid]:
                 del self._said[uuid]
 
-    async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[Said]:
+    async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[WaitReason]:
         """The statuses of the container that count."""
         del tx
         since = believed_since(now)
@@ -92,7 +92,7 @@ class SharedStatuses:
         self._database = database
 
     async def report(
-        self, dispatcher_uuid: str, items: Mapping[str, Said | None], now: str
+        self, dispatcher_uuid: str, items: Mapping[str, WaitReason | None], now: str
     ) -> None:
         """Store the statuses."""
         async with self._database.writing() as tx:
@@ -104,7 +104,7 @@ class SharedStatuses:
                 tx, dispatcher_uuid, [uuid for uuid, one in items.items() if one is None]
             )
 
-    async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[Said]:
+    async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[WaitReason]:
         """The statuses of the container that count."""
         return await statuses.about(tx, container_uuid, since=believed_since(now))
 

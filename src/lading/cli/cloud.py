@@ -15,7 +15,7 @@ import click
 from lading.cli import display
 
 if TYPE_CHECKING:
-    from lading.dispatch.fleets.cloud.cloud_selftest import Step
+    from lading.dispatch.fleets.cloud.cloud_selftest import SelftestStep
 
 
 @click.group()
@@ -72,9 +72,9 @@ def test(
     """
     from lading.wiring.cloudtest import Wish, main
 
-    steps: list[Step] = []
+    steps: list[SelftestStep] = []
 
-    def tell(step: Step) -> None:
+    def tell(step: SelftestStep) -> None:
         steps.append(step)
         if not as_json:
             _show(step)
@@ -110,7 +110,7 @@ def test(
     sys.exit(130 if interrupted else 0 if is_fit else 1)
 
 
-def _show(step: Step) -> None:
+def _show(step: SelftestStep) -> None:
     mark = click.style("ok  ", fg="green") if step.ok else click.style("FAIL", fg="red")
     where = f"{step.type:<12}" if step.type else " " * 12
     click.echo(

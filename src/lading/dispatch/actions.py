@@ -4,7 +4,7 @@ An act either succeeds or raises an error of `lading.core.errors`; what a failur
 at the next step, from the record read again. Losing a compare-and-set (another dispatcher, a
 cancelled request) is normal.
 
-Every decision that users should be able to read later goes into the diary (docs/spec/dispatch,
+Every decision that users should be able to read later goes into the decisions (docs/spec/dispatch,
 section Reports).
 
 A record is given back or cancelled only after the fleet has been asked to clear away whatever there
@@ -21,9 +21,10 @@ from signal import Signals
 from lading.client.api import ApiClient
 from lading.core.containers.decisions import Decision
 from lading.core.errors import Conflict, ExecutionError, Failure, LadingError, RequestError
+from lading.core.scheduling.planning import TrackedContainer
 from lading.core.timestamps import format_time
-from lading.dispatch.decision_log import Diary
-from lading.dispatch.fleet import Assignment, Fleet, Order, Process, Spending
+from lading.dispatch.decision_log import DecisionLog
+from lading.dispatch.fleet import Fleet, Spending, StartRequest, SupervisorProcess
 from lading.dispatch.queue import Queue
 from lading.telemetry import event
 
@@ -39,12 +40,14 @@ class LockLost(Conflict):
 class Actions:
     """Acts through the API and the fleet; learns answers into the queue."""
 
-    def __init__(self, client: ApiClient, fleet: Fleet, queue: Queue, diary: Diary) -> None:
+    def __init__(
+        self, client: ApiClient, fleet: Fleet, queue: Queue, decisions: DecisionLog
+    ) -> None:
         self._client = client
         self._fleet = fleet
         self._queue = queue
-        self._diary = diary
-        self._fates: dict[str, Process] = {}
+        self._decisions = decisions
+        self._fates: dict[str, SupervisorProcess] = {}
 
     async def start(
         self,
@@ -64,7 +67,9 @@ class Actions:
         """
         where = ", ".join(dict.fromkeys((worker, *others)))
         after = f"; it {waited}" if waited else ""
-        self._diary.note(uuid, Decision.RUN, f"Decided to run it on {where}{after}.", waited=waited)
+        self._decisions.note(
+            uuid, Decision.RUN, f"Decided to run it on {where}{after}.", waited=waited
+        )
         try:
             body = {"known": True} | ({"runtime_constraints": dict(amounts)} if amounts else {})
             with self._queue.locking(uuid):
@@ -72,7 +77,7 @@ class Actions:
                 self._queue.answer(answer)
         except (RequestError, Conflict) as error:
             event(_logger, "lock lost", container=uuid, why=error)
-            self._diary.note(uuid, Decision.LOCK_FAILED, f"Could not be locked: {error}")
+            self._decisions.note(uuid, Decision.LOCK_FAILED, f"Could not be locked: {error}")
             raise LockLost(f"Not started: {error}") from error
         token = answer.get("supervisor_token")
         if not token:
@@ -82,14 +87,19 @@ class Actions:
             )
         try:
             record = self._queue.get(uuid)
-            order = record.order if record is not None else Order()
+            container = record or TrackedContainer(uuid=uuid)
             known = answer.get("known") or {}
-            told = Assignment(
-                uuid=uuid, worker=worker, token=str(token), order=order, known=known, others=others
+            request = StartRequest(
+                uuid=uuid,
+                worker=worker,
+                token=str(token),
+                container=container,
+                known=known,
+                others=others,
             )
-            await self._fleet.start(told)
+            await self._fleet.start(request)
         except LadingError as error:
-            self._diary.note(
+            self._decisions.note(
                 uuid, Decision.NOT_DISPATCHED, f"Could not be started on {worker}: {error}"
             )
             raise
@@ -100,7 +110,7 @@ class Actions:
             if process is not None and process.note
             else f"Its supervisor was started on {worker}."
         )
-        self._diary.note(uuid, Decision.DISPATCHED, where)
+        self._decisions.note(uuid, Decision.DISPATCHED, where)
 
     async def admit(self, uuid: str) -> None:
         """Let a container that was prepared go on. Raises Unavailable."""
@@ -131,7 +141,7 @@ class Actions:
         self._queue.answer(answer)
         event(_logger, "container given back", container=uuid, state=answer.get("state"))
         decision, fate, _ = self._fate(uuid)
-        self._diary.note(uuid, decision, f"Given back to the queue: {fate}")
+        self._decisions.note(uuid, decision, f"Given back to the queue: {fate}")
 
     async def cancel(self, uuid: str) -> None:
         """End the record of a running container whose process is gone."""
@@ -148,7 +158,7 @@ class Actions:
         answer = await self._client.update("containers", uuid, changes)
         self._queue.answer(answer)
         event(_logger, "container cancelled", container=uuid, why=fate)
-        self._diary.note(uuid, decision, f"Cancelled: {fate}")
+        self._decisions.note(uuid, decision, f"Cancelled: {fate}")
 
     async def refuse(self, uuid: str, *, why: str) -> None:
         """End the record of a waiting container that no dispatcher can ever run."""
@@ -158,7 +168,7 @@ class Actions:
         )
         self._queue.answer(answer)
         event(_logger, "container refused", container=uuid, why=why)
-        self._diary.note(uuid, Decision.NOT_RUN, f"Cancelled: {why}")
+        self._decisions.note(uuid, Decision.NOT_RUN, f"Cancelled: {why}")
 
     async def _spent(self, uuid: str, spending: Spending) -> dict[str, object]:
         """When a container ended with its machine, and what it has cost by then: at least what is

@@ -1,5 +1,5 @@
-"""What this machine offers to containers: what the configuration says, else the machine within its
-own cgroup.
+"""Capacity of this machine for containers: as it is configured, else that of the machine within the
+cgroup of the dispatcher.
 
 The dispatcher may itself run in a container or a slice. The smallest limit on the way from its own
 cgroup to the root counts, in either cgroup version; on a hybrid machine both are read (lab 1).

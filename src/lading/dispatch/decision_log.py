@@ -1,4 +1,4 @@
-"""What this dispatcher decided, waiting to be written to `logs`.
+"""Decisions of this dispatcher that are still to be written to `logs`.
 
 Source: docs/spec/dispatch, section Reports.
 
@@ -16,14 +16,14 @@ from dataclasses import dataclass
 
 from lading.core.containers.decisions import Decision
 
-# Decisions per call; the server takes at most 1000.
 BATCH = 500
-# Decisions that wait to be written; beyond it the oldest are lost.
+"""Decisions in one request, so that a request stays below 200 KB."""
 _MOST = 20_000
+"""Decisions kept while the API cannot be reached, some 10 MB; of more the oldest are lost."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DecisionEntry:
     """One decision about one container, in words. `waited`: what it had waited for, "" where that
     is not told.
     """
@@ -35,29 +35,29 @@ class Entry:
     waited: str = ""
 
 
-class Diary:
+class DecisionLog:
     """The decisions that are still to be written."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._entries: deque[Entry] = deque(maxlen=_MOST)
+        self._entries: deque[DecisionEntry] = deque(maxlen=_MOST)
         self.on_entry: Callable[[], None] = lambda: None
 
     def note(self, uuid: str, decision: Decision, text: str, *, waited: str = "") -> None:
         """Remember a decision."""
-        self._entries.append(Entry(uuid, decision, text, self._clock(), waited))
+        self._entries.append(DecisionEntry(uuid, decision, text, self._clock(), waited))
         self.on_entry()
 
-    def take(self) -> list[Entry]:
+    def take(self) -> list[DecisionEntry]:
         """The oldest ones, up to BATCH."""
         return [self._entries.popleft() for _ in range(min(BATCH, len(self._entries)))]
 
-    def put_back(self, entries: Sequence[Entry]) -> None:
+    def put_back(self, entries: Sequence[DecisionEntry]) -> None:
         """They could not be written."""
         self._entries.extendleft(reversed(entries))
 
-    def shown(self, entries: Sequence[Entry]) -> list[dict[str, object]]:
-        """As the server takes them."""
+    def shown(self, entries: Sequence[DecisionEntry]) -> list[dict[str, object]]:
+        """Items of the request to the server."""
         now = self._clock()
         return [
             {

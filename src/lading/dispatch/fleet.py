@@ -25,7 +25,7 @@ Source: docs/spec/dispatch, section Fleets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from signal import Signals
@@ -34,34 +34,9 @@ from typing import Protocol
 from lading.core.containers.cost import Price, cost
 from lading.core.errors import Failure
 from lading.core.json_values import JsonObject
-from lading.core.resources import Resources, rank_need
-from lading.core.scheduling.instance_types import Gpu
+from lading.core.resources import Resources
+from lading.core.scheduling.planning import FleetWorker, TrackedContainer
 from lading.core.timestamps import parse_time
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerView:
-    """A worker that can be started on now, and all that it can hold (see
-    `core.scheduling.batch_planner.Worker` for the rest).
-    """
-
-    id: str
-    capacity: Resources
-    partitions: frozenset[str] = frozenset()
-    queues: bool = False
-    closed: bool = False
-    gpu: Gpu | None = None
-    nodes: Mapping[str, int] = field(default_factory=dict)
-    """Of one that queues: in each partition, the machines of this kind that a gang can be spread
-    over, a rank on each; under "" where jobs go that name none."""
-
-    def takes(self, partitions: Collection[str]) -> bool:
-        """Whether a container that names these partitions, or none, may run here."""
-        return not self.partitions.isdisjoint(partitions) if partitions else not self.closed
-
-    def machines(self, partitions: Collection[str]) -> int:
-        """How many of them one job can have that names these partitions, or none."""
-        return max((self.nodes.get(one, 0) for one in partitions or ("",)), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +55,7 @@ class Spending:
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class SupervisorProcess:
     """The supervisor of one container. `worker` is "" when it is not known where it runs.
 
     `waiting`: it is still to be started by whoever it was handed to, so nothing is lost when it is
@@ -116,7 +91,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetView:
-    """What a fleet knows at one moment.
+    """The state of a fleet at one moment.
 
     `processes` is by container uuid. `most`: how many more containers may be handed to it now, None
     for any number. `trouble` says why it is not `known` yet, or why workers are `unasked`, as a few
@@ -124,8 +99,8 @@ class FleetView:
     """
 
     known: bool = False
-    workers: tuple[WorkerView, ...] = ()
-    processes: Mapping[str, Process] = field(default_factory=dict)
+    workers: tuple[FleetWorker, ...] = ()
+    processes: Mapping[str, SupervisorProcess] = field(default_factory=dict)
     most: int | None = None
     trouble: str = ""
     unasked: tuple[str, ...] = ()
@@ -133,29 +108,7 @@ class FleetView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What a container needs of where it runs.
-
-    `max_run_time` is seconds, 0 without limit; `wanted` how soon it should run (larger is sooner);
-    `user` for whom. `nodes`: containers of a gang, which need it all together.
-    """
-
-    need: Resources = Resources()
-    partitions: tuple[str, ...] = ()
-    max_run_time: int = 0
-    wanted: int = 0
-    user: str = ""
-    instance_type: str = ""
-    nodes: int = 1
-
-    @property
-    def each(self) -> Resources:
-        """What one node of a gang needs."""
-        return rank_need(self.need, self.nodes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class StartRequest:
     """A container to start a supervisor for. The token can touch this one container; it is never
     logged.
 
@@ -165,7 +118,8 @@ class Assignment:
     uuid: str
     worker: str
     token: str = field(repr=False)
-    order: Order = Order()
+    container: TrackedContainer = TrackedContainer(uuid="")
+    """The container as it was locked; by default one that needs nothing."""
     known: JsonObject = field(default_factory=dict, repr=False)
     """Its record and its own token as they were when it was locked, for a supervisor that starts at
     once.
@@ -173,43 +127,25 @@ class Assignment:
     others: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interest:
-    """What the dispatcher knows of a container that has a process here; `final`: its record has
-    ended.
-
-    `seen` is when the dispatcher first saw it, in seconds on its clock; `vram` the bytes that each
-    GPU must have.
-    """
-
-    wanted: int
-    final: bool
-    need: Resources = Resources()
-    state: str = ""
-    priority: int = 0
-    created_at: str = ""
-    seen: float = 0.0
-    vram: int = 0
-
-
-Look = Callable[[str], Interest | None]
+LookUp = Callable[[str], TrackedContainer | None]
+"""The container with a uuid, as the dispatcher knows it; None when it has no record."""
 
 
 class Fleet(Protocol):
     """Runs supervisors. One consumer."""
 
-    def heed(self, look: Look) -> None:
-        """Where to look up what is wanted of a container, at any time; called once, before anything
-        is started.
+    def set_lookup(self, look: LookUp) -> None:
+        """Give the fleet the function that looks up a container by its uuid, for use at any time;
+        called once, before anything is started.
         """
 
     def view(self) -> FleetView:
-        """What is known now."""
+        """The present state; never waits."""
 
     async def changed(self) -> None:
         """Wait until the view may differ from what it was when `changed` last returned."""
 
-    async def start(self, assignment: Assignment) -> None:
+    async def start(self, request: StartRequest) -> None:
         """Start a supervisor.
 
         Raises Conflict when the container has a process here, Unavailable when none can be started

@@ -20,8 +20,8 @@ GROUP = "lading.fleets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """What a fleet is made from.
+class FleetSite:
+    """Arguments of a function that opens a fleet.
 
     `token` is the uuid of the dispatcher's token. The directories are this machine's: one directory
     for each container under way, and what may be deleted while nothing runs. `template` has the
@@ -41,11 +41,11 @@ class Site:
     certificate_path: str = ""
 
 
-Opener = Callable[[Site], AbstractAsyncContextManager[Fleet]]
+Opener = Callable[[FleetSite], AbstractAsyncContextManager[Fleet]]
 
 
 def find_fleet(name: str) -> Opener:
-    """What opens the fleet of that name. Raises Invalid naming those that are installed."""
+    """The opener of the fleet of that name. Raises Invalid naming those that are installed."""
     found = {one.name: one for one in entry_points(group=GROUP)}
     if name not in found:
         raise Invalid(

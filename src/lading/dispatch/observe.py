@@ -1,5 +1,5 @@
-"""What the loop looks at: what disagrees and what could start, at every step; and why containers
-wait, now and then.
+"""The inputs of the loop: differences between records and processes, and the snapshot to plan with,
+at every step; reasons why containers wait, now and then.
 
 All are made from the queue, the fleet's view and the loop's memory, and change none of them but for
 the moment at which an ended container was first seen with a living process.
@@ -13,27 +13,41 @@ from dataclasses import replace
 from lading.core.containers.container import State
 from lading.core.resources import Resources, rank_need
 from lading.core.scheduling import batch_planner
-from lading.core.scheduling.batch_planner import Category, Entry, Occupant, Snapshot, Status, Worker
-from lading.core.scheduling.batch_planner import explain as explain_standing
-from lading.core.scheduling.reconcile import Action, Case, View, decide, standing
-from lading.dispatch.fleet import FleetView, WorkerView
-from lading.dispatch.queue import Queue, Record
-from lading.dispatch.state import Ledger
+from lading.core.scheduling.batch_planner import explain as explain_wait
+from lading.core.scheduling.planning import (
+    Category,
+    FleetWorker,
+    Occupant,
+    Place,
+    Snapshot,
+    TrackedContainer,
+    WaitStatus,
+)
+from lading.core.scheduling.reconcile import (
+    Case,
+    ProcessState,
+    ReconcileAction,
+    decide,
+    record_state,
+)
+from lading.dispatch.fleet import FleetView
+from lading.dispatch.queue import Queue
+from lading.dispatch.state import DispatchState
 
 
 def differences(
-    queue: Queue, view: FleetView, ledger: Ledger, *, now: float
-) -> list[tuple[str, Action]]:
-    """What to do about every container whose record and process disagree. Waiting ones without a
-    process do not.
+    queue: Queue, view: FleetView, state: DispatchState, *, now: float
+) -> list[tuple[str, ReconcileAction]]:
+    """The action for each container whose record and process disagree. Those of a container that
+    waits and has no process agree.
     """
     if not view.known:
         return []
-    found: list[tuple[str, Action]] = []
+    found: list[tuple[str, ReconcileAction]] = []
     for uuid in (*queue.others, *(uuid for uuid in view.processes if uuid not in queue.others)):
-        if ledger.may_act(uuid, now=now):
-            action = _difference(uuid, queue, view, ledger, now=now)
-            if action is not Action.LEAVE:
+        if state.may_act(uuid, now=now):
+            action = _difference(uuid, queue, view, state, now=now)
+            if action is not ReconcileAction.LEAVE:
                 found.append((uuid, action))
     return found
 
@@ -41,62 +55,51 @@ def differences(
 def snapshot(
     queue: Queue,
     view: FleetView,
-    ledger: Ledger,
+    state: DispatchState,
     *,
     now: float,
     busy: tuple[float, float] = (0.0, 0.0),
 ) -> Snapshot:
-    """What the planner looks at. `busy`: when the API last was busy, and overloaded.
+    """The input of the planner. `busy`: when the API last was busy, and overloaded.
 
     A process counts against its worker until it is cleared away, but not once its record is
     Complete: then only the supervisor is left, putting things in order. Of one that is idle only
     the disk counts. Containers that run workflows are apart from the others, except before a batch
     system, which shares out its nodes itself.
     """
-    queued, supervisors = queue.entries(), queue.supervisors()
+    queued, runners = queue.entries(), queue.workflow_runners()
     if any(worker.queues for worker in view.workers):
-        queued, supervisors = (*queued, *supervisors), ()
+        queued, runners = (*queued, *runners), ()
     if not view.known:
-        return Snapshot(queue=queued, supervisors=supervisors)
-    queued = tuple(_spread(entry, view.workers) for entry in queued)
+        return Snapshot(queue=queued, workflow_runners=runners)
+    queued = tuple(_spread(one, view.workers) for one in queued)
     placed = {uuid: (process.worker, *process.others) for uuid, process in view.processes.items()}
-    placed.update((uuid, (worker, *ledger.others(uuid))) for uuid, worker in ledger.starting)
+    placed.update((uuid, (worker, *state.others(uuid))) for uuid, worker in state.starting)
     at: dict[str, list[str]] = {}
     for uuid, workers_of in placed.items():
         for where in workers_of:
             at.setdefault(where, []).append(uuid)
     spread = {uuid for uuid, workers_of in placed.items() if len(workers_of) > 1}
-    workers = []
-    for worker in view.workers:
-        there = tuple(
-            _occupants(
-                worker, (*at.get(worker.id, ()), *at.get("", ())), queue, view, ledger, spread
-            )
+    anywhere = at.get("", ())
+    workers = tuple(
+        _occupied(
+            worker,
+            tuple(_occupants(worker, there, queue, view, state, spread)),
+            queue,
         )
-        apart = (
-            () if worker.queues else tuple(one for one in there if _supervises(queue.get(one.uuid)))
-        )
-        workers.append(
-            Worker(
-                id=worker.id,
-                capacity=worker.capacity,
-                occupants=tuple(one for one in there if one not in apart),
-                supervisors=apart,
-                partitions=worker.partitions,
-                queues=worker.queues,
-                closed=worker.closed,
-                gpu=worker.gpu,
-            )
-        )
+        if (there := (*at.get(worker.id, ()), *anywhere))
+        else worker
+        for worker in view.workers
+    )
     most = view.most
     if most is not None:
-        most = max(0, most - sum(uuid not in view.processes for uuid, _ in ledger.starting))
+        most = max(0, most - sum(uuid not in view.processes for uuid, _ in state.starting))
     return Snapshot(
         queue=queued,
-        supervisors=supervisors,
-        workers=tuple(workers),
-        held=ledger.held(now=now),
-        quota=ledger.quota,
+        workflow_runners=runners,
+        workers=workers,
+        held=state.held(now=now),
+        quota=state.quota,
         most=most,
         shortage=view.shortage,
         busy_at=busy[0],
@@ -104,41 +107,55 @@ def snapshot(
     )
 
 
-def _spread(entry: Entry, workers: Iterable[WorkerView]) -> Entry:
-    """The entry of a gang that is too large for any one machine of a batch system where it may run,
-    which has enough of them for it to have one for each rank: by what it needs of each.
-    """
-    if entry.nodes == 1:
-        return entry
-    able = [one for one in workers if one.queues and one.takes(entry.partitions)]
-    if any(entry.need.fits(one.capacity) for one in able):
-        return entry
-    each = rank_need(entry.need, entry.nodes)
-    enough = any(
-        one.machines(entry.partitions) >= entry.nodes and each.fits(one.capacity) for one in able
+def _occupied(worker: FleetWorker, there: tuple[Occupant, ...], queue: Queue) -> FleetWorker:
+    """A worker of the view with its occupants; a batch system shares out its nodes itself."""
+    runners = (
+        () if worker.queues else tuple(one for one in there if _runs_workflow(queue.get(one.uuid)))
     )
-    return replace(entry, need=each) if enough else entry
+    # Done for each busy worker at each step: `replace` would take twice as long.
+    return FleetWorker(
+        worker.id, worker.capacity, worker.partitions, worker.queues, worker.closed, worker.gpu,
+        worker.nodes, tuple(one for one in there if one not in runners), runners,
+    )  # fmt: skip
+
+
+def _spread(container: TrackedContainer, workers: Iterable[FleetWorker]) -> TrackedContainer:
+    """A gang that is too large for any one machine of a batch system where it may run, which has
+    enough of them for it to have one for each rank, with the need of one rank. Any other container
+    as it is.
+    """
+    if container.nodes == 1:
+        return container
+    able = [one for one in workers if one.queues and one.takes(container.partitions)]
+    if any(container.need.fits(one.capacity) for one in able):
+        return container
+    each = container.each
+    enough = any(
+        one.machines(container.partitions) >= container.nodes and each.fits(one.capacity)
+        for one in able
+    )
+    return replace(container, need=each) if enough else container
 
 
 def statuses(
     queue: Queue,
     view: FleetView,
-    ledger: Ledger,
+    state: DispatchState,
     *,
     now: float,
-    explain: Callable[[Snapshot], Mapping[str, Status]] = explain_standing,
-) -> dict[str, Status]:
+    explain: Callable[[Snapshot], Mapping[str, WaitStatus]] = explain_wait,
+) -> dict[str, WaitStatus]:
     """Why each container that has not started waits. What the fleet says of a process goes
     first.
     """
-    found = dict(explain(snapshot(queue, view, ledger, now=now)))
+    found = dict(explain(snapshot(queue, view, state, now=now)))
     for uuid, record in queue.waiting.items():
-        if record.need is None:
-            found[uuid] = Status(Category.UNSIZED, f"Cannot be sized: {record.fault}.")
+        if not record.sized:
+            found[uuid] = WaitStatus(Category.UNSIZED, f"Cannot be sized: {record.fault}.")
     for uuid, process in view.processes.items():
         if process.note:
             cause = f"({process.note.rstrip('.')})" if process.waiting else ""
-            found[uuid] = Status(Category.PREPARING, process.note, cause)
+            found[uuid] = WaitStatus(Category.PREPARING, process.note, cause)
         elif process.asking:
             found[uuid] = _asking(queue.get(uuid))
     return {uuid: one for uuid, one in found.items() if _unstarted(queue.get(uuid))}
@@ -158,69 +175,79 @@ def admitted(seen: Snapshot, queue: Queue, view: FleetView) -> list[str]:
     )
 
 
-def _place(uuid: str, record: Record | None) -> tuple[int, str, str]:
-    return (-record.priority, record.created_at, uuid) if record is not None else (0, "", uuid)
+def _place(uuid: str, record: TrackedContainer | None) -> Place:
+    # One whose record is not known is let go on first: nothing says that it has to wait.
+    return record.place if record is not None else (0, "", uuid)
 
 
-def _asking(record: Record | None) -> Status:
-    need = "room" if record is None or record.need is None else str(record.need)
+def _asking(record: TrackedContainer | None) -> WaitStatus:
+    need = str(record.need) if record is not None and record.sized else "room"
     sentence = f"Its image and inputs are ready; it waits for {need}."
-    return Status(Category.CAPACITY, sentence, f"for {need} with its image and inputs ready")
+    return WaitStatus(Category.CAPACITY, sentence, f"for {need} with its image and inputs ready")
 
 
-def _unstarted(record: Record | None) -> bool:
+def _unstarted(record: TrackedContainer | None) -> bool:
     return record is not None and record.state in (State.QUEUED, State.LOCKED)
 
 
-def _difference(uuid: str, queue: Queue, view: FleetView, ledger: Ledger, *, now: float) -> Action:
+def _difference(
+    uuid: str, queue: Queue, view: FleetView, state: DispatchState, *, now: float
+) -> ReconcileAction:
     record, process = queue.get(uuid), view.processes.get(uuid)
     if record is None:
-        return Action.REREAD
+        return ReconcileAction.REREAD
     mine = queue.holds(record)
-    seen = View.ABSENT if process is None else View.ALIVE if process.alive else View.EXITED
-    if process is None and view.unasked and ledger.is_adopted(uuid):
-        seen = View.UNKNOWN
-    if mine and seen is View.ABSENT and not record.final and ledger.leave_to_twin(record, now=now):
-        return Action.LEAVE
-    where = standing(record.state, priority=record.priority, mine=mine)
+    seen = ProcessState.ABSENT
+    if process is not None:
+        seen = ProcessState.ALIVE if process.alive else ProcessState.EXITED
+    elif view.unasked and state.is_adopted(uuid):
+        # It may run on a worker that has not been asked yet.
+        seen = ProcessState.UNKNOWN
+    if (
+        mine
+        and seen is ProcessState.ABSENT
+        and not record.final
+        and state.leave_to_twin(record, now=now)
+    ):
+        return ReconcileAction.LEAVE
     return decide(
         Case(
-            standing=where,
-            view=seen,
-            fresh=record.version > ledger.read_after(uuid),
+            record=record_state(record, mine=mine),
+            process=seen,
+            fresh=record.version > state.read_after(uuid),
             lingering=process is not None
             and process.alive
-            and (process.waiting or ledger.lingering(record, now=now)),
+            and (process.waiting or state.lingering(record, now=now)),
         )
     )
 
 
 def _occupants(
-    worker: WorkerView,
+    worker: FleetWorker,
     uuids: Iterable[str],
     queue: Queue,
     view: FleetView,
-    ledger: Ledger,
+    state: DispatchState,
     spread: Collection[str],
 ) -> Iterator[Occupant]:
     for uuid in uuids:
         record = queue.get(uuid)
         if not (record and record.state is State.COMPLETE):
             waiting = record is not None and record.state is State.QUEUED
-            extra = ledger.given(uuid) if waiting else Resources()
+            extra = state.given(uuid) if waiting else Resources()
             process = view.processes.get(uuid)
             need = (
                 _need(record, worker) if process is None else process.takes(_need(record, worker))
             )
-            if record is not None and record.need is not None and uuid in spread:
+            if record is not None and record.sized and uuid in spread:
                 need = rank_need(need, record.nodes)
-            yield Occupant(uuid=uuid, need=need + extra, started=ledger.began(uuid))
+            yield Occupant(uuid=uuid, need=need + extra, started=state.began(uuid))
 
 
-def _supervises(record: Record | None) -> bool:
-    return record is not None and record.supervises
+def _runs_workflow(record: TrackedContainer | None) -> bool:
+    return record is not None and record.runs_workflow
 
 
-def _need(record: Record | None, worker: WorkerView) -> Resources:
+def _need(record: TrackedContainer | None, worker: FleetWorker) -> Resources:
     # A container of unknown size fills the worker: better idle for a moment than oversubscribed.
-    return record.need if record is not None and record.need is not None else worker.capacity
+    return record.need if record is not None and record.sized else worker.capacity

@@ -1,4 +1,4 @@
-"""What the dispatcher knows of the container records: a cache by uuid, fed by lists, events and
+"""The container records as this dispatcher knows them: a cache by uuid, fed by lists, events and
 answers.
 
 Several sources race with each other, so every piece of knowledge carries a version, a number that
@@ -21,26 +21,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from lading.core import resources
 from lading.core.containers.container import State
 from lading.core.errors import Invalid
 from lading.core.resources import Resources
-from lading.core.scheduling import slurm_nice
-from lading.core.scheduling.batch_planner import Entry
-from lading.core.scheduling.instance_types import NO_GPU, Gpu, gpu_wish
-from lading.core.scheduling.queue_window import Key, Window
-from lading.dispatch.fleet import Interest, Order
+from lading.core.scheduling.instance_types import gpu_wish
+from lading.core.scheduling.planning import Place, TrackedContainer
+from lading.core.scheduling.queue_window import Window
 
 FIELDS = (
     "uuid", "state", "priority", "created_at", "locked_by_uuid", "runtime_constraints",
     "constraint_ranges", "scheduling_parameters", "runtime_user_uuid",
 )  # fmt: skip
 DISK_FIELDS = ("mounts", "container_image")
-"""What says beside them how much scratch disk a container may fill."""
-FINAL = frozenset({State.COMPLETE, State.CANCELLED})
+"""Further attributes, from which the need of scratch disk follows."""
 _STATES = frozenset(state.value for state in State)
 _RANK: Mapping[State | None, int] = MappingProxyType(
     {
@@ -52,79 +49,6 @@ _RANK: Mapping[State | None, int] = MappingProxyType(
         State.CANCELLED: 2,
     }
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """What a dispatcher needs of one container record.
-
-    `need` is None, and `fault` says why, when the record cannot be sized; `growth` is what it can
-    be given beyond that, `ram` what of the need is its `ram` constraint. `supervises`: it runs a
-    workflow. `version` orders what was learned; `state` None: there is no such record.
-    """
-
-    uuid: str
-    state: State | None
-    priority: int = 0
-    created_at: str = ""
-    locked_by: str = ""
-    need: Resources | None = None
-    growth: Resources = Resources()
-    nodes: int = 1
-    ram: int = 0
-    fault: str = ""
-    partitions: tuple[str, ...] = ()
-    gpu: Gpu = NO_GPU
-    max_run_time: int = 0
-    supervises: bool = False
-    preemptible: bool = False
-    image: str = ""
-    user: str = ""
-    seen: float = 0.0
-    version: int = 0
-
-    @property
-    def waiting(self) -> bool:
-        """Whether it waits to be started."""
-        return self.state is State.QUEUED and self.priority > 0
-
-    @property
-    def final(self) -> bool:
-        """Whether it has ended."""
-        return self.state in FINAL
-
-    @property
-    def entry(self) -> Entry | None:
-        """What the planner sees of it."""
-        if self.need is None:
-            return None
-        return Entry(
-            uuid=self.uuid, priority=self.priority, created_at=self.created_at, need=self.need,
-            seen=self.seen, growth=self.growth, partitions=frozenset(self.partitions),
-            preemptible=self.preemptible, gpu=self.gpu, image=self.image, nodes=self.nodes,
-        )  # fmt: skip
-
-    @property
-    def wanted(self) -> int:
-        """How soon it should run; larger is sooner."""
-        return slurm_nice.wanted(self.priority, self.created_at)
-
-    @property
-    def order(self) -> Order:
-        """What it needs of where it runs."""
-        return Order(
-            need=self.need or Resources(),
-            partitions=self.partitions,
-            max_run_time=self.max_run_time,
-            wanted=self.wanted,
-            user=self.user,
-            nodes=self.nodes,
-        )
-
-    def amounts(self, extra: Resources) -> dict[str, int]:
-        """Constraints with `extra` beyond the need."""
-        vcpus = self.need.vcpus if self.need is not None else 0
-        return {"vcpus": vcpus + extra.vcpus, "ram": self.ram + extra.ram}
 
 
 class Queue:
@@ -139,71 +63,66 @@ class Queue:
         self._token = token
         self._plans_disk = plans_disk
         self._version = 0
-        self._waiting: dict[str, Record] = {}
-        self._others: dict[str, Record] = {}
+        self._waiting: dict[str, TrackedContainer] = {}
+        self._others: dict[str, TrackedContainer] = {}
         self._fetches: set[int] = set()
         self._forgotten: dict[str, int] = {}
-        self._entries: tuple[tuple[Entry, ...], tuple[Entry, ...]] | None = None
-        self._made: dict[str, Entry | None] = {}
+        self._entries: tuple[tuple[TrackedContainer, ...], tuple[TrackedContainer, ...]] | None = (
+            None
+        )
         self._locking: set[str] = set()
-        self._window = self._supervisors_window = Window()
+        self._window = self._workflow_window = Window()
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """What has to be asked for."""
+        """The attributes to ask for."""
         return (*FIELDS, *DISK_FIELDS) if self._plans_disk else FIELDS
 
     @property
-    def waiting(self) -> Mapping[str, Record]:
+    def waiting(self) -> Mapping[str, TrackedContainer]:
         """Records that wait to be started."""
         return self._waiting
 
     @property
-    def others(self) -> Mapping[str, Record]:
+    def others(self) -> Mapping[str, TrackedContainer]:
         """All other records."""
         return self._others
 
-    def entries(self) -> tuple[Entry, ...]:
-        """The waiting records that can be sized and are not hidden, as the planner sees them,
-        without supervisors.
-        """
-        return self._sorted_out()[0]
+    def entries(self) -> tuple[TrackedContainer, ...]:
+        """The waiting containers that are sized and not hidden, without workflow runners."""
+        return self._planned()[0]
 
-    def supervisors(self) -> tuple[Entry, ...]:
-        """The same of supervisors, which run workflows."""
-        return self._sorted_out()[1]
+    def workflow_runners(self) -> tuple[TrackedContainer, ...]:
+        """The waiting workflow runners that are sized and not hidden."""
+        return self._planned()[1]
 
-    def _sorted_out(self) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
+    def _planned(self) -> tuple[tuple[TrackedContainer, ...], tuple[TrackedContainer, ...]]:
+        # Kept until a waiting record changes: most steps are taken for other reasons.
         if self._entries is None:
-            # Most of those that wait are as they were.
-            made = self._made = {
-                uuid: self._made.get(uuid) or one.entry for uuid, one in self._waiting.items()
-            }
-            sized = [
-                (entry, one)
-                for uuid, one in self._waiting.items()
-                if (entry := made[uuid]) is not None
+            shown = [
+                one
+                for one in self._waiting.values()
+                if one.sized and self._window_of(one).shows(one)
             ]
-            shown = [(entry, one) for entry, one in sized if self._window_of(one).shows(entry)]
             self._entries = (
-                tuple(entry for entry, record in shown if not record.supervises),
-                tuple(entry for entry, record in shown if record.supervises),
+                tuple(one for one in shown if not one.runs_workflow),
+                tuple(one for one in shown if one.runs_workflow),
             )
         return self._entries
 
     @property
     def window(self) -> Window:
-        """What was looked at of those that wait, without supervisors."""
+        """How far the last look has gone, for containers that run no workflow."""
         return self._window
 
     @property
-    def supervisors_window(self) -> Window:
-        """What was looked at of supervisors."""
-        return self._supervisors_window
+    def workflow_window(self) -> Window:
+        """How far the last look has gone, for workflow runners."""
+        return self._workflow_window
 
-    def show(self, window: Window, *, supervisors: Window) -> None:
+    def show(self, window: Window, *, workflows: Window) -> None:
         """A look has gone so far; what it found is to be merged."""
-        self._window, self._supervisors_window = window, supervisors
+        self._window, self._workflow_window = window, workflows
         self._entries = None
 
     def hides(self, uuid: str) -> bool:
@@ -211,36 +130,27 @@ class Queue:
         record = self._waiting.get(uuid)
         return record is not None and self._is_beyond(record)
 
-    def _is_beyond(self, record: Record) -> bool:
-        window = self._window_of(record)
-        if window.horizon is None or not record.waiting:
-            return False
-        entry = record.entry
-        return entry is not None and not window.shows(entry)
+    def _is_beyond(self, record: TrackedContainer) -> bool:
+        # One that cannot be sized is not planned with, so it overtakes nobody.
+        return record.waiting and record.sized and not self._window_of(record).shows(record)
 
-    def _window_of(self, record: Record) -> Window:
-        return self._supervisors_window if record.supervises else self._window
+    def _window_of(self, record: TrackedContainer) -> Window:
+        return self._workflow_window if record.runs_workflow else self._window
 
-    def get(self, uuid: str) -> Record | None:
+    def get(self, uuid: str) -> TrackedContainer | None:
         """The record, if anything is known of it."""
         return self._waiting.get(uuid) or self._others.get(uuid)
 
-    def interest(self, uuid: str) -> Interest | None:
-        """What a fleet may want to know of a container that it has a process of."""
+    def look_up(self, uuid: str) -> TrackedContainer | None:
+        """The record, if there is one: for a fleet that has a process of the container."""
         record = self.get(uuid)
-        if record is None or record.state is None:
-            return None
-        return Interest(
-            wanted=record.wanted, final=record.final, need=record.need or Resources(),
-            state=record.state.value, priority=record.priority, created_at=record.created_at,
-            seen=record.seen, vram=record.gpu.vram,
-        )  # fmt: skip
+        return record if record is not None and record.state is not None else None
 
     def uuids(self) -> set[str]:
         """All that is known."""
         return self._waiting.keys() | self._others.keys()
 
-    def holds(self, record: Record) -> bool:
+    def holds(self, record: TrackedContainer) -> bool:
         """Whether this dispatcher's token has locked it."""
         return record.locked_by == self._token
 
@@ -294,16 +204,17 @@ class Queue:
             )
         for uuid in asked:
             if uuid not in found:
-                self._learn(Record(uuid=uuid, state=None, version=ticket))
+                self._learn(TrackedContainer(uuid=uuid, state=None, version=ticket))
 
     def answer(self, item: Mapping[str, object]) -> None:
         """Learn from the answer to a write of our own about a known container."""
         old = self.get(str(item["uuid"]))
         if old is not None:
             given = item.get("runtime_constraints")
-            disk = old.need.disk if old.need is not None else 0
             need, fault = (
-                _size(given, disk, old.nodes) if given is not None else (old.need, old.fault)
+                _size(given, old.need.disk, old.nodes)
+                if given is not None
+                else (old.need, old.fault)
             )
             self._learn(
                 replace(
@@ -341,7 +252,7 @@ class Queue:
             self._forgotten[uuid] = self.ticket()
         self._drop(uuid)
 
-    def _learn(self, record: Record) -> None:
+    def _learn(self, record: TrackedContainer) -> None:
         old = self.get(record.uuid)
         if old is None and self._is_beyond(record):
             return
@@ -354,7 +265,7 @@ class Queue:
         if known <= record.version and not back:
             self._store(record)
 
-    def _store(self, record: Record) -> None:
+    def _store(self, record: TrackedContainer) -> None:
         self._drop(record.uuid)
         if record.waiting:
             self._waiting[record.uuid] = record
@@ -364,19 +275,23 @@ class Queue:
 
     def _drop(self, uuid: str) -> None:
         if self._waiting.pop(uuid, None) is not None:
-            self._made.pop(uuid, None)
             self._entries = None
         self._others.pop(uuid, None)
 
 
-def place(item: Mapping[str, object]) -> Key:
+def place(item: Mapping[str, object]) -> Place:
     """The place in the queue of an item of a list."""
     return -_whole(item.get("priority")), str(item.get("created_at") or ""), str(item["uuid"])
 
 
 def _read(
-    item: Mapping[str, object], old: Record | None, *, version: int, now: float, plans_disk: bool
-) -> Record:
+    item: Mapping[str, object],
+    old: TrackedContainer | None,
+    *,
+    version: int,
+    now: float,
+    plans_disk: bool,
+) -> TrackedContainer:
     constraints, ranges = item.get("runtime_constraints"), item.get("constraint_ranges")
     sized, scheduling = _mapping(constraints), _mapping(item.get("scheduling_parameters"))
     disk, image = 0, str(item.get("container_image") or "")
@@ -385,7 +300,7 @@ def _read(
     nodes = max(1, _whole(scheduling.get("nodes", 1)))
     need, fault = _size(constraints, disk, nodes)
     partitions = scheduling.get("partitions")
-    return Record(
+    return TrackedContainer(
         uuid=str(item["uuid"]),
         state=State(str(item["state"])),
         priority=_whole(item.get("priority")),
@@ -402,7 +317,7 @@ def _read(
         partitions=tuple(str(one) for one in partitions) if isinstance(partitions, list) else (),
         gpu=gpu_wish(sized),
         max_run_time=_whole(scheduling.get("max_run_time")),
-        supervises=scheduling.get("supervisor") is True,
+        runs_workflow=scheduling.get("supervisor") is True,
         preemptible=scheduling.get("preemptible") is True,
         image=image,
         user=str(item.get("runtime_user_uuid") or ""),
@@ -415,13 +330,14 @@ def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _size(constraints: object, disk: int, nodes: int) -> tuple[Resources | None, str]:
+def _size(constraints: object, disk: int, nodes: int) -> tuple[Resources, str]:
+    """The need and "", or, where it cannot be told, nothing and the reason."""
     if not isinstance(constraints, Mapping):
-        return None, "runtime_constraints: not an object"
+        return Resources(), "runtime_constraints: not an object"
     try:
         return resources.gang_need(replace(resources.need(constraints), disk=disk), nodes), ""
     except Invalid as error:
-        return None, error.message
+        return Resources(), error.message
 
 
 def _whole(value: object) -> int:

@@ -26,24 +26,24 @@ from typing import Any
 from lading.client.api import ApiClient
 from lading.client.events import Event, Reconnected
 from lading.core.errors import LadingError, Unavailable
-from lading.core.scheduling.batch_planner import Entry
+from lading.core.scheduling.planning import TrackedContainer
 from lading.core.scheduling.queue_window import Window, window_of
 from lading.dispatch.queue import Queue, place
-from lading.dispatch.settings import Settings
+from lading.dispatch.settings import DispatchSettings
 from lading.telemetry import event
 
 KIND = "arvados#container"
-# Containers per request.
 _BATCH = 200
-# Containers of the first list, so that the first ones start at once.
+"""Containers in one fetch: their uuids fill a request of some 6 KB."""
 _SOON = 100
+"""Containers of the first, short look: a page, which the API gives in one answer."""
 _ORDER = ("priority desc", "created_at asc", "uuid asc")
 _QUEUED = (("state", "=", "Queued"), ("priority", ">", 0))
-_SUPERVISORS = ("scheduling_parameters.supervisor", "=", True)
+_WORKFLOWS = ("scheduling_parameters.supervisor", "=", True)
 _logger = logging.getLogger("lading.dispatch")
 
 
-class Feed:
+class QueueSync:
     """Three endless tasks (`follow`, `fetch`, `look`) that share the queue; wakes the loop when it
     changed.
     """
@@ -54,7 +54,7 @@ class Feed:
         queue: Queue,
         *,
         token: str,
-        settings: Settings,
+        settings: DispatchSettings,
         wake: asyncio.Event,
         clock: Callable[[], float],
     ) -> None:
@@ -69,7 +69,7 @@ class Feed:
         self._wanted = asyncio.Event()
         self._look = asyncio.Event()
         self._refilling = False
-        self._extra = self._extra_supervisors = 0
+        self._extra = self._extra_workflows = 0
         self.loaded = asyncio.Event()
         """Set once all own containers, and the first of those that wait, are known."""
 
@@ -84,7 +84,7 @@ class Feed:
         """Whether the last look left waiting containers out."""
         return (
             self._queue.window.horizon is not None
-            or self._queue.supervisors_window.horizon is not None
+            or self._queue.workflow_window.horizon is not None
         )
 
     def refill(self, aside: Collection[str]) -> None:
@@ -94,15 +94,13 @@ class Feed:
         `aside`: those that no place has to be found for now.
         """
         queue, size = self._queue, self._settings.window
-        entries, supervisors = queue.entries(), queue.supervisors()
-        left, left_supervisors = _left(entries, aside), _left(supervisors, aside)
+        entries, runners = queue.entries(), queue.workflow_runners()
+        left, left_runners = _left(entries, aside), _left(runners, aside)
         low = queue.window.is_low(left, size=size)
-        if (
-            low or queue.supervisors_window.is_low(left_supervisors, size=size)
-        ) and not self._refilling:
-            unsized = sum(record.need is None for record in queue.waiting.values())
-            self._extra_supervisors = unsized + len(supervisors) - left_supervisors
-            self._extra = unsized + len(supervisors) + len(entries) - left
+        if (low or queue.workflow_window.is_low(left_runners, size=size)) and not self._refilling:
+            unsized = sum(not record.sized for record in queue.waiting.values())
+            self._extra_workflows = unsized + len(runners) - left_runners
+            self._extra = unsized + len(runners) + len(entries) - left
             self._refilling = True
             self._look.set()
 
@@ -189,22 +187,22 @@ class Feed:
                 found |= {item["uuid"] for item in page}
             size = most or self._settings.window + self._extra
             waiting, window = await self._first(_QUEUED, size)
-            apart, supervisors = ((), window) if most else await self._first_supervisors(window)
-            self._queue.show(window, supervisors=supervisors)
+            apart, workflows = ((), window) if most else await self._first_workflows(window)
+            self._queue.show(window, workflows=workflows)
             self._queue.merge([*waiting, *apart], ticket=ticket, now=self._clock())
             found |= {item["uuid"] for item in (*waiting, *apart)}
         for uuid in known - found:
             if not self._queue.hides(uuid):
                 self.reread(uuid)
 
-    async def _first_supervisors(self, window: Window) -> tuple[Sequence[Any], Window]:
-        """Supervisors beyond what a look has shown; there is nothing to ask for when it has shown
-        all.
+    async def _first_workflows(self, window: Window) -> tuple[Sequence[Any], Window]:
+        """Workflow runners beyond the window of a look; nothing is asked for when it has shown all
+        containers.
         """
         if window.horizon is None:
             return (), Window()
         return await self._first(
-            (*_QUEUED, _SUPERVISORS), self._settings.window + self._extra_supervisors
+            (*_QUEUED, _WORKFLOWS), self._settings.window + self._extra_workflows
         )
 
     async def _first(self, filters: Sequence[Any], most: int) -> tuple[list[Any], Window]:
@@ -280,7 +278,7 @@ async def _in_time(seconds: float) -> AsyncIterator[None]:
         raise Unavailable("the API has not answered in time") from error
 
 
-def _left(entries: Collection[Entry], aside: Collection[str]) -> int:
+def _left(entries: Collection[TrackedContainer], aside: Collection[str]) -> int:
     return sum(entry.uuid not in aside for entry in entries)
 
 

@@ -16,28 +16,29 @@ from lading.client.api import ApiClient
 from lading.client.events import Event, Reconnected
 from lading.client.events import events as records_events
 from lading.core.errors import Conflict, LadingError, Unavailable
+from lading.core.scheduling.planning import Category
 from lading.dispatch.actions import Actions
-from lading.dispatch.decision_log import Diary
+from lading.dispatch.decision_log import DecisionLog
 from lading.dispatch.fleet import Fleet
-from lading.dispatch.loop import Loop
-from lading.dispatch.planning import planning_of
+from lading.dispatch.loop import Loop, planning_of
 from lading.dispatch.queue import Queue
-from lading.dispatch.queue_sync import KIND, Feed
-from lading.dispatch.settings import Settings
-from lading.dispatch.state import Ledger
-from lading.dispatch.status_publisher import Board
-from lading.dispatch.wait_for_fleet import until_known
+from lading.dispatch.queue_sync import KIND, QueueSync
+from lading.dispatch.settings import DispatchSettings
+from lading.dispatch.state import DispatchState
+from lading.dispatch.status_publisher import StatusPublisher
 from lading.telemetry import event
 
-# Seconds for the last call at the end.
 _PARTING = 2.0
+"""Seconds to give the lease back in: nobody waits longer for a process that is told to end."""
+_TOLD = 100
+"""Containers that are told why the fleet is not known: a page of the queue's head."""
 _logger = logging.getLogger("lading.dispatch")
 
 
 async def run(
     client: ApiClient,
     fleet: Fleet,
-    settings: Settings,
+    settings: DispatchSettings,
     *,
     events: AsyncGenerator[Event | Reconnected] | None = None,
     on_ready: Callable[[], None] = lambda: None,
@@ -66,32 +67,32 @@ async def run(
 async def _dispatch(
     client: ApiClient,
     fleet: Fleet,
-    settings: Settings,
+    settings: DispatchSettings,
     token: str,
     events: AsyncGenerator[Event | Reconnected] | None,
     on_ready: Callable[[], None],
     holder: str,
     clock: Callable[[], float],
 ) -> None:
-    queue, wake, diary = (
+    queue, wake, decisions = (
         Queue(token=token, plans_disk=settings.plans_disk),
         asyncio.Event(),
-        Diary(clock),
+        DecisionLog(clock),
     )
-    fleet.heed(queue.interest)
-    feed = Feed(client, queue, token=token, settings=settings, wake=wake, clock=clock)
+    fleet.set_lookup(queue.look_up)
+    queue_sync = QueueSync(client, queue, token=token, settings=settings, wake=wake, clock=clock)
     ready = _Once(on_ready)
     await until_known(client, fleet, interval=settings.status_interval, on_trouble=ready)
-    ledger = Ledger(settings, known_since=queue.ticket())
+    state = DispatchState(settings, known_since=queue.ticket())
     changes = aclosing(records_events(client, kinds=(KIND,)) if events is None else events)
     async with changes as stream, asyncio.TaskGroup() as tasks:
         loop = Loop(
             queue=queue,
             fleet=fleet,
-            feed=feed,
-            actions=Actions(client, fleet, queue, diary),
-            ledger=ledger,
-            diary=diary,
+            queue_sync=queue_sync,
+            actions=Actions(client, fleet, queue, decisions),
+            state=state,
+            decisions=decisions,
             planning=planning_of(fleet),
             only=settings.only,
             busy=lambda: (client.busy_at, client.overloaded_at),
@@ -99,30 +100,32 @@ async def _dispatch(
             wake=wake,
             clock=clock,
         )
-        board = Board(
+        publisher = StatusPublisher(
             client,
             loop.statuses,
-            diary,
+            decisions,
             interval=settings.status_interval,
             longest=settings.report_interval,
             holder=holder,
             misfits=lambda: loop.overdue,
         )
-        tasks.create_task(feed.follow(stream, on_gap=board.repeat), name="events")
-        tasks.create_task(feed.fetch(), name="fetch")
-        tasks.create_task(feed.look(), name="look")
-        await feed.loaded.wait()
+        tasks.create_task(queue_sync.follow(stream, on_gap=publisher.repeat), name="events")
+        tasks.create_task(queue_sync.fetch(), name="fetch")
+        tasks.create_task(queue_sync.look(), name="look")
+        await queue_sync.loaded.wait()
         event(_logger, "dispatcher ready", token=token, processes=len(fleet.view().processes))
         ready()
         tasks.create_task(_relay(fleet, wake), name="fleet")
-        tasks.create_task(board.publish(), name="statuses")
-        tasks.create_task(loop.run(board.mark), name="loop")
+        tasks.create_task(publisher.publish(), name="statuses")
+        tasks.create_task(loop.run(publisher.mark), name="loop")
 
 
 @asynccontextmanager
-async def _lease(client: ApiClient, settings: Settings, holder: str) -> AsyncGenerator[None]:
-    """Hold the lease of the token while inside; the board renews it. Raises Conflict while another
-    one does.
+async def _lease(
+    client: ApiClient, settings: DispatchSettings, holder: str
+) -> AsyncGenerator[None]:
+    """Hold the lease of the token while inside; the publisher renews it. Raises Conflict while
+    another dispatcher holds it.
     """
     if not holder:
         yield
@@ -158,7 +161,7 @@ class _Once:
             call()
 
 
-async def _own_token(client: ApiClient, settings: Settings) -> str:
+async def _own_token(client: ApiClient, settings: DispatchSettings) -> str:
     pause = settings.retry_first
     while True:
         try:
@@ -173,3 +176,55 @@ async def _relay(fleet: Fleet, wake: asyncio.Event) -> None:
     while True:
         await fleet.changed()
         wake.set()
+
+
+async def until_known(
+    client: ApiClient,
+    fleet: Fleet,
+    *,
+    interval: float,
+    on_trouble: Callable[[], None] = lambda: None,
+) -> None:
+    """Wait until the fleet is known. Raises what the fleet does when it cannot become so.
+
+    A cloud or a batch system that cannot be reached can take long, and nothing is decided before:
+    meanwhile the reason is logged when it is new, and posted as the status of the containers at the
+    head of the queue. The publisher replaces it later.
+    `on_trouble` is called whenever the fleet says why it is not known yet.
+    """
+    telling = asyncio.create_task(_post_trouble(client, fleet, interval), name="standby")
+    try:
+        while not (view := fleet.view()).known:
+            if view.trouble:
+                on_trouble()
+            await fleet.changed()
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _post_trouble(client: ApiClient, fleet: Fleet, interval: float) -> None:
+    told = ""
+    while True:
+        await asyncio.sleep(interval)
+        why = fleet.view().trouble
+        if not why:
+            continue
+        if why != told:
+            event(_logger, "dispatcher waits", why=why)
+            told = why
+        try:
+            await _post_to_waiting(client, why)
+        except LadingError as error:
+            event(_logger, "statuses not posted", why=error)
+
+
+async def _post_to_waiting(client: ApiClient, why: str) -> None:
+    filters = [["state", "=", "Queued"], ["priority", ">", 0]]
+    found = await client.list(
+        "containers", filters=filters, order=["priority desc"], select=["uuid"], limit=_TOLD
+    )
+    status = {"reason": Category.CAPACITY, "sentence": f"The dispatcher cannot decide yet: {why}."}
+    items = {str(one["uuid"]): status for one in found}
+    if items:
+        await client.request("POST", "dispatch/statuses", body={"items": items, "events": []})

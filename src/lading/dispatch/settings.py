@@ -11,7 +11,7 @@ that container.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class DispatchSettings:
     """How the loop behaves. The defaults serve one machine; wiring sets `poll_interval` from
     `Local.PollInterval`.
     """

@@ -1,8 +1,12 @@
-"""What the loop remembers between two steps: what is under way, when to try again, whom it told to
-stop.
+"""The memory of the loop between two steps: one record for each container.
 
-Nothing here waits or acts; `now` is seconds on the loop's clock. All of it may be lost with the
-dispatcher: the records and the processes are enough to start over.
+A record says what is under way, when to try again, and whether the process was told to stop. The
+records and the processes are enough to start over, so all of it may be lost with the dispatcher.
+Nothing here waits or acts; `now` is seconds on the loop's clock.
+
+`DispatchState` alone adds, changes and drops records. A step takes time by the number of containers
+that are under way, paused or running, not by the number of those that wait: for that, and nothing
+else, it keeps sets of uuids beside the records.
 """
 
 from __future__ import annotations
@@ -14,11 +18,11 @@ from signal import Signals
 from lading.core.containers.container import State
 from lading.core.resources import Resources
 from lading.core.scheduling import wait_history
-from lading.core.scheduling.batch_planner import Status
+from lading.core.scheduling.planning import TrackedContainer, WaitStatus
 from lading.core.scheduling.wait_history import Wait
 from lading.dispatch.fleet import FleetView
-from lading.dispatch.queue import Queue, Record
-from lading.dispatch.settings import Settings
+from lading.dispatch.queue import Queue
+from lading.dispatch.settings import DispatchSettings
 
 NOTHING = Resources()
 _BUSY = "An earlier attempt is being cleared away."
@@ -43,28 +47,102 @@ class Stop:
     last: float
 
 
-class Ledger:
+@dataclass(slots=True)
+class ContainerActivity:
+    """Actions of this dispatcher on one container, under way and past. Times: the loop's clock.
+
+    Fields that are None say that there was nothing of the kind.
+    """
+
+    busy: bool = False
+    """An action is under way: a start when `worker` is named."""
+    worker: str = ""
+    others: tuple[str, ...] = ()
+    """The workers of the further ranks of a gang that is being started on several."""
+    given: Resources = NOTHING
+    """The amount that it is given beyond its need, while it is being started."""
+    began: float | None = None
+    """When this loop started it."""
+    own: bool = False
+    """It was locked by this dispatcher, or by an earlier one with this token."""
+    alive: bool | None = None
+    """Whether its process lived at the last look; None: it had none."""
+    gone: int = 0
+    """The version that the record must exceed to have been read after the process was last seen."""
+    hold: Pause | None = None
+    """No start before this is over."""
+    retry: Pause | None = None
+    """No action at all before this is over."""
+    stop: Stop | None = None
+    ended: float | None = None
+    """When its record was first seen to be final while its process lived."""
+    twin_since: float | None = None
+    """When it was first seen to be locked with this token by another dispatcher."""
+    misfit_since: float | None = None
+    """Since when it fits nowhere."""
+    told: str | None = None
+    """The reason that users were last told why it fits nowhere."""
+    waits: tuple[Wait, ...] = ()
+    """The causes of its waiting since they were last told."""
+
+    def moments(self, settings: DispatchSettings) -> Iterator[float]:
+        """When something becomes due without any event; some may be over."""
+        if self.hold is not None:
+            yield self.hold.until
+        if self.retry is not None:
+            yield self.retry.until
+        if self.stop is not None:
+            yield self.stop.last + settings.kill_interval
+        for since, patience in (
+            (self.ended, settings.linger),
+            (self.twin_since, settings.twin_patience),
+            (self.misfit_since, settings.misfit_patience),
+        ):
+            if since is not None:
+                yield since + patience
+
+
+_NO_ACTIVITY = ContainerActivity()
+"""Stands for a container without record; never changed."""
+
+
+class DispatchState:
     """Memory of one dispatch loop."""
 
-    def __init__(self, settings: Settings, *, known_since: int) -> None:
+    def __init__(self, settings: DispatchSettings, *, known_since: int) -> None:
         """`known_since`: the version from which on it was known which processes exist."""
         self._settings = settings
         self._known_since = known_since
-        self._busy: dict[str, str] = {}
-        self._began: dict[str, float] = {}
-        self._given: dict[str, Resources] = {}
-        self._others: dict[str, tuple[str, ...]] = {}
-        self._alive: dict[str, bool] = {}
-        self._gone: dict[str, int] = {}
-        self._holds: dict[str, Pause] = {}
-        self._retries: dict[str, Pause] = {}
-        self._stops: dict[str, Stop] = {}
-        self._ended: dict[str, float] = {}
-        self._own: set[str] = set()
-        self._twins: dict[str, float] = {}
-        self._misfits: dict[str, float] = {}
-        self._told: dict[str, str] = {}
-        self._waits: dict[str, tuple[Wait, ...]] = {}
+        self._activities: dict[str, ContainerActivity] = {}
+        # Those with a field that each step asks for, so that it need not go through all that wait.
+        # Where their order shows in what is done next, they are dictionaries: that of a set differs
+        # from process to process, and no failure could be played again.
+        self._busy: dict[str, None] = {}
+        self._with_process: dict[str, None] = {}
+        self._with_waits: dict[str, None] = {}
+        self._timed: set[str] = set()
+        self._misfits: set[str] = set()
+
+    def _at(self, uuid: str) -> ContainerActivity:
+        """The record to read."""
+        return self._activities.get(uuid, _NO_ACTIVITY)
+
+    def _change(self, uuid: str) -> ContainerActivity:
+        """The record to change."""
+        one = self._activities.get(uuid)
+        if one is None:
+            one = self._activities[uuid] = ContainerActivity()
+        return one
+
+    def forget(self, uuid: str) -> None:
+        """Drop all memory of a container that has no process, and no action under way."""
+        if self._activities.pop(uuid, None) is not None:
+            for table in (self._busy, self._with_process, self._with_waits):
+                table.pop(uuid, None)
+            self._timed.discard(uuid)
+            self._misfits.discard(uuid)
+
+    # Actions.
 
     @property
     def quota(self) -> int:
@@ -74,11 +152,21 @@ class Ledger:
     @property
     def starting(self) -> Iterator[tuple[str, str]]:
         """Containers being started, with their worker."""
-        return ((uuid, worker) for uuid, worker in self._busy.items() if worker)
+        busy = ((uuid, self._activities[uuid].worker) for uuid in self._busy)
+        return ((uuid, worker) for uuid, worker in busy if worker)
 
     def others(self, uuid: str) -> tuple[str, ...]:
         """The workers of the further ranks of a gang that is being started on several."""
-        return self._others.get(uuid, ())
+        return self._at(uuid).others
+
+    def given(self, uuid: str) -> Resources:
+        """The amount that a container is given beyond its need, while it is being started."""
+        return self._at(uuid).given
+
+    def began(self, uuid: str) -> float:
+        """When this loop started it; minus infinity for one that it found running."""
+        began = self._at(uuid).began
+        return float("-inf") if began is None else began
 
     def engage(
         self,
@@ -92,143 +180,52 @@ class Ledger:
         """An action on this container is under way; a start when a worker is named, with `extra`
         beyond its need.
         """
-        self._busy[uuid] = worker
-        if others:
-            self._others[uuid] = others
+        one = self._change(uuid)
+        self._busy[uuid] = None
+        one.busy, one.worker, one.others, one.given = True, worker, others, extra
         if worker:
-            self._began[uuid] = now
-            self._own.add(uuid)
-        if extra != NOTHING:
-            self._given[uuid] = extra
+            one.began, one.own = now, True
 
     def release(self, uuid: str) -> None:
         """The action is over."""
-        self._busy.pop(uuid, None)
-        self._given.pop(uuid, None)
-        self._others.pop(uuid, None)
+        if uuid in self._busy:
+            del self._busy[uuid]
+            one = self._activities[uuid]
+            one.busy, one.worker, one.others, one.given = False, "", (), NOTHING
 
-    def given(self, uuid: str) -> Resources:
-        """What a container that is being started is given beyond what its record said it needs."""
-        return self._given.get(uuid, NOTHING)
+    def may_act(self, uuid: str, *, now: float) -> bool:
+        """Whether nothing is under way and no pause holds."""
+        one = self._at(uuid)
+        return not one.busy and (one.retry is None or one.retry.until <= now)
 
-    def began(self, uuid: str) -> float:
-        """When this loop started it; minus infinity for one that it found running."""
-        return self._began.get(uuid, float("-inf"))
+    # Processes.
 
     def see(self, view: FleetView, queue: Queue) -> list[str]:
         """Take note of the processes. Returns those that ended since the last look."""
-        ended = [uuid for uuid, alive in self._alive.items() if alive and not _alive(view, uuid)]
-        for uuid in (*ended, *(uuid for uuid in self._alive if uuid not in view.processes)):
-            self._gone[uuid] = queue.ticket()
-        self._alive = {uuid: process.alive for uuid, process in view.processes.items()}
-        self._own |= self._alive.keys()
+        ended = []
+        for uuid, process in view.processes.items():
+            one = self._change(uuid)
+            if one.alive and not process.alive:
+                ended.append(uuid)
+                one.gone = queue.ticket()
+            one.alive, one.own = process.alive, True
+        for uuid in [one for one in self._with_process if one not in view.processes]:
+            one = self._activities[uuid]
+            if one.alive:
+                ended.append(uuid)
+            one.alive, one.gone = None, queue.ticket()
+        self._with_process = dict.fromkeys(view.processes)
         return ended
-
-    def adopt(self, uuids: Iterable[str]) -> None:
-        """These were locked by an earlier dispatcher with this token."""
-        self._own.update(uuids)
-
-    def is_adopted(self, uuid: str) -> bool:
-        """Whether it was locked with this token before this loop began, and was not started by
-        it.
-        """
-        return uuid in self._own and uuid not in self._began
-
-    def disown(self, uuid: str) -> None:
-        """It was given back: whoever locks it next is responsible."""
-        self._own.discard(uuid)
-
-    def leave_to_twin(self, record: Record, *, now: float) -> bool:
-        """Whether a container locked with this token has to be left alone, as another dispatcher
-        must have locked it.
-
-        No two dispatchers should use one token; if it happens, neither may undo what the other
-        does. One that runs is never touched; one that stays locked is given back after a while.
-        Source: docs/spec/dispatch, section Reconciliation.
-        """
-        if record.uuid in self._own:
-            self._twins.pop(record.uuid, None)
-            return False
-        since = self._twins.setdefault(record.uuid, now)
-        return record.state is State.RUNNING or now - since < self._settings.twin_patience
-
-    def is_overdue_misfit(self, uuid: str, *, now: float) -> bool:
-        """Whether a container that fits nowhere has done so for long enough to act on it."""
-        return now - self._misfits.setdefault(uuid, now) >= self._settings.misfit_patience
-
-    def fits(self, uuids: Iterable[str]) -> None:
-        """All misfits but these fit somewhere now, or are gone."""
-        kept = set(uuids)
-        self._misfits = {uuid: since for uuid, since in self._misfits.items() if uuid in kept}
-        self._told = {uuid: text for uuid, text in self._told.items() if uuid in kept}
-
-    def is_news(self, uuid: str, text: str) -> bool:
-        """Whether this was not what was last told of it; takes note that it is told."""
-        news = self._told.get(uuid) != text
-        self._told[uuid] = text
-        return news
-
-    def note_waits(self, statuses: Mapping[str, Status], queue: Queue, *, now: float) -> list[str]:
-        """Take note of what containers wait for. Returns those that waited at the last look and
-        have no status now.
-        """
-        for uuid, status in statuses.items():
-            record, past = queue.get(uuid), self._waits.get(uuid, ())
-            seen = now if record is None else max(record.seen, self.began(uuid))
-            found = wait_history.note(past, status, seen=seen, now=now)
-            if found:
-                self._waits[uuid] = found
-        return [uuid for uuid in self._waits if uuid not in statuses]
-
-    def tell_waits(self, uuid: str, *, now: float) -> str:
-        """What a container has waited for since this was told last; "" when it did not, or not for
-        long.
-        """
-        return wait_history.tell(self._waits.pop(uuid, ()), now=now)
-
-    def had_process(self, uuid: str) -> bool:
-        """Whether a process of it was seen since it was last forgotten."""
-        return uuid in self._gone
 
     def lost(self, uuid: str, queue: Queue) -> None:
         """A start failed: what was read of the record so far says nothing any more."""
-        self._gone[uuid] = queue.ticket()
+        self._change(uuid).gone = queue.ticket()
 
     def read_after(self, uuid: str) -> int:
         """The version that a record must exceed to have been read after its process was last
         seen.
         """
-        return max(self._gone.get(uuid, 0), self._known_since)
-
-    def hold(self, uuid: str, reason: str, *, now: float, refused: bool = False) -> None:
-        """Do not start it for a while, longer each time; for long when the fleet has refused it."""
-        least = self._settings.refusal_pause if refused else self._settings.min_retry
-        pause = self._pause(self._holds.get(uuid), reason, now=now)
-        self._holds[uuid] = (
-            pause if pause.length >= least else Pause(now + least, pause.length, reason)
-        )
-
-    def held(self, *, now: float) -> dict[str, str]:
-        """Containers not to be started now, with the reason: a pause, or an action that is not
-        over.
-        """
-        busy = {uuid: _BUSY for uuid, worker in self._busy.items() if not worker}
-        return busy | {
-            uuid: pause.reason for uuid, pause in self._holds.items() if pause.until > now
-        }
-
-    def retry(self, uuid: str, *, now: float) -> None:
-        """An action failed: leave the container alone for a while, longer each time."""
-        self._retries[uuid] = self._pause(self._retries.get(uuid), "", now=now)
-
-    def succeeded(self, uuid: str) -> None:
-        """An action went well: the next failure waits shortly again."""
-        self._retries.pop(uuid, None)
-
-    def may_act(self, uuid: str, *, now: float) -> bool:
-        """Whether nothing is under way and no pause holds."""
-        pause = self._retries.get(uuid)
-        return uuid not in self._busy and (pause is None or pause.until <= now)
+        return max(self._at(uuid).gone, self._known_since)
 
     def stop_signal(
         self, uuid: str, *, now: float, nothing_to_save: bool = False
@@ -239,46 +236,103 @@ class Ledger:
         `nothing_to_save`: the record has ended, so that the process needs no more time than for its
         own end.
         """
-        past = self._stops.get(uuid)
+        past = self._at(uuid).stop
         if past is not None and now - past.last < self._settings.kill_interval:
             return None
-        self._stops[uuid] = Stop(past.first if past else now, now)
+        self._timed_change(uuid).stop = Stop(past.first if past else now, now)
         patience = 0.0 if nothing_to_save else self._settings.kill_patience
         patient = past is None or now - past.first < patience
         return Signals.SIGTERM if patient else Signals.SIGKILL
 
-    def lingering(self, record: Record | None, *, now: float) -> bool:
+    def lingering(self, record: TrackedContainer | None, *, now: float) -> bool:
         """Whether the process of an ended container is overdue."""
         if record is None or not record.final:
             return False
-        return now - self._ended.setdefault(record.uuid, now) >= self._settings.linger
+        ended = self._at(record.uuid).ended
+        if ended is None:
+            ended = self._timed_change(record.uuid).ended = now
+        return now - ended >= self._settings.linger
 
-    def forget(self, uuid: str) -> None:
-        """Drop all memory of a container without process."""
-        tables: tuple[dict[str, float] | dict[str, int] | dict[str, Pause] | dict[str, Stop], ...]
-        tables = (
-            self._began,
-            self._gone,
-            self._holds,
-            self._retries,
-            self._stops,
-            self._ended,
-            self._twins,
-        )
-        for table in tables:
-            table.pop(uuid, None)
-        self._own.discard(uuid)
+    # Locks.
+
+    def adopt(self, uuids: Iterable[str]) -> None:
+        """These were locked by an earlier dispatcher with this token."""
+        for uuid in uuids:
+            self._change(uuid).own = True
+
+    def is_adopted(self, uuid: str) -> bool:
+        """Whether it was locked with this token before this loop began, and was not started by
+        it.
+        """
+        one = self._at(uuid)
+        return one.own and one.began is None
+
+    def disown(self, uuid: str) -> None:
+        """It was given back: whoever locks it next is responsible."""
+        if uuid in self._activities:
+            self._activities[uuid].own = False
+
+    def leave_to_twin(self, record: TrackedContainer, *, now: float) -> bool:
+        """Whether a container locked with this token has to be left alone, as another dispatcher
+        must have locked it.
+
+        No two dispatchers should use one token; if it happens, neither may undo what the other
+        does. One that runs is never touched; one that stays locked is given back after a while.
+        Source: docs/spec/dispatch, section Reconciliation.
+        """
+        one = self._at(record.uuid)
+        if one.own:
+            one.twin_since = None
+            return False
+        since = one.twin_since
+        if since is None:
+            since = self._timed_change(record.uuid).twin_since = now
+        return record.state is State.RUNNING or now - since < self._settings.twin_patience
+
+    # Pauses.
+
+    def hold(self, uuid: str, reason: str, *, now: float, refused: bool = False) -> None:
+        """Do not start it for a while, longer each time; for long when the fleet has refused it."""
+        one = self._timed_change(uuid)
+        least = self._settings.refusal_pause if refused else self._settings.min_retry
+        pause = self._pause(one.hold, reason, now=now)
+        one.hold = pause if pause.length >= least else Pause(now + least, pause.length, reason)
+
+    def held(self, *, now: float) -> dict[str, str]:
+        """Containers not to be started now, with the reason: a pause, or an action that is not
+        over.
+        """
+        found = {uuid: _BUSY for uuid in self._busy if not self._activities[uuid].worker}
+        for uuid in self._timed:
+            pause = self._activities[uuid].hold
+            if pause is not None and pause.until > now:
+                found[uuid] = pause.reason
+        return found
+
+    def retry(self, uuid: str, *, now: float) -> None:
+        """An action failed: leave the container alone for a while, longer each time."""
+        one = self._timed_change(uuid)
+        one.retry = self._pause(one.retry, "", now=now)
+
+    def succeeded(self, uuid: str) -> None:
+        """An action went well: the next failure waits shortly again."""
+        one = self._activities.get(uuid)
+        if one is not None:
+            one.retry = None
 
     def next_moment(self, *, now: float) -> float | None:
         """When something becomes due without any event, if anything will."""
-        moments = [
-            pause.until for pauses in (self._holds, self._retries) for pause in pauses.values()
-        ]
-        moments += [stop.last + self._settings.kill_interval for stop in self._stops.values()]
-        moments += [since + self._settings.linger for since in self._ended.values()]
-        moments += [since + self._settings.twin_patience for since in self._twins.values()]
-        moments += [since + self._settings.misfit_patience for since in self._misfits.values()]
+        moments = (
+            moment
+            for uuid in self._timed
+            for moment in self._activities[uuid].moments(self._settings)
+        )
         return min((moment for moment in moments if moment > now), default=None)
+
+    def _timed_change(self, uuid: str) -> ContainerActivity:
+        """The record to change in a field from which `Activity.moments` follow."""
+        self._timed.add(uuid)
+        return self._change(uuid)
 
     def _pause(self, past: Pause | None, reason: str, *, now: float) -> Pause:
         length = (
@@ -288,7 +342,54 @@ class Ledger:
         )
         return Pause(now + length, length, reason)
 
+    # Reports.
 
-def _alive(view: FleetView, uuid: str) -> bool:
-    process = view.processes.get(uuid)
-    return process is not None and process.alive
+    def is_overdue_misfit(self, uuid: str, *, now: float) -> bool:
+        """Whether a container that fits nowhere has done so for long enough to act on it."""
+        one = self._timed_change(uuid)
+        self._misfits.add(uuid)
+        if one.misfit_since is None:
+            one.misfit_since = now
+        return now - one.misfit_since >= self._settings.misfit_patience
+
+    def fits(self, misfits: Iterable[str]) -> None:
+        """All containers but these fit somewhere now, or are gone."""
+        for uuid in self._misfits.difference(misfits):
+            one = self._activities[uuid]
+            one.misfit_since = one.told = None
+            self._misfits.discard(uuid)
+
+    def is_news(self, uuid: str, text: str) -> bool:
+        """Whether this was not what was last told of a container that fits nowhere; takes note that
+        it is told.
+        """
+        one = self._change(uuid)
+        self._misfits.add(uuid)
+        news, one.told = one.told != text, text
+        return news
+
+    def note_waits(
+        self, statuses: Mapping[str, WaitStatus], queue: Queue, *, now: float
+    ) -> list[str]:
+        """Take note of what containers wait for. Returns those that waited at the last look and
+        have no status now.
+        """
+        for uuid, status in statuses.items():
+            record = queue.get(uuid)
+            seen = now if record is None else max(record.seen, self.began(uuid))
+            found = wait_history.note(self._at(uuid).waits, status, seen=seen, now=now)
+            if found:
+                self._change(uuid).waits = found
+                self._with_waits[uuid] = None
+        return [uuid for uuid in self._with_waits if uuid not in statuses]
+
+    def tell_waits(self, uuid: str, *, now: float) -> str:
+        """What a container has waited for since this was told last; "" when it did not, or not for
+        long.
+        """
+        if uuid not in self._with_waits:
+            return ""
+        del self._with_waits[uuid]
+        one = self._activities[uuid]
+        waits, one.waits = one.waits, ()
+        return wait_history.tell(waits, now=now)

@@ -17,27 +17,27 @@ from collections.abc import Callable, Collection, Mapping
 
 from lading.client.api import ApiClient
 from lading.core.errors import Conflict, LadingError
-from lading.core.scheduling.batch_planner import Status
-from lading.dispatch.decision_log import Diary
+from lading.core.scheduling.planning import WaitStatus
+from lading.dispatch.decision_log import DecisionLog
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
 
 
-class Board:
+class StatusPublisher:
     """Publishes what `look` returns (statuses by container uuid) when told that it may have
     changed.
 
-    `interval` is the shortest time between two posts, `longest` the longest, in seconds. What is in
-    the diary goes with them, and who this dispatcher is (`holder`), which renews the lease of its
-    token.
+    `interval` is the shortest time between two posts, `longest` the longest, in seconds. The
+    decisions that are not posted yet go with them, and who this dispatcher is (`holder`), which
+    renews the lease of its token.
     """
 
     def __init__(
         self,
         client: ApiClient,
-        look: Callable[[], Mapping[str, Status]],
-        diary: Diary,
+        look: Callable[[], Mapping[str, WaitStatus]],
+        decisions: DecisionLog,
         *,
         interval: float,
         longest: float = 60.0,
@@ -48,12 +48,12 @@ class Board:
         self._misfits = misfits
         self._named: frozenset[str] = frozenset()
         self._look = look
-        self._diary = diary
-        diary.on_entry = self.mark
+        self._decisions = decisions
+        decisions.on_entry = self.mark
         self._holder = {"holder": holder} if holder else {}
         self._interval = interval
         self._longest = longest
-        self._posted: dict[str, Status] = {}
+        self._posted: dict[str, WaitStatus] = {}
         self._reported = False
         self._stale = asyncio.Event()
 
@@ -100,20 +100,20 @@ class Board:
         items |= {uuid: "" for uuid in self._posted if uuid not in current}
         misfits = frozenset(self._misfits())
         named = sorted(misfits - self._named if self._reported else misfits)
-        entries = self._diary.take()
+        entries = self._decisions.take()
         if not items and not entries and not named and self._reported:
             return
         try:
             body = {
                 "items": items,
-                "events": self._diary.shown(entries),
+                "events": self._decisions.shown(entries),
                 "misfits": named,
                 **self._holder,
             }
             await self._client.request("POST", "dispatch/statuses", body=body)
         except BaseException:
-            self._diary.put_back(entries)
+            self._decisions.put_back(entries)
             raise
         self._posted, self._reported, self._named = current, True, misfits
-        if len(self._diary):
+        if len(self._decisions):
             self.mark()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from lading.core.scheduling.wait_reasons import Said
+from lading.core.scheduling.wait_reasons import WaitReason
 from lading.store.database import Transaction, Value
 
 TABLES = (
@@ -30,7 +30,7 @@ async def report(tx: Transaction, dispatcher_uuid: str, now: str) -> None:
     )
 
 
-async def put(tx: Transaction, dispatcher_uuid: str, said: Mapping[str, Said]) -> None:
+async def put(tx: Transaction, dispatcher_uuid: str, said: Mapping[str, WaitReason]) -> None:
     """Store the statuses that a dispatcher reports, by container."""
     rows = [(uuid, dispatcher_uuid, one.reason, one.sentence) for uuid, one in said.items()]
     for batch in _batches(rows):
@@ -61,7 +61,7 @@ async def forget(tx: Transaction, container_uuid: str) -> None:
     await tx.execute("DELETE FROM scheduling_statuses WHERE container_uuid = ?", (container_uuid,))
 
 
-async def about(tx: Transaction, container_uuid: str, *, since: str) -> list[Said]:
+async def about(tx: Transaction, container_uuid: str, *, since: str) -> list[WaitReason]:
     """Statuses of a container from dispatchers that have reported since a time."""
     rows = await tx.fetch(
         "SELECT s.reason, s.sentence FROM scheduling_statuses s"
@@ -70,7 +70,7 @@ async def about(tx: Transaction, container_uuid: str, *, since: str) -> list[Sai
         " WHERE s.container_uuid = ? AND d.reported_at >= ? ORDER BY s.dispatcher_uuid",
         (container_uuid, since),
     )
-    return [Said(str(reason), str(sentence)) for reason, sentence in rows]
+    return [WaitReason(str(reason), str(sentence)) for reason, sentence in rows]
 
 
 async def last_report(tx: Transaction) -> str | None:

@@ -24,12 +24,12 @@ from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
     DriverSite,
     Instance,
+    InstanceSpec,
     NoCapacity,
     QuotaReached,
     RateLimited,
-    Spec,
 )
-from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.ssh_connection import Unverified
 from lading.net.rpc import LineChannel
 
@@ -178,7 +178,7 @@ class FakeCloud:
 
     # The driver.
 
-    async def create(self, spec: Spec) -> Instance:
+    async def create(self, spec: InstanceSpec) -> Instance:
         """Make a VM, perhaps."""
         await self._call("create")
         t, now = self.troubles, self._now()
@@ -301,7 +301,7 @@ class FakeCloud:
                 later = self._random.uniform(0.0, _POST_LAG)
                 asyncio.get_running_loop().call_later(later, vm.posts.pop, uuid, None)
 
-    def _make(self, spec: Spec, now: float) -> FakeVm:
+    def _make(self, spec: InstanceSpec, now: float) -> FakeVm:
         self._number += 1
         t, id = self.troubles, f"i-{self._number}"
         boot = _FOREVER if self._chance(t.never_boots) else self._random.uniform(*t.boot)
@@ -333,7 +333,7 @@ class FakeCloud:
 
     @asynccontextmanager
     async def reach(
-        self, machine: Machine, tell: Callable[[Message], None]
+        self, machine: CloudMachine, tell: Callable[[Message], None]
     ) -> AsyncGenerator[LineChannel]:
         """An agent, when the VM has booted and the secret is right."""
         self._pass_time()
@@ -468,7 +468,7 @@ class CloudOfSet:
         self._cloud = cloud
         self._set_id = set_id
 
-    async def create(self, spec: Spec) -> Instance:
+    async def create(self, spec: InstanceSpec) -> Instance:
         """Make a VM, perhaps."""
         return await self._cloud.create(spec)
 

@@ -10,10 +10,10 @@ from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
 from lading.dispatch.fleet import Fleet
 from lading.dispatch.run import run
-from lading.dispatch.settings import Settings
+from lading.dispatch.settings import DispatchSettings
 from lading.testing.containers import FakeContainers
 
-QUICK = Settings(
+QUICK = DispatchSettings(
     poll_interval=0.05,
     status_interval=0.001,
     retry_first=0.001,
@@ -25,12 +25,16 @@ QUICK = Settings(
     twin_patience=60.0,
     misfit_patience=0.01,
 )
-EVENTS_ONLY = Settings(poll_interval=3600.0)
+EVENTS_ONLY = DispatchSettings(poll_interval=3600.0)
 
 
 @asynccontextmanager
 async def dispatching(
-    server: FakeContainers, fleet: Fleet, *, settings: Settings = QUICK, limit: float = 180.0
+    server: FakeContainers,
+    fleet: Fleet,
+    *,
+    settings: DispatchSettings = QUICK,
+    limit: float = 180.0,
 ) -> AsyncIterator[None]:
     """A dispatcher of `fleet` while inside, for at most `limit` seconds.
 

@@ -16,10 +16,11 @@ from signal import Signals
 
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.resources import Resources
-from lading.dispatch.fleet import Assignment, FleetView, Look, Process, Spending, WorkerView
+from lading.core.scheduling.planning import FleetWorker
+from lading.dispatch.fleet import FleetView, LookUp, Spending, StartRequest, SupervisorProcess
 from lading.testing.pulse import Pulse
 
-ONE_WORKER = (WorkerView("w1", Resources(4, 4 << 30)),)
+ONE_WORKER = (FleetWorker("w1", Resources(4, 4 << 30)),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class Meanness:
 class FakeProcess:
     """What stands for one supervisor."""
 
-    assignment: Assignment | None
+    assignment: StartRequest | None
     worker: str
     alive: bool = True
     signals: list[Signals] = field(default_factory=list)
@@ -54,7 +55,7 @@ class FakeProcess:
     spending: Spending | None = None
 
 
-Work = Callable[[Assignment], Awaitable[None]]
+Work = Callable[[StartRequest], Awaitable[None]]
 
 
 class FakeFleet:
@@ -67,12 +68,12 @@ class FakeFleet:
 
     def __init__(
         self,
-        workers: Sequence[WorkerView] = ONE_WORKER,
+        workers: Sequence[FleetWorker] = ONE_WORKER,
         *,
         work: Work | None = None,
         seed: int = 0,
         meanness: Meanness | None = None,
-        processes: Mapping[str, Process] | None = None,
+        processes: Mapping[str, SupervisorProcess] | None = None,
         known: bool = True,
     ) -> None:
         self.workers = tuple(workers)
@@ -93,14 +94,14 @@ class FakeFleet:
         self._change = asyncio.Event()
         self._pulse = Pulse()
 
-    def heed(self, look: Look) -> None:
+    def set_lookup(self, look: LookUp) -> None:
         """Nothing here depends on it."""
         self.look = look
 
     def view(self) -> FleetView:
         """What is known now."""
         shown = {
-            uuid: Process(
+            uuid: SupervisorProcess(
                 one.worker,
                 alive=one.alive,
                 fate=one.fate,
@@ -122,7 +123,7 @@ class FakeFleet:
         await self._change.wait()
         self._change.clear()
 
-    async def start(self, assignment: Assignment) -> None:
+    async def start(self, assignment: StartRequest) -> None:
         """Begin a process."""
         await self._dawdle()
         if assignment.uuid in self.processes:
@@ -175,7 +176,7 @@ class FakeFleet:
         self.unasked = ()
         self._touch()
 
-    def offer(self, *workers: WorkerView) -> None:
+    def offer(self, *workers: FleetWorker) -> None:
         """Other workers from now on."""
         self.workers = workers
         self._touch()
@@ -206,7 +207,7 @@ class FakeFleet:
         if self.faults:
             raise self.faults[0]
 
-    async def _run(self, one: FakeProcess, assignment: Assignment, work: Work) -> None:
+    async def _run(self, one: FakeProcess, assignment: StartRequest, work: Work) -> None:
         try:
             if self._chance(self._meanness.crash):
                 return

@@ -19,12 +19,12 @@ from lading.config import Config, load
 from lading.core.errors import Invalid
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud import settings as configuration
-from lading.dispatch.fleets.cloud.cloud_selftest import Means, Step, Trial
+from lading.dispatch.fleets.cloud.cloud_selftest import Means, SelftestStep, Trial
 from lading.dispatch.fleets.cloud.drivers.driver import DriverSite, find_driver
-from lading.dispatch.fleets.cloud.runner import Workshop
+from lading.dispatch.fleets.cloud.runner import RunnerBuilder
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.ssh_connection import keep_key, public_text, read_key
-from lading.dispatch.fleets.cloud.vm_bootstrap import Reach, SshReach
+from lading.dispatch.fleets.cloud.vm_bootstrap import SshBootstrap, VmBootstrap
 from lading.wiring.trial_server import Trialled, serving
 
 ALL = "all"
@@ -47,7 +47,7 @@ class Wish:
     with_server: bool = True
 
 
-def main(wish: Wish, *, tell: Callable[[Step], None], doing: Callable[[str], None]) -> bool:
+def main(wish: Wish, *, tell: Callable[[SelftestStep], None], doing: Callable[[str], None]) -> bool:
     """Run the test; return whether it succeeded. INT or TERM removes the VMs, then raises
     CancelledError.
 
@@ -89,7 +89,7 @@ async def _test(
     key: asyncssh.SSHKey,
     folder: Path,
     wish: Wish,
-    tell: Callable[[Step], None],
+    tell: Callable[[SelftestStep], None],
     doing: Callable[[str], None],
 ) -> bool:
     _end_once(doing)
@@ -100,7 +100,7 @@ async def _test(
         set_id=chosen.set_id,
         directory=folder / "vms",
     )
-    workshop = Workshop(folder / "runner")
+    workshop = RunnerBuilder(folder / "runner")
     async with find_driver(cloud.Driver)(site) as driver:
         given = Trialled(
             config=config,
@@ -126,10 +126,10 @@ async def _test(
 
 
 def _reaching(
-    chosen: CloudSettings, key: asyncssh.SSHKey, workshop: Workshop
-) -> Callable[[Callable[[str, str], None]], Reach]:
-    def make(passed: Callable[[str, str], None]) -> Reach:
-        return SshReach(
+    chosen: CloudSettings, key: asyncssh.SSHKey, workshop: RunnerBuilder
+) -> Callable[[Callable[[str, str], None]], VmBootstrap]:
+    def make(passed: Callable[[str, str], None]) -> VmBootstrap:
+        return SshBootstrap(
             key=key,
             directory=chosen.directory,
             probe_command=chosen.probe_command,

@@ -20,10 +20,10 @@ from lading.client.transport import HttpTransport
 from lading.config import Config
 from lading.core.containers.container_network import read_networks
 from lading.core.errors import LadingError
-from lading.dispatch.fleet_plugins import Site, find_fleet, plans_disk
+from lading.dispatch.fleet_plugins import FleetSite, find_fleet, plans_disk
 from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run
-from lading.dispatch.settings import API_TIMEOUT, Settings
+from lading.dispatch.settings import API_TIMEOUT, DispatchSettings
 from lading.telemetry import configure
 from lading.wiring.directory import DataDirectory
 from lading.wiring.options import Options, parse_options
@@ -76,11 +76,11 @@ def template(config: Config, *, address: str, insecure: bool) -> dict[str, objec
     }
 
 
-def settings(config: Config, fleet: str) -> Settings:
+def settings(config: Config, fleet: str) -> DispatchSettings:
     """Settings of the dispatch loop from the configuration."""
     cloud = config.Containers.CloudVMs
     if fleet == "cloud":
-        return Settings(
+        return DispatchSettings(
             poll_interval=cloud.PollInterval,
             kill_interval=cloud.TimeoutSignal,
             kill_patience=cloud.TimeoutTERM,
@@ -88,7 +88,7 @@ def settings(config: Config, fleet: str) -> Settings:
             only=config.Containers.OnlyDispatcher,
             plans_disk=True,
         )
-    return Settings(
+    return DispatchSettings(
         poll_interval=config.Local.PollInterval,
         quota=config.Local.MaxContainers,
         min_retry=config.Containers.MinRetryPeriod,
@@ -107,7 +107,7 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
     secrets = directory.secrets()
     config = directory.config(secrets, address=listen)
     name = config.Containers.Dispatcher
-    site = Site(
+    site = FleetSite(
         config=config,
         token=secrets.dispatch_token_uuid,
         run_directory=directory.run,

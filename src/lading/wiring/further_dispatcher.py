@@ -24,7 +24,7 @@ from lading.client.transport import HttpTransport
 from lading.config import Config, load
 from lading.core.errors import Invalid
 from lading.core.records import access
-from lading.dispatch.fleet_plugins import Site, find_fleet
+from lading.dispatch.fleet_plugins import FleetSite, find_fleet
 from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run
 from lading.dispatch.settings import API_TIMEOUT
@@ -160,7 +160,7 @@ async def _serve(
     if membership.certificate:
         write_private(authority, membership.certificate.encode())
     verify = authority if membership.certificate else True
-    site = Site(
+    site = FleetSite(
         config=config,
         token=membership.token.split("/")[1],
         run_directory=directory.run,

@@ -28,12 +28,12 @@ from lading.config import Config
 from lading.core.errors import LadingError, Unavailable
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
-from lading.dispatch.fleets.cloud.drivers.driver import Driver, Instance, QuotaReached, Spec
-from lading.dispatch.fleets.cloud.machine import Machine
-from lading.dispatch.fleets.cloud.runner import Workshop
+from lading.dispatch.fleets.cloud.drivers.driver import Driver, Instance, InstanceSpec, QuotaReached
+from lading.dispatch.fleets.cloud.machine import CloudMachine
+from lading.dispatch.fleets.cloud.runner import RunnerBuilder
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.ssh_connection import public_text
-from lading.dispatch.fleets.cloud.vm_bootstrap import SshReach
+from lading.dispatch.fleets.cloud.vm_bootstrap import SshBootstrap
 from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run as dispatch
 from lading.dispatch.settings import API_TIMEOUT
@@ -71,7 +71,7 @@ class OneInstance:
         self._id = id
         self.preemption = driver.preemption
 
-    async def create(self, spec: Spec) -> Instance:
+    async def create(self, spec: InstanceSpec) -> Instance:
         """Raise QuotaReached."""
         # The dispatcher handles this like a quota: it waits and asks for no more VMs.
         raise QuotaReached(
@@ -103,7 +103,7 @@ class Trialled:
     settings: CloudSettings
     driver: Driver
     key: asyncssh.SSHKey
-    workshop: Workshop
+    workshop: RunnerBuilder
     folder: Path
     listen: str = ""
 
@@ -264,7 +264,7 @@ class RunningServer:
 
 
 @asynccontextmanager
-async def serving(given: Trialled, machine: Machine) -> AsyncGenerator[RunningServer]:
+async def serving(given: Trialled, machine: CloudMachine) -> AsyncGenerator[RunningServer]:
     """A server for one VM, and its dispatcher. Raises LadingError when one of them does not
     start.
     """
@@ -319,7 +319,7 @@ def facing(address: str) -> str:
 
 @asynccontextmanager
 async def _dispatching(
-    given: Trialled, machine: Machine, directory: DataDirectory, secrets: Secrets, address: str
+    given: Trialled, machine: CloudMachine, directory: DataDirectory, secrets: Secrets, address: str
 ) -> AsyncGenerator[asyncio.Task[None]]:
     """Run a dispatcher for this VM inside the context; yields its task."""
     assert machine.kind is not None
@@ -328,7 +328,7 @@ async def _dispatching(
     told = replace(
         given.settings, types=(machine.kind,), template={**fields, "api_url": f"https://{address}"}
     )
-    reach = SshReach(
+    reach = SshBootstrap(
         key=given.key,
         directory=told.directory,
         probe_command=told.probe_command,

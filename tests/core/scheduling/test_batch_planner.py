@@ -9,33 +9,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.resources import Resources, total
-from lading.core.scheduling.batch_planner import (
-    Category,
-    Entry,
-    Occupant,
-    Plan,
-    Snapshot,
-    Start,
-    Worker,
-    admitted,
-    apply,
-    explain,
-    order,
-    plan,
-)
+from lading.core.scheduling.batch_planner import admitted, apply, explain, plan
 from lading.core.scheduling.instance_types import Gpu
+from lading.core.scheduling.planning import (
+    Category,
+    DispatchPlan,
+    FleetWorker,
+    Occupant,
+    Snapshot,
+    StartDecision,
+    TrackedContainer,
+    by_place,
+)
 
 SMALL, WHOLE = Resources(1, 10), Resources(4, 40)
 
 
 def entry(
     uuid: str, priority: int = 1, need: Resources = SMALL, *, created: str = "", seen: float = 0.0
-) -> Entry:
-    return Entry(uuid=uuid, priority=priority, need=need, created_at=created, seen=seen)
+) -> TrackedContainer:
+    return TrackedContainer(uuid=uuid, priority=priority, need=need, created_at=created, seen=seen)
 
 
-def worker(*occupants: Occupant, id: str = "w", capacity: Resources = WHOLE) -> Worker:
-    return Worker(id=id, capacity=capacity, occupants=occupants)
+def worker(*occupants: Occupant, id: str = "w", capacity: Resources = WHOLE) -> FleetWorker:
+    return FleetWorker(id=id, capacity=capacity, occupants=occupants)
 
 
 def old(uuid: str, need: Resources = SMALL) -> Occupant:
@@ -54,18 +51,20 @@ def test_priority_then_age_decides() -> None:
 def test_priorities_are_exact_integers() -> None:
     high = 1000 * 2**50
     queue = (entry("late", high - 1), entry("soon", high))
-    assert [one.uuid for one in sorted(queue, key=order)] == ["soon", "late"]
+    assert [one.uuid for one in sorted(queue, key=by_place)] == ["soon", "late"]
 
 
 def test_the_fullest_worker_that_fits_is_packed() -> None:
     workers = (worker(id="empty"), worker(old("x", Resources(2, 20)), id="half"))
-    assert plan(Snapshot(queue=(entry("a"),), workers=workers)).starts == (Start("a", "half"),)
+    assert plan(Snapshot(queue=(entry("a"),), workers=workers)).starts == (
+        StartDecision("a", "half"),
+    )
 
 
 def test_small_containers_do_not_starve_the_head() -> None:
     head = entry("head", 9, WHOLE, seen=5.0)
     snapshot = Snapshot(queue=(head, entry("small")), workers=(worker(old("x")),))
-    assert plan(snapshot) == Plan(head="head", reserved="w")
+    assert plan(snapshot) == DispatchPlan(head="head", reserved="w")
 
 
 def test_backfill_inside_what_the_head_leaves() -> None:
@@ -85,7 +84,9 @@ def test_what_started_since_the_head_was_queued_counts() -> None:
 def test_other_workers_are_free_for_all() -> None:
     head = entry("head", 9, WHOLE)
     workers = (worker(old("x"), id="busy"), worker(id="tiny", capacity=Resources(1, 10)))
-    assert plan(Snapshot(queue=(head, entry("a")), workers=workers)).starts == (Start("a", "tiny"),)
+    assert plan(Snapshot(queue=(head, entry("a")), workers=workers)).starts == (
+        StartDecision("a", "tiny"),
+    )
 
 
 def test_too_large_and_held_block_nobody() -> None:
@@ -121,46 +122,46 @@ def test_reasons() -> None:
 
 
 def test_supervisors_leave_the_processors_to_those_they_wait_for() -> None:
-    queue, supervisors = (entry("child", need=WHOLE),), (entry("s1"), entry("s2"), entry("s3"))
-    snapshot = Snapshot(queue=queue, supervisors=supervisors, workers=(worker(),))
+    queue, runners = (entry("child", need=WHOLE),), (entry("s1"), entry("s2"), entry("s3"))
+    snapshot = Snapshot(queue=queue, workflow_runners=runners, workers=(worker(),))
     assert starts(snapshot) == ["s1", "s2", "child"], (
         "each has 10 of the 20 bytes that are half of the worker's"
     )
     after = apply(snapshot, plan(snapshot), now=1.0)
-    assert [one.uuid for one in after.workers[0].supervisors] == ["s1", "s2"]
+    assert [one.uuid for one in after.workers[0].workflow_runners] == ["s1", "s2"]
     assert (after.running, after.present) == (1, {"s1", "s2", "child"})
-    assert plan(after) == Plan()
+    assert plan(after) == DispatchPlan()
     assert "for another workflow to end" in explain(snapshot)["s3"].sentence
 
 
 def test_supervisors_spread_and_start_when_all_else_is_full() -> None:
     full = worker(old("x", WHOLE), id="full")
-    taken = replace(full, id="taken", supervisors=(old("s"),))
+    taken = replace(full, id="taken", workflow_runners=(old("s"),))
     snapshot = Snapshot(
-        supervisors=(entry("a"), entry("s"), entry("held")),
+        workflow_runners=(entry("a"), entry("s"), entry("held")),
         workers=(taken, full),
         held={"held": ""},
     )
-    assert plan(snapshot).starts == (Start("a", "full"),)
+    assert plan(snapshot).starts == (StartDecision("a", "full"),)
 
 
 def test_there_is_always_room_for_one_supervisor_that_fits() -> None:
     large, huge = entry("large", need=Resources(1, 40)), entry("huge", 9, need=Resources(1, 41))
-    snapshot = Snapshot(supervisors=(large, huge), workers=(worker(),), quota=1)
+    snapshot = Snapshot(workflow_runners=(large, huge), workers=(worker(),), quota=1)
     assert starts(snapshot) == ["large"]
     assert explain(snapshot)["huge"].category is Category.TOO_LARGE
     under_way = replace(
         snapshot,
-        supervisors=(entry("next"),),
-        workers=(replace(worker(), supervisors=(old("s"),)),),
+        workflow_runners=(entry("next"),),
+        workers=(replace(worker(), workflow_runners=(old("s"),)),),
     )
-    assert plan(under_way) == Plan(), "a quota of one is full"
+    assert plan(under_way) == DispatchPlan(), "a quota of one is full"
     assert starts(replace(under_way, quota=4)) == ["next"]
 
 
 def test_without_workers_everything_waits() -> None:
     snapshot = Snapshot(queue=(entry("a"),))
-    assert plan(snapshot) == Plan()
+    assert plan(snapshot) == DispatchPlan()
     assert explain(snapshot)["a"].category is Category.NO_WORKER
 
 
@@ -193,7 +194,7 @@ def test_no_more_than_the_quota_run_at_a_time() -> None:
         "Waiting in queue at position 1: the quota is 2 containers at a time, and 2 run now."
     )
     full = Snapshot(queue=(entry("a"),), workers=(worker(old("x")),), quota=1)
-    assert plan(full) == Plan()
+    assert plan(full) == DispatchPlan()
     assert "the quota is 1 container at a time, and 1 runs now." in explain(full)["a"].sentence
 
 
@@ -206,7 +207,10 @@ def test_what_is_left_goes_to_those_that_can_be_given_more() -> None:
     one = replace(entry("a", 2), growth=Resources(9, 15))
     two = replace(entry("b"), growth=Resources(9, 9))
     decided = plan(Snapshot(queue=(one, two), workers=(worker(),)))
-    assert decided.starts == (Start("a", "w", Resources(2, 15)), Start("b", "w", Resources(0, 5)))
+    assert decided.starts == (
+        StartDecision("a", "w", Resources(2, 15)),
+        StartDecision("b", "w", Resources(0, 5)),
+    )
 
 
 needs = st.builds(Resources, st.integers(1, 6), st.integers(1, 60))
@@ -258,7 +262,7 @@ def test_equal_needs_start_in_order(snapshot: Snapshot) -> None:
         queue=tuple(entry(e.uuid, e.priority) for e in snapshot.queue), workers=snapshot.workers
     )
     chosen = starts(same)
-    assert chosen == [one.uuid for one in sorted(same.queue, key=order)][: len(chosen)]
+    assert chosen == [one.uuid for one in sorted(same.queue, key=by_place)][: len(chosen)]
 
 
 @given(snapshots())
@@ -273,7 +277,9 @@ def test_the_head_never_starves(snapshot: Snapshot, random: Random) -> None:
     ever ends.
     """
     queue = tuple(
-        Entry(uuid=one.uuid, priority=one.priority, created_at="", need=one.need, seen=20.0)
+        TrackedContainer(
+            uuid=one.uuid, priority=one.priority, created_at="", need=one.need, seen=20.0
+        )
         for one in snapshot.queue
     )
     snapshot = Snapshot(queue=queue, workers=snapshot.workers)
@@ -281,8 +287,8 @@ def test_the_head_never_starves(snapshot: Snapshot, random: Random) -> None:
     snapshot = apply(snapshot, first, now=20.0)
     if not first.head:
         return
-    head = next(order(one) for one in queue if one.uuid == first.head)
-    passed = {one.uuid for one in queue if order(one) > head}
+    head = next(by_place(one) for one in queue if one.uuid == first.head)
+    passed = {one.uuid for one in queue if by_place(one) > head}
     leaving = [
         one.uuid for place in snapshot.workers for one in place.occupants if one.uuid not in passed
     ]
@@ -302,19 +308,19 @@ def test_the_head_never_starves(snapshot: Snapshot, random: Random) -> None:
     assert first.head not in {one.uuid for one in snapshot.queue}
 
 
-def _without(one: Worker, uuid: str) -> Worker:
+def _without(one: FleetWorker, uuid: str) -> FleetWorker:
     occupants = tuple(occupant for occupant in one.occupants if occupant.uuid != uuid)
-    return Worker(id=one.id, capacity=one.capacity, occupants=occupants)
+    return FleetWorker(id=one.id, capacity=one.capacity, occupants=occupants)
 
 
-def named(uuid: str, *partitions: str, need: Resources = SMALL) -> Entry:
-    return Entry(uuid=uuid, priority=1, created_at="", need=need, partitions=frozenset(partitions))
+def named(uuid: str, *partitions: str, need: Resources = SMALL) -> TrackedContainer:
+    return TrackedContainer(uuid=uuid, priority=1, created_at="", need=need, partitions=partitions)
 
 
 def test_partitions_are_honoured() -> None:
     workers = (
-        Worker(id="any", capacity=WHOLE),
-        Worker(id="gpu", capacity=WHOLE, partitions=frozenset({"gpu"}), closed=True),
+        FleetWorker(id="any", capacity=WHOLE),
+        FleetWorker(id="gpu", capacity=WHOLE, partitions=frozenset({"gpu"}), closed=True),
     )
     queue = (
         named("a"),
@@ -323,7 +329,7 @@ def test_partitions_are_honoured() -> None:
         named("d", need=Resources(99, 1)),
     )
     snapshot = Snapshot(queue=queue, workers=workers)
-    assert plan(snapshot).starts == (Start("a", "any"), Start("b", "gpu"))
+    assert plan(snapshot).starts == (StartDecision("a", "any"), StartDecision("b", "gpu"))
     found = explain(snapshot)
     assert found["c"].category is Category.PARTITION
     assert "it asks for the partitions big only" in found["c"].sentence
@@ -332,7 +338,9 @@ def test_partitions_are_honoured() -> None:
 
 
 def test_a_closed_worker_takes_nothing_that_names_no_partition() -> None:
-    snapshot = Snapshot(queue=(named("a"),), workers=(Worker(id="w", capacity=WHOLE, closed=True),))
+    snapshot = Snapshot(
+        queue=(named("a"),), workers=(FleetWorker(id="w", capacity=WHOLE, closed=True),)
+    )
     assert plan(snapshot).starts == ()
     assert explain(snapshot)["a"].sentence == (
         "Not for this dispatcher: it asks for no partition by name, "
@@ -341,8 +349,8 @@ def test_a_closed_worker_takes_nothing_that_names_no_partition() -> None:
 
 
 def test_a_batch_system_takes_more_than_it_can_run_at_once() -> None:
-    slurm = Worker(id="slurm", capacity=WHOLE, occupants=(old("x", WHOLE),), queues=True)
-    more = Entry(uuid="c", priority=1, created_at="c", need=SMALL, growth=SMALL)
+    slurm = FleetWorker(id="slurm", capacity=WHOLE, occupants=(old("x", WHOLE),), queues=True)
+    more = TrackedContainer(uuid="c", priority=1, created_at="c", need=SMALL, growth=SMALL)
     queue = (
         named("a", need=WHOLE),
         named("b", need=WHOLE),
@@ -359,7 +367,7 @@ def test_a_batch_system_takes_more_than_it_can_run_at_once() -> None:
 def test_it_is_given_no_more_than_it_takes_at_a_time() -> None:
     snapshot = Snapshot(
         queue=(named("a"), named("b")),
-        workers=(Worker(id="slurm", capacity=WHOLE, queues=True),),
+        workers=(FleetWorker(id="slurm", capacity=WHOLE, queues=True),),
         most=1,
     )
     assert starts(snapshot) == ["a"]
@@ -368,10 +376,10 @@ def test_it_is_given_no_more_than_it_takes_at_a_time() -> None:
 
 
 def test_where_something_is_short_nothing_starts_and_it_is_told() -> None:
-    queue, supervisors = (named("a"), named("b", need=Resources(99, 99))), (named("s"),)
-    workers = (Worker(id="w", capacity=WHOLE),)
+    queue, runners = (named("a"), named("b", need=Resources(99, 99))), (named("s"),)
+    workers = (FleetWorker(id="w", capacity=WHOLE),)
     snapshot = Snapshot(
-        queue=queue, supervisors=supervisors, workers=workers, shortage="the disk is full"
+        queue=queue, workflow_runners=runners, workers=workers, shortage="the disk is full"
     )
     assert plan(snapshot).starts == ()
     told = explain(snapshot)
@@ -388,7 +396,10 @@ def test_gpus_and_disk_are_planned_too() -> None:
         Resources(1, 10, disk=30),
     ]
     queue = tuple(named(name, need=need) for name, need in zip("abcd", needs, strict=True))
-    assert starts(Snapshot(queue=queue, workers=(Worker(id="w", capacity=capacity),))) == ["a", "c"]
+    assert starts(Snapshot(queue=queue, workers=(FleetWorker(id="w", capacity=capacity),))) == [
+        "a",
+        "c",
+    ]
 
 
 CARD = Gpu(stack="cuda", count=2, driver="12.2", targets=("8.6",))
@@ -396,7 +407,7 @@ CARD = Gpu(stack="cuda", count=2, driver="12.2", targets=("8.6",))
 
 def gpu_snapshot(asked: Gpu, there: Gpu | None) -> Snapshot:
     need = Resources(1, 10, gpus=asked.count)
-    room = Worker(id="w", capacity=Resources(4, 40, gpus=2), gpu=there)
+    room = FleetWorker(id="w", capacity=Resources(4, 40, gpus=2), gpu=there)
     return Snapshot(queue=(replace(entry("a", need=need), gpu=asked),), workers=(room,))
 
 
@@ -418,7 +429,7 @@ def test_prepared_containers_take_what_becomes_free_in_the_order_of_the_queue() 
     needs = {"runs": 2, "large": 3, "small": 1}
     there = tuple(Occupant(uuid=uuid, need=Resources(vcpus, 1)) for uuid, vcpus in needs.items())
     apart = (Occupant(uuid="flow", need=Resources(1, 1)),)
-    full = Worker(id="w", capacity=Resources(4, 100), occupants=there, supervisors=apart)
+    full = FleetWorker(id="w", capacity=Resources(4, 100), occupants=there, workflow_runners=apart)
     assert admitted(full, asking) == ("flow",)
     assert admitted(replace(full, occupants=there[1:]), asking) == ("flow", "large", "small")
     assert admitted(replace(full, occupants=(there[0], there[2])), asking) == ("flow", "small")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -10,10 +11,11 @@ from hypothesis import strategies as st
 from lading.core.resources import GIB, Resources, total
 from lading.core.scheduling import cloud_limits
 from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.cloud_plan import Block, Decision, Rules, Waiting
+from lading.core.scheduling.cloud_plan import BlockReason, CloudPlan, CloudRules
 from lading.core.scheduling.cloud_planner import Planner
-from lading.core.scheduling.gang_placement import Room
-from lading.core.scheduling.instance_types import InstanceType, Shape
+from lading.core.scheduling.instance_rooms import InstanceRoom
+from lading.core.scheduling.instance_types import ContainerShape, InstanceType
+from lading.core.scheduling.planning import TrackedContainer
 
 
 def kind(vcpus: int) -> InstanceType:
@@ -28,110 +30,134 @@ NO_LIMITS = Limits()
 PRIORITY = 500
 
 
+class Wanted(NamedTuple):
+    """A container that waits, and its shape."""
+
+    container: TrackedContainer
+    shape: ContainerShape
+
+
 def want(
     name: str,
     vcpus: int = 1,
     *,
     priority: int = PRIORITY,
-    supervisor: bool = False,
+    runs_workflow: bool = False,
     at: str = "",
     nodes: int = 1,
-) -> Waiting:
-    shape = Shape(need=Resources(vcpus, vcpus * GIB), supervisor=supervisor, nodes=nodes)
-    return Waiting(name, priority, at or f"t-{name}", shape)
+    image: str = "",
+) -> Wanted:
+    need = Resources(vcpus, vcpus * GIB)
+    return Wanted(
+        TrackedContainer(
+            uuid=name, priority=priority, created_at=at or f"t-{name}", nodes=nodes, image=image
+        ),
+        ContainerShape(need=need, runs_workflow=runs_workflow, nodes=nodes),
+    )
 
 
 def room(
     id: str, vcpus: int = 4, *, free: int | None = None, ready: bool = True, **more: object
-) -> Room:
+) -> InstanceRoom:
     left = vcpus if free is None else free
-    made = Room(id, f"t{vcpus}", Resources(left, left * GIB), ready=ready, empty=left == vcpus)
+    made = InstanceRoom(
+        id, f"t{vcpus}", Resources(left, left * GIB), ready=ready, empty=left == vcpus
+    )
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def planner(*items: Waiting | Room, rules: Rules | None = None) -> Planner:
-    made = Planner(rules or Rules(types=TYPES, price_factor=4.0))
+def planner(*items: Wanted | InstanceRoom, rules: CloudRules | None = None) -> Planner:
+    made = Planner(rules or CloudRules(types=TYPES, price_factor=4.0))
     for one in items:
-        if isinstance(one, Room):
+        if isinstance(one, InstanceRoom):
             made.put(one)
         else:
-            made.add(one)
+            made.add(*one)
     return made
 
 
-def decide(made: Planner, limits: Limits = NO_LIMITS) -> Decision:
+def decide(made: Planner, limits: Limits = NO_LIMITS) -> CloudPlan:
     return made.decide(limits, now=0.0)
 
 
+def starts(decided: CloudPlan) -> tuple[tuple[str, str], ...]:
+    assert not any(one.others for one in decided.starts)
+    return tuple((one.uuid, one.worker) for one in decided.starts)
+
+
+def gangs(decided: CloudPlan) -> dict[str, tuple[str, ...]]:
+    return {one.uuid: (one.worker, *one.others) for one in decided.starts if one.others}
+
+
 def test_nothing_to_do() -> None:
-    assert decide(planner()) == Decision()
+    assert decide(planner()) == CloudPlan()
 
 
 def test_a_ready_machine_is_used_before_a_new_one_is_asked_for() -> None:
-    assert decide(planner(want("a"), room("x"))).starts == (("a", "x"),)
+    assert starts(decide(planner(want("a"), room("x")))) == (("a", "x"),)
 
 
 def test_several_go_onto_one_machine_where_they_leave_the_least() -> None:
     made = planner(
         want("a", 2), want("b", 2), room("big", 8), room("full", 4, free=2), room("mid", 4)
     )
-    assert decide(made).starts == (("a", "full"), ("b", "mid"))
+    assert starts(decide(made)) == (("a", "full"), ("b", "mid"))
 
 
 def test_of_rooms_of_one_type_one_with_the_image_is_taken() -> None:
     held = room("y", free=3, images=frozenset({"image"}))
-    one = replace(want("a"), image="image")
-    assert decide(planner(one, room("x", free=1), held)).starts == (("a", "y"),)
-    assert decide(planner(want("a"), room("x", free=1), held)).starts == (("a", "x"),)
+    one = want("a", image="image")
+    assert starts(decide(planner(one, room("x", free=1), held))) == (("a", "y"),)
+    assert starts(decide(planner(want("a"), room("x", free=1), held))) == (("a", "x"),)
     # What it holds is no reason to take what is full, or a dearer type.
-    assert decide(planner(one, room("x", free=1), replace(held, free=Resources()))).starts == (
+    assert starts(decide(planner(one, room("x", free=1), replace(held, free=Resources())))) == (
         ("a", "x"),
     )
-    assert decide(planner(one, room("w", 2), held)).starts == (("a", "w"),)
+    assert starts(decide(planner(one, room("w", 2), held))) == (("a", "w"),)
 
 
 def test_a_container_that_has_started_takes_the_room_with_the_image_for_itself() -> None:
     held = room("y", 2, images=frozenset({"image"}))
-    several = [replace(want(name), image="image") for name in "abc"]
+    several = [want(name, image="image") for name in "abc"]
     made = planner(*several, held, room("x", 2))
-    assert decide(made).starts == (("a", "y"), ("b", "y"), ("c", "x"))
+    assert starts(decide(made)) == (("a", "y"), ("b", "y"), ("c", "x"))
 
 
 def test_no_more_are_started_or_promised_a_room_than_are_let_in() -> None:
     made = planner(want("a"), want("b"), want("c"), room("x"))
-    assert made.decide(NO_LIMITS, now=0.0, left=2).starts == (("a", "x"), ("b", "x"))
-    assert made.blocked(want("c").shape) == (Block.BUSY, "")
+    assert starts(made.decide(NO_LIMITS, now=0.0, left=2)) == (("a", "x"), ("b", "x"))
+    assert made.blocked(want("c").shape) == (BlockReason.BUSY, "")
     made = planner(want("a"), want("b", 8))
     assert len(made.decide(NO_LIMITS, now=0.0, left=1).creates) == 1
     assert made.promised == 1
-    assert made.decide(NO_LIMITS, now=0.0, left=0) == Decision()
+    assert made.decide(NO_LIMITS, now=0.0, left=0) == CloudPlan()
 
 
 def test_the_cheapest_type_that_can_hold_it_is_asked_for_and_promised() -> None:
     made = planner(want("a", 3))
     assert decide(made).creates == (("vm-1", "t4"),)
     assert made.promise("a") == "vm-1"
-    assert decide(made) == Decision()
+    assert decide(made) == CloudPlan()
 
 
 def test_those_that_come_later_go_onto_the_machine_that_boots() -> None:
     made = planner(want("a", 3))
     decide(made)
-    made.add(want("b", 1))
+    made.add(*want("b", 1))
     assert decide(made).creates == ()
     assert made.promise("b") == "vm-1"
-    made.add(want("c", 1))
+    made.add(*want("c", 1))
     assert decide(made).creates == (("vm-2", "t2"),)
 
 
 def test_promises_are_kept_by_priority_when_it_is_ready() -> None:
     made = planner(want("a", 3), room("booting", 4, ready=False))
     decide(made)
-    made.add(want("urgent", 2, priority=999))
+    made.add(*want("urgent", 2, priority=999))
     assert decide(made).creates == (("vm-1", "t2"),)
     made.put(room("booting", 4))
     decided = decide(made)
-    assert (decided.starts, decided.creates) == ((("urgent", "booting"),), (("vm-2", "t4"),))
+    assert (starts(decided), decided.creates) == ((("urgent", "booting"),), (("vm-2", "t4"),))
     assert decided.unneeded == ("vm-1",)
 
 
@@ -140,7 +166,7 @@ def test_room_that_is_free_sooner_is_taken_and_the_promise_given_back() -> None:
     decide(made)
     made.put(room("x", 2))
     decided = decide(made)
-    assert decided.starts == (("a", "x"),)
+    assert starts(decided) == (("a", "x"),)
     assert decided.unneeded == ("vm-1",)
     assert made.rooms["vm-1"].free == Resources(2, 2 * GIB)
 
@@ -164,12 +190,12 @@ def test_one_that_is_not_wanted_any_more_gives_its_promise_back() -> None:
 
 def test_a_change_of_priority_is_a_new_place_in_the_queue() -> None:
     made = planner(want("a", 4), want("b", 4), room("x"))
-    made.add(want("b", 4, priority=999))
-    assert decide(made).starts == (("b", "x"),)
+    made.add(*want("b", 4, priority=999))
+    assert starts(decide(made)) == (("b", "x"),)
 
 
 def test_a_closed_machine_and_a_full_one_take_nothing() -> None:
-    rules = Rules(types=TYPES, most_containers=1)
+    rules = CloudRules(types=TYPES, most_containers=1)
     made = planner(want("a", 2), room("held", open=False), room("full", places=0), rules=rules)
     assert decide(made).creates == (("vm-1", "t2"),)
     assert made.rooms["vm-1"].places == 0
@@ -185,8 +211,8 @@ def test_a_machine_that_is_held_after_all_breaks_its_promises() -> None:
 def test_what_no_type_can_hold_blocks_nobody() -> None:
     giant = want("giant", 9, priority=999)
     made = planner(giant, want("a"), room("x"))
-    assert decide(made).starts == (("a", "x"),)
-    assert made.blocked(giant.shape) == (Block.NO_TYPE, "")
+    assert starts(decide(made)) == (("a", "x"),)
+    assert made.blocked(giant.shape) == (BlockReason.NO_TYPE, "")
 
 
 def test_at_quota_the_head_waits_and_idle_machines_are_let_go() -> None:
@@ -195,7 +221,7 @@ def test_at_quota_the_head_waits_and_idle_machines_are_let_go() -> None:
     assert decided.creates == ()
     assert decided.retire == ("idle",)
     assert made.blocked(want("", 8).shape) == (
-        Block.QUOTA,
+        BlockReason.QUOTA,
         "2 of at most 2 instances (MaxInstances) are in use",
     )
 
@@ -206,7 +232,7 @@ def test_nothing_is_let_go_because_the_cloud_has_none() -> None:
     assert decide(made, scarce).retire == ()
     found = made.blocked(want("", 8).shape)
     assert found is not None
-    assert found[0] is Block.CAPACITY
+    assert found[0] is BlockReason.CAPACITY
 
 
 def test_idle_machines_are_let_go_when_the_cloud_wants_fewer_calls_until_it_gives_one() -> None:
@@ -216,7 +242,7 @@ def test_idle_machines_are_let_go_when_the_cloud_wants_fewer_calls_until_it_give
     assert (decided.creates, decided.retire) == ((), ("idle",))
     found = made.blocked(want("", 8).shape)
     assert found is not None
-    assert found[0] is Block.RATE
+    assert found[0] is BlockReason.RATE
     again = made.decide(slow, now=9.0)
     assert (again.creates, again.retire) == ((("vm-1", "t8"),), ("idle",))
     assert made.decide(cloud_limits.created(slow, group="t8"), now=10.0).retire == ()
@@ -233,19 +259,19 @@ def test_a_kept_room_takes_nothing_else_until_the_head_fits() -> None:
     one = Limits(most=2)
     decide(made, one)
     assert made.guarded == ("large", "x")
-    made.add(want("small", 2))
-    assert decide(made, one).starts == (("small", "y"),)
-    made.add(want("more", 2))
-    assert decide(made, one).starts == ()
+    made.add(*want("small", 2))
+    assert starts(decide(made, one)) == (("small", "y"),)
+    made.add(*want("more", 2))
+    assert starts(decide(made, one)) == ()
     made.put(room("x", 8))
-    assert decide(made, one).starts == (("large", "x"),)
+    assert starts(decide(made, one)) == (("large", "x"),)
     assert made.guarded == ("more", "x")
 
 
 def test_a_kept_room_of_another_type_is_emptied_and_let_go() -> None:
     made = planner(want("large", 8, priority=999), want("small", 1), room("x", 2, free=1))
     one = Limits(most=1)
-    assert decide(made, one).starts == ()
+    assert starts(decide(made, one)) == ()
     assert made.guarded == ("large", "x")
     made.put(room("x", 2))
     assert decide(made, one).retire == ("x",)
@@ -258,9 +284,9 @@ def test_a_kept_room_is_given_back_when_nobody_waits_for_it() -> None:
     one = Limits(most=1)
     decide(made, one)
     made.remove("large")
-    made.add(want("small", 2))
-    assert decide(made, one).starts == (("small", "x"),)
-    made.add(want("large", 8, priority=999))
+    made.add(*want("small", 2))
+    assert starts(decide(made, one)) == (("small", "x"),)
+    made.add(*want("large", 8, priority=999))
     decide(made, one)
     assert decide(made).creates == (("vm-1", "t8"),)
     assert made.guarded is None
@@ -270,7 +296,7 @@ def test_the_room_is_kept_for_whoever_is_the_head_now() -> None:
     made = planner(want("large", 8), room("x", 8, free=4), room("y", 8, free=3, open=False))
     one = Limits(most=2)
     decide(made, one)
-    made.add(want("urgent", 8, priority=999))
+    made.add(*want("urgent", 8, priority=999))
     decide(made, one)
     assert made.guarded == ("urgent", "x")
 
@@ -279,14 +305,14 @@ def test_a_kept_room_is_also_for_who_comes_first_and_was_promised_another() -> N
     made = planner(want("urgent", 4, priority=999), room("busy", 4, free=1))
     one = Limits(most=2)
     assert decide(made, one).creates == (("vm-1", "t4"),)
-    made.add(want("later", 4))
+    made.add(*want("later", 4))
     decide(made, one)
     assert (made.promise("urgent"), made.guarded) == ("vm-1", ("later", "busy"))
     made.put(room("busy", 4))
-    assert decide(made, one).starts == (("urgent", "busy"),)
-    assert decide(made, one).starts == ()
+    assert starts(decide(made, one)) == (("urgent", "busy"),)
+    assert starts(decide(made, one)) == ()
     made.put(room("vm-1", 4))
-    assert decide(made, one).starts == (("later", "vm-1"),)
+    assert starts(decide(made, one)) == (("later", "vm-1"),)
 
 
 def test_a_room_that_changes_while_it_boots_still_counts_its_promises() -> None:
@@ -313,10 +339,10 @@ def test_no_room_can_be_kept_while_all_boot() -> None:
 
 def test_supervisors_take_part_of_the_places_only() -> None:
     one = Limits(most=4)
-    made = planner(*(want(f"s{n}", 2, supervisor=True) for n in range(4)), want("a", 2))
+    made = planner(*(want(f"s{n}", 2, runs_workflow=True) for n in range(4)), want("a", 2))
     assert len(decide(made, one).creates) == 3
-    assert made.blocked(want("", 2, supervisor=True).shape) == (Block.SUPERVISORS, "2")
-    made.count_supervisors(0)
+    assert made.blocked(want("", 2, runs_workflow=True).shape) == (BlockReason.WORKFLOWS, "2")
+    made.count_workflows(0)
     assert decide(made, one).creates == ()
     made.remove("s0")
     assert decide(made, one).creates == ()
@@ -325,16 +351,40 @@ def test_supervisors_take_part_of_the_places_only() -> None:
 
 
 def test_supervisors_count_as_all_others_when_the_share_is_nothing() -> None:
-    rules = Rules(types=TYPES, supervisor_fraction=0.0)
-    made = planner(*(want(f"s{n}", 2, supervisor=True) for n in range(4)), rules=rules)
+    rules = CloudRules(types=TYPES, workflow_fraction=0.0)
+    made = planner(*(want(f"s{n}", 2, runs_workflow=True) for n in range(4)), rules=rules)
     assert len(decide(made, Limits(most=4)).creates) == 4
 
 
 def test_many_are_taken_in_at_once() -> None:
     made = planner(room("x", 2))
     made.extend([want("b"), want("a"), want("c", priority=999)])
-    assert decide(made).starts == (("c", "x"), ("a", "x"))
+    assert starts(decide(made)) == (("c", "x"), ("a", "x"))
     assert made.promise("b") == "vm-1"
+
+
+def test_only_what_has_changed_is_taken_in_again() -> None:
+    made = planner(rules=CloudRules(types=TYPES, price_factor=4.0, extra_ram=GIB))
+    one = TrackedContainer(uuid="a", priority=1, need=Resources(1, GIB // 2))
+    other = replace(one, uuid="b")
+    made.follow([one, other])
+    assert made.waiting["a"][0] == made.shape_of(one)
+    assert made.waiting["a"][0].need.ram > one.need.ram + GIB
+    decide(made)
+    promised = made.promise("a")
+    made.follow([replace(one, version=9), other])
+    assert made.promise("a") == promised
+    made.follow([replace(one, priority=2)])
+    assert set(made.waiting) == {"a"}
+    assert not made.promise("a")
+
+
+def test_a_gang_is_spread_only_when_no_type_holds_all_of_it() -> None:
+    made = planner()
+    gang = TrackedContainer(uuid="g", need=Resources(4, GIB), nodes=2, runs_workflow=True)
+    assert (made.shape_of(gang).nodes, made.shape_of(gang).runs_workflow) == (1, True)
+    large = made.shape_of(replace(gang, need=Resources(12, GIB)))
+    assert (large.nodes, large.need.vcpus) == (2, 6)
 
 
 @given(st.integers(0, 1 << 30))
@@ -367,9 +417,9 @@ class World:
         self.limits = Limits(most=most)
         self.planner = planner()
         self.machines: dict[str, tuple[str, bool]] = {}
-        self.where: dict[str, tuple[tuple[str, ...], Shape]] = {}
+        self.where: dict[str, tuple[tuple[str, ...], ContainerShape]] = {}
         self.started: set[str] = set()
-        self.shapes: dict[str, Shape] = {}
+        self.shapes: dict[str, ContainerShape] = {}
         self.types = {one.name: one for one in TYPES}
 
     def want(self, vcpus: int, *, priority: int, nodes: int = 1) -> None:
@@ -380,8 +430,8 @@ class World:
             at=f"{len(self.shapes):09d}",
             nodes=nodes,
         )
-        self.shapes[one.uuid] = one.shape
-        self.planner.add(one)
+        self.shapes[one.container.uuid] = one.shape
+        self.planner.add(*one)
 
     def play(self, turns: int) -> None:
         for _ in range(turns):
@@ -415,14 +465,15 @@ class World:
         assert decided.retire or (again.starts, again.creates) == ((), ())
         self.act(again)
 
-    def act(self, decided: Decision) -> None:
+    def act(self, decided: CloudPlan) -> None:
         for name, type in decided.creates:
             self.machines[name] = (type, False)
-        for uuid, machine in decided.starts:
+        for start in decided.starts:
+            uuid = start.uuid
             assert uuid not in self.started
             self.started.add(uuid)
-            shape, machines = self.shapes[uuid], decided.berths.get(uuid, (machine,))
-            assert (machines[0], len(machines)) == (machine, shape.nodes)
+            shape, machines = self.shapes[uuid], (start.worker, *start.others)
+            assert len(machines) == shape.nodes
             assert all(self.machines[name][1] for name in machines)
             self.where[uuid] = (machines, shape)
         for name in decided.retire:
@@ -443,7 +494,7 @@ class World:
         if name in self.machines:
             type, ready = self.machines[name]
             self.planner.put(
-                Room(name, type, self.free(name), ready=ready, empty=not self.is_busy(name))
+                InstanceRoom(name, type, self.free(name), ready=ready, empty=not self.is_busy(name))
             )
 
     def lose(self, name: str) -> None:
@@ -460,7 +511,9 @@ class World:
             assert left.vcpus >= 0
             assert left.ram >= 0
             if self.machines[name][1]:
-                promised = (self.planner.berths(uuid).count(name) for uuid in self.planner.waiting)
+                promised = (
+                    self.planner.promised_rooms(uuid).count(name) for uuid in self.planner.waiting
+                )
                 needs = (shape.need for shape, _ in self.planner.waiting.values())
                 kept = (need.times(number) for need, number in zip(needs, promised, strict=True))
                 assert left == self.free(name) - total(kept)

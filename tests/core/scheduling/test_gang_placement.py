@@ -5,12 +5,27 @@ from dataclasses import replace
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling import cloud_limits
 from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.cloud_plan import Block, Rules
+from lading.core.scheduling.cloud_plan import BlockReason, CloudRules
 from lading.core.scheduling.gang_placement import Kept, keep, lay_out
-from lading.core.scheduling.instance_types import InstanceType, Shape, eligible, machines, nearest
-from tests.core.scheduling.test_cloud_planner import TYPES, decide, kind, planner, room, want
+from lading.core.scheduling.instance_types import (
+    ContainerShape,
+    InstanceType,
+    eligible,
+    machines,
+    nearest,
+)
+from tests.core.scheduling.test_cloud_planner import (
+    TYPES,
+    decide,
+    gangs,
+    kind,
+    planner,
+    room,
+    starts,
+    want,
+)
 
-GANG = Shape(need=Resources(2, 2 * GIB), nodes=4)
+GANG = ContainerShape(need=Resources(2, 2 * GIB), nodes=4)
 RANKING = {"t4": 0, "t8": 1}
 KINDS = {"t4": kind(4), "t8": kind(8)}
 
@@ -104,31 +119,31 @@ def test_a_gang_has_room_for_all_or_for_none() -> None:
         ["t4", "t4"],
         (("x", "g"),),
     )
-    assert (made.berths("g"), made.promise("g")) == (("x", "vm-1", "vm-2"), "vm-1")
+    assert (made.promised_rooms("g"), made.promise("g")) == (("x", "vm-1", "vm-2"), "vm-1")
     # What is kept for it nobody else gets, and nothing of it is let go.
-    made.add(want("small", 1, priority=999))
+    made.add(*want("small", 1, priority=999))
     assert made.rooms["x"].free == Resources()
     assert decide(made, Limits(most=3)).retire == ()
     made.put(room("vm-1"))
     made.put(room("vm-2"))
     decided = decide(made)
-    assert (set(decided.berths["g"]), decided.kept) == ({"x", "vm-1", "vm-2"}, ())
-    assert decided.starts == (("g", decided.berths["g"][0]),)
+    assert gangs(decided).keys() == {"g"}
+    assert (set(gangs(decided)["g"]), decided.kept) == ({"x", "vm-1", "vm-2"}, ())
 
 
 def test_rooms_that_are_ready_are_taken_at_once() -> None:
     decided = decide(planner(want("g", 2, nodes=3), room("x"), room("y", free=2)))
-    assert decided.berths == {"g": ("x", "x", "y")}
+    assert gangs(decided) == {"g": ("x", "x", "y")}
 
 
 def test_room_that_is_free_sooner_is_taken_by_a_gang_too() -> None:
     made = planner(want("g", 4, nodes=2), room("x"))
     decide(made)
     made.put(room("y"))
-    made.add(want("small", 1, priority=999))
-    assert decide(made).starts == (("small", "y"),)
+    made.add(*want("small", 1, priority=999))
+    assert starts(decide(made)) == (("small", "y"),)
     made.put(room("z"))
-    assert decide(made).berths == {"g": ("x", "z")}
+    assert gangs(decide(made)) == {"g": ("x", "z")}
 
 
 def test_when_one_does_not_come_the_others_are_given_back() -> None:
@@ -146,20 +161,23 @@ def test_when_one_does_not_come_the_others_are_given_back() -> None:
 def test_the_next_gang_starts_though_the_one_before_still_waits() -> None:
     made = planner(want("g", 8, nodes=2, priority=999), want("h", 8, nodes=2))
     decide(made)
-    assert (made.berths("g"), made.berths("h")) == (("vm-1", "vm-2"), ("vm-3", "vm-4"))
+    assert (made.promised_rooms("g"), made.promised_rooms("h")) == (
+        ("vm-1", "vm-2"),
+        ("vm-3", "vm-4"),
+    )
     made.put(room("vm-3", 8))
     made.put(room("vm-4", 8))
-    assert decide(made).berths == {"h": ("vm-3", "vm-4")}
+    assert gangs(decide(made)) == {"h": ("vm-3", "vm-4")}
 
 
 def test_a_gang_waits_for_the_quota_behind_nobody() -> None:
     made = planner(want("g", 8, nodes=2, priority=999), want("small", 1), room("x", 2, free=1))
     one = Limits(most=2)
-    assert decide(made, one).starts == ()
+    assert starts(decide(made, one)) == ()
     # Both places are its own: the one that is free, and that of the VM that is of no use for it.
     assert made.guarded == ("g", "x")
     assert made.blocked(want("", 1).shape) == (
-        Block.QUOTA,
+        BlockReason.QUOTA,
         "2 of at most 2 instances (MaxInstances) are in use",
     )
     made.put(room("x", 2))
@@ -173,25 +191,25 @@ def test_rooms_that_a_gang_waits_for_stay_though_they_are_empty() -> None:
     decided = decide(made, Limits(most=2))
     assert (decided.retire, dict(decided.kept)) == ((), {"x": "g", "y": "g"})
     made.put(room("y", 8))
-    assert decide(made, Limits(most=2)).berths == {"g": ("x", "y")}
+    assert gangs(decide(made, Limits(most=2))) == {"g": ("x", "y")}
 
 
 def test_a_gang_that_can_never_have_its_rooms_keeps_none() -> None:
     made = planner(want("g", 8, nodes=3, priority=999), want("small", 1), room("x", 8))
-    assert decide(made, Limits(most=2)).starts == (("small", "x"),)
-    assert made.blocked(want("", 8, nodes=3).shape) == (Block.TOO_MANY, "3")
+    assert starts(decide(made, Limits(most=2))) == (("small", "x"),)
+    assert made.blocked(want("", 8, nodes=3).shape) == (BlockReason.TOO_MANY, "3")
     refused = cloud_limits.quota_refused(Limits(), machines=1, why="no", now=0.0)
-    made.add(want("more", 1))
-    assert decide(made, refused).starts == (("more", "x"),)
+    made.add(*want("more", 1))
+    assert starts(decide(made, refused)) == (("more", "x"),)
     found = made.blocked(want("", 8, nodes=3).shape)
     assert found is not None
-    assert found[0] is Block.QUOTA
+    assert found[0] is BlockReason.QUOTA
 
 
 def test_what_the_cloud_refuses_a_gang_waits_for() -> None:
     slow = cloud_limits.rate_refused(Limits(), until=9.0, why="slow", now=0.0)
     scarce = Limits(scarce={one.name: cloud_limits.Ban(9.0, 9.0, "none") for one in TYPES})
-    for limits, block in ((slow, Block.RATE), (scarce, Block.CAPACITY)):
+    for limits, block in ((slow, BlockReason.RATE), (scarce, BlockReason.CAPACITY)):
         made = planner(want("g", 8, nodes=2))
         assert decide(made, limits).creates == ()
         found = made.blocked(want("", 8, nodes=2).shape)
@@ -201,7 +219,7 @@ def test_what_the_cloud_refuses_a_gang_waits_for() -> None:
 
 def test_a_kind_that_is_scarce_or_too_many_is_passed_over() -> None:
     one = want("g", 2, nodes=4)
-    rules = Rules(types=TYPES, price_factor=9.0)
+    rules = CloudRules(types=TYPES, price_factor=9.0)
     assert [type for _, type in decide(planner(one, rules=rules), Limits(most=4)).creates] == ["t8"]
     scarce = cloud_limits.capacity_refused(Limits(), group="t8", why="none", now=0.0)
     assert [type for _, type in decide(planner(one, rules=rules), scarce).creates] == ["t4", "t4"]

@@ -8,9 +8,9 @@ from lading.core.errors import Invalid
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.instance_types import (
     NO_GPU,
+    ContainerShape,
     Gpu,
     InstanceType,
-    Shape,
     check_types,
     eligible,
     gpu_wish,
@@ -45,8 +45,8 @@ SMALL, MEDIUM, LARGE = (
 )
 
 
-def shape(vcpus: int = 1, ram: int = GIB, **more: object) -> Shape:
-    return replace(Shape(need=Resources(vcpus, ram)), **more)  # type: ignore[arg-type]
+def shape(vcpus: int = 1, ram: int = GIB, **more: object) -> ContainerShape:
+    return replace(ContainerShape(need=Resources(vcpus, ram)), **more)  # type: ignore[arg-type]
 
 
 def names(found: tuple[InstanceType, ...]) -> list[str]:

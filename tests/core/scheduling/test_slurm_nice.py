@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.scheduling.slurm_nice import MOST, Job, renice, wanted
+from lading.core.scheduling.slurm_nice import MOST, PendingJob, renice, wanted
 
 EARLY, LATE = "2026-01-01T00:00:00.000000000Z", "2026-01-02T00:00:00.000000000Z"
 
 
-def job(id: str, want: int, *, priority: int = 4_000_000_000, nice: int = 10_000) -> Job:
-    return Job(id=id, wanted=want, priority=priority, nice=nice)
+def job(id: str, want: int, *, priority: int = 4_000_000_000, nice: int = 10_000) -> PendingJob:
+    return PendingJob(id=id, wanted=want, priority=priority, nice=nice)
 
 
 def test_the_older_goes_first_among_equals_of_users() -> None:
@@ -74,7 +74,7 @@ def test_afterwards_all_are_in_order_and_stay(rows: list[tuple[int, int]], sprea
     assert renice(after, spread=spread) == {}
 
 
-def carried_out(jobs: list[Job], changes: dict[str, int]) -> list[Job]:
+def carried_out(jobs: list[PendingJob], changes: dict[str, int]) -> list[PendingJob]:
     nices = {one.id: changes.get(one.id, one.nice) for one in jobs}
     done = [
         job(one.id, one.wanted, priority=one.best - nices[one.id], nice=nices[one.id])

@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.scheduling.batch_planner import Category, Status
+from lading.core.scheduling.planning import Category, WaitStatus
 from lading.core.scheduling.wait_history import Wait, cause, note, tell
 
-ROOM = Status(Category.CAPACITY, "Waiting in queue at position 2: it needs 2 VCPUs.", "for 2 VCPUs")
-HELD = Status(Category.HELD, "The last attempt failed.")
-PREPARING = Status(Category.PREPARING, "Preparing to run on this machine.")
+ROOM = WaitStatus(
+    Category.CAPACITY, "Waiting in queue at position 2: it needs 2 VCPUs.", "for 2 VCPUs"
+)
+HELD = WaitStatus(Category.HELD, "The last attempt failed.")
+PREPARING = WaitStatus(Category.PREPARING, "Preparing to run on this machine.")
 
 
-def waits(*noted: tuple[float, Status], seen: float = 0.0) -> tuple[Wait, ...]:
+def waits(*noted: tuple[float, WaitStatus], seen: float = 0.0) -> tuple[Wait, ...]:
     found: tuple[Wait, ...] = ()
     for now, status in noted:
         found = note(found, status, seen=seen, now=now)
@@ -21,7 +23,7 @@ def waits(*noted: tuple[float, Status], seen: float = 0.0) -> tuple[Wait, ...]:
     ("status", "expected"),
     [(ROOM, "for 2 VCPUs"), (HELD, "(The last attempt failed)"), (PREPARING, "")],
 )
-def test_causes(status: Status, expected: str) -> None:
+def test_causes(status: WaitStatus, expected: str) -> None:
     assert cause(status) == expected
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from lading.core.containers.container import Container
 from lading.core.containers.waiting import Judgement, Standing
-from lading.core.scheduling.wait_reasons import Said, Scene, delays, misfit
+from lading.core.scheduling.wait_reasons import Scene, WaitReason, delays, misfit
 from lading.testing.records import make_container, make_request
 
 EARLY = Judgement(Standing.EARLY, "It is to start after tomorrow.")
@@ -51,7 +51,7 @@ FAILED = make_container(
         (WAITING, Scene(parent=make_container()), {}, ["position", "unreported"]),
         (
             WAITING,
-            Scene(said=(Said("too large", "T."), Said("quota", "Q."))),
+            Scene(said=(WaitReason("too large", "T."), WaitReason("quota", "Q."))),
             {},
             ["position", "too large", "quota"],
         ),
@@ -68,7 +68,7 @@ FAILED = make_container(
         (make_container(state="Locked", locked_by_uuid="x", lock_count=1), Scene(), {}, ["lock"]),
         (
             make_container(state="Locked", lock_count=3),
-            Scene(said=(Said("preparing", "Soon."),)),
+            Scene(said=(WaitReason("preparing", "Soon."),)),
             {},
             ["lock", "preparing", "attempts"],
         ),
@@ -116,7 +116,11 @@ def test_an_attempt_that_failed_is_told() -> None:
 
 
 def test_the_dispatcher_with_the_best_prospects_speaks() -> None:
-    said = (Said("too large", "T."), Said("no worker", "N."), Said("capacity", "C."))
+    said = (
+        WaitReason("too large", "T."),
+        WaitReason("no worker", "N."),
+        WaitReason("capacity", "C."),
+    )
     assert Scene(said=said).told == "C."
     assert Scene(said=said[:2]).told == "N."
     assert Scene().told is None
@@ -124,9 +128,9 @@ def test_the_dispatcher_with_the_best_prospects_speaks() -> None:
 
 def test_whom_clients_are_warned_about() -> None:
     large, other, room = (
-        Said("too large", "Too large."),
-        Said("partition", "Elsewhere."),
-        Said("capacity", "Next."),
+        WaitReason("too large", "Too large."),
+        WaitReason("partition", "Elsewhere."),
+        WaitReason("capacity", "Next."),
     )
     assert misfit([large]) == "Too large."
     assert misfit([large, other]) == "Elsewhere."

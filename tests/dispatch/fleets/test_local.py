@@ -14,15 +14,17 @@ from typing import Any
 
 import pytest
 
+from lading.core.containers.container import State
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Unavailable
 from lading.core.resources import GIB, Resources
-from lading.dispatch.fleet import Assignment, FleetView, Interest, Order, Process
+from lading.core.scheduling.planning import TrackedContainer
+from lading.dispatch.fleet import FleetView, StartRequest, SupervisorProcess
 from lading.dispatch.fleets.local import WORKER, LocalFleet, LocalSettings
 
 PROGRAM = Path(__file__).parents[2] / "contracts" / "warm_parent.py"
 UUID, OTHER = "zzzzz-dz642-000000000000001", "zzzzz-dz642-000000000000002"
-ASSIGNMENT = Assignment(uuid=UUID, worker=WORKER, token="secret")
+ASSIGNMENT = StartRequest(uuid=UUID, worker=WORKER, token="secret")
 
 
 @asynccontextmanager
@@ -128,7 +130,7 @@ async def test_an_answer_that_comes_late_is_not_lost(tmp_path: Path) -> None:
         with pytest.raises(Unavailable, match="did not answer to start"):
             await fleet.start(ASSIGNMENT)
         with pytest.raises(Unavailable):
-            await fleet.start(Assignment(uuid=UUID[:-1] + "2", worker=WORKER, token=""))
+            await fleet.start(StartRequest(uuid=UUID[:-1] + "2", worker=WORKER, token=""))
         await until(fleet, lambda view: UUID in view.processes)
         await kill(fleet)
 
@@ -213,9 +215,9 @@ async def test_what_saves_results_is_shown_as_idle_a_few_at_a_time(
         await ready(fleet)
         await fleet.start(ASSIGNMENT)
         await until(fleet, lambda view: view.processes[UUID].idle)
-        await fleet.start(Assignment(uuid=OTHER, worker=WORKER, token="secret"))
-        assert fleet.view().processes[UUID] == Process(WORKER, idle=True)
-        assert fleet.view().processes[OTHER] == Process(WORKER)
+        await fleet.start(StartRequest(uuid=OTHER, worker=WORKER, token="secret"))
+        assert fleet.view().processes[UUID] == SupervisorProcess(WORKER, idle=True)
+        assert fleet.view().processes[OTHER] == SupervisorProcess(WORKER)
         await kill(fleet)
         assert not fleet.view().processes[UUID].idle
         await until(fleet, lambda view: view.processes[OTHER].idle)
@@ -229,7 +231,7 @@ async def test_what_is_prepared_is_shown_a_few_at_a_time(tmp_path: Path) -> None
             await fleet.start(replace(ASSIGNMENT, uuid=uuid))
         await until(fleet, lambda view: view.processes[UUID].preparing)
         assert fleet.view().processes[UUID].takes(Resources(1, 2, 3)) == Resources(disk=3)
-        assert fleet.view().processes[OTHER] == Process(WORKER)
+        assert fleet.view().processes[OTHER] == SupervisorProcess(WORKER)
         for uuid in (UUID, OTHER):
             await kill(fleet, uuid)
 
@@ -241,7 +243,7 @@ async def test_what_is_ready_asks_and_is_let_go_on(tmp_path: Path) -> None:
         await until(fleet, lambda view: view.processes[UUID].asking)
         assert fleet.view().processes[UUID].takes(Resources(1, 2, 3)) == Resources(1, 2, 3)
         await fleet.signal(UUID, Signals.SIGCONT)
-        assert fleet.view().processes[UUID] == Process(WORKER)
+        assert fleet.view().processes[UUID] == SupervisorProcess(WORKER)
         await kill(fleet)
 
 
@@ -258,7 +260,9 @@ async def test_what_was_not_told_to_go_on_asks_still(tmp_path: Path) -> None:
 
 async def test_what_is_idle_leaves_its_share_to_other_dispatchers(tmp_path: Path) -> None:
     need = Resources(2, 1 << 20)
-    wanted = Assignment(uuid=UUID, worker=WORKER, token="secret", order=Order(need=need))
+    wanted = StartRequest(
+        uuid=UUID, worker=WORKER, token="secret", container=TrackedContainer(uuid=UUID, need=need)
+    )
     shared: dict[str, Any] = {"shares": tmp_path / "shares", "share_interval": 0.001}
     for name in "ab":
         (tmp_path / name).mkdir()
@@ -266,7 +270,7 @@ async def test_what_is_idle_leaves_its_share_to_other_dispatchers(tmp_path: Path
         local(tmp_path / "a", start="idle", **shared) as first,
         local(tmp_path / "b", **shared) as second,
     ):
-        first.heed(lambda _: Interest(wanted=1, final=False, need=need))
+        first.set_lookup(lambda _: TrackedContainer(uuid=UUID, need=need))
         await ready(first)
         await first.start(wanted)
         await until(first, lambda view: view.processes[UUID].idle)
@@ -278,13 +282,19 @@ async def test_what_is_idle_leaves_its_share_to_other_dispatchers(tmp_path: Path
 
 async def test_dispatchers_of_one_machine_share_it(tmp_path: Path) -> None:
     need = Resources(2, 1 << 20)
-    wanted = Assignment(uuid=UUID, worker=WORKER, token="secret", order=Order(need=need))
+    wanted = StartRequest(
+        uuid=UUID, worker=WORKER, token="secret", container=TrackedContainer(uuid=UUID, need=need)
+    )
     shared: dict[str, Any] = {"shares": tmp_path / "shares", "share_interval": 0.001}
     for name in "ab":
         (tmp_path / name).mkdir()
     async with local(tmp_path / "a", **shared) as first, local(tmp_path / "b", **shared) as second:
         final = [False]
-        first.heed(lambda _: Interest(wanted=1, final=final[0], need=need))
+        first.set_lookup(
+            lambda _: TrackedContainer(
+                uuid=UUID, state=State.COMPLETE if final[0] else State.RUNNING, need=need
+            )
+        )
         await ready(first)
         await ready(second)
         await first.start(wanted)

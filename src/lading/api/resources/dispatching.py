@@ -30,7 +30,7 @@ from lading.core.json_values import Json
 from lading.core.records import access
 from lading.core.records.record_types import CONTAINERS, LOGS
 from lading.core.records.schema import JSON, Record
-from lading.core.scheduling.wait_reasons import Said, misfit
+from lading.core.scheduling.wait_reasons import WaitReason, misfit
 from lading.core.timestamps import format_time
 from lading.store import containers, leases, records
 from lading.store.database import Transaction
@@ -75,7 +75,7 @@ async def put_statuses(call: ApiCall) -> ApiResponse:
     return ApiResponse(body={"items": len(items), "events": written})
 
 
-def _said(uuid: str, one: JSON) -> Said | None:
+def _said(uuid: str, one: JSON) -> WaitReason | None:
     if not is_uuid(uuid, Infix.CONTAINER):
         raise Invalid(f"items: {uuid[:60]!r} is not the uuid of a container")
     if one in ("", None):
@@ -93,7 +93,7 @@ def _said(uuid: str, one: JSON) -> Said | None:
             f"items.{uuid}: a reason may have {_LONGEST_REASON} characters, "
             f"a sentence {_LONGEST_SENTENCE}"
         )
-    return Said(reason, sentence)
+    return WaitReason(reason, sentence)
 
 
 async def write_events(call: ApiCall) -> int:

@@ -1,6 +1,7 @@
 """Scheduling: which container runs where, which VMs are made and removed, and why a container
 waits.
 
-Start with `batch_planner`, a function from a snapshot to a plan; `cloud_planner` adds making and
-removing VMs.
+Start with `planning`, the records that all of it shares: containers, workers, snapshots, decisions.
+`batch_planner` is a function from a snapshot to a plan; `cloud_planner` adds making and removing
+VMs; `reconcile` compares records with processes.
 """

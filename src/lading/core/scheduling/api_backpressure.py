@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-# Seconds.
 QUIET = 60.0
+"""Seconds without a busy answer before more containers are tried (docs/spec/dispatch, section
+Backpressure)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class Pressure:
 
 
 def observe(pressure: Pressure, *, busy_at: float, running: int, now: float) -> Pressure:
-    """What follows from the time of the API's last busy answer while so many containers run."""
+    """The pressure after a step, by the API's last busy answer and the number of containers."""
     if busy_at > pressure.busy_at:
         return Pressure(most=max(1, running - 1), busy_at=busy_at, since=now)
     if pressure.most and now - pressure.since >= QUIET:

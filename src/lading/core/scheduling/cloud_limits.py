@@ -1,4 +1,4 @@
-"""What a cloud lets a dispatcher have, learned from its refusals: quota, capacity, rate.
+"""Limits of a cloud, learned from its refusals: quota, capacity, rate.
 
 Source: docs/spec/cloud, section Limits.
 
@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-# Seconds without further requests after a refusal: the first and the longest.
 SHORTEST, LONGEST = 60.0, 960.0
-# The same for refusals of too many calls.
+"""Seconds without creations after a refusal for quota or capacity: doubled four times at most."""
 RATE_SHORTEST, RATE_LONGEST = 1.0, 60.0
+"""The same after a refusal for the rate of calls, which clouds measure by the second or minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Ban:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What is known of the limits. `most` is the configured number of VMs, 0 any. Times are seconds
-    on one clock.
+    """The limits as far as they are known. `most` is the configured number of VMs, 0 any. Times
+    are seconds on one clock.
     """
 
     most: int = 0

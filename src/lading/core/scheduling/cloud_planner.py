@@ -20,74 +20,81 @@ Rules:
   place for the right one.
 - While somebody waits for the quota, or for a VM since the cloud wants fewer calls, VMs of no use
   are let go at once.
-- A gang that is spread over several VMs (`Shape.nodes`) gets room for all of its ranks or for none.
-  What is free on VMs that are ready is kept for it while others boot for it, and given back when
-  one of them does not come; it starts when all are ready. As the first that waits for the quota it
-  has as many VMs kept as it needs (`gang_placement.keep`).
-- Supervisors (containers that run workflows) take part of the places only, so that what they wait
-  for can run.
+- A gang that is spread over several VMs (`ContainerShape.nodes`) gets room for all of its ranks or
+  for none. What is free on VMs that are ready is kept for it while others boot for it, and given
+  back when one of them does not come; it starts when all are ready. As the first that waits for
+  the quota it has as many VMs kept as it needs (`gang_placement.keep`).
+- Containers that run workflows take part of the places only, so that the containers for which
+  they wait can run.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import heapify, heappop, heapreplace
 
 from lading.core.resources import Resources, total
 from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.cloud_plan import Block, Decision, Key, Pass, Rules, Waiting
-from lading.core.scheduling.gang_placement import (
-    ANY,
-    Room,
-    Signature,
-    free_share,
-    keep,
-    lacking,
-    lay_out,
-    least,
+from lading.core.scheduling.cloud_plan import (
+    BlockReason,
+    CloudPlan,
+    CloudQueue,
+    CloudRules,
+    PlanningPass,
 )
-from lading.core.scheduling.instance_types import InstanceType, Shape, eligible, machines
+from lading.core.scheduling.gang_placement import keep, lay_out
+from lading.core.scheduling.instance_rooms import (
+    ANY,
+    InstanceRoom,
+    RoomIndex,
+    free_share,
+    lacking,
+)
+from lading.core.scheduling.instance_types import (
+    ContainerShape,
+    InstanceType,
+    eligible,
+    machines,
+    on_machine,
+)
+from lading.core.scheduling.planning import Place, StartDecision, TrackedContainer
 
-_Table = dict[str, dict[Signature, dict[str, None]]]
-# Passes over the queue while containers free their places; the next plan continues.
 _MOST_PASSES = 8
+"""A pass is repeated while it frees rooms that were kept. Each can free those of one gang, so that
+two or three do; the limit only bounds the time of a step, and the next step goes on."""
 
 
 class Planner:
     """Plans for one cloud. `prefix` begins the names of the rooms that it asks for."""
 
-    def __init__(self, rules: Rules, *, prefix: str = "vm-") -> None:
+    def __init__(self, rules: CloudRules, *, prefix: str = "vm-") -> None:
         self.rules = rules
         self._types = {one.name: one for one in rules.types}
         self._prefix = prefix
         self._last = 0
-        self._waiting: dict[Shape, list[Key]] = {}
-        self._promised: dict[Shape, list[Key]] = {}
-        self._where: dict[str, tuple[Shape, Key]] = {}
+        self._queue = CloudQueue()
         self._promises: dict[str, tuple[str, ...]] = {}
         self._due: dict[str, dict[str, int]] = {}
-        self._rooms: dict[str, Room] = {}
-        self._ready: _Table = {}
-        self._coming: _Table = {}
-        self._holding: dict[str, _Table] = {}
-        self._images: dict[str, str] = {}
-        self._eligible: dict[Shape, tuple[InstanceType, ...]] = {}
-        self._blocked: dict[Shape, tuple[Block, str]] = {}
+        self._rooms: dict[str, InstanceRoom] = {}
+        self._index = RoomIndex()
+        self._followed: Mapping[str, TrackedContainer] = {}
+        self._eligible: dict[ContainerShape, tuple[InstanceType, ...]] = {}
+        self._blocked: dict[ContainerShape, tuple[BlockReason, str]] = {}
         self._guard: tuple[str, frozenset[str]] | None = None
-        self._supervisors = 0
+        self._workflows = 0
 
     # What is known.
 
     @property
-    def waiting(self) -> Mapping[str, tuple[Shape, Key]]:
+    def waiting(self) -> Mapping[str, tuple[ContainerShape, Place]]:
         """The containers that wait, those with a promise too."""
-        return self._where
+        return self._queue.where
 
     @property
-    def rooms(self) -> Mapping[str, Room]:
+    def rooms(self) -> Mapping[str, InstanceRoom]:
         """The rooms, with what is free once the promises are kept."""
         return self._rooms
 
@@ -103,11 +110,11 @@ class Planner:
         rooms = self._promises.get(uuid, ("",))
         return next((id for id in rooms if id and not self._rooms[id].ready), rooms[0])
 
-    def berths(self, uuid: str) -> tuple[str, ...]:
+    def promised_rooms(self, uuid: str) -> tuple[str, ...]:
         """The rooms that were promised to the ranks of a gang."""
         return self._promises.get(uuid, ())
 
-    def blocked(self, shape: Shape) -> tuple[Block, str] | None:
+    def blocked(self, shape: ContainerShape) -> tuple[BlockReason, str] | None:
         """Why nothing of a shape could be placed in the last pass; None when all was."""
         return self._blocked.get(shape)
 
@@ -116,46 +123,54 @@ class Planner:
         """The container that a room is kept for, and the room, of several the first by name."""
         return None if self._guard is None else (self._guard[0], min(self._guard[1], default=""))
 
-    def count_supervisors(self, running: int) -> None:
-        """So many supervisors run now."""
-        self._supervisors = running + sum(
-            len(keys) for shape, keys in self._promised.items() if shape.supervisor
+    def count_workflows(self, running: int) -> None:
+        """So many containers that run workflows run now."""
+        self._workflows = running + self._queue.count_promised_workflows()
+
+    def follow(self, waiting: Iterable[TrackedContainer]) -> None:
+        """These containers wait now, and no others; only changes cost time."""
+        wanted = {one.uuid: one for one in waiting}
+        for uuid in [one for one in self._queue.where if one not in wanted]:
+            self.remove(uuid)
+        for uuid, one in wanted.items():
+            before = self._followed.get(uuid)
+            if uuid not in self._queue.where or (before is not one and before != one):
+                self.add(one, self.shape_of(one))
+        self._followed = wanted
+
+    def shape_of(self, container: TrackedContainer) -> ContainerShape:
+        """How a container is planned: a gang whole where a type can hold it, else by its ranks."""
+        extra_ram = self.rules.extra_ram
+        whole = ContainerShape(
+            need=on_machine(container.need, extra_ram=extra_ram),
+            preemptible=container.preemptible,
+            gpu=container.gpu,
+            runs_workflow=container.runs_workflow,
         )
+        if container.nodes == 1 or self.eligible(whole):
+            return whole
+        each = on_machine(container.each, extra_ram=extra_ram)
+        return replace(whole, need=each, nodes=container.nodes)
 
-    def add(self, one: Waiting) -> None:
+    def add(self, container: TrackedContainer, shape: ContainerShape) -> None:
         """A container waits; it may have waited before, otherwise."""
-        self.remove(one.uuid)
-        self._enter(one)
-        insort(self._waiting.setdefault(one.shape, []), one.key)
+        self.remove(container.uuid)
+        self._queue.add(container, shape)
 
-    def extend(self, many: Iterable[Waiting]) -> None:
+    def extend(self, many: Iterable[tuple[TrackedContainer, ContainerShape]]) -> None:
         """Many new containers wait."""
-        for one in many:
-            self._enter(one)
-            self._waiting.setdefault(one.shape, []).append(one.key)
-        for keys in self._waiting.values():
-            keys.sort()
-
-    def _enter(self, one: Waiting) -> None:
-        self._where[one.uuid] = (one.shape, one.key)
-        if one.image:
-            self._images[one.uuid] = one.image
+        self._queue.extend(many)
 
     def remove(self, uuid: str) -> None:
         """A container does not wait any more."""
-        self._images.pop(uuid, None)
-        found = self._where.pop(uuid, None)
-        if found is None:
-            return
-        shape, key = found
-        if uuid in self._promises:
-            self._break_promise(uuid, shape)
-            _take_out(self._promised, shape, key)
-        else:
-            _take_out(self._waiting, shape, key)
-        self._unguard(uuid)
+        if uuid in self._queue.where:
+            promised = uuid in self._promises
+            if promised:
+                self._break_promise(uuid, self._queue.where[uuid][0])
+            self._queue.remove(uuid, promised=promised)
+            self._unguard(uuid)
 
-    def put(self, room: Room) -> None:
+    def put(self, room: InstanceRoom) -> None:
         """A room is there, or has changed. `free` does not count promises."""
         old = self._rooms.get(room.id)
         if old is not None:
@@ -163,7 +178,7 @@ class Planner:
         if room.ready or not room.open:
             self._release(room.id, stays=room.open)
         due = self._due.get(room.id, {})
-        taken = total(self._where[uuid][0].need.times(number) for uuid, number in due.items())
+        taken = total(self._queue.where[uuid][0].need.times(number) for uuid, number in due.items())
         self._rooms[room.id] = replace(
             room, free=room.free - taken, places=room.places - sum(due.values())
         )
@@ -178,7 +193,7 @@ class Planner:
         if self._guard is not None and id in self._guard[1]:
             self._unguard()
 
-    def eligible(self, shape: Shape) -> tuple[InstanceType, ...]:
+    def eligible(self, shape: ContainerShape) -> tuple[InstanceType, ...]:
         """The types for a shape, cheapest first."""
         found = self._eligible.get(shape)
         if found is None:
@@ -193,21 +208,20 @@ class Planner:
 
     # Deciding.
 
-    def decide(self, limits: Limits, *, now: float, left: int | None = None) -> Decision:
+    def decide(self, limits: Limits, *, now: float, left: int | None = None) -> CloudPlan:
         """What to do now; no more than `left` containers are started or promised a room, None is
         any number.
         """
-        share = max(1, int(limits.most * self.rules.supervisor_fraction)) if limits.most else ANY
-        one = Pass(limits, now, share if self.rules.supervisor_fraction > 0 else ANY, left)
+        share = max(1, int(limits.most * self.rules.workflow_fraction)) if limits.most else ANY
+        one = PlanningPass(limits, now, share if self.rules.workflow_fraction > 0 else ANY, left)
         self._run(one)
         passes = 1
         while one.freed and passes < _MOST_PASSES:
             self._run(one)
             passes += 1
-        return Decision(
+        return CloudPlan(
             starts=tuple(one.starts),
             creates=tuple(one.creates),
-            berths=one.berths,
             kept=tuple(self._kept()),
             retire=tuple(self._useless()) if self._lets_go(limits) else (),
             unneeded=tuple(
@@ -215,116 +229,106 @@ class Planner:
             ),
         )
 
-    def _run(self, one: Pass) -> None:
+    def _run(self, one: PlanningPass) -> None:
         kept, one.guarded, one.places, one.freed = self._guard, False, 0, False
         self._blocked.clear()
-        heap = self._heads()
+        heap = self._queue.heads()
         heapify(heap)
         while heap:
-            key, number, shape, promised = heap[0]
-            keys = (self._promised if promised else self._waiting)[shape]
-            settled = self._settle(one, shape, key, promised=promised)
+            place, number, shape, promised = heap[0]
+            places = (self._queue.promised if promised else self._queue.waiting)[shape]
+            settled = self._settle(one, shape, place, promised=promised)
             # What was promised in this pass may stand before it.
-            index = bisect_left(keys, key)
+            index = bisect_left(places, place)
             if settled:
-                del keys[index]
+                del places[index]
             elif promised and shape.nodes > 1:
                 # All rooms of the next gang may be ready.
                 index += 1
             else:
-                index = len(keys)
-            if index < len(keys):
-                heapreplace(heap, (keys[index], number, shape, promised))
+                # What cannot be placed blocks all of its shape: none of it is looked at again.
+                index = len(places)
+            if index < len(places):
+                heapreplace(heap, (places[index], number, shape, promised))
             else:
                 heappop(heap)
         if not one.guarded:
             self._unguard()
-        # Who was passed over may want the room that is not kept any more.
+        # A container that was passed over may want the room that is not kept any more.
         one.freed = one.freed or (kept is not None and kept != self._guard)
 
-    def _heads(self) -> list[tuple[Key, int, Shape, bool]]:
-        heads = [
-            (keys[0], 2 * n, shape, False)
-            for n, (shape, keys) in enumerate(self._waiting.items())
-            if keys
-        ]
-        heads += [
-            (keys[0], 2 * n + 1, shape, True)
-            for n, (shape, keys) in enumerate(self._promised.items())
-            if keys
-        ]
-        return heads
-
-    def _settle(self, one: Pass, shape: Shape, key: Key, *, promised: bool) -> bool:
-        """Place the first of a shape; False when none of it can be placed. Its key is the caller's
-        to remove.
+    def _settle(
+        self, one: PlanningPass, shape: ContainerShape, place: Place, *, promised: bool
+    ) -> bool:
+        """Place the first of a shape; False when none of it can be placed. The caller removes it
+        from the queue.
         """
         if promised:
-            return self._start(one, shape, key)
+            return self._start(one, shape, place)
         if not self.eligible(shape):
-            self._blocked[shape] = (Block.NO_TYPE, "")
+            self._blocked[shape] = (BlockReason.NO_TYPE, "")
             return False
         kinds = self.eligible(shape) if shape.nodes > 1 else ()
         fewest = min(
             (machines(shape, kind, most_containers=self._places()) for kind in kinds), default=1
         )
         if one.limits.most and fewest > one.limits.most:
-            self._blocked[shape] = (Block.TOO_MANY, f"{fewest}")
+            self._blocked[shape] = (BlockReason.TOO_MANY, f"{fewest}")
             return False
-        if shape.supervisor and self._supervisors >= one.most_supervisors:
-            self._blocked[shape] = (Block.SUPERVISORS, f"{one.most_supervisors}")
+        if shape.runs_workflow and self._workflows >= one.most_workflows:
+            self._blocked[shape] = (BlockReason.WORKFLOWS, f"{one.most_workflows}")
             return False
         if one.left is not None and one.left <= 0:
-            self._blocked[shape] = (Block.BUSY, "")
+            self._blocked[shape] = (BlockReason.BUSY, "")
             return False
         placed = (
-            self._start(one, shape, key) or self._await(shape, key) or self._create(one, shape, key)
+            self._start(one, shape, place)
+            or self._await(shape, place)
+            or self._create(one, shape, place)
         )
         if one.left is not None:
             one.left -= placed
         return placed
 
-    def _start(self, one: Pass, shape: Shape, key: Key) -> bool:
-        uuid = key[2]
+    def _start(self, one: PlanningPass, shape: ContainerShape, place: Place) -> bool:
+        uuid = place[2]
         if shape.nodes > 1:
             return self._start_gang(one, shape, uuid)
-        tables = (self._holding.get(self._images.get(uuid, ""), {}), self._ready)
-        room = self._kept_for(uuid, shape.need) or self._tightest(tables, shape)
+        room = self._kept_for(uuid, shape.need) or self._tightest_ready(uuid, shape)
         if room is None:
             return False
-        self._images.pop(uuid, None)
         self._unguard(uuid)
         if uuid in self._promises:
             self._break_promise(uuid, shape)
-        del self._where[uuid]
-        self._supervisors += shape.supervisor
+        self._queue.start(uuid)
+        self._workflows += shape.runs_workflow
         self._unlist(room)
         self._rooms[room.id] = replace(
             room, free=room.free - shape.need, places=room.places - 1, empty=False
         )
         self._list(self._rooms[room.id])
-        one.starts.append((uuid, room.id))
+        one.starts.append(StartDecision(uuid, room.id))
         return True
 
-    def _await(self, shape: Shape, key: Key) -> bool:
+    def _await(self, shape: ContainerShape, place: Place) -> bool:
         """Promise a room that is coming, to a gang also those that are there."""
         if shape.nodes > 1:
-            rooms = self._berths_for(shape, key[2])
-            return len(rooms) == shape.nodes and self._promise(shape, key, rooms)
-        room = self._tightest((self._coming,), shape)
-        return room is not None and self._promise(shape, key, (room.id,))
+            rooms = self._rooms_for_gang(shape, place[2])
+            return len(rooms) == shape.nodes and self._promise(shape, place, rooms)
+        id = self._index.tightest_coming(self.eligible(shape), shape.need)
+        return id is not None and self._promise(shape, place, (id,))
 
-    def _promise(self, shape: Shape, key: Key, rooms: tuple[str, ...]) -> bool:
-        self._unguard(key[2])
+    def _promise(self, shape: ContainerShape, place: Place, rooms: tuple[str, ...]) -> bool:
+        self._unguard(place[2])
         for id, number in Counter(rooms).items():
             self._take(id, shape, number)
-            self._due.setdefault(id, {})[key[2]] = number
-        self._promises[key[2]] = rooms
-        self._supervisors += shape.supervisor
-        insort(self._promised.setdefault(shape, []), key)
+            self._due.setdefault(id, {})[place[2]] = number
+        self._promises[place[2]] = rooms
+        self._workflows += shape.runs_workflow
+        self._queue.promise(shape, place)
         return True
 
-    def _take(self, id: str, shape: Shape, number: int) -> None:
+    def _take(self, id: str, shape: ContainerShape, number: int) -> None:
         """So many containers of a shape are there now, or are gone."""
         room = self._rooms[id]
         self._unlist(room)
@@ -334,31 +338,33 @@ class Planner:
         self._rooms[id] = changed
         self._list(changed)
 
-    def _create(self, one: Pass, shape: Shape, key: Key) -> bool:
+    def _create(self, one: PlanningPass, shape: ContainerShape, place: Place) -> bool:
         """Ask for a VM and promise it."""
         if shape.nodes > 1:
-            return self._create_for_gang(one, shape, key)
+            return self._create_for_gang(one, shape, place)
         why = one.limits.over_quota(len(self._rooms) + one.places, now=one.now)
         if why:
-            self._blocked[shape] = (Block.QUOTA, why)
+            self._blocked[shape] = (BlockReason.QUOTA, why)
             if not one.guarded:
-                self._keep_room(key[2], shape)
+                self._keep_room(place[2], shape)
                 one.guarded = True
             return False
         why = one.limits.slowed(now=one.now)
         if why:
-            self._blocked[shape] = (Block.RATE, why)
+            self._blocked[shape] = (BlockReason.RATE, why)
             return False
         for kind in self.eligible(shape):
             why = one.limits.lacks(self.rules.group(kind), now=one.now)
             if not why:
-                return self._promise(shape, key, (self._ask_for(one, kind),))
-        self._blocked[shape] = (Block.CAPACITY, why)
+                return self._promise(shape, place, (self._ask_for(one, kind),))
+        self._blocked[shape] = (BlockReason.CAPACITY, why)
         return False
 
-    def _ask_for(self, one: Pass, kind: InstanceType) -> str:
+    def _ask_for(self, one: PlanningPass, kind: InstanceType) -> str:
         self._last += 1
-        room = Room(f"{self._prefix}{self._last}", kind.name, kind.resources, places=self._places())
+        room = InstanceRoom(
+            f"{self._prefix}{self._last}", kind.name, kind.resources, places=self._places()
+        )
         self._rooms[room.id] = room
         self._list(room)
         one.creates.append((room.id, kind.name))
@@ -369,7 +375,9 @@ class Planner:
 
     # Gangs over several rooms.
 
-    def _berths_for(self, shape: Shape, uuid: str, *, ready: bool = False) -> tuple[str, ...]:
+    def _rooms_for_gang(
+        self, shape: ContainerShape, uuid: str, *, ready: bool = False
+    ) -> tuple[str, ...]:
         """The room of each rank, of as many as there is room for; with what the gang was promised
         already.
         """
@@ -388,35 +396,35 @@ class Planner:
             and (room.id in mine or not self._is_kept_from(uuid, room.id))
         )
         ranking = {kind.name: place for place, kind in enumerate(self.eligible(shape))}
-        return lay_out(shape, rooms, ranking, image=self._images.get(uuid, ""))
+        return lay_out(shape, rooms, ranking, image=self._queue.images.get(uuid, ""))
 
     def _is_kept_from(self, uuid: str, id: str) -> bool:
         guard = self._guard
         return (
-            guard is not None and id in guard[1] and self._where[uuid][1] > self._where[guard[0]][1]
+            guard is not None
+            and id in guard[1]
+            and self._queue.where[uuid][1] > self._queue.where[guard[0]][1]
         )
 
-    def _start_gang(self, one: Pass, shape: Shape, uuid: str) -> bool:
-        rooms = self._berths_for(shape, uuid, ready=True)
+    def _start_gang(self, one: PlanningPass, shape: ContainerShape, uuid: str) -> bool:
+        rooms = self._rooms_for_gang(shape, uuid, ready=True)
         if len(rooms) < shape.nodes:
             return False
-        self._images.pop(uuid, None)
         self._unguard(uuid)
         if uuid in self._promises:
             one.freed = one.freed or self._promises[uuid] != rooms
             self._break_promise(uuid, shape)
-        del self._where[uuid]
-        self._supervisors += shape.supervisor
+        self._queue.start(uuid)
+        self._workflows += shape.runs_workflow
         for id, number in Counter(rooms).items():
             self._take(id, shape, number)
             self._rooms[id] = replace(self._rooms[id], empty=False)
-        one.starts.append((uuid, rooms[0]))
-        one.berths[uuid] = rooms
+        one.starts.append(StartDecision(uuid, rooms[0], others=rooms[1:]))
         return True
 
-    def _create_for_gang(self, one: Pass, shape: Shape, key: Key) -> bool:
+    def _create_for_gang(self, one: PlanningPass, shape: ContainerShape, place: Place) -> bool:
         """Ask for the VMs that are lacking, all or none of them."""
-        rooms = self._berths_for(shape, key[2])
+        rooms = self._rooms_for_gang(shape, place[2])
         there, lacking, scarce = len(self._rooms) + one.places, list[tuple[InstanceType, str]](), ""
         for kind in self.eligible(shape):
             lacks = one.limits.lacks(self.rules.group(kind), now=one.now)
@@ -432,17 +440,21 @@ class Planner:
                 continue
             slowed = one.limits.slowed(now=one.now)
             if slowed:
-                self._blocked[shape] = (Block.RATE, slowed)
+                self._blocked[shape] = (BlockReason.RATE, slowed)
                 return False
             for _ in range(more):
                 self._ask_for(one, kind)
-            return self._promise(shape, key, self._berths_for(shape, key[2]))
+            return self._promise(shape, place, self._rooms_for_gang(shape, place[2]))
         if lacking and not one.guarded:
-            one.guarded = self._keep_rooms(one, key[2], shape, lacking[0][0])
-        self._blocked[shape] = (Block.QUOTA, lacking[0][1]) if lacking else (Block.CAPACITY, scarce)
+            one.guarded = self._keep_rooms(one, place[2], shape, lacking[0][0])
+        self._blocked[shape] = (
+            (BlockReason.QUOTA, lacking[0][1]) if lacking else (BlockReason.CAPACITY, scarce)
+        )
         return False
 
-    def _keep_rooms(self, one: Pass, uuid: str, shape: Shape, kind: InstanceType) -> bool:
+    def _keep_rooms(
+        self, one: PlanningPass, uuid: str, shape: ContainerShape, kind: InstanceType
+    ) -> bool:
         """Keep what a gang needs; False when that would be in vain."""
         free = one.limits.left(len(self._rooms), shape.nodes, now=one.now)
         types = {able.name: able for able in self.eligible(shape)}
@@ -460,8 +472,8 @@ class Planner:
 
     def _kept(self) -> Iterator[tuple[str, str]]:
         """The rooms that have to stay, each with the gang for which it does."""
-        for keys in (keys for shape, keys in self._promised.items() if shape.nodes > 1):
-            for _, _, uuid in keys:
+        for places in (places for shape, places in self._queue.promised.items() if shape.nodes > 1):
+            for _, _, uuid in places:
                 yield from (
                     (id, uuid)
                     for id in dict.fromkeys(self._promises[uuid])
@@ -474,21 +486,21 @@ class Planner:
                 if self._is_kept_for_gang(self._rooms[id])
             )
 
-    def _is_kept_for_gang(self, room: Room) -> bool:
+    def _is_kept_for_gang(self, room: InstanceRoom) -> bool:
         """Whether a gang that waits for the quota needs this room itself, and not only its
         place.
         """
         if self._guard is None or room.id not in self._guard[1]:
             return False
-        shape, _ = self._where[self._guard[0]]
+        shape, _ = self._queue.where[self._guard[0]]
         return shape.nodes > 1 and any(kind.name == room.type for kind in self.eligible(shape))
 
     # Keeping a room for the head.
 
-    def _kept_for(self, uuid: str, need: Resources) -> Room | None:
-        if self._guard is None or self._where[uuid][1] > self._where[self._guard[0]][1]:
+    def _kept_for(self, uuid: str, need: Resources) -> InstanceRoom | None:
+        if self._guard is None or self._queue.where[uuid][1] > self._queue.where[self._guard[0]][1]:
             return None
-        names = {kind.name for kind in self.eligible(self._where[uuid][0])}
+        names = {kind.name for kind in self.eligible(self._queue.where[uuid][0])}
         rooms = (
             one
             for id in sorted(self._guard[1])
@@ -496,7 +508,7 @@ class Planner:
         )
         return next((one for one in rooms if need.fits(one.free) and one.places > 0), None)
 
-    def _keep_room(self, uuid: str, shape: Shape) -> None:
+    def _keep_room(self, uuid: str, shape: ContainerShape) -> None:
         if self._guard is not None and self._guard[0] == uuid:
             return
         self._unguard()
@@ -520,7 +532,9 @@ class Planner:
                 self._list(self._rooms[id])
 
     def _lets_go(self, limits: Limits) -> bool:
-        waits = any(block in (Block.QUOTA, Block.RATE) for block, _ in self._blocked.values())
+        waits = any(
+            block in (BlockReason.QUOTA, BlockReason.RATE) for block, _ in self._blocked.values()
+        )
         return waits or (limits.rate_ban is not None and bool(self._promises))
 
     def _useless(self) -> Iterator[str]:
@@ -536,40 +550,25 @@ class Planner:
 
     # The tables.
 
-    def _tightest(self, tables: tuple[_Table, ...], shape: Shape) -> Room | None:
-        """Of the cheapest type, in the first of the tables that has a fitting one, the room with
-        the least left.
-        """
-        for kind in self.eligible(shape):
-            for table in tables:
-                rooms = table.get(kind.name, {})
-                signature = least(rooms, shape.need)
-                if signature is not None:
-                    return self._rooms[next(iter(rooms[signature]))]
-        return None
+    def _tightest_ready(self, uuid: str, shape: ContainerShape) -> InstanceRoom | None:
+        image = self._queue.images.get(uuid, "")
+        id = self._index.tightest_ready(self.eligible(shape), shape.need, image=image)
+        return None if id is None else self._rooms[id]
 
-    def _tables(self, room: Room) -> Iterator[_Table]:
-        if not room.open or (self._guard is not None and room.id in self._guard[1]):
-            return
-        yield self._ready if room.ready else self._coming
-        if room.ready:
-            for image in room.images:
-                yield self._holding.setdefault(image, {})
+    def _is_given(self, room: InstanceRoom) -> bool:
+        """Whether any container may be given it: it takes more, and is kept for nobody."""
+        return room.open and (self._guard is None or room.id not in self._guard[1])
 
-    def _list(self, room: Room) -> None:
-        for table in self._tables(room):
-            table.setdefault(room.type, {}).setdefault((room.free, room.places), {})[room.id] = None
+    def _list(self, room: InstanceRoom) -> None:
+        if self._is_given(room):
+            self._index.add(room)
 
-    def _unlist(self, room: Room) -> None:
-        for table in self._tables(room):
-            signatures = table[room.type]
-            there = signatures[room.free, room.places]
-            del there[room.id]
-            if not there:
-                del signatures[room.free, room.places]
+    def _unlist(self, room: InstanceRoom) -> None:
+        if self._is_given(room):
+            self._index.remove(room)
 
-    def _break_promise(self, uuid: str, shape: Shape, *, but: str = "") -> None:
-        """Give back what was promised, `but` one room that is not what it was; the keys are the
+    def _break_promise(self, uuid: str, shape: ContainerShape, *, but: str = "") -> None:
+        """Give back what was promised, `but` one room that is not what it was; the places are the
         caller's.
         """
         for id, number in Counter(self._promises.pop(uuid)).items():
@@ -579,19 +578,13 @@ class Planner:
                 del self._due[id]
             if id != but:
                 self._take(id, shape, -number)
-        self._supervisors -= shape.supervisor
+        self._workflows -= shape.runs_workflow
 
     def _release(self, id: str, *, stays: bool = False) -> None:
         """Those who were promised a room wait again; not a gang when it `stays`."""
         for uuid in tuple(self._due.get(id, ())):
-            shape, key = self._where[uuid]
+            shape, place = self._queue.where[uuid]
             if stays and shape.nodes > 1:
                 continue
             self._break_promise(uuid, shape, but=id)
-            _take_out(self._promised, shape, key)
-            insort(self._waiting.setdefault(shape, []), key)
-
-
-def _take_out(table: Mapping[Shape, list[Key]], shape: Shape, key: Key) -> None:
-    keys: Sequence[Key] = table[shape]
-    del table[shape][bisect_left(keys, key)]
+            self._queue.break_promise(shape, place)

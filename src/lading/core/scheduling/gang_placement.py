@@ -12,45 +12,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from lading.core.resources import Resources
-from lading.core.scheduling.instance_types import InstanceType, Shape
-
-# Places on a VM without a limit.
-ANY = 1 << 30
-Signature = tuple[Resources, int]
-"""What is free in a room, and for how many more containers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """A VM: what is free there, for how many more containers, whether it can be started on now and
-    is empty.
-
-    `images` are those that need not be fetched there any more.
-    """
-
-    id: str
-    type: str
-    free: Resources
-    ready: bool = False
-    empty: bool = True
-    places: int = ANY
-    open: bool = True
-    images: frozenset[str] = frozenset()
-    stays: bool = False
-    """It is kept as it is, whatever happens."""
+from lading.core.scheduling.instance_rooms import InstanceRoom
+from lading.core.scheduling.instance_types import ContainerShape, InstanceType
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is kept for a gang: rooms, and so many places for VMs that are not there yet."""
+    """Rooms that are kept for a gang, and a number of places for VMs that are not there yet."""
 
     rooms: frozenset[str]
     places: int
 
 
 def lay_out(
-    shape: Shape, rooms: Iterable[Room], ranking: Mapping[str, int], *, image: str = ""
+    shape: ContainerShape,
+    rooms: Iterable[InstanceRoom],
+    ranking: Mapping[str, int],
+    *,
+    image: str = "",
 ) -> tuple[str, ...]:
     """The room of each rank, as many of them as there is room for. `ranking`: the place of each
     eligible type.
@@ -73,15 +52,15 @@ def lay_out(
 
 
 def keep(
-    shape: Shape,
-    rooms: Collection[Room],
+    shape: ContainerShape,
+    rooms: Collection[InstanceRoom],
     types: Mapping[str, InstanceType],
     *,
     most: int,
     each: int,
     free: int,
 ) -> Kept | None:
-    """What to keep; None when all of it would not be enough.
+    """The rooms to keep for a gang; None when all of them would not be enough.
 
     `types` are the eligible ones, `rooms` all that there are, `most` how many ranks may be on any
     of them. `each` is how many ranks a further VM holds, and `free` how many further ones may be
@@ -123,38 +102,13 @@ def keep(
     return None if left > each * later else Kept(frozenset(kept), places)
 
 
-def _holds(shape: Shape, room: Room) -> int:
+def _holds(shape: ContainerShape, room: InstanceRoom) -> int:
     return min(room.free.holds(shape.need), max(0, room.places))
 
 
-def _capacity(shape: Shape, room: Room, types: Mapping[str, InstanceType]) -> int:
+def _capacity(shape: ContainerShape, room: InstanceRoom, types: Mapping[str, InstanceType]) -> int:
     return types[room.type].resources.holds(shape.need)
 
 
-def _taste(room: Room, image: str) -> tuple[bool, str]:
+def _taste(room: InstanceRoom, image: str) -> tuple[bool, str]:
     return image not in room.images, room.id
-
-
-def lacking(need: Resources, room: Room, types: Mapping[str, InstanceType]) -> float:
-    """The share of a room's whole that must become free for `need` to fit, the most of any
-    resource; 0.0 if it fits.
-    """
-    return max(0.0, (need - room.free).share_of(types[room.type].resources))
-
-
-def free_share(room: Room, types: Mapping[str, InstanceType]) -> float:
-    """The share of a room that is free, of what is taken most."""
-    whole = types[room.type].resources
-    return 1.0 - (whole - room.free).share_of(whole)
-
-
-def least(rooms: Mapping[Signature, Mapping[str, None]], need: Resources) -> Signature | None:
-    """Of those where a need fits the one with the least left; None when there is none."""
-    best: tuple[tuple[int, int, int, int], Signature] | None = None
-    for signature in rooms:
-        free, places = signature
-        if places > 0 and need.fits(free):
-            left = (free.gpus, free.vcpus, free.ram, free.disk)
-            if best is None or left < best[0]:
-                best = left, signature
-    return None if best is None else best[1]

@@ -22,8 +22,8 @@ from lading.core.scheduling.instance_types import Gpu, gpu_lack
 
 CUDA, ROCM = "cuda", "rocm"
 _NVIDIA, _RENDER = re.compile(r"nvidia(\d+)"), re.compile(r"dri/renderD(\d+)")
-# Minor number of the first render node: dri/renderD128 is GPU 0.
 _FIRST_RENDER = 128
+"""The minor number of the first render node (renderD128), which Linux counts from 128 on."""
 _NVIDIA_SHARED = ("nvidiactl", "nvidia-modeset", "nvidia-uvm", "nvidia-uvm-tools")
 _KFD = "kfd"
 _ANY = ("any",)

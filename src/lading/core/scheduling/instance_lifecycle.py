@@ -24,8 +24,8 @@ from types import MappingProxyType
 from lading.core.errors import IllegalTransition
 
 
-class Phase(StrEnum):
-    """Where a VM is in its life."""
+class InstancePhase(StrEnum):
+    """Phase of the life of a VM."""
 
     CREATING = "creating"
     UNKNOWN = "unknown"
@@ -36,8 +36,8 @@ class Phase(StrEnum):
     GONE = "gone"
 
 
-class Event(StrEnum):
-    """What happens to a VM."""
+class InstanceEvent(StrEnum):
+    """Event in the life of a VM."""
 
     CREATED = "created"
     READY = "ready"
@@ -48,37 +48,37 @@ class Event(StrEnum):
 
 
 class Behavior(StrEnum):
-    """What an operator wants of it (tag `IdleBehavior`)."""
+    """The wish of an operator for a VM (tag `IdleBehavior`)."""
 
     RUN = "run"
     HOLD = "hold"
     DRAIN = "drain"
 
 
-TABLE: Mapping[tuple[Phase, Event], Phase] = MappingProxyType(
+TABLE: Mapping[tuple[InstancePhase, InstanceEvent], InstancePhase] = MappingProxyType(
     {
-        (Phase.CREATING, Event.CREATED): Phase.BOOTING,
-        (Phase.CREATING, Event.VANISHED): Phase.GONE,
-        (Phase.CREATING, Event.CONDEMNED): Phase.SHUTDOWN,
-        (Phase.UNKNOWN, Event.READY): Phase.IDLE,
-        (Phase.UNKNOWN, Event.CONDEMNED): Phase.SHUTDOWN,
-        (Phase.UNKNOWN, Event.VANISHED): Phase.GONE,
-        (Phase.BOOTING, Event.READY): Phase.IDLE,
-        (Phase.BOOTING, Event.CONDEMNED): Phase.SHUTDOWN,
-        (Phase.BOOTING, Event.VANISHED): Phase.GONE,
-        (Phase.IDLE, Event.OCCUPIED): Phase.RUNNING,
-        (Phase.IDLE, Event.CONDEMNED): Phase.SHUTDOWN,
-        (Phase.IDLE, Event.VANISHED): Phase.GONE,
-        (Phase.RUNNING, Event.EMPTIED): Phase.IDLE,
-        (Phase.RUNNING, Event.CONDEMNED): Phase.SHUTDOWN,
-        (Phase.RUNNING, Event.VANISHED): Phase.GONE,
-        (Phase.SHUTDOWN, Event.VANISHED): Phase.GONE,
+        (InstancePhase.CREATING, InstanceEvent.CREATED): InstancePhase.BOOTING,
+        (InstancePhase.CREATING, InstanceEvent.VANISHED): InstancePhase.GONE,
+        (InstancePhase.CREATING, InstanceEvent.CONDEMNED): InstancePhase.SHUTDOWN,
+        (InstancePhase.UNKNOWN, InstanceEvent.READY): InstancePhase.IDLE,
+        (InstancePhase.UNKNOWN, InstanceEvent.CONDEMNED): InstancePhase.SHUTDOWN,
+        (InstancePhase.UNKNOWN, InstanceEvent.VANISHED): InstancePhase.GONE,
+        (InstancePhase.BOOTING, InstanceEvent.READY): InstancePhase.IDLE,
+        (InstancePhase.BOOTING, InstanceEvent.CONDEMNED): InstancePhase.SHUTDOWN,
+        (InstancePhase.BOOTING, InstanceEvent.VANISHED): InstancePhase.GONE,
+        (InstancePhase.IDLE, InstanceEvent.OCCUPIED): InstancePhase.RUNNING,
+        (InstancePhase.IDLE, InstanceEvent.CONDEMNED): InstancePhase.SHUTDOWN,
+        (InstancePhase.IDLE, InstanceEvent.VANISHED): InstancePhase.GONE,
+        (InstancePhase.RUNNING, InstanceEvent.EMPTIED): InstancePhase.IDLE,
+        (InstancePhase.RUNNING, InstanceEvent.CONDEMNED): InstancePhase.SHUTDOWN,
+        (InstancePhase.RUNNING, InstanceEvent.VANISHED): InstancePhase.GONE,
+        (InstancePhase.SHUTDOWN, InstanceEvent.VANISHED): InstancePhase.GONE,
     }
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
+class InstanceTimes:
     """When a VM is shut down, in seconds (`Containers.CloudVMs`)."""
 
     idle: float = 60.0
@@ -87,12 +87,12 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What a verdict looks at: `since` is when the phase began, `seen` when it last answered well,
-    seconds.
+class InstanceFacts:
+    """Inputs of the shutdown decision: `since` is when the phase began, `seen` when it last
+    answered well, seconds.
     """
 
-    phase: Phase
+    phase: InstancePhase
     behavior: Behavior = Behavior.RUN
     since: float = 0.0
     seen: float = 0.0
@@ -100,7 +100,7 @@ class Facts:
     known_type: bool = True
 
 
-def step(phase: Phase, event: Event, *, name: str = "instance") -> Phase:
+def step(phase: InstancePhase, event: InstanceEvent, *, name: str = "instance") -> InstancePhase:
     """The phase after an event. Raises IllegalTransition."""
     found = TABLE.get((phase, event))
     if found is None:
@@ -108,18 +108,20 @@ def step(phase: Phase, event: Event, *, name: str = "instance") -> Phase:
     return found
 
 
-def verdict(facts: Facts, times: Times, *, now: float, over_quota: bool = False) -> str:
+def verdict(
+    facts: InstanceFacts, times: InstanceTimes, *, now: float, over_quota: bool = False
+) -> str:
     """Why a VM is to be shut down now; "" when it is to stay. `over_quota`: others wait for an
     instance.
     """
     if facts.behavior is Behavior.HOLD or facts.phase in (
-        Phase.CREATING,
-        Phase.SHUTDOWN,
-        Phase.GONE,
+        InstancePhase.CREATING,
+        InstancePhase.SHUTDOWN,
+        InstancePhase.GONE,
     ):
         return ""
-    if facts.phase in (Phase.UNKNOWN, Phase.BOOTING):
-        if facts.behavior is Behavior.DRAIN and facts.phase is Phase.BOOTING:
+    if facts.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING):
+        if facts.behavior is Behavior.DRAIN and facts.phase is InstancePhase.BOOTING:
             return "it is drained"
         if now >= facts.since + times.booting:
             return f"it did not become ready within {times.booting:g} s"
@@ -128,12 +130,14 @@ def verdict(facts: Facts, times: Times, *, now: float, over_quota: bool = False)
         return f"it has not answered for {times.probe:g} s"
     return (
         _idle_verdict(facts, times, now=now, over_quota=over_quota)
-        if facts.phase is Phase.IDLE
+        if facts.phase is InstancePhase.IDLE
         else ""
     )
 
 
-def _idle_verdict(facts: Facts, times: Times, *, now: float, over_quota: bool) -> str:
+def _idle_verdict(
+    facts: InstanceFacts, times: InstanceTimes, *, now: float, over_quota: bool
+) -> str:
     if facts.broken:
         return f"it cannot run containers: {facts.broken}"
     if facts.behavior is Behavior.DRAIN:
@@ -147,7 +151,7 @@ def _idle_verdict(facts: Facts, times: Times, *, now: float, over_quota: bool) -
     return ""
 
 
-def next_moment(facts: Facts, times: Times, *, now: float) -> float | None:
+def next_moment(facts: InstanceFacts, times: InstanceTimes, *, now: float) -> float | None:
     """When a verdict may change without any event; None for never.
 
     The sums are those of `verdict`: else rounding could make it early there and late here.
@@ -155,10 +159,10 @@ def next_moment(facts: Facts, times: Times, *, now: float) -> float | None:
     moments: list[float] = []
     if facts.behavior is Behavior.HOLD:
         return None
-    if facts.phase in (Phase.UNKNOWN, Phase.BOOTING):
+    if facts.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING):
         moments.append(facts.since + times.booting)
-    if facts.phase in (Phase.IDLE, Phase.RUNNING):
+    if facts.phase in (InstancePhase.IDLE, InstancePhase.RUNNING):
         moments.append(facts.seen + times.probe)
-    if facts.phase is Phase.IDLE:
+    if facts.phase is InstancePhase.IDLE:
         moments.append(facts.since + times.idle)
     return min((moment for moment in moments if moment > now), default=None)

@@ -24,14 +24,14 @@ from dataclasses import dataclass, replace
 from lading.core.errors import Invalid
 from lading.core.resources import Resources
 
-# One part in 20 of a VM's memory is left to its kernel.
 _KEPT = 20
+"""The kernel of a VM keeps a twentieth of the RAM of its type."""
 _PREEMPTIBLE = ".preemptible"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """What a type has in GPUs, or what a container asks for: `vram` is bytes of each."""
+    """GPUs of an instance type, or those that a container asks for; `vram` is bytes of each."""
 
     stack: str = ""
     count: int = 0
@@ -61,8 +61,8 @@ class InstanceType:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What containers that can take each other's place have in common.
+class ContainerShape:
+    """Requirements that are equal for containers which can take each other's place.
 
     `nodes` is 1 for whatever is on one VM. Else it is a gang of so many ranks that is spread over
     several, and `need` is that of one rank.
@@ -71,7 +71,7 @@ class Shape:
     need: Resources
     preemptible: bool = False
     gpu: Gpu = NO_GPU
-    supervisor: bool = False
+    runs_workflow: bool = False
     nodes: int = 1
 
 
@@ -92,7 +92,7 @@ def with_preemptible(types: Iterable[InstanceType], factor: float) -> tuple[Inst
 
 
 def gpu_wish(runtime_constraints: Mapping[str, object]) -> Gpu:
-    """What the `gpu` constraint of a container asks for. Anything odd counts as not asked for."""
+    """The GPUs that the `gpu` constraint asks for. A malformed value counts as absent."""
     asked = runtime_constraints.get("gpu")
     if not isinstance(asked, Mapping) or not _whole(asked.get("device_count")):
         return NO_GPU
@@ -116,7 +116,7 @@ def on_machine(need: Resources, *, extra_ram: int) -> Resources:
 
 
 def eligible(
-    shape: Shape,
+    shape: ContainerShape,
     types: Iterable[InstanceType],
     *,
     price_factor: float = 1.0,
@@ -135,7 +135,7 @@ def eligible(
     return tuple(one for number, one in able if number * one.price <= most)
 
 
-def machines(shape: Shape, kind: InstanceType, *, most_containers: int = 0) -> int:
+def machines(shape: ContainerShape, kind: InstanceType, *, most_containers: int = 0) -> int:
     """How many VMs of a type a container takes; the type can hold one rank of it."""
     if shape.nodes == 1:
         return 1
@@ -143,7 +143,7 @@ def machines(shape: Shape, kind: InstanceType, *, most_containers: int = 0) -> i
     return -(-shape.nodes // (min(there, most_containers) if most_containers else there))
 
 
-def lack(shape: Shape, kind: InstanceType) -> str:
+def lack(shape: ContainerShape, kind: InstanceType) -> str:
     """Why a type is none for a container, as a few words; "" when it is one."""
     if shape.preemptible is not kind.preemptible:
         return "it is preemptible" if kind.preemptible else "it is not preemptible"
@@ -154,7 +154,7 @@ def lack(shape: Shape, kind: InstanceType) -> str:
     return _size_lack(shape.need, kind)
 
 
-def nearest(shape: Shape, types: Sequence[InstanceType]) -> str:
+def nearest(shape: ContainerShape, types: Sequence[InstanceType]) -> str:
     """A sentence that says why none of the types will do."""
     if not types:
         return "No instance types are configured; add some under InstanceTypes."
@@ -205,7 +205,7 @@ def _size_lack(need: Resources, kind: InstanceType) -> str:
     return f"it has too little of: {', '.join(short)}" if short else ""
 
 
-def _short(shape: Shape, kind: InstanceType) -> float:
+def _short(shape: ContainerShape, kind: InstanceType) -> float:
     return max(0.0, (shape.need - kind.resources).share_of(kind.resources))
 
 

@@ -1,4 +1,4 @@
-"""What to do where a record and the processes of this dispatcher disagree.
+"""The action to take where a record and the processes of this dispatcher disagree.
 
 Source: docs/spec/dispatch, section Reconciliation.
 
@@ -27,10 +27,11 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from lading.core.containers.container import State
+from lading.core.scheduling.planning import TrackedContainer
 
 
-class View(StrEnum):
-    """What this dispatcher sees of the process of one container."""
+class ProcessState(StrEnum):
+    """The supervisor process of one container, as this dispatcher sees it."""
 
     UNKNOWN = "unknown"
     ABSENT = "absent"
@@ -38,8 +39,8 @@ class View(StrEnum):
     EXITED = "exited"
 
 
-class Standing(StrEnum):
-    """What the record says about this dispatcher's part in the container."""
+class RecordState(StrEnum):
+    """The record of one container, by this dispatcher's part in it."""
 
     MISSING = "missing"
     QUEUED = "queued"
@@ -52,9 +53,9 @@ class Standing(StrEnum):
     FINAL = "final"
 
 
-class Action(StrEnum):
-    """What to do next. One action at a time for a container; its outcome is a new view or a new
-    record.
+class ReconcileAction(StrEnum):
+    """The next action. One action at a time for a container; its outcome is a new process state or
+    a new record.
 
     LEAVE: nothing. REREAD: fetch the record. KILL: tell the process to stop. CLEAN: clear away what
     a dead process left. REQUEUE: unlock. CANCEL: end the record. FORGET: drop the container from
@@ -70,23 +71,22 @@ class Action(StrEnum):
     FORGET = "forget"
 
 
-def standing(state: State | None, *, priority: int, mine: bool) -> Standing:
-    """Where a record stands; `state` None: there is no such record; `mine`: this dispatcher holds
-    its lock.
-    """
-    match state:
+def record_state(container: TrackedContainer, *, mine: bool) -> RecordState:
+    """State of a record by this dispatcher's part in it; `mine`: this dispatcher holds its lock."""
+    wanted = container.priority > 0
+    match container.state:
         case None:
-            return Standing.MISSING
+            return RecordState.MISSING
         case State.COMPLETE | State.CANCELLED:
-            return Standing.FINAL
+            return RecordState.FINAL
         case State.QUEUED:
-            return Standing.QUEUED if priority > 0 else Standing.HELD
+            return RecordState.QUEUED if wanted else RecordState.HELD
         case _ if not mine:
-            return Standing.FOREIGN
+            return RecordState.FOREIGN
         case State.LOCKED:
-            return Standing.LOCKED if priority > 0 else Standing.UNWANTED_LOCKED
+            return RecordState.LOCKED if wanted else RecordState.UNWANTED_LOCKED
         case _:
-            return Standing.RUNNING if priority > 0 else Standing.UNWANTED_RUNNING
+            return RecordState.RUNNING if wanted else RecordState.UNWANTED_RUNNING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,39 +97,41 @@ class Case:
     outlived its final record for longer than a tidy end takes.
     """
 
-    standing: Standing
-    view: View
+    record: RecordState
+    process: ProcessState
     fresh: bool = True
     lingering: bool = False
 
 
-def decide(case: Case) -> Action:
+def decide(case: Case) -> ReconcileAction:
     """The one next action. Total: every combination has an answer."""
-    action = TABLE[case.standing, case.view]
-    if action in (Action.REQUEUE, Action.CANCEL) and not case.fresh:
-        return Action.REREAD
-    if action is Action.KILL and case.standing is Standing.FINAL and not case.lingering:
-        return Action.LEAVE
+    action = TABLE[case.record, case.process]
+    if action in (ReconcileAction.REQUEUE, ReconcileAction.CANCEL) and not case.fresh:
+        return ReconcileAction.REREAD
+    if action is ReconcileAction.KILL and case.record is RecordState.FINAL and not case.lingering:
+        return ReconcileAction.LEAVE
     return action
 
 
-def _row(where: Standing, *, absent: Action, alive: Action) -> dict[tuple[Standing, View], Action]:
+def _row(
+    where: RecordState, *, absent: ReconcileAction, alive: ReconcileAction
+) -> dict[tuple[RecordState, ProcessState], ReconcileAction]:
     return {
-        (where, View.UNKNOWN): Action.LEAVE,
-        (where, View.ABSENT): absent,
-        (where, View.ALIVE): alive,
-        (where, View.EXITED): Action.CLEAN,
+        (where, ProcessState.UNKNOWN): ReconcileAction.LEAVE,
+        (where, ProcessState.ABSENT): absent,
+        (where, ProcessState.ALIVE): alive,
+        (where, ProcessState.EXITED): ReconcileAction.CLEAN,
     }
 
 
-TABLE: Mapping[tuple[Standing, View], Action] = MappingProxyType(
-    _row(Standing.MISSING, absent=Action.FORGET, alive=Action.KILL)
-    | _row(Standing.QUEUED, absent=Action.LEAVE, alive=Action.KILL)
-    | _row(Standing.HELD, absent=Action.FORGET, alive=Action.KILL)
-    | _row(Standing.LOCKED, absent=Action.REQUEUE, alive=Action.LEAVE)
-    | _row(Standing.RUNNING, absent=Action.CANCEL, alive=Action.LEAVE)
-    | _row(Standing.UNWANTED_LOCKED, absent=Action.REQUEUE, alive=Action.KILL)
-    | _row(Standing.UNWANTED_RUNNING, absent=Action.CANCEL, alive=Action.KILL)
-    | _row(Standing.FOREIGN, absent=Action.FORGET, alive=Action.KILL)
-    | _row(Standing.FINAL, absent=Action.FORGET, alive=Action.KILL)
+TABLE: Mapping[tuple[RecordState, ProcessState], ReconcileAction] = MappingProxyType(
+    _row(RecordState.MISSING, absent=ReconcileAction.FORGET, alive=ReconcileAction.KILL)
+    | _row(RecordState.QUEUED, absent=ReconcileAction.LEAVE, alive=ReconcileAction.KILL)
+    | _row(RecordState.HELD, absent=ReconcileAction.FORGET, alive=ReconcileAction.KILL)
+    | _row(RecordState.LOCKED, absent=ReconcileAction.REQUEUE, alive=ReconcileAction.LEAVE)
+    | _row(RecordState.RUNNING, absent=ReconcileAction.CANCEL, alive=ReconcileAction.LEAVE)
+    | _row(RecordState.UNWANTED_LOCKED, absent=ReconcileAction.REQUEUE, alive=ReconcileAction.KILL)
+    | _row(RecordState.UNWANTED_RUNNING, absent=ReconcileAction.CANCEL, alive=ReconcileAction.KILL)
+    | _row(RecordState.FOREIGN, absent=ReconcileAction.FORGET, alive=ReconcileAction.KILL)
+    | _row(RecordState.FINAL, absent=ReconcileAction.FORGET, alive=ReconcileAction.KILL)
 )

@@ -21,15 +21,18 @@ INITIAL = 10_000
 """The nice value of a new job, so that others can come before it."""
 MOST = 2_147_483_645
 """The largest nice value that Slurm takes."""
-# Difference between the nice values of two neighbours.
 DEFAULT_SPREAD = 10
-# The highest priority of a user's request; larger values have their order in them already.
+"""The gap between two jobs leaves room for later ones in between (`Slurm.PrioritySpread`)."""
+BUCKET = 50
+"""Bits by which wanted values are shifted to compare them coarsely: what is left is the priority of
+the user, so that containers of one priority share a job array, whatever their age."""
 _USER_PRIORITIES = 1000
+"""Priorities up to this are a user's; larger ones have the age in them already."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class PendingJob:
     """A waiting job: what is wanted of it (larger is sooner), and Slurm's priority for it at its
     present nice value.
     """
@@ -51,10 +54,11 @@ def wanted(priority: int, created_at: str) -> int:
     """
     if priority > _USER_PRIORITIES:
         return priority
-    return (priority << 50) - (_nanoseconds(created_at) >> 14)
+    # The age takes the bits below BUCKET: nanoseconds since 1970 have 61 bits, of which 47 stay.
+    return (priority << BUCKET) - (_nanoseconds(created_at) >> 14)
 
 
-def renice(jobs: Iterable[Job], *, spread: int = DEFAULT_SPREAD) -> dict[str, int]:
+def renice(jobs: Iterable[PendingJob], *, spread: int = DEFAULT_SPREAD) -> dict[str, int]:
     """The nice values to change, by job id, so that the jobs run in the wanted order; of equals the
     later id first.
     """
@@ -62,6 +66,8 @@ def renice(jobs: Iterable[Job], *, spread: int = DEFAULT_SPREAD) -> dict[str, in
     changes: dict[str, int] = {}
     place: int | None = None
     for job in sorted(jobs, key=lambda one: (one.wanted, one.id), reverse=True):
+        # A job not further behind than ten gaps is left where it is: else the end of one job would
+        # move all that follow.
         if place is not None and 0 <= place - job.priority < (step - 1) * 10:
             place = job.priority - 1
             continue

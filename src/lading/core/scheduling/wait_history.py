@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lading.core.scheduling.batch_planner import Category, Status
+from lading.core.scheduling.planning import Category, WaitStatus
 
 SHORTEST = 1.0
 """Seconds of waiting that are worth a word."""
@@ -38,14 +38,14 @@ class Wait:
         )
 
 
-def cause(status: Status) -> str:
+def cause(status: WaitStatus) -> str:
     """The cause in a status; "" where the container does not wait, but is prepared."""
     if status.cause or status.category is Category.PREPARING:
         return status.cause
     return f"({status.sentence.rstrip('.')})"
 
 
-def note(waits: Sequence[Wait], status: Status, *, seen: float, now: float) -> tuple[Wait, ...]:
+def note(waits: Sequence[Wait], status: WaitStatus, *, seen: float, now: float) -> tuple[Wait, ...]:
     """The waits of a container with this status at `now`. `seen`: when it began to wait, if nothing
     was noted yet.
     """

@@ -3,8 +3,8 @@ front.
 
 Reasons that are found here: image, resolving, unassigned, priority, expired, "start time",
 dependency, "broken dependency", parent, lock, attempts, position, "no dispatcher", unreported. The
-others are those of the dispatchers (`plan.Category`: capacity with the nearest fit, quota, held,
-...), in their words.
+others are those of the dispatchers (`planning.Category`: capacity with the nearest fit, quota,
+held, ...), in their words.
 """
 
 from __future__ import annotations
@@ -18,32 +18,27 @@ from lading.core.containers.request import ContainerRequest
 from lading.core.containers.waiting import READY, Judgement
 from lading.core.errors import Failure
 from lading.core.json_values import JsonObject
-from lading.core.scheduling.batch_planner import Category
+from lading.core.scheduling.planning import Category
 
 
 @dataclass(frozen=True, slots=True)
-class Delay:
-    """One reason, and the sentence that says it."""
+class WaitReason:
+    """One reason why a request waits, and the sentence that says it.
+
+    Found by the API, or reported by a dispatcher (`planning.WaitStatus`).
+    """
 
     reason: str
     sentence: str
 
     def shown(self) -> JsonObject:
-        """As plain JSON."""
+        """Plain JSON of the reason."""
         return {"reason": self.reason, "sentence": self.sentence}
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a dispatcher says about a container that waits: the kind of reason, and a sentence."""
-
-    reason: str
-    sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What is known around a request.
+    """Facts about a request and its surroundings.
 
     `parent` is the container that asked for it; `image` a sentence that says what is wrong with its
     image, "" if nothing is; `earlier` the container that was tried before the present one. `said`
@@ -55,7 +50,7 @@ class Scene:
     parent: Container | None = None
     image: str = ""
     earlier: Container | None = None
-    said: tuple[Said, ...] = ()
+    said: tuple[WaitReason, ...] = ()
     silence: str = ""
     ahead: int = 0
     most: int = 1000
@@ -70,11 +65,11 @@ class Scene:
 
 def delays(
     request: ContainerRequest, container: Container | None, scene: Scene
-) -> tuple[Delay, ...]:
+) -> tuple[WaitReason, ...]:
     """Why the request has no result yet; nothing for one that runs or has ended. Of a draft: why it
     could not run.
     """
-    image = (Delay(_IMAGE, scene.image),) if scene.image else ()
+    image = (WaitReason(_IMAGE, scene.image),) if scene.image else ()
     if request.state is requests_.State.UNCOMMITTED:
         return image
     if request.state is requests_.State.FINAL:
@@ -88,32 +83,34 @@ def delays(
     return ()
 
 
-def _unassigned(request: ContainerRequest) -> Delay:
+def _unassigned(request: ContainerRequest) -> WaitReason:
     if request.resolving:
-        return Delay(
+        return WaitReason(
             "resolving",
             "Its container is still sought: "
             "a git repository that its mounts name is being fetched.",
         )
-    return Delay("unassigned", "It has no container; `satisfy` finds or makes one.")
+    return WaitReason("unassigned", "It has no container; `satisfy` finds or makes one.")
 
 
-def _of_request(request: ContainerRequest, scene: Scene) -> tuple[Delay, ...]:
+def _of_request(request: ContainerRequest, scene: Scene) -> tuple[WaitReason, ...]:
     found = []
     if not request.priority:
         found.append(
-            Delay(
+            WaitReason(
                 "priority", "It is on hold: its priority is 0. Raise the priority to have it run."
             )
         )
     if not scene.judgement.counts:
-        found.append(Delay(str(scene.judgement.standing), scene.judgement.sentence))
+        found.append(WaitReason(str(scene.judgement.standing), scene.judgement.sentence))
     parent = scene.parent
     if parent is not None and parent.state in FINAL:
-        found.append(Delay("parent", f"The container that asked for it, {parent.uuid}, has ended."))
+        found.append(
+            WaitReason("parent", f"The container that asked for it, {parent.uuid}, has ended.")
+        )
     elif parent is not None and parent.priority <= 0:
         found.append(
-            Delay(
+            WaitReason(
                 "parent",
                 f"The container that asked for it, {parent.uuid}, is on hold itself (priority 0).",
             )
@@ -121,46 +118,44 @@ def _of_request(request: ContainerRequest, scene: Scene) -> tuple[Delay, ...]:
     return tuple(found)
 
 
-def _of_lock(container: Container, scene: Scene) -> tuple[Delay, ...]:
-    held = Delay(
+def _of_lock(container: Container, scene: Scene) -> tuple[WaitReason, ...]:
+    held = WaitReason(
         "lock",
         f"The dispatcher with the token {container.locked_by_uuid} has taken it and prepares it.",
     )
     activity = container.runtime_status.get("activity")
     doing = (
-        (Delay(_IMAGE if _IMAGE in str(activity) else "lock", f"Now: {activity}."),)
+        (WaitReason(_IMAGE if _IMAGE in str(activity) else "lock", f"Now: {activity}."),)
         if activity
         else ()
     )
-    return (held, *doing, *_said(scene), *_attempts(container.lock_count - 1, scene))
+    return (held, *doing, *scene.said, *_attempts(container.lock_count - 1, scene))
 
 
-def _of_queue(container: Container, scene: Scene) -> tuple[Delay, ...]:
+def _of_queue(container: Container, scene: Scene) -> tuple[WaitReason, ...]:
     if container.priority <= 0:
         return _attempts(container.lock_count, scene)
     number = f"{scene.ahead} or more" if scene.ahead >= scene.most else str(scene.ahead)
     others = "container waits" if scene.ahead == 1 else "containers wait"
     before = f"{number} {others} before it" if scene.ahead else "No container waits before it"
-    position = Delay("position", f"{before} (a higher priority goes first, then the older).")
-    return (position, *(_said(scene) or (_unsaid(scene),)), *_attempts(container.lock_count, scene))
+    position = WaitReason("position", f"{before} (a higher priority goes first, then the older).")
+    return (position, *(scene.said or (_unsaid(scene),)), *_attempts(container.lock_count, scene))
 
 
-def _said(scene: Scene) -> tuple[Delay, ...]:
-    return tuple(Delay(one.reason, one.sentence) for one in scene.said)
-
-
-def _unsaid(scene: Scene) -> Delay:
+def _unsaid(scene: Scene) -> WaitReason:
     if scene.silence:
-        return Delay("no dispatcher", scene.silence)
-    return Delay("unreported", "No dispatcher has said anything about it yet.")
+        return WaitReason("no dispatcher", scene.silence)
+    return WaitReason("unreported", "No dispatcher has said anything about it yet.")
 
 
-def _attempts(locks: int, scene: Scene) -> tuple[Delay, ...]:
+def _attempts(locks: int, scene: Scene) -> tuple[WaitReason, ...]:
     found = []
     if locks > 0:
         times = "once" if locks == 1 else f"{locks} times"
         found.append(
-            Delay("attempts", f"It was taken {times} before and given back without having started.")
+            WaitReason(
+                "attempts", f"It was taken {times} before and given back without having started."
+            )
         )
     if scene.earlier is not None:
         failure = failure_of(scene.earlier)
@@ -168,7 +163,7 @@ def _attempts(locks: int, scene: Scene) -> tuple[Delay, ...]:
         kind = f" (failure class {failure})" if failure else ""
         reason = _IMAGE if failure is Failure.IMAGE else "attempts"
         found.append(
-            Delay(
+            WaitReason(
                 reason,
                 "It is tried again: "
                 f"the attempt before, {scene.earlier.uuid}, failed{kind}: {error}",
@@ -177,11 +172,11 @@ def _attempts(locks: int, scene: Scene) -> tuple[Delay, ...]:
     return tuple(found)
 
 
-def _hopeless(one: Said) -> int:
+def _hopeless(one: WaitReason) -> int:
     return _HOPELESS.index(one.reason) + 1 if one.reason in _HOPELESS else 0
 
 
-def misfit(said: Sequence[Said]) -> str:
+def misfit(said: Sequence[WaitReason]) -> str:
     """What a client is warned of when every dispatcher that says anything can never run a
     container; else "".
     """

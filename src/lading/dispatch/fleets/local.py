@@ -50,9 +50,10 @@ from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.json_values import JsonObject
 from lading.core.resources import Resources, total
 from lading.core.scheduling.instance_types import Gpu
+from lading.core.scheduling.planning import FleetWorker
 from lading.dispatch.capacity import measure, see_gpus
-from lading.dispatch.fleet import Assignment, FleetView, Look, Process, WorkerView
-from lading.dispatch.fleet_plugins import Site
+from lading.dispatch.fleet import FleetView, LookUp, StartRequest, SupervisorProcess
+from lading.dispatch.fleet_plugins import FleetSite
 from lading.dispatch.fleets.machine_sharing import Shares
 from lading.net.rpc import PacketChannel, Reply
 from lading.telemetry import event
@@ -61,8 +62,8 @@ WORKER = "this machine"
 _MACHINE = "/run/lading"
 # One message to the warm parent holds 256 KiB; a larger record is asked for.
 _MOST_KNOWN = 1 << 16
-# Idle supervisors that are kept ready at least.
 _LEAST_IDLE = 4
+"""Fewest forked supervisors kept ready on a machine with few processors."""
 _logger = logging.getLogger("lading.dispatch")
 
 
@@ -87,7 +88,7 @@ class LocalSettings:
     """
     share_interval: float = 0.5
     kept: Amount = Amount()
-    """What is left of the disk of the run directory to records and blocks, as it is configured."""
+    """Free space of the run directory's disk that is kept for records and blocks."""
     disk_interval: float = 1.0
     most_idle: int = 4
     """Supervisors that may save results beside those whose containers take the capacity."""
@@ -101,7 +102,7 @@ class LocalSettings:
     restart_longest: float = 5.0
 
 
-def open_local(site: Site) -> LocalFleet:
+def open_local(site: FleetSite) -> LocalFleet:
     """The fleet of this machine, from the configuration."""
     local = site.config.Local
     way: dict[str, object] = {"api_socket": site.api_socket}
@@ -164,16 +165,16 @@ class LocalFleet:
     def __init__(self, settings: LocalSettings) -> None:
         self._settings = settings
         self._shares: Shares | None = None
-        self._processes: dict[str, Process] = {}
+        self._processes: dict[str, SupervisorProcess] = {}
         self._pidfds: dict[str, int] = {}
         self._early: set[str] = set()
-        self._said: dict[str, Process] = {}
+        self._said: dict[str, SupervisorProcess] = {}
         self._idle: dict[str, None] = {}
         self._known = False
         self._channel: PacketChannel | None = None
         self._change = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
-        self._heeded: Look = lambda _: None
+        self._look_up: LookUp = lambda _: None
         self._others = Resources()
         self._shortage = ""
 
@@ -201,12 +202,12 @@ class LocalFleet:
             self._shares.close()
             self._shares = None
 
-    def heed(self, look: Look) -> None:
-        """Look up there how much the containers take that an earlier dispatcher has started."""
-        self._heeded = look
+    def set_lookup(self, look: LookUp) -> None:
+        """Look up there the needs of containers that an earlier dispatcher has started."""
+        self._look_up = look
 
     def view(self) -> FleetView:
-        """What is known now."""
+        """The present state."""
         workers = (self._worker(),) if self._channel is not None else ()
         return FleetView(
             known=self._known,
@@ -215,21 +216,21 @@ class LocalFleet:
             shortage=self._shortage,
         )
 
-    def _worker(self) -> WorkerView:
+    def _worker(self) -> FleetWorker:
         capacity = self._settings.capacity
         if self._shares is not None:
             self._shares.tell(self._taken())
             capacity -= self._others
-        return WorkerView(
+        return FleetWorker(
             WORKER, capacity, partitions=self._settings.partitions, gpu=self._settings.gpu
         )
 
     def _taken(self) -> Resources:
-        """What the containers here take that have not ended."""
-        interests = ((self._heeded(uuid), process) for uuid, process in self._processes.items())
+        """Resources of the containers here that have not ended."""
+        containers = ((self._look_up(uuid), process) for uuid, process in self._processes.items())
         return total(
             process.takes(one.need)
-            for one, process in interests
+            for one, process in containers
             if one is not None and not one.final
         )
 
@@ -242,7 +243,7 @@ class LocalFleet:
         if self._keeper is not None and self._keeper.done():
             self._keeper.result()
 
-    async def start(self, assignment: Assignment) -> None:
+    async def start(self, assignment: StartRequest) -> None:
         """Fork a supervisor. Raises Conflict, Unavailable, ExecutionError."""
         uuid = assignment.uuid
         if uuid in self._processes:
@@ -250,7 +251,7 @@ class LocalFleet:
         if self._shares is not None:
             self._others = self._shares.others()
             if not self._shares.claim(
-                self._taken(), assignment.order.need, self._settings.capacity
+                self._taken(), assignment.container.need, self._settings.capacity
             ):
                 raise Unavailable(
                     "Another dispatcher of this machine was quicker to give the room away."
@@ -287,7 +288,7 @@ class LocalFleet:
         if number is signal.SIGCONT and uuid in self._pidfds and self._processes[uuid].asking:
             # What it takes now it takes already, as one that asks. One that was not told asks
             # still.
-            self._show(uuid, Process(WORKER))
+            self._show(uuid, SupervisorProcess(WORKER))
 
     async def clean(self, uuid: str) -> None:
         """Clear away what a dead supervisor left. Raises Conflict, Unavailable."""
@@ -303,7 +304,7 @@ class LocalFleet:
         self._processes.pop(uuid, None)
         self._change.set()
 
-    def _message(self, assignment: Assignment) -> JsonObject:
+    def _message(self, assignment: StartRequest) -> JsonObject:
         fields: JsonObject = dict(self._settings.template)  # type: ignore[arg-type]
         return fields | {
             "container_uuid": assignment.uuid,
@@ -392,7 +393,7 @@ class LocalFleet:
                     for one, process in self._processes.items()
                     if process.preparing or process.asking
                 ]:
-                    self._show(uuid, Process(WORKER))
+                    self._show(uuid, SupervisorProcess(WORKER))
                 self._change.set()
                 channel.close()
                 code = await self._stop(process)
@@ -431,7 +432,7 @@ class LocalFleet:
             raise Unavailable(f"The warm parent did not list its processes: {answer.get('error')}")
         self._adopt(_uuids(answer.get("live")), answer.descriptors)
         for uuid in _uuids(answer.get("dead")):
-            self._processes.setdefault(uuid, Process(WORKER, alive=False))
+            self._processes.setdefault(uuid, SupervisorProcess(WORKER, alive=False))
         self._known = True
         self._channel = channel
         self._change.set()
@@ -452,9 +453,9 @@ class LocalFleet:
                 sum(one.preparing for one in self._processes.values())
                 < self._settings.most_preparing
             ):
-                self._show(uuid, Process(WORKER, preparing=True))
+                self._show(uuid, SupervisorProcess(WORKER, preparing=True))
         elif answer.op == "asking":
-            self._show(uuid, Process(WORKER, asking=True))
+            self._show(uuid, SupervisorProcess(WORKER, asking=True))
         elif answer.op == "started" and len(answer.descriptors) == 1:
             self._adopt(_uuids([answer.message]), answer.descriptors)
         else:
@@ -473,7 +474,7 @@ class LocalFleet:
                 os.close(descriptor)
                 continue
             self._pidfds[uuid] = descriptor
-            self._processes[uuid] = self._said.pop(uuid, Process(WORKER))
+            self._processes[uuid] = self._said.pop(uuid, SupervisorProcess(WORKER))
             loop.add_reader(descriptor, self._ended, uuid)
             if uuid in self._early:
                 self._early.discard(uuid)
@@ -481,7 +482,7 @@ class LocalFleet:
         self._mark_idle()
         self._change.set()
 
-    def _show(self, uuid: str, process: Process) -> None:
+    def _show(self, uuid: str, process: SupervisorProcess) -> None:
         """Show what is known of a living process now, or as soon as whoever asked for it hears of
         it.
         """
@@ -495,12 +496,12 @@ class LocalFleet:
         """Show as idle those that said so first, as many as may."""
         for uuid in islice(self._idle, self._settings.most_idle):
             if uuid in self._pidfds and not self._processes[uuid].idle:
-                self._processes[uuid] = Process(WORKER, idle=True)
+                self._processes[uuid] = SupervisorProcess(WORKER, idle=True)
                 self._change.set()
 
     def _ended(self, uuid: str) -> None:
         self._unwatch(uuid)
-        self._processes[uuid] = Process(WORKER, alive=False)
+        self._processes[uuid] = SupervisorProcess(WORKER, alive=False)
         self._idle.pop(uuid, None)
         self._mark_idle()
         self._change.set()

@@ -50,7 +50,7 @@ class Shares:
         os.close(self._gate)
 
     def others(self) -> Resources:
-        """What the other living dispatchers have given away."""
+        """Resources that the other living dispatchers have given away."""
         return total(self._others())
 
     def tell(self, taken: Resources) -> None:
@@ -91,7 +91,7 @@ class Shares:
 
 
 def _read(path: Path) -> Resources:
-    """What a slot says; nothing when its dispatcher is gone."""
+    """The amount in a slot; nothing when its dispatcher is gone."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         try:

@@ -15,12 +15,12 @@ import asyncssh
 
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.instance_types import InstanceType
-from lading.dispatch.fleets.cloud.drivers.driver import Driver, DriverSite, Instance, Spec
+from lading.dispatch.fleets.cloud.drivers.driver import Driver, DriverSite, Instance, InstanceSpec
 
 TAG = "ArvadosInstanceSetID"
 KIND = InstanceType(name="small", provider_type="t3.small", resources=Resources(1, GIB), price=0.1)
 
-MakeSpec = Callable[..., Spec]
+MakeSpec = Callable[..., InstanceSpec]
 
 
 def site(parameters: Mapping[str, object], directory: Path, set_id: str = "one") -> DriverSite:
@@ -33,8 +33,8 @@ def specs(image: str = "ami-03cf127a") -> MakeSpec:
     generated = asyncssh.generate_private_key("ssh-ed25519")
     key = generated.export_public_key().decode().strip()
 
-    def make(set_id: str = "one", **tags: str) -> Spec:
-        return Spec(
+    def make(set_id: str = "one", **tags: str) -> InstanceSpec:
+        return InstanceSpec(
             kind=KIND,
             tags={TAG: set_id, "ArvadosInstanceSecret": "abc", **tags},
             public_key=key,

@@ -15,7 +15,7 @@ import pytest
 
 from lading.core.errors import Conflict
 from lading.core.resources import Resources
-from lading.dispatch.fleet import Assignment, Fleet, FleetView
+from lading.dispatch.fleet import Fleet, FleetView, StartRequest
 
 ONE, TWO = "zzzzz-dz642-000000000000001", "zzzzz-dz642-000000000000002"
 PATIENCE = 180.0
@@ -35,8 +35,8 @@ async def until(fleet: Fleet, condition: Callable[[FleetView], bool]) -> FleetVi
     return fleet.view()
 
 
-def on(fleet: Fleet, uuid: str = ONE) -> Assignment:
-    return Assignment(uuid=uuid, worker=fleet.view().workers[0].id, token="secret")
+def on(fleet: Fleet, uuid: str = ONE) -> StartRequest:
+    return StartRequest(uuid=uuid, worker=fleet.view().workers[0].id, token="secret")
 
 
 class FleetSuite:

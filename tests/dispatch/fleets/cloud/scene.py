@@ -10,10 +10,10 @@ from typing import Any
 
 from lading.core.containers.container import State
 from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.instance_lifecycle import Phase
+from lading.core.scheduling.instance_lifecycle import InstancePhase
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal
-from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.testing.cloud import FakeCloud, FakeVm, Troubles
 from lading.testing.containers import FakeContainers
@@ -88,11 +88,11 @@ class Scene:
         await self.until(lambda: not self.cloud.vms)
 
     @property
-    def machines(self) -> list[Machine]:
+    def machines(self) -> list[CloudMachine]:
         """The VMs as the dispatcher knows them."""
         return list(self.fleet.pool.machines.values())
 
-    def phases(self) -> list[Phase]:
+    def phases(self) -> list[InstancePhase]:
         """Their phases."""
         return [one.phase for one in self.machines]
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 import asyncssh
 
-from lading.dispatch.fleets.cloud.ssh_connection import Door
+from lading.dispatch.fleets.cloud.ssh_connection import SshAddress
 
 
 @dataclass
 class Server:
     """Where it is. `answers` replace commands that begin so: exit code and output."""
 
-    door: Door
+    door: SshAddress
     host_key: asyncssh.SSHKey
     answers: dict[str, tuple[int, str]] = field(default_factory=dict)
     ran: list[str] = field(default_factory=list)
@@ -86,7 +86,9 @@ async def ssh_server(
         process_factory=handle, encoding=None, allow_scp=False,
     )  # fmt: skip
     made.append(
-        Server(Door(address="127.0.0.1", port=listener.get_port(), user="root", key=client), own)
+        Server(
+            SshAddress(address="127.0.0.1", port=listener.get_port(), user="root", key=client), own
+        )
     )
     try:
         yield made[0]

@@ -11,10 +11,10 @@ from lading.core.containers.container import State
 from lading.core.errors import Conflict, Invalid, Unavailable
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.api_backpressure import Pressure
-from lading.core.scheduling.batch_planner import Entry, Snapshot, Start, Worker
-from lading.core.scheduling.instance_lifecycle import Behavior, Phase, Times
-from lading.dispatch.fleet import Assignment
-from lading.dispatch.fleet_plugins import Site
+from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase, InstanceTimes
+from lading.core.scheduling.planning import FleetWorker, Snapshot, StartDecision, TrackedContainer
+from lading.dispatch.fleet import StartRequest
+from lading.dispatch.fleet_plugins import FleetSite
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet, open_cloud
 from lading.dispatch.fleets.cloud.drivers.driver import Instance
 from lading.dispatch.fleets.cloud.metrics import PREFIX
@@ -34,9 +34,9 @@ def test_a_vm_is_made_used_and_removed() -> None:
         assert scene.machines[0].type == "type2"
         await scene.until(lambda: "Waiting for a type2 instance to boot" in scene.told(uuid))
         await scene.until(lambda: scene.state(uuid) is State.RUNNING)
-        assert scene.phases() == [Phase.RUNNING]
+        assert scene.phases() == [InstancePhase.RUNNING]
         await scene.until_over()
-        await scene.until(lambda: scene.phases() == [Phase.IDLE])
+        await scene.until(lambda: scene.phases() == [InstancePhase.IDLE])
         await scene.until_empty()
         assert scene.machines == [] or scene.machines[0].why == "it was idle for 60 s"
 
@@ -75,7 +75,7 @@ def test_at_quota_idle_vms_go_at_once_for_those_that_are_needed() -> None:
         big = scene.server.add(vcpus=16, ram=GIB)
         await scene.until(lambda: scene.state(big) is State.COMPLETE, limit=400.0)
 
-    staged(Scene(troubles=QUICK, limits=most(1), times=Times(idle=9999.0)), acts)
+    staged(Scene(troubles=QUICK, limits=most(1), times=InstanceTimes(idle=9999.0)), acts)
 
 
 def test_what_fits_no_type_stays_queued_with_the_reason() -> None:
@@ -94,7 +94,7 @@ def test_what_fits_no_type_stays_queued_with_the_reason() -> None:
 def test_a_vm_that_a_container_is_on_its_way_to_is_not_idle() -> None:
     async def acts() -> None:
         cloud = FakeCloud(troubles=QUICK)
-        settings = replace(SETTINGS, times=Times(idle=20.0))
+        settings = replace(SETTINGS, times=InstanceTimes(idle=20.0))
         fleet = CloudFleet(settings, cloud, cloud.reach, clock=asyncio.get_running_loop().time)
         serving = asyncio.create_task(fleet.serve())
         while not fleet.view().known:
@@ -103,16 +103,16 @@ def test_a_vm_that_a_container_is_on_its_way_to_is_not_idle() -> None:
         while not fleet.view().workers:
             await fleet.changed()
         (found,) = fleet.view().workers
-        worker = Worker(id=found.id, capacity=TYPES[0].resources)
-        one = Entry(uuid="one", priority=1, created_at="1", need=Resources(1, GIB))
+        worker = FleetWorker(id=found.id, capacity=TYPES[0].resources)
+        one = TrackedContainer(uuid="one", priority=1, created_at="1", need=Resources(1, GIB))
         assert fleet.plan(Snapshot(queue=(one,), workers=(worker,))).starts == (
-            Start("one", worker.id),
+            StartDecision("one", worker.id),
         )
         # Locking it takes longer than the VM may be idle.
         await pass_time(100.0)
-        assert [one.phase for one in fleet.pool.machines.values()] == [Phase.RUNNING]
+        assert [one.phase for one in fleet.pool.machines.values()] == [InstancePhase.RUNNING]
         fleet.plan(Snapshot(queue=(), workers=(worker,)))
-        assert [one.phase for one in fleet.pool.machines.values()] == [Phase.IDLE]
+        assert [one.phase for one in fleet.pool.machines.values()] == [InstancePhase.IDLE]
         await pass_time(40.0)
         assert cloud.vms == {}
         serving.cancel()
@@ -128,7 +128,7 @@ def test_nothing_is_started_on_a_vm_that_is_to_go() -> None:
         (one,) = scene.machines
         scene.fleet.pool.shut_down(one, "a test says so")
         with pytest.raises(Unavailable, match="cannot take a container now"):
-            await scene.fleet.start(Assignment(uuid="another", worker=one.name, token="t"))
+            await scene.fleet.start(StartRequest(uuid="another", worker=one.name, token="t"))
 
     staged(Scene(troubles=QUICK), acts)
 
@@ -141,7 +141,7 @@ def test_a_restart_finds_vms_and_containers_again() -> None:
         for _ in range(2):
             await scene.close()
             scene.open()
-            await scene.until(lambda: scene.phases().count(Phase.RUNNING) == len(before))
+            await scene.until(lambda: scene.phases().count(InstancePhase.RUNNING) == len(before))
         await scene.until_over()
         assert all(scene.state(uuid) is State.COMPLETE for uuid in uuids)
         assert set(scene.cloud.vms) == before
@@ -212,7 +212,7 @@ def test_an_image_that_never_boots_is_said_and_tried_less_and_less() -> None:
             in scene.fleet.counts.text().decode()
         )
 
-    staged(Scene(troubles=Troubles(never_boots=1.0), times=Times(booting=30.0)), acts)
+    staged(Scene(troubles=Troubles(never_boots=1.0), times=InstanceTimes(booting=30.0)), acts)
 
 
 def test_a_cloud_that_cannot_be_asked_is_said() -> None:
@@ -288,7 +288,7 @@ def test_hold_and_drain_are_kept_in_tags_and_over_a_restart() -> None:
         assert list(scene.cloud.vms) == [one.name]
         await scene.close()
         scene.open()
-        await scene.until(lambda: scene.phases() == [Phase.IDLE])
+        await scene.until(lambda: scene.phases() == [InstancePhase.IDLE])
         (one,) = scene.machines
         assert one.behavior is Behavior.HOLD
         scene.fleet.pool.hold(one, Behavior.DRAIN)
@@ -327,9 +327,9 @@ def test_what_cannot_be_reached_is_not_taken_for_gone() -> None:
         await scene.until(lambda: scene.state(uuid) is State.RUNNING)
         (one,) = scene.machines
         with pytest.raises(Conflict, match="an earlier supervisor"):
-            await fleet.start(Assignment(uuid=uuid, worker=one.name, token="t"))
+            await fleet.start(StartRequest(uuid=uuid, worker=one.name, token="t"))
         with pytest.raises(Unavailable, match="cannot take a container now"):
-            await fleet.start(Assignment(uuid="other", worker="nowhere", token="t"))
+            await fleet.start(StartRequest(uuid="other", worker="nowhere", token="t"))
         link, one.link = one.link, None
         fleet.ended(one, uuid)
         with pytest.raises(Unavailable, match="may still be there"):
@@ -346,7 +346,7 @@ def test_figures_count_vms_and_containers() -> None:
         scene.server.add(vcpus=3)
         await scene.until(lambda: len(scene.machines) == 1)
         waiting = scene.server.add(vcpus=16)
-        await scene.until(lambda: scene.phases() == [Phase.RUNNING])
+        await scene.until(lambda: scene.phases() == [InstancePhase.RUNNING])
         found = scene.fleet.figures()
         assert [one.category for one in found.machines] == ["inuse"]
         assert (found.at_quota, found.over_quota, found.most) == (True, 2, 0)
@@ -385,7 +385,7 @@ async def test_a_configuration_that_cannot_be_is_refused_before_anything_is_made
     (tmp_path / "c.yml").write_text(
         "Containers: {CloudVMs: {Driver: moon}}\nInstanceTypes: {a: {VCPUs: 1, RAM: 1GiB}}"
     )
-    site = Site(
+    site = FleetSite(
         config=load(tmp_path / "c.yml"), token="zzzzz-gj3su-000000000000000",
         run_directory=tmp_path / "run", cache_directory=tmp_path / "cache", template={},
         api_url="https://x", certificate="PEM",

@@ -13,9 +13,9 @@ import pytest
 
 from lading.core.errors import Invalid, Unavailable
 from lading.core.scheduling.instance_types import InstanceType
-from lading.dispatch.fleets.cloud.cloud_selftest import MENDS, Means, Step, Trial
-from lading.dispatch.fleets.cloud.drivers.driver import Instance, Spec
-from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.cloud_selftest import MENDS, Means, SelftestStep, Trial
+from lading.dispatch.fleets.cloud.drivers.driver import Instance, InstanceSpec
+from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.testing.cloud import FakeCloud, Troubles
 from lading.testing.simulated_loop import pass_time, play
 from tests.simulation.cloud_scenario import SETTINGS
@@ -31,7 +31,7 @@ class Stage:
 
     def __init__(self, cloud: FakeCloud) -> None:
         self.cloud = cloud
-        self.steps: list[Step] = []
+        self.steps: list[SelftestStep] = []
         self.doing: list[str] = []
 
     def trial(self) -> Trial:
@@ -53,7 +53,7 @@ class Stage:
         return [(one.type, one.name, one.ok) for one in self.steps]
 
     @property
-    def failed(self) -> list[Step]:
+    def failed(self) -> list[SelftestStep]:
         return [one for one in self.steps if not one.ok]
 
 
@@ -198,7 +198,7 @@ class Here:
     def __init__(self) -> None:
         self.there: dict[str, Instance] = {}
 
-    async def create(self, spec: Spec) -> Instance:
+    async def create(self, spec: InstanceSpec) -> Instance:
         self.there["i-1"] = Instance(
             id="i-1", address="127.0.0.1", tags=dict(spec.tags), user="root"
         )
@@ -251,15 +251,15 @@ class Server:
         return f"{name} works"
 
 
-async def tried(server: Server, told: str) -> list[Step]:
+async def tried(server: Server, told: str) -> list[SelftestStep]:
     """The steps of a trial, on whose VM the check of the API prints `told`."""
 
     @asynccontextmanager
-    async def reach(machine: Machine, tell: object) -> AsyncIterator[Any]:
+    async def reach(machine: CloudMachine, tell: object) -> AsyncIterator[Any]:
         yield Agent()
 
     @asynccontextmanager
-    async def start(machine: Machine) -> AsyncIterator[Server]:
+    async def start(machine: CloudMachine) -> AsyncIterator[Server]:
         if "start" in server.faults:
             raise Unavailable(server.faults["start"])
         server.open = True
@@ -268,7 +268,7 @@ async def tried(server: Server, told: str) -> list[Step]:
         finally:
             server.open = False
 
-    steps: list[Step] = []
+    steps: list[SelftestStep] = []
     async with ssh_server() as host:
         host.answers |= {server.url: (0, told), "python3": (0, '{"engine": "crun", "said": "ran"}')}
         means = Means(

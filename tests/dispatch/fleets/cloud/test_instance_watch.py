@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from lading.core.containers.container import State
-from lading.core.scheduling.instance_lifecycle import Phase, Times
+from lading.core.scheduling.instance_lifecycle import InstancePhase, InstanceTimes
 from lading.testing.cloud import Troubles
 
 from .scene import Scene, staged
@@ -31,7 +31,7 @@ def test_a_removal_and_a_lost_connection_are_no_failed_probes() -> None:
 def test_a_vm_that_stops_answering_is_removed() -> None:
     async def acts(scene: Scene) -> None:
         uuid = scene.server.add()
-        await scene.until(lambda: scene.phases() == [Phase.RUNNING])
+        await scene.until(lambda: scene.phases() == [InstancePhase.RUNNING])
         (vm,) = scene.cloud.vms.values()
         vm.dies = 0.0
         (one,) = scene.machines
@@ -52,4 +52,4 @@ def test_one_whose_secret_is_wrong_gets_nothing_and_goes() -> None:
         assert next(iter(scene.cloud.vms.values())).used == 0
         await scene.until_over()
 
-    staged(Scene(troubles=QUICK, times=Times(booting=60.0)), acts)
+    staged(Scene(troubles=QUICK, times=InstanceTimes(booting=60.0)), acts)

@@ -8,11 +8,13 @@ from typing import Any
 import aiohttp
 import pytest
 
+from lading.core.containers.container import State
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, Resources
-from lading.core.scheduling.batch_planner import Entry, Snapshot
 from lading.core.scheduling.instance_lifecycle import Behavior
-from lading.dispatch.fleet import Assignment, Interest
+from lading.core.scheduling.instance_types import Gpu
+from lading.core.scheduling.planning import Snapshot, TrackedContainer
+from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.management import managing, parse_address
 
@@ -42,7 +44,7 @@ class Site:
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
     async with fleet_with_a_vm() as (fleet, vms):
-        await fleet.start(Assignment(uuid=ONE, worker="i-1", token="t"))
+        await fleet.start(StartRequest(uuid=ONE, worker="i-1", token="t"))
         async with (
             managing(fleet, "127.0.0.1:0", "hush") as url,
             aiohttp.ClientSession() as session,
@@ -85,17 +87,17 @@ async def test_containers_are_listed_and_found(site: Site) -> None:
 
 async def test_an_entry_has_the_fields_that_clients_know(site: Site) -> None:
     fleet, seen = site.fleet, asyncio.get_running_loop().time() - 3600.0
-    fleet.heed(
-        lambda _: Interest(
-            wanted=1, final=False, need=Resources(2, GIB, 5, 1), state="Locked", priority=7,
-            created_at="t", seen=seen, vram=9,
+    fleet.set_lookup(
+        lambda _: TrackedContainer(
+            uuid=ONE, need=Resources(2, GIB, 5, 1), state=State.LOCKED, priority=7,
+            created_at="t", seen=seen, gpu=Gpu(vram=9),
         )
     )  # fmt: skip
     fleet.plan(
         Snapshot(
             queue=(
-                Entry(uuid=TWO, priority=3, created_at="t", need=Resources(2, GIB)),
-                Entry(uuid=THREE, priority=9, created_at="t", need=Resources(999, GIB)),
+                TrackedContainer(uuid=TWO, priority=3, created_at="t", need=Resources(2, GIB)),
+                TrackedContainer(uuid=THREE, priority=9, created_at="t", need=Resources(999, GIB)),
             )
         )
     )

@@ -4,10 +4,10 @@ import json
 import re
 from pathlib import Path
 
-from lading.core.scheduling.instance_lifecycle import Behavior, Phase
+from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase
 from lading.dispatch.fleets.cloud.metrics import (
     PREFIX,
-    Counts,
+    CloudCounters,
     Figures,
     MachineFigures,
     SubnetFigures,
@@ -44,24 +44,24 @@ CONTRACT = {
 ONE = MachineFigures(category="inuse", type="small", price=0.5, vcpus=2, ram=1024, age=3.0)
 
 
-def lines(counts: Counts) -> set[str]:
+def lines(counts: CloudCounters) -> set[str]:
     return {
         line.removeprefix("arvados_dispatchcloud_") for line in counts.text().decode().splitlines()
     }
 
 
 def test_counters_are_there_before_anything_happens() -> None:
-    found = lines(Counts())
+    found = lines(CloudCounters())
     assert 'driver_operations_total{error="0",operation="Create"} 0.0' in found
     assert 'boot_outcomes_total{outcome="disappeared"} 0.0' in found
     assert 'instances_disappeared_total{state="running"} 0.0' in found
 
 
 def test_what_happens_is_counted() -> None:
-    counts = Counts()
+    counts = CloudCounters()
     counts.operation("Create", failed=True)
     counts.boot("success")
-    counts.gone(Phase.SHUTDOWN, 4.0)
+    counts.gone(InstancePhase.SHUTDOWN, 4.0)
     counts.reached(20.0)
     counts.ready(30.0)
     counts.started(2.0)
@@ -83,7 +83,7 @@ def test_what_happens_is_counted() -> None:
 
 
 def test_what_is_looked_at_is_in_it() -> None:
-    counts = Counts()
+    counts = CloudCounters()
     counts.look_at(
         lambda: Figures(
             machines=(ONE, ONE), queue=(("Queued", "small", 7),), running=3, not_started=1,
@@ -113,17 +113,19 @@ def test_what_is_looked_at_is_in_it() -> None:
 
 
 def test_a_machine_has_one_category() -> None:
-    assert [category(one, Behavior.HOLD) for one in (Phase.RUNNING, Phase.IDLE)] == [
+    assert [
+        category(one, Behavior.HOLD) for one in (InstancePhase.RUNNING, InstancePhase.IDLE)
+    ] == [
         "inuse",
         "hold",
     ]
     phases = (
-        Phase.RUNNING,
-        Phase.IDLE,
-        Phase.UNKNOWN,
-        Phase.CREATING,
-        Phase.BOOTING,
-        Phase.SHUTDOWN,
+        InstancePhase.RUNNING,
+        InstancePhase.IDLE,
+        InstancePhase.UNKNOWN,
+        InstancePhase.CREATING,
+        InstancePhase.BOOTING,
+        InstancePhase.SHUTDOWN,
     )
     assert [category(one, Behavior.RUN) for one in phases] == [
         "inuse", "idle", "unknown", "booting", "booting", "idle",
@@ -131,7 +133,7 @@ def test_a_machine_has_one_category() -> None:
 
 
 def test_every_metric_of_the_contract_is_there_with_its_kind_and_labels() -> None:
-    counts = Counts()
+    counts = CloudCounters()
     counts.look_at(
         lambda: Figures(
             machines=(ONE,), queue=(("Queued", "small", 7),), subnets=(SubnetFigures(id="s"),)
@@ -161,7 +163,7 @@ def test_the_dashboard_shows_what_there_is() -> None:
     page = json.loads((Path(__file__).parents[4] / "docs/grafana-cloud.json").read_text())
     asked = " ".join(target["expr"] for panel in page["panels"] for target in panel["targets"])
     names = set(re.findall(r"arvados_dispatchcloud_(\w+)", asked))
-    there = {re.split(r"[{ ]", line)[0] for line in lines(Counts())} | {
+    there = {re.split(r"[{ ]", line)[0] for line in lines(CloudCounters())} | {
         line.split()[2][22:] for line in _types()
     }
     assert len(page["panels"]) == 8
@@ -169,4 +171,6 @@ def test_the_dashboard_shows_what_there_is() -> None:
 
 
 def _types() -> list[str]:
-    return [line for line in Counts().text().decode().splitlines() if line.startswith("# TYPE")]
+    return [
+        line for line in CloudCounters().text().decode().splitlines() if line.startswith("# TYPE")
+    ]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lading.core.containers.container import State
-from lading.core.scheduling.instance_lifecycle import Behavior, Phase, Times
+from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase, InstanceTimes
 from lading.dispatch.fleets.cloud.prices import spent
 from lading.testing.cloud import Troubles
 from lading.testing.simulated_loop import pass_time
@@ -38,7 +38,7 @@ def test_the_cost_of_a_vm_goes_on_after_a_restart() -> None:
         before = spent(scene.machines[0], now=now(), wall=now())
         await scene.close()
         scene.open()
-        await scene.until(lambda: scene.phases() == [Phase.RUNNING])
+        await scene.until(lambda: scene.phases() == [InstancePhase.RUNNING])
         assert spent(scene.machines[0], now=now(), wall=now()) >= before > 0
 
     staged(Scene(troubles=QUICK, seconds=1000.0), acts)
@@ -135,14 +135,14 @@ def test_one_that_is_to_go_is_not_used_when_a_list_shows_it_again() -> None:
         scene.cloud.troubles.destroy_fails = 1.0
         scene.fleet.pool.shut_down(one, "killed by an operator: it is odd")
         vm.hidden = SETTINGS.misses + 2
-        await scene.until(lambda: one.phase is Phase.GONE)
+        await scene.until(lambda: one.phase is InstancePhase.GONE)
         scene.cloud.troubles.destroy_fails = 0.0
         await scene.until(lambda: scene.machines)
-        assert scene.phases() == [Phase.SHUTDOWN]
+        assert scene.phases() == [InstancePhase.SHUTDOWN]
         await scene.until_empty()
         assert vm.used == 1
 
-    staged(Scene(troubles=QUICK, times=Times(idle=9999.0)), acts)
+    staged(Scene(troubles=QUICK, times=InstanceTimes(idle=9999.0)), acts)
 
 
 def test_removal_is_asked_for_until_it_is_gone() -> None:
@@ -150,7 +150,7 @@ def test_removal_is_asked_for_until_it_is_gone() -> None:
         scene.server.add()
         await scene.until_over()
         scene.cloud.troubles.destroy_fails = 1.0
-        await scene.until(lambda: scene.phases() == [Phase.SHUTDOWN])
+        await scene.until(lambda: scene.phases() == [InstancePhase.SHUTDOWN])
         await pass_time(100.0)
         assert scene.cloud.refused["destroy"] > 3
         scene.cloud.troubles.destroy_fails = 0.0
@@ -163,7 +163,7 @@ def test_removal_is_asked_for_until_it_is_gone() -> None:
 def test_a_vm_of_a_type_that_is_not_configured_any_more_is_let_go(before: bool) -> None:
     async def acts(scene: Scene) -> None:
         scene.server.add(vcpus=1)
-        await scene.until(lambda: scene.phases() == [Phase.RUNNING])
+        await scene.until(lambda: scene.phases() == [InstancePhase.RUNNING])
         await scene.close()
         scene.settings = replace(scene.settings, types=TYPES[2:])
         scene.open()
@@ -178,7 +178,7 @@ def test_a_vm_of_a_type_that_is_not_configured_any_more_is_let_go(before: bool) 
 def test_an_operator_may_remove_one_whatever_it_does() -> None:
     async def acts(scene: Scene) -> None:
         uuid = scene.server.add()
-        await scene.until(lambda: scene.phases() == [Phase.RUNNING])
+        await scene.until(lambda: scene.phases() == [InstancePhase.RUNNING])
         scene.fleet.pool.shut_down(scene.machines[0], "killed by an operator: why not")
         await scene.until_over()
         assert (

@@ -13,11 +13,11 @@ import pytest
 from lading.core.containers.cost import Price
 from lading.core.errors import Unavailable
 from lading.core.resources import GIB, Resources
-from lading.core.scheduling.instance_lifecycle import Phase
+from lading.core.scheduling.instance_lifecycle import InstancePhase
 from lading.core.scheduling.instance_types import InstanceType
 from lading.core.timestamps import format_time
 from lading.dispatch.fleets.cloud.drivers.driver import Instance
-from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.prices import Prices, price_of, spending, spent
 from lading.testing.cloud import FakeCloud
 from lading.testing.simulated_loop import pass_time, play
@@ -65,23 +65,23 @@ class Heard:
         return {}
 
 
-def machine(zone: str = "a", kind: InstanceType = SPOT) -> Machine:
-    one = Machine(
+def machine(zone: str = "a", kind: InstanceType = SPOT) -> CloudMachine:
+    one = CloudMachine(
         key=zone, type=kind.name, secret="", kind=kind, instance=Instance(id=zone, zone=zone)
     )
-    one.phase = Phase.IDLE
+    one.phase = InstancePhase.IDLE
     one.link = Heard()  # type: ignore[assignment]
     return one
 
 
-def prices(market: object, *machines: Machine) -> Prices:
+def prices(market: object, *machines: CloudMachine) -> Prices:
     loop = asyncio.get_running_loop()
     return Prices(
         market, lambda: machines, clock=loop.time, wall=lambda: START.timestamp() + loop.time()
     )
 
 
-def heard(one: Machine) -> Heard:
+def heard(one: CloudMachine) -> Heard:
     link: object = one.link
     assert isinstance(link, Heard)
     return link
@@ -132,7 +132,7 @@ def test_what_is_known_stays_when_the_cloud_does_not_say(caplog: pytest.LogCaptu
 
 def test_a_vm_that_is_not_reached_is_told_later_and_one_that_goes_is_not() -> None:
     market, one, going = Market(), machine(), machine("b")
-    going.phase = Phase.SHUTDOWN
+    going.phase = InstancePhase.SHUTDOWN
 
     async def scene() -> None:
         watching = prices(market, one, going)
@@ -173,7 +173,7 @@ def test_what_a_vm_costs() -> None:
 
 
 def test_what_a_container_pays_that_is_lost_with_its_vm() -> None:
-    machine = Machine(key="k", type="spot", secret="", kind=SPOT)
+    machine = CloudMachine(key="k", type="spot", secret="", kind=SPOT)
     lost = spending(machine, Resources(1, GIB // 2), wall=START.timestamp())
     assert lost is not None
     assert lost.since(format_time(START - timedelta(hours=2))) == pytest.approx(1.0)
@@ -181,5 +181,5 @@ def test_what_a_container_pays_that_is_lost_with_its_vm() -> None:
     lost = spending(machine, Resources(2, GIB), wall=START.timestamp())
     assert lost is not None
     assert lost.since(format_time(START - timedelta(hours=1))) == pytest.approx(4.0)
-    free = Machine(key="k", type="spot", secret="", kind=replace(SPOT, price=0.0))
+    free = CloudMachine(key="k", type="spot", secret="", kind=replace(SPOT, price=0.0))
     assert spending(free, Resources(1, GIB), wall=START.timestamp()) is None

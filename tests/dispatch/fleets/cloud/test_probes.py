@@ -17,11 +17,11 @@ import pytest
 
 from lading.core.errors import Unavailable
 from lading.core.protocols.messages import Message
-from lading.core.scheduling.instance_lifecycle import Behavior, Phase, Times
-from lading.dispatch.fleet import Assignment
+from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase, InstanceTimes
+from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
-from lading.dispatch.fleets.cloud.drivers.driver import Spec
-from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.drivers.driver import InstanceSpec
+from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.net.rpc import LineChannel, Reply
 from lading.testing.cloud import FakeCloud, FakeVm, Troubles
@@ -31,7 +31,7 @@ from tests.simulation.cloud_scenario import TYPES
 ONE = "zzzzz-dz642-000000000000001"
 BOOTING, PROBE = 100.0, 50.0
 SETTINGS = CloudSettings(
-    types=TYPES, set_id="set", times=Times(idle=9999.0, booting=BOOTING, probe=PROBE),
+    types=TYPES, set_id="set", times=InstanceTimes(idle=9999.0, booting=BOOTING, probe=PROBE),
     probe_interval=5.0, busy_sync_interval=1.0, operation_rate=500.0, shutdown_timeout=9999.0,
 )  # fmt: skip
 
@@ -43,7 +43,7 @@ class Case:
     """
 
     name: str
-    phase: Phase
+    phase: InstancePhase
     age: float
     found: bool = False
     well: bool = False
@@ -58,102 +58,134 @@ class Case:
 
 
 CASES = (
-    Case("unknown: the boot probe fails", Phase.UNKNOWN, 20.0, found=True, fails="boot"),
+    Case("unknown: the boot probe fails", InstancePhase.UNKNOWN, 20.0, found=True, fails="boot"),
     Case(
         "unknown: the boot probe fails for too long",
-        Phase.SHUTDOWN,
+        InstancePhase.SHUTDOWN,
         BOOTING + 20.0,
         found=True,
         fails="boot",
     ),
     Case(
         "unknown: the boot probe fails, held",
-        Phase.UNKNOWN,
+        InstancePhase.UNKNOWN,
         900.0,
         found=True,
         fails="boot",
         behavior=Behavior.HOLD,
     ),
-    Case("unknown: the runner cannot be copied", Phase.UNKNOWN, 20.0, found=True, fails="copy"),
+    Case(
+        "unknown: the runner cannot be copied",
+        InstancePhase.UNKNOWN,
+        20.0,
+        found=True,
+        fails="copy",
+    ),
     Case(
         "unknown: the runner cannot be copied for too long",
-        Phase.SHUTDOWN,
+        InstancePhase.SHUTDOWN,
         BOOTING + 20.0,
         found=True,
         fails="copy",
     ),
-    Case("unknown: the list fails", Phase.UNKNOWN, 20.0, found=True, fails="list"),
+    Case("unknown: the list fails", InstancePhase.UNKNOWN, 20.0, found=True, fails="list"),
     Case(
         "unknown: the list fails for too long",
-        Phase.SHUTDOWN,
+        InstancePhase.SHUTDOWN,
         BOOTING + 80.0,
         found=True,
         fails="list",
     ),
-    Case("unknown: all is well", Phase.IDLE, 20.0, found=True),
-    Case("unknown: all is well, a container runs", Phase.RUNNING, 20.0, found=True, runs=True),
+    Case("unknown: all is well", InstancePhase.IDLE, 20.0, found=True),
+    Case(
+        "unknown: all is well, a container runs", InstancePhase.RUNNING, 20.0, found=True, runs=True
+    ),
     Case(
         "unknown: a container runs, drained",
-        Phase.RUNNING,
+        InstancePhase.RUNNING,
         20.0,
         found=True,
         runs=True,
         behavior=Behavior.DRAIN,
     ),
     Case(
-        "unknown: all is well, drained", Phase.SHUTDOWN, 20.0, found=True, behavior=Behavior.DRAIN
+        "unknown: all is well, drained",
+        InstancePhase.SHUTDOWN,
+        20.0,
+        found=True,
+        behavior=Behavior.DRAIN,
     ),
-    Case("unknown: it says that it is broken", Phase.SHUTDOWN, 40.0, found=True, fails="broken"),
-    Case("booting: the boot probe fails", Phase.BOOTING, 20.0, fails="boot"),
     Case(
-        "booting: the boot probe fails for too long", Phase.SHUTDOWN, BOOTING + 20.0, fails="boot"
+        "unknown: it says that it is broken",
+        InstancePhase.SHUTDOWN,
+        40.0,
+        found=True,
+        fails="broken",
+    ),
+    Case("booting: the boot probe fails", InstancePhase.BOOTING, 20.0, fails="boot"),
+    Case(
+        "booting: the boot probe fails for too long",
+        InstancePhase.SHUTDOWN,
+        BOOTING + 20.0,
+        fails="boot",
     ),
     Case(
         "booting: the boot probe fails, drained",
-        Phase.SHUTDOWN,
+        InstancePhase.SHUTDOWN,
         20.0,
         fails="boot",
         behavior=Behavior.DRAIN,
     ),
-    Case("booting: the runner cannot be copied", Phase.BOOTING, 20.0, fails="copy"),
+    Case("booting: the runner cannot be copied", InstancePhase.BOOTING, 20.0, fails="copy"),
     Case(
         "booting: the runner cannot be copied for too long",
-        Phase.SHUTDOWN,
+        InstancePhase.SHUTDOWN,
         BOOTING + 20.0,
         fails="copy",
     ),
-    Case("booting: the list fails", Phase.BOOTING, 20.0, fails="list"),
-    Case("booting: all is well", Phase.IDLE, 20.0),
-    Case("idle: it cannot be reached", Phase.IDLE, 20.0, well=True, fails="boot"),
+    Case("booting: the list fails", InstancePhase.BOOTING, 20.0, fails="list"),
+    Case("booting: all is well", InstancePhase.IDLE, 20.0),
+    Case("idle: it cannot be reached", InstancePhase.IDLE, 20.0, well=True, fails="boot"),
     Case(
         "idle: it cannot be reached for too long",
-        Phase.SHUTDOWN,
+        InstancePhase.SHUTDOWN,
         PROBE + 40.0,
         well=True,
         fails="boot",
     ),
     Case(
         "idle: it cannot be reached, held",
-        Phase.IDLE,
+        InstancePhase.IDLE,
         900.0,
         well=True,
         fails="boot",
         behavior=Behavior.HOLD,
     ),
-    Case("idle: it says that it is broken", Phase.SHUTDOWN, 20.0, well=True, fails="broken"),
-    Case("running: it cannot be reached", Phase.RUNNING, 20.0, well=True, runs=True, fails="boot"),
+    Case(
+        "idle: it says that it is broken", InstancePhase.SHUTDOWN, 20.0, well=True, fails="broken"
+    ),
+    Case(
+        "running: it cannot be reached",
+        InstancePhase.RUNNING,
+        20.0,
+        well=True,
+        runs=True,
+        fails="boot",
+    ),
     Case(
         "running: it cannot be reached for too long",
-        Phase.SHUTDOWN,
+        InstancePhase.SHUTDOWN,
         PROBE + 40.0,
         well=True,
         runs=True,
         fails="boot",
     ),
-    Case("running: the list fails", Phase.RUNNING, 20.0, well=True, runs=True, fails="list"),
+    Case(
+        "running: the list fails", InstancePhase.RUNNING, 20.0, well=True, runs=True, fails="list"
+    ),
     Case(
         "running: it says that it is broken",
-        Phase.RUNNING,
+        InstancePhase.RUNNING,
         20.0,
         well=True,
         runs=True,
@@ -161,13 +193,13 @@ CASES = (
     ),
     Case(
         "running: the container is not there any more",
-        Phase.RUNNING,
+        InstancePhase.RUNNING,
         20.0,
         well=True,
         runs=True,
         ends=True,
     ),
-    Case("running: all is well", Phase.RUNNING, 900.0, well=True, runs=True),
+    Case("running: all is well", InstancePhase.RUNNING, 900.0, well=True, runs=True),
 )
 
 
@@ -180,7 +212,7 @@ class Worker:
 
     @asynccontextmanager
     async def reach(
-        self, machine: Machine, tell: Callable[[Message], None]
+        self, machine: CloudMachine, tell: Callable[[Message], None]
     ) -> AsyncGenerator[LineChannel]:
         """As on a real VM the boot probe and the copy come first."""
         if self.fails == "boot":
@@ -230,7 +262,7 @@ async def _check(case: Case) -> None:
     if case.well:
         await _until(fleet, lambda: machine.usable)
         if case.runs:
-            await fleet.start(Assignment(uuid=ONE, worker=machine.name, token="t"))
+            await fleet.start(StartRequest(uuid=ONE, worker=machine.name, token="t"))
     fleet.pool.hold(machine, case.behavior)
     worker.fails = case.fails
     if case.ends:
@@ -249,7 +281,9 @@ async def _leave_behind(worker: Worker, case: Case) -> None:
     tag = SETTINGS.tag
     tags = {tag("InstanceSetID"): "set", tag("InstanceType"): "type1", tag("InstanceSecret"): "s"}
     tags[tag("IdleBehavior")] = case.behavior.value
-    await worker.cloud.create(Spec(kind=TYPES[0], image="", tags=tags, user_data="", public_key=""))
+    await worker.cloud.create(
+        InstanceSpec(kind=TYPES[0], image="", tags=tags, user_data="", public_key="")
+    )
     if case.runs:
         worker.cloud.start(worker.vm, {"container_uuid": ONE})
 
@@ -259,16 +293,16 @@ async def _until(fleet: CloudFleet, condition: Callable[[], object]) -> None:
         await fleet.changed()
 
 
-def _phases(cases: Iterable[Case]) -> set[Phase]:
+def _phases(cases: Iterable[Case]) -> set[InstancePhase]:
     return {case.phase for case in cases}
 
 
 def test_there_are_the_cases_of_the_contract_and_more() -> None:
     assert len(CASES) >= 25
     assert _phases(CASES) == {
-        Phase.UNKNOWN,
-        Phase.BOOTING,
-        Phase.IDLE,
-        Phase.RUNNING,
-        Phase.SHUTDOWN,
+        InstancePhase.UNKNOWN,
+        InstancePhase.BOOTING,
+        InstancePhase.IDLE,
+        InstancePhase.RUNNING,
+        InstancePhase.SHUTDOWN,
     }

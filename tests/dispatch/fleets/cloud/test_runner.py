@@ -7,22 +7,22 @@ from pathlib import Path
 import pytest
 
 from lading.dispatch.fleets.cloud import agent, runner
-from lading.dispatch.fleets.cloud.runner import Runner
+from lading.dispatch.fleets.cloud.runner import RunnerArchive
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Runner:
+def made(tmp_path_factory: pytest.TempPathFactory) -> RunnerArchive:
     return runner.build(tmp_path_factory.mktemp("runner"))
 
 
-def test_the_same_files_give_the_same_archive(made: Runner) -> None:
+def test_the_same_files_give_the_same_archive(made: RunnerArchive) -> None:
     other = made.path.with_name("runner~old.tgz")
     other.touch()
     assert runner.build(made.path.parent) == made
     assert [path.name for path in made.path.parent.iterdir()] == [f"runner~{made.hash}.tgz"]
 
 
-def test_it_runs_where_there_is_nothing_of_ours(made: Runner, tmp_path: Path) -> None:
+def test_it_runs_where_there_is_nothing_of_ours(made: RunnerArchive, tmp_path: Path) -> None:
     subprocess.run(["tar", "-xzf", made.path, "-C", tmp_path], check=True)
     script = (
         "import sys, os, lading.supervisor.process.forkserver, lading.client.mount.launch\n"
@@ -38,7 +38,9 @@ def test_it_runs_where_there_is_nothing_of_ours(made: Runner, tmp_path: Path) ->
     assert not (tmp_path / "lib/python3.11/site-packages/lading/testing").exists()
 
 
-def test_it_has_every_package_that_a_supervisor_imports(made: Runner, tmp_path: Path) -> None:
+def test_it_has_every_package_that_a_supervisor_imports(
+    made: RunnerArchive, tmp_path: Path
+) -> None:
     """Each module of ours that a program of a VM reaches can be imported there."""
     subprocess.run(["tar", "-xzf", made.path, "-C", tmp_path], check=True)
     assert {"aiohttp", "asyncssh", "cryptography", "msgspec"} <= set(runner.imported_packages())

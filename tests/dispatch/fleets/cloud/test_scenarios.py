@@ -14,11 +14,12 @@ import pytest
 from lading.core.containers.container import State
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.cloud_plan import Rules, Waiting
+from lading.core.scheduling.cloud_plan import CloudRules
 from lading.core.scheduling.cloud_planner import Planner
-from lading.core.scheduling.gang_placement import Room
-from lading.core.scheduling.instance_lifecycle import Behavior, Phase, Times
-from lading.core.scheduling.instance_types import InstanceType, Shape
+from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase, InstanceTimes
+from lading.core.scheduling.instance_rooms import InstanceRoom
+from lading.core.scheduling.instance_types import ContainerShape, InstanceType
+from lading.core.scheduling.planning import StartDecision, TrackedContainer
 from lading.testing.cloud import FakeVm, Troubles
 from lading.testing.simulated_loop import pass_time
 from tests.simulation.cloud_scenario import FINAL, TYPES
@@ -45,9 +46,9 @@ SCENARIOS = {
     "run_queue: packing on a new VM": "core/scheduling/test_cloud_planner::test_those_that_come_later_go_onto_the_machine_that_boots",
     "run_queue: packing, idle": "core/scheduling/test_cloud_planner::test_several_go_onto_one_machine_where_they_leave_the_least",
     "run_queue: too dear a VM refused": "cloud/test_scenarios::test_a_vm_that_is_too_dear_takes_nothing",
-    "run_queue: spare resources": "cloud/test_planner_adapter::test_room_is_what_the_containers_there_leave",
+    "run_queue: spare resources": "cloud/test_cloud_planning::test_room_is_what_the_containers_there_leave",
     "run_queue: hold respected": "core/scheduling/test_cloud_planner::test_a_closed_machine_and_a_full_one_take_nothing",
-    "run_queue: packing limited": "cloud/test_planner_adapter::test_a_limit_of_containers_on_one_vm_is_kept",
+    "run_queue: packing limited": "cloud/test_cloud_planning::test_a_limit_of_containers_on_one_vm_is_kept",
     "run_queue: unknown VM": "cloud/test_scenarios::test_what_a_vm_runs_that_was_not_asked_yet_is_left",
     "run_queue: RAM, CPU, scratch": "cloud/test_scenarios::test_no_resource_of_a_vm_is_given_twice",
     "run_queue: 0 VCPUs": "core/containers/test_constraints::test_bad_constraints_are_refused",
@@ -149,7 +150,7 @@ def test_two_hundred_containers_on_bad_vms() -> None:
         create_fails=0.1, destroy_fails=0.1, gap=1.0, quota=10, scarce=frozenset({"provider6"}), boot=(0.0, 5.0),
         crash_before=0.05, crash_after=0.05, stuck=0.1, lag=20.0,
     )  # fmt: skip
-    times = Times(idle=150.0, booting=150.0, probe=15.0)
+    times = InstanceTimes(idle=150.0, booting=150.0, probe=15.0)
     staged(
         Scene(troubles=troubles, made=spoil, seconds=20.0, times=times, probe_interval=5.0), acts
     )
@@ -164,7 +165,7 @@ def test_twenty_containers_with_a_quota_of_four_vms() -> None:
         uuids = [
             scene.server.add(vcpus=1, ram=3 * GIB, priority=100 - number) for number in range(20)
         ]
-        await scene.until(lambda: scene.phases() == [Phase.RUNNING] * 4)
+        await scene.until(lambda: scene.phases() == [InstancePhase.RUNNING] * 4)
         await scene.until(lambda: all(scene.state(uuid) is State.RUNNING for uuid in uuids[:4]))
         await pass_time(60.0)
         for position, uuid in enumerate(uuids[4:], 1):
@@ -182,9 +183,9 @@ def _kind(name: str, price: float, resources: Resources) -> InstanceType:
 
 def test_a_vm_that_is_too_dear_takes_nothing() -> None:
     types = (_kind("cheap", 1.0, Resources(2, 2 * GIB)), _kind("dear", 2.0, Resources(8, 8 * GIB)))
-    planner = Planner(Rules(types=types, price_factor=1.5))
-    planner.put(Room("x", "dear", types[1].resources, ready=True))
-    planner.add(Waiting("one", 1, "t", Shape(need=Resources(1, GIB))))
+    planner = Planner(CloudRules(types=types, price_factor=1.5))
+    planner.put(InstanceRoom("x", "dear", types[1].resources, ready=True))
+    planner.add(TrackedContainer(uuid="one", priority=1), ContainerShape(need=Resources(1, GIB)))
     decided = planner.decide(Limits(), now=0.0)
     assert decided.starts == ()
     assert [name for _, name in decided.creates] == ["cheap"]
@@ -192,11 +193,14 @@ def test_a_vm_that_is_too_dear_takes_nothing() -> None:
 
 @pytest.mark.parametrize("need", [Resources(3, 1, 1), Resources(1, 3, 1), Resources(1, 1, 3)])
 def test_no_resource_of_a_vm_is_given_twice(need: Resources) -> None:
-    planner = Planner(Rules(types=(_kind("only", 1.0, Resources(8, 8, 8)),)))
-    planner.put(Room("x", "only", Resources(8, 8, 8), ready=True))
+    planner = Planner(CloudRules(types=(_kind("only", 1.0, Resources(8, 8, 8)),)))
+    planner.put(InstanceRoom("x", "only", Resources(8, 8, 8), ready=True))
     for name in "abc":
-        planner.add(Waiting(name, 1, name, Shape(need=need)))
-    assert planner.decide(Limits(most=1), now=0.0).starts == (("a", "x"), ("b", "x"))
+        planner.add(
+            TrackedContainer(uuid=name, priority=1, created_at=name), ContainerShape(need=need)
+        )
+    decided = planner.decide(Limits(most=1), now=0.0)
+    assert decided.starts == (StartDecision("a", "x"), StartDecision("b", "x"))
 
 
 def test_what_a_vm_runs_that_was_not_asked_yet_is_left() -> None:
@@ -208,7 +212,7 @@ def test_what_a_vm_runs_that_was_not_asked_yet_is_left() -> None:
         vm.ready = 1000.0
         second = scene.server.add(vcpus=1, ram=GIB)
         scene.open()
-        await scene.until(lambda: scene.phases() == [Phase.UNKNOWN])
+        await scene.until(lambda: scene.phases() == [InstancePhase.UNKNOWN])
         await scene.until(lambda: scene.state(second) is State.RUNNING)
         assert scene.state(first) is State.RUNNING
         assert vm.instance.id in scene.fleet.view().unasked
@@ -260,7 +264,7 @@ def test_a_held_vm_that_does_not_answer_survives_restarts_and_stops_nothing() ->
 def test_a_vm_that_never_boots_gets_no_new_time_by_restarts() -> None:
     async def acts(scene: Scene) -> None:
         scene.server.add(vcpus=1, ram=GIB)
-        await scene.until(lambda: scene.phases() == [Phase.BOOTING])
+        await scene.until(lambda: scene.phases() == [InstancePhase.BOOTING])
         (vm,) = scene.cloud.vms
         booting = scene.settings.times.booting
         for _ in range(3):
@@ -287,14 +291,17 @@ def test_at_a_quota_idle_vms_make_place_and_nobody_stays_locked(quota: int) -> N
         assert set(scene.server.locks.values()) == {1}
 
     troubles = Troubles(boot=(5.0, 10.0), quota=quota)
-    staged(Scene(troubles=troubles, types=(TYPES[0], TYPES[6]), times=Times(idle=99_999.0)), acts)
+    staged(
+        Scene(troubles=troubles, types=(TYPES[0], TYPES[6]), times=InstanceTimes(idle=99_999.0)),
+        acts,
+    )
 
 
 def test_a_busy_api_shuts_no_vm_down() -> None:
     async def acts(scene: Scene) -> None:
         for _ in range(4):
             scene.server.add(vcpus=1, ram=3 * GIB)
-        await scene.until(lambda: scene.phases() == [Phase.RUNNING] * 4)
+        await scene.until(lambda: scene.phases() == [InstancePhase.RUNNING] * 4)
         for _ in range(20):
             scene.server.down = not scene.server.down
             await pass_time(25.0)
@@ -302,7 +309,10 @@ def test_a_busy_api_shuts_no_vm_down() -> None:
         assert not [one.why for one in scene.machines if one.why]
         assert len(scene.cloud.vms) == 4
 
-    staged(Scene(troubles=QUICK, seconds=9000.0, types=TYPES[:1], times=Times(idle=9999.0)), acts)
+    staged(
+        Scene(troubles=QUICK, seconds=9000.0, types=TYPES[:1], times=InstanceTimes(idle=9999.0)),
+        acts,
+    )
 
 
 def test_equal_priorities_are_not_locked_again_and_again() -> None:
@@ -327,6 +337,6 @@ def test_held_and_drained_vms_take_nothing() -> None:
         await scene.until(lambda: scene.state(second) is State.RUNNING)
         assert one.containers == set()
         scene.fleet.pool.hold(one, Behavior.DRAIN)
-        await scene.until(lambda: one.phase is Phase.GONE)
+        await scene.until(lambda: one.phase is InstancePhase.GONE)
 
     staged(Scene(troubles=QUICK, types=TYPES[:1]), acts)

@@ -8,8 +8,8 @@ import pytest
 
 from lading.core.errors import Invalid, Unavailable
 from lading.dispatch.fleets.cloud.ssh_connection import (
-    Door,
     Shell,
+    SshAddress,
     Unverified,
     keep_key,
     public_text,
@@ -75,8 +75,11 @@ async def test_a_wrong_key_and_nobody_there_are_said() -> None:
 
 def test_others_than_root_use_sudo() -> None:
     key = asyncssh.generate_private_key("ssh-ed25519")
-    assert Shell(Door(address="a", port=22, user="crunch", key=key), timeout=1.0).sudo == "sudo -n "
-    assert Shell(Door(address="a", port=22, user="root", key=key), timeout=1.0).sudo == ""
+    assert (
+        Shell(SshAddress(address="a", port=22, user="crunch", key=key), timeout=1.0).sudo
+        == "sudo -n "
+    )
+    assert Shell(SshAddress(address="a", port=22, user="root", key=key), timeout=1.0).sudo == ""
 
 
 def test_a_key_is_kept_where_nobody_else_reads_it(tmp_path: Path) -> None:

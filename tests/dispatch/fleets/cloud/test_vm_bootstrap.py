@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Unavailable
-from lading.core.scheduling.instance_lifecycle import Phase
+from lading.core.scheduling.instance_lifecycle import InstancePhase
 from lading.dispatch.fleets.cloud.drivers.driver import Instance
-from lading.dispatch.fleets.cloud.machine import Machine
-from lading.dispatch.fleets.cloud.runner import Runner
-from lading.dispatch.fleets.cloud.vm_bootstrap import SshReach
+from lading.dispatch.fleets.cloud.machine import CloudMachine
+from lading.dispatch.fleets.cloud.runner import RunnerArchive
+from lading.dispatch.fleets.cloud.vm_bootstrap import SshBootstrap
 
 from .ssh import Server, ssh_server
 from .test_agent import archive
@@ -32,15 +32,15 @@ class Place:
         (tmp_path / "server.pem").write_text("CERTIFICATE")
         packed, digest = archive(tmp_path)
         self.server, self.path = server, tmp_path
-        self.runner = Runner(packed, digest, "x86_64", "2.36")
-        self.machine = Machine(
+        self.runner = RunnerArchive(packed, digest, "x86_64", "2.36")
+        self.machine = CloudMachine(
             key="vm",
             type="t",
             secret="abc",
             instance=Instance(id="i", address="127.0.0.1"),
-            phase=Phase.BOOTING,
+            phase=InstancePhase.BOOTING,
         )
-        self.reach = SshReach(
+        self.reach = SshBootstrap(
             key=server.door.key,
             directory=str(tmp_path / "vm"),
             probe_command="true",

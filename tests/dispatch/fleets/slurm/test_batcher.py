@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from lading.core.errors import Conflict, Unavailable
-from lading.dispatch.fleets.slurm.batcher import Gathering
+from lading.dispatch.fleets.slurm.batcher import Batcher
 
 
 class Desk:
@@ -19,7 +19,7 @@ class Desk:
         self.batches: list[list[str]] = []
         self.gate = asyncio.Event()
         self.error: Exception | None = None
-        self.gathering = Gathering[str](
+        self.gathering = Batcher[str](
             self.work, alike=lambda one: one[0], most=most, workers=workers
         )
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lading.dispatch.fleets.slurm.job_script import Site, Task, certificate_path, write
+from lading.dispatch.fleets.slurm.job_script import JobSite, Task, certificate_path, write
 
 ONE, TWO = "zzzzz-dz642-000000000000001", "zzzzz-dz642-000000000000002"
 SUPERVISOR = """import json, os, signal, sys
@@ -32,10 +32,10 @@ sys.exit(3)
 """
 
 
-def site(tmp_path: Path, **more: str) -> Site:
+def site(tmp_path: Path, **more: str) -> JobSite:
     program = tmp_path / "supervisor.py"
     program.write_text(SUPERVISOR)
-    return Site(
+    return JobSite(
         directory=str(tmp_path / "node"),
         command=(sys.executable, "-S", str(program), str(tmp_path / "node")),
         template={"api_url": "https://it's.example"},
@@ -115,7 +115,7 @@ def test_term_reaches_the_supervisor_and_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_without_a_certificate_there_is_no_path(tmp_path: Path) -> None:
-    assert certificate_path(Site(directory="/d", command=(), template={})) == ""
+    assert certificate_path(JobSite(directory="/d", command=(), template={})) == ""
 
 
 def test_the_gpus_that_slurm_gives_are_those_that_may_be_used(tmp_path: Path) -> None:

@@ -6,31 +6,33 @@ import pytest
 
 from lading.core.errors import Invalid
 from lading.core.resources import MIB, Resources
-from lading.dispatch.fleet import Order
+from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch.fleets.slurm.sbatch_arguments import Templates
 
 UUID = "zzzzz-dz642-000000000000001"
-SMALL = Order(need=Resources(2, 250_000_000, 3 * MIB))
+SMALL = TrackedContainer(uuid=UUID, need=Resources(2, 250_000_000, 3 * MIB))
 
 
 def test_the_usual_arguments() -> None:
-    order = Order(need=Resources(2, 250_000_000, 3 * MIB), partitions=("a", "b"), max_run_time=61)
-    assert Templates(extra_ram=550 * MIB).fill(UUID, order) == [
+    container = TrackedContainer(
+        uuid=UUID, need=Resources(2, 250_000_000, 3 * MIB), partitions=("a", "b"), max_run_time=61
+    )
+    assert Templates(extra_ram=550 * MIB).fill(UUID, container) == [
         "--nice=10000", "--no-requeue", f"--job-name={UUID}", "--mem=789", "--cpus-per-task=2",
         "--tmp=3", "--partition=a,b", "--time=2",
     ]  # fmt: skip
 
 
 def test_a_gang_is_one_job_of_as_many_tasks() -> None:
-    order = Order(need=Resources(8, 400 * MIB), nodes=4)
-    filled = Templates(arguments=("--mem=%M", "--cpus-per-task=%C")).fill(UUID, order)
+    container = TrackedContainer(uuid=UUID, need=Resources(8, 400 * MIB), nodes=4)
+    filled = Templates(arguments=("--mem=%M", "--cpus-per-task=%C")).fill(UUID, container)
     assert filled[2:] == ["--mem=400", "--cpus-per-task=2", "--nodes=1", "--ntasks=4"]
 
 
 def test_a_gang_that_no_node_holds_has_a_node_for_each_task() -> None:
-    order = Order(need=Resources(8, 400 * MIB), nodes=4)
+    container = TrackedContainer(uuid=UUID, need=Resources(8, 400 * MIB), nodes=4)
     filled = Templates(arguments=("--mem=%M", "--cpus-per-task=%C"), extra_ram=MIB).fill(
-        UUID, order, spread=True
+        UUID, container, spread=True
     )
     assert filled[2:] == [
         "--mem=101",
@@ -49,8 +51,11 @@ def test_what_a_container_does_not_have_is_left_out_whole() -> None:
 
 
 def test_gpus_have_arguments_of_their_own() -> None:
-    order = Order(need=Resources(1, 1, gpus=2), instance_type="big")
-    assert Templates(arguments=("-C%I",)).fill(UUID, order)[2:] == ["-Cbig", "--gpus=2"]
+    container = TrackedContainer(uuid=UUID, need=Resources(1, 1, gpus=2))
+    assert Templates(arguments=("-C%I",)).fill(UUID, container, instance_type="big")[2:] == [
+        "-Cbig",
+        "--gpus=2",
+    ]
 
 
 @pytest.mark.parametrize("argument", ["--x=%X", "50%"])

@@ -9,9 +9,9 @@ import pytest
 
 from lading.core.errors import Unavailable
 from lading.dispatch.fleets.slurm.slurm_commands import (
-    Done,
+    JobRefused,
     OutcomeUnknown,
-    Refused,
+    ProgramResult,
     Slurm,
     run_program,
 )
@@ -20,16 +20,18 @@ from lading.dispatch.fleets.slurm.slurm_commands import (
 class Answering:
     """A runner that always answers the same."""
 
-    def __init__(self, done: Done) -> None:
+    def __init__(self, done: ProgramResult) -> None:
         self.done, self.calls = done, list[tuple[tuple[str, ...], bytes]]()
 
-    async def __call__(self, arguments: Sequence[str], *, text: bytes, timeout: float) -> Done:
+    async def __call__(
+        self, arguments: Sequence[str], *, text: bytes, timeout: float
+    ) -> ProgramResult:
         self.calls.append((tuple(arguments), text))
         return self.done
 
 
 def slurm(code: int = 0, out: str = "", err: str = "") -> tuple[Slurm, Answering]:
-    run = Answering(Done(code, out, err))
+    run = Answering(ProgramResult(code, out, err))
     return Slurm(run, timeout=1.0), run
 
 
@@ -44,7 +46,7 @@ async def test_sbatch_gives_the_id() -> None:
     ("err", "kind"),
     [
         ("sbatch: error: Batch job submission failed: "
-         "Requested node configuration is not available", Refused),
+         "Requested node configuration is not available", JobRefused),
         ("sbatch: error: Unable to contact slurm controller (connect failure)", Unavailable),
         ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying.",
          Unavailable),

@@ -16,10 +16,11 @@ from lading.config import load
 from lading.core.containers.container import State
 from lading.core.errors import Conflict, Failure, Unavailable
 from lading.core.resources import MIB, Resources
-from lading.dispatch.fleet import Assignment, Interest, Order
-from lading.dispatch.fleet_plugins import Site as FleetSite
-from lading.dispatch.fleets.slurm.job_script import Site
-from lading.dispatch.fleets.slurm.slurm_commands import Refused, Slurm
+from lading.core.scheduling.planning import TrackedContainer
+from lading.dispatch.fleet import StartRequest
+from lading.dispatch.fleet_plugins import FleetSite
+from lading.dispatch.fleets.slurm.job_script import JobSite
+from lading.dispatch.fleets.slurm.slurm_commands import JobRefused, Slurm
 from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings, open_slurm
 from lading.testing.containers import TOKEN, FakeContainers
 from lading.testing.dispatching import QUICK, dispatching
@@ -31,7 +32,7 @@ ONE, TWO = UUIDS[:2]
 
 
 def settings(**more: object) -> SlurmSettings:
-    site = Site(
+    site = JobSite(
         directory="/node", command=("supervisor",), template={}, hooks=str(more.pop("hooks", ""))
     )
     usual = {
@@ -59,9 +60,9 @@ async def until(fleet: SlurmFleet, condition: Callable[[], bool]) -> None:
         await fleet.changed()
 
 
-def order(uuid: str, wanted: int = 1, **more: object) -> Assignment:
-    made = Order(need=Resources(1, MIB), wanted=wanted, **more)  # type: ignore[arg-type]
-    return Assignment(uuid=uuid, worker="Slurm", token=f"secret of {uuid}", order=made)
+def order(uuid: str, wanted: int = 1, **more: object) -> StartRequest:
+    made = TrackedContainer(uuid=uuid, need=Resources(1, MIB), priority=1001 + wanted, **more)  # type: ignore[arg-type]
+    return StartRequest(uuid=uuid, worker="Slurm", token=f"secret of {uuid}", container=made)
 
 
 def _asked(slurm: FakeSlurm) -> int:
@@ -120,7 +121,7 @@ async def test_a_refusal_says_why_and_leaves_nothing() -> None:
         refusal="Batch job submission failed: Requested node configuration is not available"
     )
     async with fleet_of(slurm) as fleet:
-        with pytest.raises(Refused, match="Requested node configuration"):
+        with pytest.raises(JobRefused, match="Requested node configuration"):
             await fleet.start(order(ONE))
         assert fleet.view().processes == {}
         assert fleet.view().workers
@@ -164,7 +165,7 @@ async def test_looks_get_rarer_while_slurm_is_away() -> None:
 def test_a_slow_slurm_is_asked_as_seldom_as_it_answers(
     took: float, failures: int, pause: float
 ) -> None:
-    site = Site(directory="/n", command=("x",), template={})
+    site = JobSite(directory="/n", command=("x",), template={})
     assert SlurmSettings(token="", site=site).pause_after(took, failures=failures) == pause
     assert (
         SlurmSettings(token="", site=site, poll_period=60.0).pause_after(took, failures=failures)
@@ -305,7 +306,7 @@ async def test_a_hook_directory_that_is_gone_ends_nothing(tmp_path: Path) -> Non
 async def test_priorities_become_nice_values() -> None:
     slurm, wanted = FakeSlurm(slots=0), {ONE: 1 << 60, TWO: 2 << 60}
     async with fleet_of(slurm) as fleet:
-        fleet.heed(lambda uuid: Interest(wanted=wanted[uuid], final=False))
+        fleet.set_lookup(lambda uuid: TrackedContainer(uuid=uuid, priority=wanted[uuid]))
         for uuid in (ONE, TWO):
             await fleet.start(order(uuid, partitions=(uuid,)))
         await until(fleet, lambda: slurm.of(TWO).nice == 0)
@@ -345,7 +346,7 @@ async def test_a_job_that_is_being_submitted_is_signalled_later() -> None:
 
 
 def work_on(server: FakeContainers) -> Work:
-    async def work(assignment: Assignment) -> None:
+    async def work(assignment: StartRequest) -> None:
         server.run(assignment.uuid, assignment.token)
         for _ in range(5):
             await asyncio.sleep(0)
@@ -360,7 +361,7 @@ async def test_everything_ends_whatever_slurm_does(seed: int) -> None:
     work = work_on(server)
     malice = Malice(away=0.1, mute=0.1, crash=0.2)
     slurm = FakeSlurm(
-        work=lambda uuid, token: work(Assignment(uuid=uuid, worker="", token=token)),
+        work=lambda uuid, token: work(StartRequest(uuid=uuid, worker="", token=token)),
         seed=seed,
         malice=malice,
         slots=8,
@@ -392,7 +393,7 @@ def test_the_fleet_follows_the_configuration(tmp_path: Path) -> None:
         api_url="https://x",
     )
     made = open_slurm(site)._settings
-    assert made.templates.fill(ONE, Order(need=Resources(2)))[2:] == ["-c2"]
+    assert made.templates.fill(ONE, TrackedContainer(uuid=ONE, need=Resources(2)))[2:] == ["-c2"]
     assert (made.poll_period, made.array_size, made.site.template["api_url"]) == (
         3.0,
         1,
@@ -406,8 +407,10 @@ async def test_a_gang_that_no_node_holds_has_a_node_for_each_rank() -> None:
     async with fleet_of(slurm) as fleet:
         (kind,) = fleet.view().workers
         for uuid, vcpus in ((ONE, 2), (TWO, 6)):
-            need = Order(need=Resources(vcpus, MIB), nodes=vcpus // 2 if vcpus > 2 else 2)
-            await fleet.start(Assignment(uuid=uuid, worker=kind.id, token="t", order=need))
+            need = TrackedContainer(
+                uuid=uuid, need=Resources(vcpus, MIB), nodes=vcpus // 2 if vcpus > 2 else 2
+            )
+            await fleet.start(StartRequest(uuid=uuid, worker=kind.id, token="t", container=need))
     assert kind.nodes == {"main": 3, "": 3}
     together, apart = (" ".join(call) for call in slurm.calls if call[0] == "sbatch")
     assert "--nodes=1 --ntasks=2" in together
@@ -420,6 +423,6 @@ async def test_a_gang_that_names_partitions_is_spread_by_the_nodes_of_those() ->
     async with fleet_of(slurm) as fleet:
         kind = fleet.view().workers[0]
         for uuid, named in ((ONE, ("main",)), (TWO, ("large",))):
-            gang = Order(need=Resources(6, MIB), nodes=3, partitions=named)
-            await fleet.start(Assignment(uuid=uuid, worker=kind.id, token="t", order=gang))
+            gang = TrackedContainer(uuid=uuid, need=Resources(6, MIB), nodes=3, partitions=named)
+            await fleet.start(StartRequest(uuid=uuid, worker=kind.id, token="t", container=gang))
     assert ["annex_command" in script for script in slurm.scripts] == [True, False]

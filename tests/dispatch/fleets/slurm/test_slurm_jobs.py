@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lading.core.errors import Failure
-from lading.dispatch.fleet import Interest
+from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch.fleets.slurm.slurm_jobs import Jobs
-from lading.dispatch.fleets.slurm.slurm_rows import Phase, Row, comment, read_squeue
+from lading.dispatch.fleets.slurm.slurm_rows import JobPhase, Row, comment, read_squeue
 
 TOKEN = "zzzzz-gj3su-000000000000000"
 ONE, TWO, THREE = (f"zzzzz-dz642-{n:015d}" for n in range(3))
@@ -107,7 +107,7 @@ def test_jobs_of_an_earlier_dispatcher_are_found_again() -> None:
     jobs.observe(
         rows("5_[0-1]", [ONE, TWO], "PENDING") + rows("5_2", [ONE, TWO, THREE]), jobs.begin_look()
     )
-    assert (jobs.count(Phase.WAITING), jobs.count(Phase.RUNNING)) == (2, 1)
+    assert (jobs.count(JobPhase.WAITING), jobs.count(JobPhase.RUNNING)) == (2, 1)
     assert jobs.processes()[ONE].note == "Waiting in Slurm as job 5_0."
     assert jobs.processes()[THREE].note == "Started by Slurm as job 5_2 on n1; being prepared."
 
@@ -173,8 +173,8 @@ def test_waiting_jobs_are_reniced_an_array_as_one(jobs: Jobs) -> None:
     fresh = Jobs(TOKEN)
     fresh.observe(found, fresh.begin_look())
 
-    def look(uuid: str) -> Interest | None:
-        return Interest(wanted=wanted[uuid], final=False) if uuid in wanted else None
+    def look(uuid: str) -> TrackedContainer | None:
+        return TrackedContainer(uuid=uuid, priority=wanted[uuid]) if uuid in wanted else None
 
     assert fresh.changes(look, spread=10) == {"6": 0, "5": 20}
     wanted[TWO] = 1 << 50

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from lading.core.resources import MIB, Resources
-from lading.dispatch.fleets.slurm.slurm_rows import Phase, comment, owner, read_sinfo, read_squeue
+from lading.dispatch.fleets.slurm.slurm_rows import (
+    JobPhase,
+    comment,
+    owner,
+    read_sinfo,
+    read_squeue,
+)
 
 TOKEN = "zzzzz-gj3su-000000000000000"
 UUIDS = [f"zzzzz-dz642-{n:015d}" for n in range(3)]
@@ -23,7 +29,7 @@ def test_a_plain_job() -> None:
         4294891759,
         "n1",
     )
-    assert row.phase is Phase.RUNNING
+    assert row.phase is JobPhase.RUNNING
     assert owner(row, token=TOKEN) == UUIDS[0]
 
 
@@ -36,7 +42,7 @@ def test_an_array_that_waits_is_one_line_and_many_rows() -> None:
         ("12_2", 2),
     ]
     assert [owner(row, token=TOKEN) for row in rows] == [UUIDS[0], UUIDS[1], None, UUIDS[2]]
-    assert rows[0].phase is Phase.WAITING
+    assert rows[0].phase is JobPhase.WAITING
 
 
 def test_jobs_of_others_belong_to_nobody_here() -> None:
@@ -50,8 +56,8 @@ def test_lines_that_cannot_be_read_are_left_out() -> None:
 
 def test_phases() -> None:
     states = {
-        "PENDING": Phase.WAITING, "REQUEUED": Phase.WAITING, "COMPLETING": Phase.RUNNING,
-        "SUSPENDED": Phase.RUNNING, "NODE_FAIL": Phase.ENDED, "COMPLETED": Phase.ENDED,
+        "PENDING": JobPhase.WAITING, "REQUEUED": JobPhase.WAITING, "COMPLETING": JobPhase.RUNNING,
+        "SUSPENDED": JobPhase.RUNNING, "NODE_FAIL": JobPhase.ENDED, "COMPLETED": JobPhase.ENDED,
     }  # fmt: skip
     assert {state: read_squeue(line(state=state))[0].phase for state in states} == states
 

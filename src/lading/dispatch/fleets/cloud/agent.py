@@ -33,8 +33,9 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-# Bytes of a message.
 LIMIT = 1 << 20
+"""Bytes of the largest message: an assignment with a container record in it has a few KiB, and a
+socket buffer of this size takes any of them whole."""
 ENGINES = ("crun", "docker", "podman")
 SBIN = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -48,7 +49,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if verb == "install":
         return install(directory, arguments[2])
-    return Bridge(directory, arguments[2]).serve()
+    return AgentBridge(directory, arguments[2]).serve()
 
 
 def say(message: dict[str, Any]) -> None:
@@ -57,7 +58,7 @@ def say(message: dict[str, Any]) -> None:
 
 
 def check(directory: str) -> dict[str, Any]:
-    """What is there."""
+    """Facts about this VM."""
     names = [path.name for path in Path(directory).glob("runner~*") if path.is_dir()]
     return {
         "op": "checked",
@@ -126,7 +127,7 @@ def install(directory: str, name: str) -> int:
             packed.unlink()
 
 
-class Bridge:
+class AgentBridge:
     """Between the dispatcher and the warm parent."""
 
     def __init__(self, directory: str, name: str) -> None:

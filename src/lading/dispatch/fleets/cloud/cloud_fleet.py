@@ -27,38 +27,43 @@ from datetime import UTC, datetime
 from signal import Signals
 
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
-from lading.core.scheduling.batch_planner import Plan, Snapshot, Status
-from lading.core.scheduling.cloud_plan import Rules
-from lading.core.scheduling.instance_lifecycle import Phase
-from lading.core.timestamps import parse_time
-from lading.dispatch.fleet import Assignment, FleetView, Interest, Look, Process, WorkerView
-from lading.dispatch.fleet_plugins import Site
+from lading.core.scheduling.cloud_plan import CloudPlan, CloudRules
+from lading.core.scheduling.instance_lifecycle import InstancePhase
+from lading.core.scheduling.planning import (
+    DispatchPlan,
+    FleetWorker,
+    Snapshot,
+    TrackedContainer,
+    WaitStatus,
+)
+from lading.dispatch.fleet import FleetView, LookUp, StartRequest, SupervisorProcess
+from lading.dispatch.fleet_plugins import FleetSite
 from lading.dispatch.fleets.cloud import settings as configuration
+from lading.dispatch.fleets.cloud.cloud_planning import CloudPlanning
 from lading.dispatch.fleets.cloud.drivers.driver import Driver, DriverSite, find_driver
-from lading.dispatch.fleets.cloud.gang_instances import Crews
 from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal
-from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.machine import CloudMachine, GangInstances
 from lading.dispatch.fleets.cloud.metrics import (
-    Counts,
+    CloudCounters,
     Figures,
     MachineFigures,
     Subnetted,
+    age,
     category,
 )
-from lading.dispatch.fleets.cloud.planner_adapter import Demand, at_quota
-from lading.dispatch.fleets.cloud.pool import Pool
+from lading.dispatch.fleets.cloud.pool import InstancePool
 from lading.dispatch.fleets.cloud.prices import Prices, price_of, spending
-from lading.dispatch.fleets.cloud.runner import Workshop
+from lading.dispatch.fleets.cloud.runner import RunnerBuilder
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.ssh_connection import keep_key, public_text, read_key
 from lading.dispatch.fleets.cloud.supervisor_assignment import make_assignment
-from lading.dispatch.fleets.cloud.vm_bootstrap import Reach, SshReach
+from lading.dispatch.fleets.cloud.vm_bootstrap import SshBootstrap, VmBootstrap
 from lading.net.certificates import make_certificate
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
-# Seconds for a request to the agent: starting a supervisor, and removing a container's files.
 _START_TIMEOUT, _CLEAN_TIMEOUT = 30.0, 120.0
+"""Seconds for an answer of an agent: a fork takes milliseconds, a removal of files longer."""
 _ALONE = "Ranks of it were left on instances, and its supervisor is on none."
 
 
@@ -69,43 +74,42 @@ class CloudFleet:
         self,
         settings: CloudSettings,
         driver: Driver,
-        reach: Reach,
+        reach: VmBootstrap,
         *,
         public_key: str = "",
         certificate_path: str = "",
         clock: Callable[[], float],
         wall: Callable[[], float] = time.time,
-        counts: Counts | None = None,
+        counts: CloudCounters | None = None,
         journal: InstanceJournal | None = None,
         prefix: str = "vm-",
     ) -> None:
         self.settings = settings
-        self.counts = counts or Counts()
+        self.counts = counts or CloudCounters()
         self.counts.look_at(self.figures)
-        self.pool = Pool(
+        self.pool = InstancePool(
             settings, driver, reach, self, public_key=public_key, counts=self.counts, clock=clock,
             wall=wall, journal=journal,
         )  # fmt: skip
-        rules = Rules(
+        rules = CloudRules(
             types=settings.types,
             price_factor=settings.price_factor,
-            supervisor_fraction=settings.supervisor_fraction,
+            workflow_fraction=settings.supervisor_fraction,
             most_containers=settings.most_containers,
+            extra_ram=settings.extra_ram,
             group=driver.group,
         )
-        self.demand = Demand(
-            rules, extra_ram=settings.extra_ram, prefix=prefix, pressure=settings.pressure
-        )
+        self.planning = CloudPlanning(rules, prefix=prefix, pressure=settings.pressure)
         self.prices = Prices(driver, lambda: self.pool.machines.values(), clock=clock, wall=wall)
         self._driver = driver
         self._preemption = driver.preemption
         self._certificate_path = certificate_path
         self._clock = clock
         self._wall = wall
-        self._look: Look = lambda _: None
-        self._processes: dict[str, Process] = {}
-        self._places: dict[str, Machine] = {}
-        self._crews = Crews()
+        self._look_up: LookUp = lambda _: None
+        self._processes: dict[str, SupervisorProcess] = {}
+        self._places: dict[str, CloudMachine] = {}
+        self._gangs = GangInstances()
         self._starting: set[str] = set()
         self._made: dict[str, str] = {}
         self._change = asyncio.Event()
@@ -127,27 +131,29 @@ class CloudFleet:
 
     # The seam to the dispatch loop.
 
-    def heed(self, look: Look) -> None:
+    def set_lookup(self, look: LookUp) -> None:
         """Look up there whether a container has ended."""
-        self._look = look
+        self._look_up = look
 
     def view(self) -> FleetView:
-        """What is known now."""
+        """The present state."""
         workers = tuple(
-            WorkerView(one.name, one.kind.resources)
+            FleetWorker(one.name, one.kind.resources)
             for one in self.pool.machines.values()
             if one.usable and one.kind is not None
         )
         processes = dict(self._processes)
-        for uuid in self._crews:
-            others = tuple(self._crews.names(uuid))
+        for uuid in self._gangs:
+            others = tuple(self._gangs.names(uuid))
             if uuid in processes:
                 processes[uuid] = replace(processes[uuid], others=others)
             elif (
                 uuid not in self._places and uuid not in self._starting and not self.pool.unresolved
             ):
                 # Its supervisor may be on a VM that was not asked yet.
-                processes[uuid] = Process(others[0], alive=False, fate=_ALONE, others=others[1:])
+                processes[uuid] = SupervisorProcess(
+                    others[0], alive=False, fate=_ALONE, others=others[1:]
+                )
         return FleetView(
             known=self.pool.listed,
             workers=workers,
@@ -163,7 +169,7 @@ class CloudFleet:
         if self._failure is not None:
             raise self._failure
 
-    async def start(self, assignment: Assignment) -> None:
+    async def start(self, assignment: StartRequest) -> None:
         """Start a supervisor on a VM, of a gang with outposts on others.
 
         Raises Conflict, Unavailable, ExecutionError.
@@ -174,7 +180,7 @@ class CloudFleet:
         one = self._machine(assignment.worker)
         if one is None or one.link is None or one.kind is None or not one.usable:
             raise Unavailable(f"{assignment.worker}: the instance cannot take a container now")
-        if self._crews.names(uuid):
+        if self._gangs.names(uuid):
             raise Unavailable(f"{uuid}: not all of its instances have been cleared yet")
         self._starting.add(uuid)
         self._place(uuid, one)
@@ -202,7 +208,7 @@ class CloudFleet:
             self._starting.discard(uuid)
         if answer.get("op") == "started":
             if uuid not in self._processes:
-                self._processes[uuid] = Process(one.name)
+                self._processes[uuid] = SupervisorProcess(one.name)
             waited = age(self._made.pop(uuid, ""), self._wall())
             if waited is not None:
                 self.counts.started(waited)
@@ -213,7 +219,7 @@ class CloudFleet:
             f"No supervisor could be started: {answer.get('error') or 'refused'}", Failure.NODE
         )
 
-    async def _send_out(self, assignment: Assignment) -> dict[str, object]:
+    async def _send_out(self, assignment: StartRequest) -> dict[str, object]:
         """Have outposts made on the VMs of a gang's further ranks; what its supervisor is told of
         them.
 
@@ -225,7 +231,7 @@ class CloudFleet:
             if machine is None or not machine.usable:
                 raise Unavailable(f"{name}: the instance cannot take ranks of a gang now")
 
-        async def admit(machine: Machine, ranks: int) -> tuple[str, int]:
+        async def admit(machine: CloudMachine, ranks: int) -> tuple[str, int]:
             link = machine.link
             if link is None:
                 raise Unavailable(f"{machine.name}: the instance cannot be reached now")
@@ -284,7 +290,7 @@ class CloudFleet:
         if one is not None:
             await self._clean(uuid, one)
         results = await asyncio.gather(
-            *(self._clean(uuid, other) for other in self._crews.machines(uuid)),
+            *(self._clean(uuid, other) for other in self._gangs.machines(uuid)),
             return_exceptions=True,
         )
         for result in results:
@@ -292,8 +298,8 @@ class CloudFleet:
                 raise result
         self._leave(uuid)
 
-    async def _clean(self, uuid: str, one: Machine) -> None:
-        if one.phase is not Phase.GONE:
+    async def _clean(self, uuid: str, one: CloudMachine) -> None:
+        if one.phase is not InstancePhase.GONE:
             if one.link is None:
                 raise Unavailable(
                     f"{one.name}: the instance cannot be reached now; {uuid} may still be there"
@@ -305,45 +311,45 @@ class CloudFleet:
 
     # The plan.
 
-    def plan(self, snapshot: Snapshot) -> Plan:
-        """What to start now; VMs are made and let go accordingly."""
+    def plan(self, snapshot: Snapshot) -> DispatchPlan:
+        """The containers to start now; VMs are made and let go accordingly."""
         if not self.pool.listed:
-            return Plan()
+            return DispatchPlan()
         now, self._snapshot = self._clock(), snapshot
-        plan, decided = self.demand.decide(snapshot, self.pool.machines, self.pool.limits, now=now)
+        decided = self.planning.decide(snapshot, self.pool.machines, self.pool.limits, now=now)
         types = self.settings.by_name
         for key, name in decided.creates:
             self.pool.create(key, types[name])
-        # What is kept for a gang may be among what was asked for just now.
-        self._expect(snapshot, plan, decided.kept)
+        # A VM that is kept for a gang may be one of those that were asked for just now.
+        self._expect(snapshot, decided)
         for key in decided.unneeded:
             self.pool.cancel(key)
         self.pool.wanted_by_others = bool(decided.retire)
         for key in decided.retire:
             one = self.pool.machines.get(key)
-            if one is not None and one.phase is Phase.IDLE:
+            if one is not None and one.phase is InstancePhase.IDLE:
                 self.pool.shut_down(one, "it is idle, and others wait for an instance")
-        return plan
+        return DispatchPlan(starts=decided.starts)
 
-    def _expect(self, snapshot: Snapshot, plan: Plan, kept: Iterable[tuple[str, str]]) -> None:
+    def _expect(self, snapshot: Snapshot, decided: CloudPlan) -> None:
         """Keep the VMs that containers are on their way to: locking them takes its time, and a gang
         waits for all of its VMs.
         """
         coming = {
-            worker.id: {one.uuid for one in (*worker.occupants, *worker.supervisors)}
+            worker.id: {one.uuid for one in (*worker.occupants, *worker.workflow_runners)}
             for worker in snapshot.workers
         }
-        for start in plan.starts:
+        for start in decided.starts:
             for name in (start.worker, *start.others):
                 coming.setdefault(name, set()).add(start.uuid)
-        for key, uuid in kept:
+        for key, uuid in decided.kept:
             coming.setdefault(self.pool.machines[key].name, set()).add(uuid)
         entries = (
-            {one.uuid: one for one in (*snapshot.queue, *snapshot.supervisors)}
-            if plan.starts
+            {one.uuid: one for one in (*snapshot.queue, *snapshot.workflow_runners)}
+            if decided.starts
             else {}
         )
-        self._made |= {start.uuid: entries[start.uuid].created_at for start in plan.starts}
+        self._made |= {start.uuid: entries[start.uuid].created_at for start in decided.starts}
         for machine in self.pool.machines.values():
             there = coming.get(machine.name, ())
             if not there and not machine.expected:
@@ -356,9 +362,9 @@ class CloudFleet:
                 machine.expected = expected
                 self.pool.occupy(machine)
 
-    def explain(self, snapshot: Snapshot) -> Mapping[str, Status]:
+    def explain(self, snapshot: Snapshot) -> Mapping[str, WaitStatus]:
         """Why containers wait."""
-        return self.demand.explain(snapshot, self.pool.machines)
+        return self.planning.explain(snapshot, self.pool.machines)
 
     def _trouble(self) -> str:
         """Why it is not known yet what runs on which VM; "" when it is."""
@@ -376,7 +382,11 @@ class CloudFleet:
     # What the pool tells.
 
     def surveyed(
-        self, machine: Machine, live: Iterable[str], dead: Iterable[str], posts: Mapping[str, int]
+        self,
+        machine: CloudMachine,
+        live: Iterable[str],
+        dead: Iterable[str],
+        posts: Mapping[str, int],
     ) -> None:
         """These supervisors are on a VM, and so many ranks of these gangs, and no others."""
         for uuid, ranks in posts.items():
@@ -391,25 +401,25 @@ class CloudFleet:
             if known is not None and not known.alive and self._places.get(uuid) is machine:
                 continue
             self._place(uuid, machine)
-            self._processes[uuid] = Process(machine.name)
+            self._processes[uuid] = SupervisorProcess(machine.name)
         for uuid in left:
             self._place(uuid, machine)
-            self._processes[uuid] = Process(machine.name, alive=False)
+            self._processes[uuid] = SupervisorProcess(machine.name, alive=False)
         for uuid in [one for one in machine.containers if one not in living | left]:
             if uuid in self._processes:
-                self._processes[uuid] = Process(machine.name, alive=False)
+                self._processes[uuid] = SupervisorProcess(machine.name, alive=False)
             elif uuid not in self._starting:
                 self._leave(uuid)
         self.pool.occupy(machine)
         self._change.set()
 
-    def ended(self, machine: Machine, uuid: str) -> None:
+    def ended(self, machine: CloudMachine, uuid: str) -> None:
         """A supervisor has ended."""
         if self._places.get(uuid) is machine:
-            self._processes[uuid] = Process(machine.name, alive=False)
+            self._processes[uuid] = SupervisorProcess(machine.name, alive=False)
             self._change.set()
 
-    def vanished(self, machine: Machine) -> None:
+    def vanished(self, machine: CloudMachine) -> None:
         """A VM is gone, and all that ran there."""
         taken = machine.kind is not None and machine.kind.preemptible and not machine.why
         failure = Failure.PREEMPTED if taken else Failure.NODE
@@ -419,20 +429,20 @@ class CloudFleet:
         for uuid in sorted(machine.containers):
             if uuid in self._processes and self._processes[uuid].alive:
                 fate = f"Its instance {machine.name} is gone: {why}."
-                interest = self._look(uuid)
+                container = self._look_up(uuid)
                 spent = (
-                    spending(machine, interest.need, wall=self._wall())
-                    if interest is not None
+                    spending(machine, container.need, wall=self._wall())
+                    if container is not None
                     else None
                 )
-                self._processes[uuid] = Process(
+                self._processes[uuid] = SupervisorProcess(
                     machine.name, alive=False, fate=fate, failure=failure, spending=spent
                 )
             elif uuid not in self._processes:
                 self._leave(uuid)
         for uuid in list(machine.posts):
             self._recall(uuid, machine)
-        self.demand.forget(machine.key)
+        self.planning.forget(machine.key)
         self._change.set()
 
     def touched(self) -> None:
@@ -442,9 +452,9 @@ class CloudFleet:
     # For operators.
 
     def figures(self) -> Figures:
-        """What the gauges say."""
+        """Values of the gauges."""
         now, machines = self._clock(), self.pool.machines.values()
-        waiting = (*self._snapshot.queue, *self._snapshot.supervisors)
+        waiting = (*self._snapshot.queue, *self._snapshot.workflow_runners)
         ages = [
             age(one.created_at, self._wall()) or 0.0
             for one in waiting
@@ -465,26 +475,26 @@ class CloudFleet:
             ),
             running=sum(process.alive for process in self._processes.values()),
             not_started=sum(
-                bool(self.demand.planner.promise(uuid)) for uuid in self.demand.planner.waiting
+                bool(self.planning.planner.promise(uuid)) for uuid in self.planning.planner.waiting
             ),
-            queue=self.demand.tally(machines, self._places, self._processes),
-            over_quota=self.demand.count_held_back(),
+            queue=self.planning.tally(machines, self._places, self._processes),
+            over_quota=self.planning.count_held_back(),
             longest_wait=max(ages, default=0.0),
-            at_quota=at_quota(self.pool.limits, len(self.pool.machines), now=now),
-            most=self.demand.pressure.most,
+            at_quota=bool(self.pool.limits.over_quota(len(self.pool.machines), now=now)),
+            most=self.planning.pressure.most,
             busy_at=self._snapshot.busy_at,
             subnets=self._driver.subnets() if isinstance(self._driver, Subnetted) else (),
         )
 
-    def place(self, uuid: str) -> Machine | None:
+    def place(self, uuid: str) -> CloudMachine | None:
         """The VM of a container."""
         return self._places.get(uuid)
 
-    def interest(self, uuid: str) -> Interest | None:
-        """What the dispatcher knows of a container."""
-        return self._look(uuid)
+    def container(self, uuid: str) -> TrackedContainer | None:
+        """The container as the dispatcher knows it."""
+        return self._look_up(uuid)
 
-    def statuses(self) -> Mapping[str, Status]:
+    def statuses(self) -> Mapping[str, WaitStatus]:
         """Why containers wait that the last plan was made for."""
         return self.explain(self._snapshot)
 
@@ -495,23 +505,23 @@ class CloudFleet:
 
     # Tables.
 
-    def _machine(self, name: str) -> Machine | None:
+    def _machine(self, name: str) -> CloudMachine | None:
         return next((one for one in self.pool.machines.values() if one.name == name), None)
 
-    def _place(self, uuid: str, machine: Machine) -> None:
+    def _place(self, uuid: str, machine: CloudMachine) -> None:
         self._places[uuid] = machine
         machine.containers.add(uuid)
         machine.last_container = uuid
         self.pool.occupy(machine)
 
-    def _post(self, uuid: str, machine: Machine, ranks: int) -> None:
+    def _post(self, uuid: str, machine: CloudMachine, ranks: int) -> None:
         machine.posts[uuid] = ranks
-        self._crews.join(uuid, machine)
+        self._gangs.join(uuid, machine)
         self.pool.occupy(machine)
 
-    def _recall(self, uuid: str, machine: Machine) -> None:
+    def _recall(self, uuid: str, machine: CloudMachine) -> None:
         if machine.posts.pop(uuid, None) is not None:
-            self._crews.leave(uuid, machine)
+            self._gangs.leave(uuid, machine)
             self.pool.occupy(machine)
             self._change.set()
 
@@ -525,16 +535,8 @@ class CloudFleet:
         self.pool.touch()
 
 
-def age(created_at: str, now: float) -> float | None:
-    """Seconds since the moment that the API says; None where it says none."""
-    try:
-        return max(0.0, now - parse_time(created_at).timestamp())
-    except ValueError:
-        return None
-
-
 @asynccontextmanager
-async def open_cloud(site: Site) -> AsyncGenerator[CloudFleet]:
+async def open_cloud(site: FleetSite) -> AsyncGenerator[CloudFleet]:
     """The fleet of VMs, from the configuration. Raises Invalid for a configuration that cannot
     be.
     """
@@ -550,11 +552,11 @@ async def open_cloud(site: Site) -> AsyncGenerator[CloudFleet]:
         certificate = home / "server.crt"
         certificate.parent.mkdir(parents=True, exist_ok=True)
         certificate.write_text(site.certificate)
-    reach = SshReach(
+    reach = SshBootstrap(
         key=key,
         directory=chosen.directory,
         probe_command=chosen.probe_command,
-        runner=Workshop(site.cache_directory / "runner").get,
+        runner=RunnerBuilder(site.cache_directory / "runner").get,
         certificate=certificate,
         port=chosen.ssh_port,
     )

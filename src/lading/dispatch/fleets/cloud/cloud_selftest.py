@@ -30,20 +30,21 @@ from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
     Driver,
     Instance,
+    InstanceSpec,
     NoCapacity,
     QuotaReached,
     RateLimited,
-    Spec,
 )
-from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.settings import CloudSettings
-from lading.dispatch.fleets.cloud.ssh_connection import Door, Shell
-from lading.dispatch.fleets.cloud.vm_bootstrap import PHASES, Reach
+from lading.dispatch.fleets.cloud.ssh_connection import Shell, SshAddress
+from lading.dispatch.fleets.cloud.vm_bootstrap import PHASES, VmBootstrap
 
-# Seconds: between two looks, until a VM is listed, until it is gone, and for a command on it.
 _PAUSE, _LIST_PATIENCE, _REMOVAL_PATIENCE, _COMMAND_TIMEOUT = 2.0, 90.0, 300.0, 600.0
-# Seconds for a call from the VM to the server.
+"""Seconds. Clouds list a new VM within a minute, and remove one within some; the command may fetch
+an image."""
 _API_TIMEOUT = 60.0
+"""Seconds for the check from a VM: three times the patience of its one request."""
 _REHEARSAL = Path(__file__).with_name("smoke_test.py")
 _API_CHECK = Path(__file__).with_name("api_check.py")
 _Answer = TypeVar("_Answer")
@@ -79,7 +80,7 @@ MENDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class SelftestStep:
     """One step that is over. `mend` says what to do about one that failed."""
 
     name: str
@@ -126,20 +127,20 @@ class Means:
 
     settings: CloudSettings
     driver: Driver
-    reach: Callable[[Callable[[str, str], None]], Reach]
+    reach: Callable[[Callable[[str, str], None]], VmBootstrap]
     public_key: str
     token: Callable[[], str]
     clock: Callable[[], float]
     key: asyncssh.SSHKey | None = None
     command: str = ""
-    server: Callable[[Machine], AbstractAsyncContextManager[TrialServer]] | None = None
+    server: Callable[[CloudMachine], AbstractAsyncContextManager[TrialServer]] | None = None
 
 
 class Trial:
     """One test. `tell` hears of steps, `doing` of what goes on."""
 
     def __init__(
-        self, means: Means, *, tell: Callable[[Step], None], doing: Callable[[str], None]
+        self, means: Means, *, tell: Callable[[SelftestStep], None], doing: Callable[[str], None]
     ) -> None:
         self._means = means
         self._settings = means.settings
@@ -183,7 +184,7 @@ class Trial:
         if made is None:
             return
         self._instance = made.id
-        machine = Machine(key=made.id, type=kind.name, secret=secret, kind=kind, instance=made)
+        machine = CloudMachine(key=made.id, type=kind.name, secret=secret, kind=kind, instance=made)
         tags = self._tags(kind, secret, Behavior.RUN)
         listed = await self._attempt(
             "listed", self._find(made.id, tags), lambda one: f"with its tags, at {one.address}"
@@ -198,7 +199,7 @@ class Trial:
         self._instance = ""
 
     async def _create(self, kind: InstanceType, secret: str) -> Instance:
-        spec = Spec(
+        spec = InstanceSpec(
             kind=kind,
             image=self._settings.image,
             tags=self._tags(kind, secret, Behavior.RUN),
@@ -230,7 +231,7 @@ class Trial:
             self._doing(f"{fault} yet")
             await asyncio.sleep(_PAUSE)
 
-    async def _boot(self, machine: Machine) -> bool:
+    async def _boot(self, machine: CloudMachine) -> bool:
         """Reach it until its time for booting is over."""
         began, fault = self._means.clock(), "it was not reached"
         until = began + self._settings.times.booting
@@ -271,14 +272,14 @@ class Trial:
                 return False
             await asyncio.sleep(min(_PAUSE, max(0.1, until - self._means.clock())))
 
-    async def _use(self, machine: Machine) -> None:
+    async def _use(self, machine: CloudMachine) -> None:
         """Run a container, the command that was asked for, and a request with its shell and its
         port.
         """
         key, instance = self._means.key, machine.instance
         if key is None or instance is None:
             return
-        door = Door(
+        door = SshAddress(
             address=instance.address,
             port=self._settings.ssh_port,
             user=instance.user,
@@ -319,7 +320,7 @@ class Trial:
         await self._attempt("shell", server.shell(), lambda found: found)
         await self._attempt("port", server.port(), lambda found: found)
 
-    async def _reach_api(self, door: Door, server: TrialServer) -> str:
+    async def _reach_api(self, door: SshAddress, server: TrialServer) -> str:
         told = await self._ask(
             door, _API_CHECK, server.url, server.certificate, timeout=_API_TIMEOUT
         )
@@ -327,14 +328,14 @@ class Trial:
             raise Unavailable(f"the VM does not reach {server.url}: {told['error']}")
         return f"the VM reaches {server.url}: {told['said']}"
 
-    async def _rehearse(self, door: Door) -> str:
+    async def _rehearse(self, door: SshAddress) -> str:
         told = await self._ask(door, _REHEARSAL, self._settings.directory, timeout=_COMMAND_TIMEOUT)
         if "error" in told:
             raise Unavailable(f"{told['engine']}: {told['error']}")
         return f"{told['engine']}: {told['said']}"
 
     async def _ask(
-        self, door: Door, program: Path, *arguments: str, timeout: float
+        self, door: SshAddress, program: Path, *arguments: str, timeout: float
     ) -> dict[str, str]:
         """The one line of JSON that a program of ours prints on the VM. Raises Unavailable."""
         source = await asyncio.to_thread(program.read_bytes)
@@ -349,7 +350,7 @@ class Trial:
         except msgspec.DecodeError as error:
             raise Unavailable(f"exit code {done.code}: {done.words}") from error
 
-    async def _order(self, door: Door, command: str) -> str:
+    async def _order(self, door: SshAddress, command: str) -> str:
         async with Shell(door, timeout=20.0) as shell:
             done = await shell.run(command, timeout=_COMMAND_TIMEOUT)
         if done.code:
@@ -410,7 +411,7 @@ class Trial:
     async def _attempt(
         self, name: str, work: Awaitable[_Answer], found: Callable[[_Answer], str]
     ) -> _Answer | None:
-        """What a step gives; None when it failed."""
+        """The result of a step; None when it failed."""
         self._doing(name)
         try:
             answer = await work
@@ -431,7 +432,7 @@ class Trial:
 
     def _over(self, name: str, found: str, *, ok: bool = True, mend: str = "") -> None:
         now = self._means.clock()
-        step = Step(
+        step = SelftestStep(
             name=name,
             ok=ok,
             found=found,

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 
-class Entry(msgspec.Struct, frozen=True):
+class InstanceRecord(msgspec.Struct, frozen=True):
     """One VM. `waited_since` is 0 while it is ready."""
 
     made: float
@@ -29,18 +29,20 @@ class InstanceJournal:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, InstanceRecord] = {}
         if path is not None:
             with contextlib.suppress(OSError, msgspec.DecodeError):
-                self._entries = msgspec.json.decode(path.read_bytes(), type=dict[str, Entry])
+                self._entries = msgspec.json.decode(
+                    path.read_bytes(), type=dict[str, InstanceRecord]
+                )
 
-    def find(self, id: str) -> Entry | None:
-        """What is known of a VM."""
+    def find(self, id: str) -> InstanceRecord | None:
+        """The record of a VM."""
         return self._entries.get(id)
 
     def note(self, id: str, *, made: float, waited_since: float) -> None:
         """Keep this of a VM."""
-        entry = Entry(made, waited_since)
+        entry = InstanceRecord(made, waited_since)
         if self._entries.get(id) != entry:
             self._entries[id] = entry
             self._write()

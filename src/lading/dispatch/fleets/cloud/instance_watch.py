@@ -9,39 +9,44 @@ from typing import Protocol
 
 from lading.core.errors import LadingError, Unavailable
 from lading.core.protocols.messages import Message
-from lading.core.scheduling.instance_lifecycle import Event, Phase
-from lading.dispatch.fleets.cloud.machine import Machine
-from lading.dispatch.fleets.cloud.metrics import Counts
-from lading.dispatch.fleets.cloud.rate_limit import Pace
+from lading.core.scheduling.instance_lifecycle import InstanceEvent, InstancePhase
+from lading.dispatch.fleets.cloud.machine import CloudMachine
+from lading.dispatch.fleets.cloud.metrics import CloudCounters
+from lading.dispatch.fleets.cloud.rate_limit import CallRate
 from lading.dispatch.fleets.cloud.settings import CloudSettings
-from lading.dispatch.fleets.cloud.vm_bootstrap import Reach
+from lading.dispatch.fleets.cloud.vm_bootstrap import VmBootstrap
 from lading.net.rpc import Reply
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
-# Seconds between attempts to reach a VM: the first, the factor, the longest.
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.2, 1.5, 5.0
+"""Seconds between attempts to reach a VM: short at first, since most are ready soon after the cloud
+lists them; never longer than a probe."""
 
 
 class Consumer(Protocol):
-    """Who is told what happens to VMs. The fleet is one."""
+    """Receiver of what happens to VMs: the fleet."""
 
     def surveyed(
-        self, machine: Machine, live: Iterable[str], dead: Iterable[str], posts: Mapping[str, int]
+        self,
+        machine: CloudMachine,
+        live: Iterable[str],
+        dead: Iterable[str],
+        posts: Mapping[str, int],
     ) -> None:
         """These supervisors are there, and so many ranks of these gangs."""
 
-    def ended(self, machine: Machine, uuid: str) -> None:
+    def ended(self, machine: CloudMachine, uuid: str) -> None:
         """A supervisor has ended."""
 
-    def vanished(self, machine: Machine) -> None:
+    def vanished(self, machine: CloudMachine) -> None:
         """A VM is gone."""
 
     def touched(self) -> None:
         """Something is not as it was."""
 
 
-class Watch:
+class InstanceWatch:
     """`keep` is the task of one VM. `touch` is called when something has changed, `note` when a VM
     has become ready.
     """
@@ -49,13 +54,13 @@ class Watch:
     def __init__(
         self,
         settings: CloudSettings,
-        reach: Reach,
+        reach: VmBootstrap,
         consumer: Consumer,
         *,
-        counts: Counts,
+        counts: CloudCounters,
         clock: Callable[[], float],
         touch: Callable[[], None],
-        note: Callable[[Machine], None],
+        note: Callable[[CloudMachine], None],
     ) -> None:
         self._settings = settings
         self._reach = reach
@@ -64,9 +69,9 @@ class Watch:
         self._clock = clock
         self._touch = touch
         self._note = note
-        self._probes = Pace(settings.probe_rate)
+        self._probes = CallRate(settings.probe_rate)
 
-    async def keep(self, one: Machine) -> None:
+    async def keep(self, one: CloudMachine) -> None:
         """Reach a VM again and again, for as long as it is there."""
         pause = _FIRST_PAUSE
         while True:
@@ -94,7 +99,7 @@ class Watch:
             except TimeoutError:
                 pause = min(pause * _GROWTH, _LONGEST_PAUSE, self._settings.probe_interval)
 
-    async def _attend(self, one: Machine) -> None:
+    async def _attend(self, one: CloudMachine) -> None:
         """Hold one connection to a VM until it is lost, or the VM is to go. Raises LadingError."""
         began = self._clock()
         async with self._reach(one, lambda message: self._hear(one, message)) as link:
@@ -119,8 +124,8 @@ class Watch:
                 await asyncio.gather(serving, return_exceptions=True)
                 self._touch()
 
-    async def _ask_again_and_again(self, one: Machine, serving: asyncio.Task[None]) -> None:
-        while one.link is not None and one.phase is not Phase.GONE:
+    async def _ask_again_and_again(self, one: CloudMachine, serving: asyncio.Task[None]) -> None:
+        while one.link is not None and one.phase is not InstancePhase.GONE:
             done, _ = await asyncio.wait((serving,), timeout=self._settings.probe_interval)
             if done:
                 raise Unavailable("its connection was lost")
@@ -147,9 +152,9 @@ class Watch:
                 event(_logger, "instance broken", instance=one.name, why=broken)
                 self._touch()
 
-    def _arrive(self, one: Machine, answer: Reply) -> None:
+    def _arrive(self, one: CloudMachine, answer: Reply) -> None:
         now = self._clock()
-        if one.phase in (Phase.UNKNOWN, Phase.BOOTING):
+        if one.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING):
             self._counts.boot("success")
             if one.reached is not None:
                 self._counts.ready(now - one.reached)
@@ -160,12 +165,12 @@ class Watch:
                 type=one.type,
                 seconds=round(now - one.created, 1),
             )
-            one.take(Event.READY, now=now)
+            one.take(InstanceEvent.READY, now=now)
             self._note(one)
         one.seen, one.fault = now, ""
         self._survey(one, answer)
 
-    def _survey(self, one: Machine, answer: Reply) -> None:
+    def _survey(self, one: CloudMachine, answer: Reply) -> None:
         live = [str(item.get("uuid")) for item in answer.get("live") or []]
         posts = {
             str(item.get("uuid")): int(item.get("ranks") or 1)
@@ -173,7 +178,7 @@ class Watch:
         }
         self._consumer.surveyed(one, live, [str(uuid) for uuid in answer.get("dead") or []], posts)
 
-    def _hear(self, one: Machine, message: Message) -> None:
+    def _hear(self, one: CloudMachine, message: Message) -> None:
         if message.get("op") == "verified":
             one.reached = self._clock()
             self._counts.reached(one.reached - one.created)

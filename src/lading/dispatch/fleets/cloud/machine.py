@@ -1,22 +1,29 @@
-"""What is known of one VM: its phase, its instance, its connection, what went wrong last."""
+"""One VM as the dispatcher knows it: its phase, instance, connection, and last fault."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from lading.core.containers.cost import Price
-from lading.core.scheduling.instance_lifecycle import Behavior, Event, Facts, Phase, step
+from lading.core.scheduling.instance_lifecycle import (
+    Behavior,
+    InstanceEvent,
+    InstanceFacts,
+    InstancePhase,
+    step,
+)
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import Instance
 from lading.net.rpc import LineChannel
 
 # Asked of every VM at every step.
-_IDLE, _RUNNING = Phase.IDLE, Phase.RUNNING
+_IDLE, _RUNNING = InstancePhase.IDLE, InstancePhase.RUNNING
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Machine:
+class CloudMachine:
     """One VM. `key` is ours from before the cloud has named it; `kind` None: its type is not
     configured any more.
 
@@ -28,7 +35,7 @@ class Machine:
     secret: str = field(repr=False)
     kind: InstanceType | None = None
     instance: Instance | None = None
-    phase: Phase = Phase.CREATING
+    phase: InstancePhase = InstancePhase.CREATING
     behavior: Behavior = Behavior.RUN
     created: float = 0.0
     reached: float | None = None
@@ -48,13 +55,13 @@ class Machine:
     """
     link: LineChannel | None = None
     containers: set[str] = field(default_factory=set)
-    """Those whose supervisors are here, alive or not cleared away."""
+    """Containers whose supervisors are here, alive or not cleared away."""
     posts: dict[str, int] = field(default_factory=dict)
     """Of gangs over several VMs how many ranks are here beside those of a supervisor, alive or not
     cleared away.
     """
     expected: frozenset[str] = frozenset()
-    """Those that are on their way here: planned, and perhaps being locked or started."""
+    """Containers on their way here: planned, and perhaps being locked or started."""
     images: set[str] = field(default_factory=set)
     """Images that were unpacked here, as far as is known: it says so, or a container was sent here
     with one.
@@ -62,7 +69,7 @@ class Machine:
     last_container: str = ""
     last_busy: float | None = None
     prices: tuple[Price, ...] = ()
-    """What it costs, oldest first; empty: what its type is configured with."""
+    """Its prices, oldest first; empty: the configured price of its type."""
     prices_told: tuple[Price, ...] = ()
     misses: int = 0
     tagged: float = float("-inf")
@@ -75,12 +82,12 @@ class Machine:
 
     @property
     def name(self) -> str:
-        """What it is called: by the cloud, else by us."""
+        """Its name in the cloud, before it has one our key."""
         return self.instance.id if self.instance is not None else self.key
 
     @property
     def address(self) -> str:
-        """Where it is; "" while that is not known."""
+        """Its address; "" while that is not known."""
         return self.instance.address if self.instance is not None else ""
 
     @property
@@ -91,12 +98,12 @@ class Machine:
     @property
     def going(self) -> bool:
         """Whether it is to be removed, or gone."""
-        return self.phase in (Phase.SHUTDOWN, Phase.GONE)
+        return self.phase in (InstancePhase.SHUTDOWN, InstancePhase.GONE)
 
     @property
     def gone(self) -> bool:
         """Whether it is gone, or was never made."""
-        return self.phase is Phase.GONE
+        return self.phase is InstancePhase.GONE
 
     @property
     def usable(self) -> bool:
@@ -110,9 +117,9 @@ class Machine:
         )
 
     @property
-    def facts(self) -> Facts:
-        """What a verdict looks at."""
-        return Facts(
+    def facts(self) -> InstanceFacts:
+        """Inputs of the shutdown decision."""
+        return InstanceFacts(
             phase=self.phase,
             behavior=self.behavior,
             since=self.since,
@@ -121,10 +128,42 @@ class Machine:
             known_type=self.kind is not None,
         )
 
-    def take(self, event: Event, *, now: float) -> None:
+    def take(self, event: InstanceEvent, *, now: float) -> None:
         """Let an event happen. Raises IllegalTransition."""
         after = step(self.phase, event, name=self.name)
         if after is not self.phase:
             self.phase, self.since = after, now
-        if self.phase in (Phase.SHUTDOWN, Phase.GONE):
+        if self.phase in (InstancePhase.SHUTDOWN, InstancePhase.GONE):
             self.changed.set()
+
+
+class GangInstances:
+    """The VMs of gangs that are spread over several, by container. Iterating gives the containers.
+
+    `CloudMachine.posts` says how many ranks are on each VM.
+    """
+
+    def __init__(self) -> None:
+        self._machines: dict[str, dict[str, CloudMachine]] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._machines)
+
+    def join(self, uuid: str, machine: CloudMachine) -> None:
+        """Ranks of a gang are on a VM."""
+        self._machines.setdefault(uuid, {})[machine.key] = machine
+
+    def leave(self, uuid: str, machine: CloudMachine) -> None:
+        """They are not there any more."""
+        there = self._machines.get(uuid, {})
+        there.pop(machine.key, None)
+        if not there:
+            self._machines.pop(uuid, None)
+
+    def machines(self, uuid: str) -> list[CloudMachine]:
+        """The VMs of a gang."""
+        return list(self._machines.get(uuid, {}).values())
+
+    def names(self, uuid: str) -> list[str]:
+        """Their names, each as often as ranks are there."""
+        return [one.name for one in self.machines(uuid) for _ in range(one.posts.get(uuid, 0))]

@@ -1,4 +1,4 @@
-"""What operators see and do of a fleet of VMs: the paths of Arvados' dispatcher, as values.
+"""The management interface of a fleet of VMs: the paths of Arvados' dispatcher, as values.
 
 Source: docs/spec/cloud, section Management.
 
@@ -36,9 +36,9 @@ from lading.core.errors import (
 )
 from lading.core.scheduling.instance_lifecycle import Behavior
 from lading.core.scheduling.instance_types import InstanceType
-from lading.dispatch.fleet import Interest
+from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
-from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.prices import price_of, spent
 from lading.dispatch.fleets.cloud.supervisor_assignment import described
 
@@ -140,11 +140,11 @@ class Management:
         return _json({"health": "ERROR", "error": said}, status=503)
 
     def _entries(self) -> list[dict[str, Any]]:
-        """Those that are on VMs, then those that wait, in the order of the queue."""
+        """Containers on VMs, then those that wait, in the order of the queue."""
         fleet, found = self._fleet, []
-        planner, statuses = fleet.demand.planner, fleet.statuses()
+        planner, statuses = fleet.planning.planner, fleet.statuses()
         processes = fleet.view().processes
-        for uuid in sorted(processes, key=lambda one: (-_priority(fleet.interest(one)), one)):
+        for uuid in sorted(processes, key=lambda one: (-_priority(fleet.container(one)), one)):
             process, place = processes[uuid], fleet.place(uuid)
             kinds = [place.kind] if place is not None and place.kind is not None else []
             told = f"{'running' if process.alive else 'ended'} on {process.worker}"
@@ -157,17 +157,17 @@ class Management:
         return found
 
     def _entry(self, uuid: str, kinds: Sequence[InstanceType], status: str) -> dict[str, Any]:
-        known, types = self._fleet.interest(uuid), [described(one) for one in kinds]
+        known, types = self._fleet.container(uuid), [described(one) for one in kinds]
         container: dict[str, Any] = {"uuid": uuid}
         resources: dict[str, int] = {}
         first_seen = None
         if known is not None:
             container |= {
-                "state": known.state,
+                "state": str(known.state),
                 "priority": known.priority,
                 "created_at": known.created_at,
             }
-            need, vram = known.need, known.vram
+            need, vram = known.need, known.gpu.vram
             resources = {
                 "VCPUs": need.vcpus,
                 "RAM": need.ram,
@@ -186,7 +186,7 @@ class Management:
         }
 
 
-def shown(machine: Machine, *, now: float) -> dict[str, object]:
+def shown(machine: CloudMachine, *, now: float) -> dict[str, object]:
     """A VM as the interface shows it. `cost` is dollars since it was made."""
     kind, wall = machine.kind, datetime.now(UTC).timestamp()
     busy = None if machine.last_busy is None else _moment(machine.last_busy, now=now)
@@ -207,7 +207,7 @@ def shown(machine: Machine, *, now: float) -> dict[str, object]:
     }
 
 
-def _priority(known: Interest | None) -> int:
+def _priority(known: TrackedContainer | None) -> int:
     return known.priority if known is not None else 0
 
 

@@ -1,4 +1,4 @@
-"""What is counted of a fleet of VMs, under the names of docs/spec/cloud, section Metrics."""
+"""Metrics of a fleet of VMs, under the names of docs/spec/cloud, section Metrics."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from lading.core.scheduling.instance_lifecycle import Behavior, Phase
+from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase
+from lading.core.timestamps import parse_time
 
 PREFIX = "arvados_dispatchcloud_"
 # Quantiles of a summary, over the last _KEPT values.
 _QUANTILES = (0.5, 0.9, 0.95, 0.99)
 _KEPT = 1000
+"""Latest observations from which the quantiles of a summary are taken."""
 _OPERATIONS = ("Create", "List", "Destroy", "SetTags")
 _PLAIN = ("driver_operations", "boot_outcomes", "instances_disappeared")
 _OUTCOMES = ("success", "failure", "aborted", "disappeared")
 
 
-class Gone(StrEnum):
+class LostPhase(StrEnum):
     """Into which label a phase goes when a VM has disappeared."""
 
     UNKNOWN = "unknown"
@@ -81,7 +83,7 @@ class SubnetFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What the gauges say at one moment."""
+    """Values of the gauges at one moment."""
 
     machines: tuple[MachineFigures, ...] = ()
     queue: tuple[tuple[str, str, int], ...] = ()
@@ -105,7 +107,7 @@ class Subnetted(Protocol):
         ...
 
 
-class Counts:
+class CloudCounters:
     """Counts what happens, and asks `look` for the rest when it is read."""
 
     def __init__(self, look: Callable[[], Figures] = Figures) -> None:
@@ -132,7 +134,7 @@ class Counts:
                 self._operations.labels(name, error)
         for outcome in _OUTCOMES:
             self._boots.labels(outcome)
-        for state in Gone:
+        for state in LostPhase:
             self._gone.labels(state.value)
         self._reached = Samples()
         self._ready = Samples()
@@ -153,10 +155,10 @@ class Counts:
         """A VM has become ready, or never will."""
         self._boots.labels(outcome).inc()
 
-    def gone(self, phase: Phase, seconds: float) -> None:
+    def gone(self, phase: InstancePhase, seconds: float) -> None:
         """A VM is gone that was in a phase for so long."""
         self._gone.labels(phase.value).inc()
-        if phase is Phase.SHUTDOWN:
+        if phase is InstancePhase.SHUTDOWN:
             self._removal.add(seconds)
 
     def reached(self, seconds: float) -> None:
@@ -187,7 +189,7 @@ class Counts:
         return text
 
     def families(self) -> Iterator[Metric]:
-        """What is not counted but looked at."""
+        """Gauges, which are not counted but looked at."""
         found = self._look()
         for counter in (self._operations, self._boots, self._gone):
             yield from map(_plain, counter.collect())
@@ -274,22 +276,24 @@ class Counts:
 
 
 class _Reader(Collector):
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: CloudCounters) -> None:
         self._counts = counts
 
     def collect(self) -> Iterable[Metric]:
         return self._counts.families()
 
 
-def category(phase: Phase, behavior: Behavior) -> str:
+def category(phase: InstancePhase, behavior: Behavior) -> str:
     """The label `category` of a VM."""
-    if phase is Phase.RUNNING:
+    if phase is InstancePhase.RUNNING:
         return "inuse"
     if behavior is Behavior.HOLD:
         return "hold"
-    return {Phase.CREATING: "booting", Phase.BOOTING: "booting", Phase.UNKNOWN: "unknown"}.get(
-        phase, "idle"
-    )
+    return {
+        InstancePhase.CREATING: "booting",
+        InstancePhase.BOOTING: "booting",
+        InstancePhase.UNKNOWN: "unknown",
+    }.get(phase, "idle")
 
 
 def _plain(counted: Metric) -> Metric:
@@ -355,3 +359,11 @@ def _summary(
             said = dict(zip(labels, values, strict=True)) | {"quantile": f"{share:g}"}
             family.add_sample(f"{PREFIX}{name}", said, ordered[place])
     return family
+
+
+def age(created_at: str, now: float) -> float | None:
+    """Age of an API timestamp in seconds, or None."""
+    try:
+        return max(0.0, now - parse_time(created_at).timestamp())
+    except ValueError:
+        return None

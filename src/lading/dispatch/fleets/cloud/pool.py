@@ -23,22 +23,28 @@ from typing import TypeVar
 
 from lading.core.errors import IllegalTransition, LadingError, RequestError, Unavailable
 from lading.core.scheduling import cloud_limits
-from lading.core.scheduling.instance_lifecycle import Behavior, Event, Phase, next_moment, verdict
+from lading.core.scheduling.instance_lifecycle import (
+    Behavior,
+    InstanceEvent,
+    InstancePhase,
+    next_moment,
+    verdict,
+)
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
     Driver,
     Instance,
+    InstanceSpec,
     QuotaReached,
     RateLimited,
-    Spec,
 )
 from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal
-from lading.dispatch.fleets.cloud.instance_watch import Consumer, Watch
-from lading.dispatch.fleets.cloud.machine import Machine
-from lading.dispatch.fleets.cloud.metrics import Counts
-from lading.dispatch.fleets.cloud.rate_limit import Pace
+from lading.dispatch.fleets.cloud.instance_watch import Consumer, InstanceWatch
+from lading.dispatch.fleets.cloud.machine import CloudMachine
+from lading.dispatch.fleets.cloud.metrics import CloudCounters
+from lading.dispatch.fleets.cloud.rate_limit import CallRate
 from lading.dispatch.fleets.cloud.settings import CloudSettings
-from lading.dispatch.fleets.cloud.vm_bootstrap import Reach
+from lading.dispatch.fleets.cloud.vm_bootstrap import VmBootstrap
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
@@ -50,7 +56,7 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """What was known of a VM that the cloud had ceased to list: a list may show it again.
+    """A VM that the cloud has ceased to list: a later list may show it again.
 
     `at` is when that was, `since` from when on it had not been well; `why` it was to go, if it was.
     """
@@ -60,18 +66,18 @@ class GivenUp:
     why: str
 
 
-class Pool:
+class InstancePool:
     """Use `serve` as a task. `public_key` is the one that VMs let in."""
 
     def __init__(
         self,
         settings: CloudSettings,
         driver: Driver,
-        reach: Reach,
+        reach: VmBootstrap,
         consumer: Consumer,
         *,
         public_key: str,
-        counts: Counts,
+        counts: CloudCounters,
         clock: Callable[[], float],
         wall: Callable[[], float] = time.time,
         journal: InstanceJournal | None = None,
@@ -79,7 +85,7 @@ class Pool:
     ) -> None:
         self.settings = settings
         self.limits = settings.limits
-        self.machines: dict[str, Machine] = {}
+        self.machines: dict[str, CloudMachine] = {}
         self.listed = False
         self.wanted_by_others = False
         """Containers wait for the quota: idle VMs go at once."""
@@ -93,13 +99,13 @@ class Pool:
         self._wall = wall
         self._journal = journal or InstanceJournal()
         self._token = token
-        self._operations = Pace(settings.operation_rate)
+        self._operations = CallRate(settings.operation_rate)
         self._creating = asyncio.Semaphore(settings.concurrent_creates)
         self._tasks: asyncio.TaskGroup | None = None
         self._given_up: dict[str, GivenUp] = {}
         self._list_now = asyncio.Event()
         self._check_now = asyncio.Event()
-        self._watch = Watch(
+        self._watch = InstanceWatch(
             settings,
             reach,
             consumer,
@@ -123,7 +129,7 @@ class Pool:
     def create(self, key: str, kind: InstanceType) -> None:
         """Have a VM made."""
         now = self._clock()
-        one = Machine(
+        one = CloudMachine(
             key=key,
             type=kind.name,
             secret=self._token(),
@@ -138,11 +144,11 @@ class Pool:
     def cancel(self, key: str) -> None:
         """Nobody needs this VM any more; forget it if the cloud was not asked for it yet."""
         one = self.machines.get(key)
-        if one is not None and one.phase is Phase.CREATING and one.asked is None:
+        if one is not None and one.phase is InstancePhase.CREATING and one.asked is None:
             self._forget(one)
 
-    def hold(self, one: Machine, behavior: Behavior) -> None:
-        """What an operator wants of a VM; it is kept in its tags."""
+    def hold(self, one: CloudMachine, behavior: Behavior) -> None:
+        """Set the wish of an operator for a VM; it is kept in its tags."""
         if one.behavior is not behavior:
             one.behavior = behavior
             event(_logger, "idle behavior", instance=one.name, behavior=behavior)
@@ -150,10 +156,10 @@ class Pool:
                 self._spawn(self._tag(one), f"tag {one.name}")
             self.touch()
 
-    def shut_down(self, one: Machine, why: str) -> None:
+    def shut_down(self, one: CloudMachine, why: str) -> None:
         """Remove a VM, whatever it does."""
-        if one.phase not in (Phase.SHUTDOWN, Phase.GONE):
-            booting = one.phase in (Phase.UNKNOWN, Phase.BOOTING)
+        if one.phase not in (InstancePhase.SHUTDOWN, InstancePhase.GONE):
+            booting = one.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
             one.why = f"{why}{f' (last: {one.fault})' if one.fault and booting else ''}"
             event(_logger, "instance shut down", instance=one.name, type=one.type, why=one.why)
             if booting:
@@ -163,15 +169,15 @@ class Pool:
                 self._limit(
                     cloud_limits.capacity_refused, group=self._driver.group(one.kind), why=said
                 )
-            one.take(Event.CONDEMNED, now=self._clock())
+            one.take(InstanceEvent.CONDEMNED, now=self._clock())
             self._list_now.set()
             self.touch()
 
-    def occupy(self, one: Machine) -> None:
+    def occupy(self, one: CloudMachine) -> None:
         """Containers came to a VM, or left it, or are on their way there."""
         busy = bool(one.containers or one.posts or one.expected)
-        if one.phase is (Phase.IDLE if busy else Phase.RUNNING):
-            one.take(Event.OCCUPIED if busy else Event.EMPTIED, now=self._clock())
+        if one.phase is (InstancePhase.IDLE if busy else InstancePhase.RUNNING):
+            one.take(InstanceEvent.OCCUPIED if busy else InstanceEvent.EMPTIED, now=self._clock())
             one.last_busy = self._clock()
             self._check_now.set()
 
@@ -181,21 +187,21 @@ class Pool:
         self._consumer.touched()
 
     @property
-    def unresolved(self) -> list[Machine]:
+    def unresolved(self) -> list[CloudMachine]:
         """VMs of which it is not known yet what runs there."""
-        return [one for one in self.machines.values() if one.phase is Phase.UNKNOWN]
+        return [one for one in self.machines.values() if one.phase is InstancePhase.UNKNOWN]
 
     # Making.
 
-    async def _create(self, one: Machine) -> None:
+    async def _create(self, one: CloudMachine) -> None:
         async with self._creating:
-            if one.phase is not Phase.CREATING or one.kind is None:
+            if one.phase is not InstancePhase.CREATING or one.kind is None:
                 return
             slowed = self.limits.rate_ban
             if slowed is not None and slowed.until > self._clock():
                 await asyncio.sleep(slowed.until - self._clock())
             one.asked = self._clock()
-            spec = Spec(
+            spec = InstanceSpec(
                 kind=one.kind,
                 image=self.settings.image,
                 tags=self._tags(one),
@@ -211,7 +217,7 @@ class Pool:
             self.limits = cloud_limits.created(self.limits, group=self._driver.group(one.kind))
             self._adopt(one, made)
 
-    def _refused(self, one: Machine, error: LadingError) -> None:
+    def _refused(self, one: CloudMachine, error: LadingError) -> None:
         event(_logger, "instance not made", type=one.type, why=error.message)
         assert one.kind is not None
         group = self._driver.group(one.kind)
@@ -233,7 +239,7 @@ class Pool:
         self.limits = refused(self.limits, now=self._clock(), **facts)
         self.touch()
 
-    def _tags(self, one: Machine) -> dict[str, str]:
+    def _tags(self, one: CloudMachine) -> dict[str, str]:
         tag = self.settings.tag
         return dict(self.settings.resource_tags) | {
             tag("InstanceSetID"): self.settings.set_id,
@@ -242,15 +248,15 @@ class Pool:
             tag("InstanceSecret"): one.secret,
         }
 
-    def _kept_tags(self, one: Machine) -> dict[str, str]:
-        """Those that a later dispatcher goes by."""
+    def _kept_tags(self, one: CloudMachine) -> dict[str, str]:
+        """The tags that a later dispatcher goes by."""
         return {
             name: value
             for name, value in self._tags(one).items()
             if name in map(self.settings.tag, _KEPT)
         }
 
-    def _tag_again(self, one: Machine) -> None:
+    def _tag_again(self, one: CloudMachine) -> None:
         """The list shows other tags: it may be old, or they were not set, or somebody has changed
         them.
         """
@@ -258,7 +264,7 @@ class Pool:
         if now - one.tagged >= self.settings.sync_interval / 2:
             self._spawn(self._tag(one), f"tag {one.name}")
 
-    async def _tag(self, one: Machine) -> None:
+    async def _tag(self, one: CloudMachine) -> None:
         one.tagged = self._clock()
         try:
             await self._operate("SetTags", self._driver.tag(one.name, self._tags(one)))
@@ -285,7 +291,7 @@ class Pool:
             else:
                 self.fault = ""
                 for one in list(self.machines.values()):
-                    if one.phase is Phase.SHUTDOWN:
+                    if one.phase is InstancePhase.SHUTDOWN:
                         self._remove(one)
             if self._is_busy():
                 pause = min(pause, self.settings.busy_sync_interval)
@@ -299,7 +305,7 @@ class Pool:
 
     def _is_busy(self) -> bool:
         return any(
-            one.phase is Phase.SHUTDOWN
+            one.phase is InstancePhase.SHUTDOWN
             or one.misses
             or (one.instance is not None and not one.address)
             for one in self.machines.values()
@@ -334,7 +340,7 @@ class Pool:
             self.listed = True
             self._consumer.touched()
 
-    def _refresh(self, one: Machine, instance: Instance) -> None:
+    def _refresh(self, one: CloudMachine, instance: Instance) -> None:
         one.misses = 0
         if not one.going and any(
             instance.tags.get(name) != value for name, value in self._kept_tags(one).items()
@@ -352,13 +358,13 @@ class Pool:
         before = self._given_up.pop(instance.id, GivenUp(now, now, ""))
         type_ = instance.tags.get(tag("InstanceType"), "")
         behavior = instance.tags.get(tag("IdleBehavior"), "")
-        one = Machine(
+        one = CloudMachine(
             key=instance.id,
             type=type_,
             secret=instance.tags.get(tag("InstanceSecret"), ""),
             kind=self.settings.by_name.get(type_),
             instance=instance,
-            phase=Phase.UNKNOWN,
+            phase=InstancePhase.UNKNOWN,
             behavior=Behavior(behavior) if behavior in set(Behavior) else Behavior.RUN,
             created=now,
             since=before.since,
@@ -380,15 +386,15 @@ class Pool:
         if before.why:
             self.shut_down(one, before.why)
 
-    def _adopt(self, one: Machine, instance: Instance) -> None:
+    def _adopt(self, one: CloudMachine, instance: Instance) -> None:
         """The cloud has made a VM."""
         if one.instance is not None:
             return
         one.instance = instance
-        if one.phase is Phase.SHUTDOWN:
+        if one.phase is InstancePhase.SHUTDOWN:
             self._list_now.set()
         else:
-            one.take(Event.CREATED, now=self._clock())
+            one.take(InstanceEvent.CREATED, now=self._clock())
             self._note(one)
             event(
                 _logger, "instance made", instance=one.name, type=one.type, address=instance.address
@@ -400,10 +406,10 @@ class Pool:
             self._spawn(self._watch.keep(one), f"keep {one.name}", one)
             self.touch()
 
-    def _note(self, one: Machine) -> None:
+    def _note(self, one: CloudMachine) -> None:
         """Keep over a restart when it was made, and since when it is waited for."""
         offset = self._wall() - self._clock()
-        waited = one.phase in (Phase.UNKNOWN, Phase.BOOTING)
+        waited = one.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
         self._journal.note(
             one.name, made=one.created + offset, waited_since=one.since + offset if waited else 0.0
         )
@@ -413,46 +419,48 @@ class Pool:
         now = self._clock()
         return min(now, moment - self._wall() + now)
 
-    def _miss(self, one: Machine) -> None:
+    def _miss(self, one: CloudMachine) -> None:
         one.misses += 1
-        if one.misses >= self.settings.misses and (one.link is None or one.phase is Phase.SHUTDOWN):
+        if one.misses >= self.settings.misses and (
+            one.link is None or one.phase is InstancePhase.SHUTDOWN
+        ):
             self._lose(one)
 
-    def _lose(self, one: Machine) -> None:
+    def _lose(self, one: CloudMachine) -> None:
         """A VM is gone."""
         before, now = one.phase, self._clock()
         self._counts.gone(before, now - one.since)
-        if before in (Phase.UNKNOWN, Phase.BOOTING):
+        if before in (InstancePhase.UNKNOWN, InstancePhase.BOOTING):
             self._counts.boot("disappeared")
         event(_logger, "instance gone", instance=one.name, type=one.type, was=before)
         self._given_up = {
             id: past for id, past in self._given_up.items() if now - past.at < _REMEMBERED
         }
-        unwell = one.since if before in (Phase.UNKNOWN, Phase.BOOTING) else one.seen
+        unwell = one.since if before in (InstancePhase.UNKNOWN, InstancePhase.BOOTING) else one.seen
         self._given_up[one.name] = GivenUp(now, unwell, one.why)
-        one.take(Event.VANISHED, now=now)
+        one.take(InstanceEvent.VANISHED, now=now)
         self._consumer.vanished(one)
         self._forget(one)
 
-    def _forget(self, one: Machine) -> None:
+    def _forget(self, one: CloudMachine) -> None:
         self.machines.pop(one.key, None)
-        one.phase = Phase.GONE
+        one.phase = InstancePhase.GONE
         one.changed.set()
         if one.task is not None and one.task is not asyncio.current_task():
             one.task.cancel()
         self.touch()
 
-    def _remove(self, one: Machine) -> None:
+    def _remove(self, one: CloudMachine) -> None:
         now = self._clock()
         if (
             one.instance is not None
-            and (one.phase is Phase.SHUTDOWN)
+            and (one.phase is InstancePhase.SHUTDOWN)
             and _due(one, self.settings, now)
         ):
             one.asked = now
             self._spawn(self._destroy(one), f"destroy {one.name}")
 
-    async def _destroy(self, one: Machine) -> None:
+    async def _destroy(self, one: CloudMachine) -> None:
         try:
             await self._operate("Destroy", self._driver.destroy(one.name))
         except LadingError as error:
@@ -508,18 +516,18 @@ class Pool:
         moments.append(self.limits.next_moment(now=now))
         return min((one for one in moments if one is not None), default=None)
 
-    def _spawn(self, work: Awaitable[None], name: str, one: Machine | None = None) -> None:
+    def _spawn(self, work: Awaitable[None], name: str, one: CloudMachine | None = None) -> None:
         assert self._tasks is not None
         task = self._tasks.create_task(_quietly(work), name=name)
         if one is not None:
             one.task = task
 
-    def by_name(self) -> Mapping[str, Machine]:
+    def by_name(self) -> Mapping[str, CloudMachine]:
         """The VMs by what they are called."""
         return {one.name: one for one in self.machines.values()}
 
 
-def _due(one: Machine, settings: CloudSettings, now: float) -> bool:
+def _due(one: CloudMachine, settings: CloudSettings, now: float) -> bool:
     return (
         one.asked is None or one.asked < one.since or now - one.asked >= settings.shutdown_timeout
     )

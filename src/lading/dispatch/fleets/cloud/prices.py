@@ -22,14 +22,14 @@ from lading.core.errors import LadingError, Unavailable
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleet import Spending
-from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
-# Seconds: between two looks, after a failure, and for a call.
 _PERIOD, _AGAIN, _TIMEOUT = 5.0, 60.0, 60.0
-# Prices that are kept of one type in one zone.
+"""Seconds between two looks at what is due, until a failed query is repeated, and for one query."""
 _KEPT = 500
+"""Changes of a spot price that are kept for a type and zone: more than a month has."""
 
 
 @runtime_checkable
@@ -57,7 +57,7 @@ class Prices:
     def __init__(
         self,
         driver: object,
-        machines: Callable[[], Iterable[Machine]],
+        machines: Callable[[], Iterable[CloudMachine]],
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
@@ -104,7 +104,7 @@ class Prices:
         self._due[key] = self._clock() + driver.price_interval
         self._known[key] = tuple(sorted({*self._known.get(key, ()), *found})[-_KEPT:])
 
-    async def _tell(self, one: Machine) -> None:
+    async def _tell(self, one: CloudMachine) -> None:
         history = [
             {"StartTime": price.start.isoformat().replace("+00:00", "Z"), "Price": price.amount}
             for price in reversed(one.prices)
@@ -118,7 +118,7 @@ class Prices:
         one.prices_told = one.prices
 
 
-def price_of(machine: Machine, *, wall: float) -> float:
+def price_of(machine: CloudMachine, *, wall: float) -> float:
     """Dollars an hour that a VM costs now."""
     now = datetime.fromtimestamp(wall, UTC)
     past = [one.amount for one in machine.prices if one.start <= now]
@@ -127,7 +127,7 @@ def price_of(machine: Machine, *, wall: float) -> float:
     return machine.kind.price if machine.kind is not None else 0.0
 
 
-def spending(machine: Machine, need: Resources, *, wall: float) -> Spending | None:
+def spending(machine: CloudMachine, need: Resources, *, wall: float) -> Spending | None:
     """What a container of this size pays that ends with its VM now; None where the VM has no
     price.
     """
@@ -140,7 +140,7 @@ def spending(machine: Machine, need: Resources, *, wall: float) -> Spending | No
     return Spending(prices, part, end)
 
 
-def spent(machine: Machine, *, now: float, wall: float) -> float:
+def spent(machine: CloudMachine, *, now: float, wall: float) -> float:
     """Dollars that a VM has cost since it was made; `now` is on the loop's clock, as the times of a
     machine are.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class Pace:
+class CallRate:
     """`rate` turns a second, 0 any number; a second's worth may be taken at once."""
 
     def __init__(self, rate: float) -> None:

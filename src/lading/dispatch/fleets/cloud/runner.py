@@ -65,7 +65,7 @@ set(map(os.path.normcase, sys.path)))
 
 
 @dataclass(frozen=True, slots=True)
-class Runner:
+class RunnerArchive:
     """An archive, its hash, and what a VM has to be like."""
 
     path: Path
@@ -74,7 +74,7 @@ class Runner:
     libc: str
 
 
-def build(cache: Path) -> Runner:
+def build(cache: Path) -> RunnerArchive:
     """Make the archive in a directory, or find it there. Blocks for seconds. Raises Invalid when it
     cannot be made.
     """
@@ -82,7 +82,7 @@ def build(cache: Path) -> Runner:
     part = cache / f"runner.{os.getpid()}.tgz"
     try:
         with part.open("wb") as raw:
-            hashing = _Hashing(raw)
+            hashing = _HashedArchive(raw)
             with (
                 gzip.GzipFile(
                     filename="", fileobj=hashing, mode="wb", compresslevel=1, mtime=0
@@ -100,18 +100,20 @@ def build(cache: Path) -> Runner:
     for old in cache.glob("runner~*.tgz"):
         if old != target:
             old.unlink(missing_ok=True)
-    return Runner(target, hashing.digest.hexdigest(), platform.machine(), platform.libc_ver()[1])
+    return RunnerArchive(
+        target, hashing.digest.hexdigest(), platform.machine(), platform.libc_ver()[1]
+    )
 
 
-class Workshop:
+class RunnerBuilder:
     """The runner in a directory, made when the first VM needs it."""
 
     def __init__(self, cache: Path) -> None:
         self._cache = cache
         self._alone = threading.Lock()
-        self._made: Runner | None = None
+        self._made: RunnerArchive | None = None
 
-    def get(self) -> Runner:
+    def get(self) -> RunnerArchive:
         """Make it or find it; blocks. Raises Invalid."""
         with self._alone:
             if self._made is None:
@@ -119,7 +121,7 @@ class Workshop:
             return self._made
 
 
-class _Hashing(io.RawIOBase):
+class _HashedArchive(io.RawIOBase):
     """Writes on, and hashes."""
 
     def __init__(self, file: io.BufferedWriter) -> None:

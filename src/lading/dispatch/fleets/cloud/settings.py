@@ -15,7 +15,7 @@ from lading.core.errors import Invalid
 from lading.core.resources import Resources
 from lading.core.scheduling.api_backpressure import Pressure
 from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.instance_lifecycle import Times
+from lading.core.scheduling.instance_lifecycle import InstanceTimes
 from lading.core.scheduling.instance_types import Gpu, InstanceType, check_types, with_preemptible
 from lading.dispatch.capacity import measure
 from lading.dispatch.fleets.cloud.ssh_connection import SECRET_PATH
@@ -51,7 +51,7 @@ class CloudSettings:
     deploy_key: bool = True
     ssh_port: int = 22
     limits: Limits = Limits()
-    times: Times = Times()
+    times: InstanceTimes = InstanceTimes()
     pressure: Pressure = Pressure()
     price_factor: float = 1.5
     supervisor_fraction: float = 0.5
@@ -110,7 +110,9 @@ def read(config: Config, *, set_id: str, template: Mapping[str, object]) -> Clou
         ssh_port=_port(cloud.SSHPort),
         limits=Limits(most=cloud.MaxInstances),
         pressure=Pressure(most=cloud.InitialQuotaEstimate),
-        times=Times(idle=cloud.TimeoutIdle, booting=cloud.TimeoutBooting, probe=cloud.TimeoutProbe),
+        times=InstanceTimes(
+            idle=cloud.TimeoutIdle, booting=cloud.TimeoutBooting, probe=cloud.TimeoutProbe
+        ),
         price_factor=containers.MaximumPriceFactor,
         supervisor_fraction=cloud.SupervisorFraction,
         most_containers=cloud.MaxRunningContainersPerInstance,

@@ -19,8 +19,8 @@ from typing import Any
 
 SBIN = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SHOWN = ("bin", "sbin", "lib", "lib32", "lib64", "usr", "etc")
-# Seconds.
 PATIENCE = 60
+"""Seconds for one program of the test, each of which ends within a second on a sound VM."""
 
 
 def main(directory: str) -> int:

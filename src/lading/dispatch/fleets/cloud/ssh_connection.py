@@ -19,10 +19,10 @@ import asyncssh
 from lading.core.errors import Invalid, Unavailable
 
 SECRET_PATH = "/var/run/arvados-instance-secret"
-# Seconds between keepalives, and how many may be missing before the connection counts as broken.
 _KEEPALIVE, _KEEPALIVE_MISSES = 10.0, 3
-# Bytes sent at a time.
+"""Seconds, and how often no answer may come: a dead connection is noticed within 40 s."""
 _PIECE = 1 << 18
+"""Bytes that are read of a file at a time: eight packets of ssh."""
 
 
 class Unverified(Unavailable):
@@ -30,7 +30,7 @@ class Unverified(Unavailable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
+class SshAddress:
     """Where to knock, and with what. `pinned` is the key of the host once it is known, in OpenSSH's
     form.
     """
@@ -43,7 +43,7 @@ class Door:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CommandResult:
     """How a command ended."""
 
     code: int
@@ -106,7 +106,7 @@ def public_text(key: asyncssh.SSHKey) -> str:
 class Shell:
     """A connection; use as `async with`."""
 
-    def __init__(self, door: Door, *, timeout: float) -> None:
+    def __init__(self, door: SshAddress, *, timeout: float) -> None:
         self._door = door
         self._timeout = timeout
         self._connection: asyncssh.SSHClientConnection | None = None
@@ -175,12 +175,12 @@ class Shell:
 
     @property
     def sudo(self) -> str:
-        """What begins a command that needs root."""
+        """Prefix of a command that needs root."""
         return "" if self._door.user == "root" else "sudo -n "
 
     async def run(
         self, command: str, *, data: Path | None = None, timeout: float | None = None
-    ) -> Done:
+    ) -> CommandResult:
         """Run a command; `data` is a file for its standard input. Raises Unavailable."""
         try:
             async with asyncio.timeout(timeout or self._timeout):
@@ -188,7 +188,7 @@ class Shell:
         except (OSError, asyncssh.Error, TimeoutError) as error:
             raise Unavailable(f"{self._door.address}: {_why(error)} at: {command[:60]}") from error
 
-    async def _run(self, command: str, data: Path | None) -> Done:
+    async def _run(self, command: str, data: Path | None) -> CommandResult:
         assert self._connection is not None
         process = await self._connection.create_process(command, encoding=None)
         sending = asyncio.create_task(_send(process, data), name="input")
@@ -201,7 +201,7 @@ class Shell:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
         code = process.exit_status
-        return Done(255 if code is None else code, bytes(out or b""), bytes(err or b""))
+        return CommandResult(255 if code is None else code, bytes(out or b""), bytes(err or b""))
 
     async def open(self, command: str) -> asyncssh.SSHClientProcess[bytes]:
         """Start a command that goes on. Raises Unavailable."""

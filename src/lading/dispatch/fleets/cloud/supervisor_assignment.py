@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable
 from lading.core.containers import cost
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import InstanceType
-from lading.dispatch.fleet import Assignment
-from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleet import StartRequest
+from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 
 
 def make_assignment(
-    assignment: Assignment,
+    assignment: StartRequest,
     kind: InstanceType,
     settings: CloudSettings,
     *,
-    find: Callable[[str], Machine | None],
+    find: Callable[[str], CloudMachine | None],
     certificate_path: str,
     preemption: str,
     outposts: dict[str, object] | None,
@@ -42,19 +42,19 @@ def make_assignment(
 
 
 def _share(
-    assignment: Assignment, kind: InstanceType, find: Callable[[str], Machine | None]
+    assignment: StartRequest, kind: InstanceType, find: Callable[[str], CloudMachine | None]
 ) -> float:
     """How many times the price of its first VM a gang pays; 0 for what is by the size of one
     container.
     """
-    order = assignment.order
-    if order.nodes == 1:
+    container = assignment.container
+    if container.nodes == 1:
         return 0.0
     where = Counter((assignment.worker, *assignment.others) if assignment.others else ())
     parts = [
         (found.kind, ranks) for name, ranks in where.items() if (found := find(name)) is not None
     ]
-    return gang_share(kind, parts or [(kind, order.nodes)], each=order.each)
+    return gang_share(kind, parts or [(kind, container.nodes)], each=container.each)
 
 
 def gang_share(

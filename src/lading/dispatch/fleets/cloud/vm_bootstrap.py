@@ -22,36 +22,42 @@ import msgspec
 
 from lading.core.errors import Unavailable
 from lading.core.protocols.messages import Message
-from lading.dispatch.fleets.cloud.machine import Machine
-from lading.dispatch.fleets.cloud.runner import Runner
-from lading.dispatch.fleets.cloud.ssh_connection import SECRET_PATH, Done, Door, Shell
+from lading.dispatch.fleets.cloud.machine import CloudMachine
+from lading.dispatch.fleets.cloud.runner import RunnerArchive
+from lading.dispatch.fleets.cloud.ssh_connection import (
+    SECRET_PATH,
+    CommandResult,
+    Shell,
+    SshAddress,
+)
 from lading.net.rpc import LineChannel
 
 OLDEST_PYTHON = (3, 9)
-# Exit code of a shell for a command that does not exist.
+"""The agent runs on the Python of the VM's image, all else on the interpreter that is copied."""
 _NOT_FOUND = 127
-# Seconds for a command, and for copying the runner.
+"""The exit code of a shell that has not found the program."""
 _COMMAND_TIMEOUT = 60.0
 _COPY_TIMEOUT = 600.0
+"""Seconds for the copy of the runner: enough for 100 MB at 2 Mbit/s."""
 _AGENT = Path(__file__).with_name("agent.py")
 
 
 PHASES = ("ssh", "secret", "boot probe", "software", "runner")
-"""What is passed on the way to a VM, in this order."""
+"""The steps on the way to a VM, in this order."""
 
 
-class Reach(Protocol):
+class VmBootstrap(Protocol):
     """How a VM is reached."""
 
     def __call__(
-        self, machine: Machine, tell: Callable[[Message], None]
+        self, machine: CloudMachine, tell: Callable[[Message], None]
     ) -> AbstractAsyncContextManager[LineChannel]:
         """A link to the agent on a VM; what nobody asked for is told. Raises Unavailable."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SshReach:
+class SshBootstrap:
     """By ssh. `runner` makes or finds the runner; `certificate` is a file that the VM gets, or
     None.
 
@@ -61,7 +67,7 @@ class SshReach:
     key: asyncssh.SSHKey
     directory: str
     probe_command: str
-    runner: Callable[[], Runner]
+    runner: Callable[[], RunnerArchive]
     certificate: Path | None = None
     secret_path: str = SECRET_PATH
     port: int = 22
@@ -80,12 +86,12 @@ class SshReach:
 
     @asynccontextmanager
     async def __call__(
-        self, machine: Machine, tell: Callable[[Message], None]
+        self, machine: CloudMachine, tell: Callable[[Message], None]
     ) -> AsyncGenerator[LineChannel]:
         """See `Reach`."""
         instance = machine.instance
         assert instance is not None
-        door = Door(
+        door = SshAddress(
             address=instance.address,
             port=self.port,
             user=instance.user,
@@ -122,7 +128,7 @@ class SshReach:
                 errors.cancel()
                 await asyncio.gather(errors, return_exceptions=True)
 
-    async def _probe(self, shell: Shell, machine: Machine) -> str:
+    async def _probe(self, shell: Shell, machine: CloudMachine) -> str:
         """Run the boot probe until it has succeeded once, in a few words. Raises Unavailable.
 
         A file on the VM tells later dispatchers that it had: a probe that fails then, as systemd's
@@ -156,7 +162,7 @@ class SshReach:
         machine.booted = True
         return f"{self.probe_command} succeeds"
 
-    async def _prepare(self, shell: Shell, runner: Runner, told: dict[str, Any]) -> None:
+    async def _prepare(self, shell: Shell, runner: RunnerArchive, told: dict[str, Any]) -> None:
         _judge(told, runner)
         self.passed("software", _described(told))
         is_there = runner.hash in told["runners"]
@@ -191,7 +197,7 @@ def _program() -> str:
     return f"import base64, zlib; exec(zlib.decompress(base64.b85decode({packed!r})))"
 
 
-def _read(done: Done) -> dict[str, Any]:
+def _read(done: CommandResult) -> dict[str, Any]:
     if done.code == _NOT_FOUND:
         raise Unavailable(
             "there is no python3 on the instance; its image needs Python 3.9 or later"
@@ -211,7 +217,7 @@ def _described(told: dict[str, Any]) -> str:
     return f"Python {python}, {told['machine']}, C library {told['libc']}, {engines}{root}"
 
 
-def _judge(told: dict[str, Any], runner: Runner) -> None:
+def _judge(told: dict[str, Any], runner: RunnerArchive) -> None:
     """Raises Unavailable when the VM cannot run supervisors."""
     python = ".".join(str(part) for part in told["python"])
     if tuple(told["python"][:2]) < OLDEST_PYTHON:

@@ -17,12 +17,12 @@ _Wish = TypeVar("_Wish")
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry(Generic[_Wish]):
+class _Pending(Generic[_Wish]):
     wish: _Wish
     answer: asyncio.Future[None]
 
 
-class Gathering(Generic[_Wish]):
+class Batcher(Generic[_Wish]):
     """Carries out wishes in batches of up to `most` alike ones, with `workers` batches at a time.
 
     `work` raises what everyone in the batch shall see raised.
@@ -40,12 +40,12 @@ class Gathering(Generic[_Wish]):
         self._alike = alike
         self._most = most
         self._workers = workers
-        self._waiting: list[_Entry[_Wish]] = []
+        self._waiting: list[_Pending[_Wish]] = []
         self._arrived = asyncio.Condition()
 
     async def ask(self, wish: _Wish) -> None:
         """Have a wish carried out; returns when it is done. Raises what the work raises."""
-        entry = _Entry(wish, asyncio.get_running_loop().create_future())
+        entry = _Pending(wish, asyncio.get_running_loop().create_future())
         self._waiting.append(entry)
         async with self._arrived:
             self._arrived.notify()
@@ -67,7 +67,7 @@ class Gathering(Generic[_Wish]):
                 await self._arrived.wait_for(lambda: bool(self._waiting))
             await self._carry_out(self._take())
 
-    def _take(self) -> list[_Entry[_Wish]]:
+    def _take(self) -> list[_Pending[_Wish]]:
         """The first wish and those like it; none when another worker was quicker."""
         # Whoever asked and left meanwhile wants nothing any more.
         self._waiting = [entry for entry in self._waiting if not entry.answer.done()]
@@ -79,7 +79,7 @@ class Gathering(Generic[_Wish]):
         self._waiting = [entry for entry in self._waiting if id(entry) not in taken]
         return batch
 
-    async def _carry_out(self, batch: list[_Entry[_Wish]]) -> None:
+    async def _carry_out(self, batch: list[_Pending[_Wish]]) -> None:
         if not batch:
             return
         failure: LadingError | None = None

@@ -73,7 +73,7 @@ output are those of srun.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class JobSite:
     """How nodes run supervisors.
 
     `directory` is each node's own, `command` starts a supervisor there, `template` has the fields
@@ -101,7 +101,7 @@ class Task:
     """Its job has a node for each rank of its gang."""
 
 
-def write(site: Site, tasks: Sequence[Task]) -> bytes:
+def write(site: JobSite, tasks: Sequence[Task]) -> bytes:
     """The script of a job for one task, or of a job array with the indices of `tasks`."""
     exports = "".join(
         f"export {name}={shlex.quote(value)}\n" for name, value in sorted(site.environment.items())
@@ -123,7 +123,7 @@ def write(site: Site, tasks: Sequence[Task]) -> bytes:
     return text.encode()
 
 
-def certificate_path(site: Site) -> str:
+def certificate_path(site: JobSite) -> str:
     """Where the certificate lies on a node; "" when there is none. The name tells the content: it
     never changes.
     """
@@ -134,7 +134,7 @@ def certificate_path(site: Site) -> str:
     )
 
 
-def _assignment(site: Site, task: Task) -> str:
+def _assignment(site: JobSite, task: Task) -> str:
     fields = dict(site.template) | {
         "container_uuid": task.uuid,
         "supervisor_token": task.token,
@@ -149,7 +149,7 @@ def _assignment(site: Site, task: Task) -> str:
     return msgspec.json.encode(fields).decode()
 
 
-def _certificate(site: Site) -> str:
+def _certificate(site: JobSite) -> str:
     path = certificate_path(site)
     if not path:
         return ""
@@ -157,7 +157,7 @@ def _certificate(site: Site) -> str:
     return f"[ -s {place} ] || {{ printf '%s' {text} >{place}.$$ && mv {place}.$$ {place}; }}\n"
 
 
-def _hook(site: Site) -> str:
+def _hook(site: JobSite) -> str:
     if not site.hooks:
         return ""
     job = "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}"

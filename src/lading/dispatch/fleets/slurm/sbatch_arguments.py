@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 from lading.core.errors import Invalid
 from lading.core.resources import MIB, Resources
+from lading.core.scheduling.planning import TrackedContainer
 from lading.core.scheduling.slurm_nice import INITIAL
-from lading.dispatch.fleet import Order
 
 # "%" and a letter, which stands for a value of the container.
 _LETTER = re.compile(r"%(.?)", re.DOTALL)
@@ -58,16 +58,28 @@ class Templates:
                         f" use {_KNOWN}, or %%"
                     )
 
-    def fill(self, uuid: str, order: Order, *, spread: bool = False) -> list[str]:
+    def fill(
+        self,
+        uuid: str,
+        container: TrackedContainer,
+        *,
+        spread: bool = False,
+        instance_type: str = "",
+    ) -> list[str]:
         """The arguments for one container, after the name of the program. `spread`: its gang has a
         node for each.
         """
-        values = _values(uuid, order, order.each if spread else order.need, self.extra_ram)
-        templates = [*self.arguments, *(self.gpu_arguments if order.need.gpus else ())]
+        need = container.each if spread else container.need
+        values = _values(container, need, self.extra_ram) | {"U": uuid, "I": instance_type}
+        templates = [*self.arguments, *(self.gpu_arguments if container.need.gpus else ())]
         filled = (_fill(one, values) for one in templates)
-        gang = ["--nodes=1", f"--ntasks={order.nodes}"] if order.nodes > 1 else []
+        gang = ["--nodes=1", f"--ntasks={container.nodes}"] if container.nodes > 1 else []
         if spread:
-            gang = [f"--nodes={order.nodes}", f"--ntasks={order.nodes}", "--ntasks-per-node=1"]
+            gang = [
+                f"--nodes={container.nodes}",
+                f"--ntasks={container.nodes}",
+                "--ntasks-per-node=1",
+            ]
         return [
             f"--nice={INITIAL}",
             "--no-requeue",
@@ -81,17 +93,15 @@ def mebibytes(number: int) -> int:
     return -(-number // MIB)
 
 
-def _values(uuid: str, order: Order, need: Resources, extra_ram: int) -> dict[str, str]:
-    minutes = -(-order.max_run_time // 60)
+def _values(container: TrackedContainer, need: Resources, extra_ram: int) -> dict[str, str]:
+    minutes = -(-container.max_run_time // 60)
     return {
-        "U": uuid,
-        "C": str(order.need.vcpus // order.nodes),
+        "C": str(container.need.vcpus // container.nodes),
         "M": str(mebibytes(need.ram + extra_ram)),
         "T": str(mebibytes(need.disk)),
         "G": str(need.gpus),
         "W": str(minutes) if minutes else "",
-        "P": ",".join(order.partitions),
-        "I": order.instance_type,
+        "P": ",".join(container.partitions),
         "%": "%",
     }
 

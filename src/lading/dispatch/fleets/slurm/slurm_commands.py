@@ -19,8 +19,8 @@ from typing import Protocol
 from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.dispatch.fleets.slurm.slurm_rows import SINFO_FORMAT, SQUEUE_FORMAT
 
-# Programs of Slurm at a time: each loads its controller.
 _AT_A_TIME = 3
+"""Commands at a time, so that a dispatcher does not crowd out the users of slurmctld."""
 _AWAY = (
     "unable to contact slurm controller",
     "connect failure",
@@ -53,7 +53,7 @@ _GONE = ("invalid job id", "already completing or completed", "job has already f
 _INHERITED = ("PATH", "HOME", "LANG", "SLURM_CONF", "USER", "LOGNAME", "TZ", "LD_LIBRARY_PATH")
 
 
-class Refused(ExecutionError):
+class JobRefused(ExecutionError):
     """Slurm will not take this job."""
 
     def __init__(self, message: str) -> None:
@@ -65,7 +65,7 @@ class OutcomeUnknown(Unavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ProgramResult:
     """How a program ended, and what it said."""
 
     code: int
@@ -73,10 +73,12 @@ class Done:
     err: str
 
 
-class Runner(Protocol):
+class ProgramRunner(Protocol):
     """Runs programs."""
 
-    async def __call__(self, arguments: Sequence[str], *, text: bytes, timeout: float) -> Done:
+    async def __call__(
+        self, arguments: Sequence[str], *, text: bytes, timeout: float
+    ) -> ProgramResult:
         """Run to the end. Raises OutcomeUnknown after `timeout` seconds, Unavailable when there is
         no such program.
         """
@@ -84,9 +86,9 @@ class Runner(Protocol):
 
 
 class Slurm:
-    """What a dispatcher asks of Slurm."""
+    """The commands of Slurm that a dispatcher uses."""
 
-    def __init__(self, run: Runner, *, timeout: float) -> None:
+    def __init__(self, run: ProgramRunner, *, timeout: float) -> None:
         self._run = run
         self._timeout = timeout
         self._turn = asyncio.Semaphore(_AT_A_TIME)
@@ -156,7 +158,7 @@ class Slurm:
         return _output(await self._run(arguments, text=b"", timeout=self._timeout), arguments[0])
 
 
-async def run_program(arguments: Sequence[str], *, text: bytes, timeout: float) -> Done:
+async def run_program(arguments: Sequence[str], *, text: bytes, timeout: float) -> ProgramResult:
     """Run a program with a small environment of its own: what is in ours is nobody else's
     business.
     """
@@ -186,21 +188,23 @@ async def run_program(arguments: Sequence[str], *, text: bytes, timeout: float) 
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-    return Done(process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))
+    return ProgramResult(
+        process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace")
+    )
 
 
-def _output(done: Done, program: str) -> str:
+def _output(done: ProgramResult, program: str) -> str:
     if done.code:
         raise Unavailable(f"{program}: {_last_line(done.err)}")
     return done.out
 
 
-def _check(done: Done, program: str) -> None:
+def _check(done: ProgramResult, program: str) -> None:
     if done.code:
         said = done.err.lower()
         if any(sign in said for sign in _AWAY):
             raise Unavailable(f"{program}: {_last_line(done.err)}")
-        raise Refused(f"{program}: {_last_line(done.err)}")
+        raise JobRefused(f"{program}: {_last_line(done.err)}")
 
 
 def _last_line(text: str) -> str:

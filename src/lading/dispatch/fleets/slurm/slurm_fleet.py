@@ -29,18 +29,25 @@ from types import TracebackType
 from typing import Self
 
 from lading.core.errors import Conflict, LadingError, Unavailable
+from lading.core.scheduling import slurm_nice
+from lading.core.scheduling.planning import FleetWorker, TrackedContainer
 from lading.core.scheduling.slurm_nice import DEFAULT_SPREAD
-from lading.dispatch.fleet import Assignment, FleetView, Interest, Look, Order, WorkerView
-from lading.dispatch.fleet_plugins import Site as FleetSite
-from lading.dispatch.fleets.slurm.batcher import Gathering
-from lading.dispatch.fleets.slurm.job_script import Site, Task, write
+from lading.dispatch.fleet import FleetView, LookUp, StartRequest
+from lading.dispatch.fleet_plugins import FleetSite
+from lading.dispatch.fleets.slurm.batcher import Batcher
+from lading.dispatch.fleets.slurm.job_script import JobSite, Task, write
 from lading.dispatch.fleets.slurm.sbatch_arguments import DEFAULT_ARGUMENTS, Templates
-from lading.dispatch.fleets.slurm.slurm_commands import OutcomeUnknown, Refused, Slurm, run_program
+from lading.dispatch.fleets.slurm.slurm_commands import (
+    JobRefused,
+    OutcomeUnknown,
+    Slurm,
+    run_program,
+)
 from lading.dispatch.fleets.slurm.slurm_jobs import Job, Jobs
 from lading.dispatch.fleets.slurm.slurm_rows import (
-    Phase,
+    JobPhase,
+    NodeShape,
     Row,
-    Shape,
     comment,
     read_sinfo,
     read_squeue,
@@ -48,11 +55,8 @@ from lading.dispatch.fleets.slurm.slurm_rows import (
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
-# Calls of sbatch at a time.
 _SUBMISSIONS = 3
-# Bits of `wanted` that are dropped to compare priorities (`core.scheduling.slurm_nice.wanted`): the
-# time.
-_BUCKET = 50
+"""Job arrays that are submitted at a time: as many as Slurm commands run at a time."""
 _ILL = 3
 """Commands that fail in a row before Slurm is taken not to be there."""
 
@@ -67,7 +71,7 @@ class SlurmSettings:
     """
 
     token: str
-    site: Site
+    site: JobSite
     templates: Templates = field(default_factory=Templates)
     poll_period: float = 2.0
     sinfo_period: float = 10.0
@@ -102,7 +106,7 @@ def open_slurm(site: FleetSite) -> SlurmFleet:
         gpu_arguments=slurm.SbatchGPUArgumentsList,
         extra_ram=containers.ReserveExtraRAM,
     )
-    nodes = Site(
+    nodes = JobSite(
         directory=slurm.NodeDirectory,
         command=slurm.SupervisorCommand or (sys.executable, "-m", "lading.supervisor"),
         template={
@@ -137,20 +141,20 @@ class SlurmFleet:
         self._settings = settings
         self._slurm = slurm
         self._jobs = Jobs(settings.token)
-        self._shapes: tuple[Shape, ...] = ()
+        self._shapes: tuple[NodeShape, ...] = ()
         self._known = False
         self._fault = ""
         """Why Slurm has not answered for the first time yet."""
         self._well = asyncio.Event()
         self._failures = 0
-        self._heeded: Look = _nobody
+        self._look_up: LookUp = _nobody
         self._change = asyncio.Event()
         self._look_now = asyncio.Event()
         self._shapes_due = 0.0
-        self._starts = Gathering(
+        self._starts = Batcher(
             self._submit, alike=_kind, most=max(1, settings.array_size), workers=_SUBMISSIONS
         )
-        self._stops = Gathering(self._stop, alike=lambda one: one[1], most=100, workers=1)
+        self._stops = Batcher(self._stop, alike=lambda one: one[1], most=100, workers=1)
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -169,14 +173,14 @@ class SlurmFleet:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
-    def heed(self, look: Look) -> None:
+    def set_lookup(self, look: LookUp) -> None:
         """Look up priorities there."""
-        self._heeded = look
+        self._look_up = look
 
     def view(self) -> FleetView:
-        """What is known now."""
+        """The present state."""
         workers = tuple(_worker(shape) for shape in self._shapes) if self._well.is_set() else ()
-        waiting = self._jobs.count(Phase.WAITING)
+        waiting = self._jobs.count(JobPhase.WAITING)
         most = max(0, self._settings.most_waiting - waiting)
         return FleetView(
             known=self._known,
@@ -193,7 +197,7 @@ class SlurmFleet:
         if self._task is not None and self._task.done():
             self._task.result()
 
-    async def start(self, assignment: Assignment) -> None:
+    async def start(self, assignment: StartRequest) -> None:
         """Submit a job, alone or in an array. Raises Conflict, Unavailable, Refused."""
         if self._jobs.get(assignment.uuid) is not None:
             raise Conflict(f"{assignment.uuid}: it has a job in Slurm already")
@@ -234,22 +238,23 @@ class SlurmFleet:
 
     # Submitting and stopping.
 
-    async def _submit(self, batch: Sequence[Assignment]) -> None:
-        wanted = sorted(batch, key=lambda one: one.order.wanted, reverse=True)
+    async def _submit(self, batch: Sequence[StartRequest]) -> None:
+        wanted = sorted(batch, key=lambda one: _wanted(one.container), reverse=True)
         uuids = [one.uuid for one in wanted]
-        spread = self._is_spread(wanted[0].order)
+        first = wanted[0].container
+        spread = self._is_spread(first)
         script = write(
             self._settings.site,
-            [Task(one.uuid, one.token, one.order.need.vcpus, spread) for one in wanted],
+            [Task(one.uuid, one.token, one.container.need.vcpus, spread) for one in wanted],
         )
-        arguments = self._settings.templates.fill(uuids[0], wanted[0].order, spread=spread)
+        arguments = self._settings.templates.fill(uuids[0], first, spread=spread)
         array = [f"--array=0-{len(uuids) - 1}"] if len(uuids) > 1 else []
         mark = f"--comment={comment(self._settings.token, uuids)}"
         try:
             job = await self._sbatch(
                 ["--output=/dev/null", "--chdir=/", *arguments, *array, mark], script
             )
-        except (Refused, Unavailable) as error:
+        except (JobRefused, Unavailable) as error:
             unsure = isinstance(error, OutcomeUnknown)
             for uuid in uuids:
                 (self._jobs.unsure if unsure else self._jobs.refused)(uuid)
@@ -279,9 +284,9 @@ class SlurmFleet:
                 self._failures = 0
                 return job
 
-    def _is_spread(self, order: Order) -> bool:
-        able = (one for one in map(_worker, self._shapes) if one.takes(order.partitions))
-        return order.nodes > 1 and not any(order.need.fits(one.capacity) for one in able)
+    def _is_spread(self, container: TrackedContainer) -> bool:
+        able = (one for one in map(_worker, self._shapes) if one.takes(container.partitions))
+        return container.nodes > 1 and not any(container.need.fits(one.capacity) for one in able)
 
     async def _stop(self, batch: Sequence[tuple[str, Signals]]) -> None:
         jobs, number = [job for job, _ in batch], batch[0][1]
@@ -352,7 +357,7 @@ class SlurmFleet:
         missing = [job for job in self._jobs.missing(rows, number) if not self._is_final(job.uuid)]
         fates = await self._ask_about(missing)
         kept = () if fates is not None else {job.uuid for job in missing}
-        alive = [row for row in fates or () if row.phase is not Phase.ENDED]
+        alive = [row for row in fates or () if row.phase is not JobPhase.ENDED]
         self._jobs.observe((*rows, *alive), number, kept=kept)
         self._jobs.explain(fates or ())
         await self._see_shapes()
@@ -370,7 +375,7 @@ class SlurmFleet:
         strays = self._jobs.take_strays()
         if strays:
             await self._slurm.scancel(strays)
-        changes = self._jobs.changes(self._heeded, spread=self._settings.spread)
+        changes = self._jobs.changes(self._look_up, spread=self._settings.spread)
         if changes:
             await self._slurm.renice(changes)
 
@@ -403,8 +408,8 @@ class SlurmFleet:
                 self._shapes_due = now + self._settings.sinfo_period
 
     def _is_final(self, uuid: str) -> bool:
-        interest = self._heeded(uuid)
-        return interest is not None and interest.final
+        container = self._look_up(uuid)
+        return container is not None and container.final
 
     async def _watch_hooks(self, directory: Path) -> None:
         """Learn at once of jobs that said themselves that they have ended."""
@@ -427,17 +432,19 @@ def _take_names(directory: Path) -> list[str]:
     return found
 
 
-def _kind(assignment: Assignment) -> tuple[object, ...]:
+def _kind(assignment: StartRequest) -> tuple[object, ...]:
     """Equal for containers that may share a job array."""
-    order = assignment.order
-    return (
-        order.need, order.partitions, order.max_run_time, order.user, order.instance_type,
-        order.nodes, order.wanted >> _BUCKET,
-    )  # fmt: skip
+    one = assignment.container
+    about = _wanted(one) >> slurm_nice.BUCKET
+    return one.need, one.partitions, one.max_run_time, one.user, one.nodes, about
 
 
-def _worker(shape: Shape) -> WorkerView:
-    return WorkerView(
+def _wanted(container: TrackedContainer) -> int:
+    return slurm_nice.wanted(container.priority, container.created_at)
+
+
+def _worker(shape: NodeShape) -> FleetWorker:
+    return FleetWorker(
         shape.name,
         shape.capacity,
         partitions=shape.partitions,
@@ -447,5 +454,5 @@ def _worker(shape: Shape) -> WorkerView:
     )
 
 
-def _nobody(_: str) -> Interest | None:
+def _nobody(_: str) -> TrackedContainer | None:
     return None

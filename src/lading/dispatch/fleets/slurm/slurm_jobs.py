@@ -29,8 +29,8 @@ from types import MappingProxyType
 
 from lading.core.errors import Failure
 from lading.core.scheduling import slurm_nice
-from lading.dispatch.fleet import Look, Process
-from lading.dispatch.fleets.slurm.slurm_rows import Phase, Row, owner
+from lading.dispatch.fleet import LookUp, SupervisorProcess
+from lading.dispatch.fleets.slurm.slurm_rows import JobPhase, Row, owner
 
 _FAILURES: Mapping[str, Failure] = MappingProxyType(
     {
@@ -55,9 +55,6 @@ _MEANINGS: Mapping[str, str] = MappingProxyType(
         "COMPLETED": "its script came to its end",
     }
 )
-# Bits of `wanted` that are dropped to compare priorities (`core.scheduling.slurm_nice.wanted`): the
-# time.
-_BUCKET = 50
 _UNNOTICED = 10
 """Looks after which a job that has ended is no longer to be shown as running."""
 
@@ -70,7 +67,7 @@ class Job:
     uuid: str
     id: str = ""
     since: int = 0
-    phase: Phase = Phase.WAITING
+    phase: JobPhase = JobPhase.WAITING
     reason: str = ""
     node: str = ""
     nice: int = slurm_nice.INITIAL
@@ -85,14 +82,14 @@ class Job:
     @property
     def alive(self) -> bool:
         """Whether it waits or runs, as far as is known."""
-        return self.phase is not Phase.ENDED
+        return self.phase is not JobPhase.ENDED
 
     @property
-    def process(self) -> Process:
-        """As the dispatch loop sees it."""
+    def process(self) -> SupervisorProcess:
+        """The job as a process of the fleet's view."""
         where = f"Slurm node {self.node}" if self.node else "Slurm"
-        waiting = self.phase is Phase.WAITING
-        return Process(
+        waiting = self.phase is JobPhase.WAITING
+        return SupervisorProcess(
             where,
             alive=self.alive,
             waiting=waiting,
@@ -102,9 +99,9 @@ class Job:
         )
 
     def _note(self) -> str:
-        if not self.id or self.phase is Phase.ENDED:
+        if not self.id or self.phase is JobPhase.ENDED:
             return ""
-        if self.phase is Phase.RUNNING:
+        if self.phase is JobPhase.RUNNING:
             return (
                 f"Started by Slurm as job {self.id} on {self.node}; being prepared."
                 if self.node
@@ -128,11 +125,11 @@ class Jobs:
         """The job of a container."""
         return self._jobs.get(uuid)
 
-    def processes(self) -> dict[str, Process]:
+    def processes(self) -> dict[str, SupervisorProcess]:
         """By container."""
         return {uuid: job.process for uuid, job in self._jobs.items()}
 
-    def count(self, phase: Phase) -> int:
+    def count(self, phase: JobPhase) -> int:
         """How many there are in a phase."""
         return sum(job.phase is phase for job in self._jobs.values())
 
@@ -176,7 +173,7 @@ class Jobs:
         named = set()
         for row in rows:
             uuid = owner(row, token=self._token)
-            if uuid is None or row.phase is Phase.ENDED:
+            if uuid is None or row.phase is JobPhase.ENDED:
                 continue
             named.add(row.job)
             if row.job not in self._over:
@@ -198,13 +195,13 @@ class Jobs:
         found = set(ids)
         news = [job for job in self._jobs.values() if job.id in found and job.alive]
         for job in news:
-            self._jobs[job.uuid] = replace(job, phase=Phase.ENDED)
+            self._jobs[job.uuid] = replace(job, phase=JobPhase.ENDED)
             self._over.setdefault(job.id, self._look)
         return bool(news)
 
     def explain(self, rows: Iterable[Row]) -> None:
         """Learn why jobs ended."""
-        by_id = {row.job: row for row in rows if row.phase is Phase.ENDED}
+        by_id = {row.job: row for row in rows if row.phase is JobPhase.ENDED}
         for uuid, job in self._jobs.items():
             row = by_id.get(job.id)
             if row is not None and not job.alive and not job.fate:
@@ -225,30 +222,35 @@ class Jobs:
         strays, self._strays = self._strays, []
         return strays
 
-    def changes(self, look: Look, *, spread: int) -> dict[str, int]:
+    def changes(self, look: LookUp, *, spread: int) -> dict[str, int]:
         """Nice values to set, by job id, so that waiting jobs run in the wanted order."""
         return slurm_nice.renice(self._waiting(look), spread=spread)
 
-    def _waiting(self, look: Look) -> list[slurm_nice.Job]:
-        """What waits, an array as one while its tasks are wanted about equally."""
+    def _waiting(self, look: LookUp) -> list[slurm_nice.PendingJob]:
+        """The waiting jobs, an array as one while its tasks are wanted about equally."""
         groups: dict[str, list[tuple[Job, int]]] = {}
         for job in self._jobs.values():
-            interest = (
-                look(job.uuid) if job.phase is Phase.WAITING and job.id and job.priority else None
-            )
-            if interest is not None and not interest.final:
-                groups.setdefault(job.id.partition("_")[0], []).append((job, interest.wanted))
+            if job.phase is not JobPhase.WAITING or not job.id or not job.priority:
+                continue
+            container = look(job.uuid)
+            if container is not None and not container.final:
+                wanted = slurm_nice.wanted(container.priority, container.created_at)
+                groups.setdefault(job.id.partition("_")[0], []).append((job, wanted))
         found = []
         for base, members in groups.items():
-            kinds = {(wanted >> _BUCKET, job.nice) for job, wanted in members}
+            kinds = {(wanted >> slurm_nice.BUCKET, job.nice) for job, wanted in members}
             if len(kinds) == 1:
                 job, wanted = max(members, key=lambda one: one[1])
                 found.append(
-                    slurm_nice.Job(id=base, wanted=wanted, priority=job.priority, nice=job.nice)
+                    slurm_nice.PendingJob(
+                        id=base, wanted=wanted, priority=job.priority, nice=job.nice
+                    )
                 )
             else:
                 found += [
-                    slurm_nice.Job(id=job.id, wanted=wanted, priority=job.priority, nice=job.nice)
+                    slurm_nice.PendingJob(
+                        id=job.id, wanted=wanted, priority=job.priority, nice=job.nice
+                    )
                     for job, wanted in members
                 ]
         return found
@@ -268,17 +270,17 @@ class Jobs:
             if job.pending or job.since >= look:
                 return job
             return (
-                replace(job, phase=Phase.ENDED)
+                replace(job, phase=JobPhase.ENDED)
                 if job.id or job.doubted
                 else replace(job, doubted=True)
             )
-        if row.restarts or (job.phase is Phase.RUNNING and row.phase is Phase.WAITING):
+        if row.restarts or (job.phase is JobPhase.RUNNING and row.phase is JobPhase.WAITING):
             fate = (
                 f"Slurm job {row.job}: its node failed or it was sent back to Slurm's queue;"
                 " it is not run twice."
             )
             return replace(
-                job, id=row.job, phase=Phase.ENDED, lost=True, fate=fate, failure=Failure.NODE
+                job, id=row.job, phase=JobPhase.ENDED, lost=True, fate=fate, failure=Failure.NODE
             )
         return replace(
             job,

@@ -47,7 +47,7 @@ _USABLE = frozenset(
 _GPU = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
 
 
-class Phase(StrEnum):
+class JobPhase(StrEnum):
     """How far a job is, as far as a dispatcher cares."""
 
     WAITING = "waiting"
@@ -73,15 +73,15 @@ class Row:
     comment: str
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> JobPhase:
         """How far it is."""
         if self.state in _FINAL:
-            return Phase.ENDED
-        return Phase.WAITING if self.state in _WAITING else Phase.RUNNING
+            return JobPhase.ENDED
+        return JobPhase.WAITING if self.state in _WAITING else JobPhase.RUNNING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class NodeShape:
     """A kind of node that is there at least once: what one container can have on it, and the
     partitions it is in.
 
@@ -123,7 +123,7 @@ def read_squeue(text: str) -> list[Row]:
     return [row for line in text.splitlines() for row in _read_line(line)]
 
 
-def read_sinfo(text: str) -> tuple[Shape, ...]:
+def read_sinfo(text: str) -> tuple[NodeShape, ...]:
     """The kinds of node that can be used, in the output of `sinfo -o SINFO_FORMAT`; each once."""
     found: dict[Resources, dict[str, int]] = {}
     for line in text.splitlines():
@@ -140,13 +140,13 @@ def read_sinfo(text: str) -> tuple[Shape, ...]:
     return tuple(sorted(shapes, key=lambda one: (one.capacity.vcpus, one.capacity.ram, one.name)))
 
 
-def _shape(capacity: Resources, names: Mapping[str, int]) -> Shape:
+def _shape(capacity: Resources, names: Mapping[str, int]) -> NodeShape:
     partitions = frozenset(name.rstrip("*") for name in names)
     counts = {name.rstrip("*"): count for name, count in names.items()}
     default = [count for name, count in names.items() if name.endswith("*")]
     if default:
         counts[""] = max(default)
-    return Shape(capacity=capacity, partitions=partitions, default=bool(default), counts=counts)
+    return NodeShape(capacity=capacity, partitions=partitions, default=bool(default), counts=counts)
 
 
 def _read_line(line: str) -> Iterator[Row]:

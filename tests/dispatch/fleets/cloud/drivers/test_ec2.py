@@ -14,10 +14,10 @@ from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers import ec2
 from lading.dispatch.fleets.cloud.drivers.driver import (
     DriverSite,
+    InstanceSpec,
     NoCapacity,
     QuotaReached,
     RateLimited,
-    Spec,
 )
 from lading.dispatch.fleets.cloud.drivers.ec2 import Ec2Driver, Ec2Settings, refusal
 
@@ -27,8 +27,10 @@ SETTINGS = Ec2Settings(
 )
 
 
-def spec(kind: InstanceType = KIND, key: str = "") -> Spec:
-    return Spec(kind=kind, tags={"T": "s"}, public_key=key, image="ami", user_data="#!/bin/sh")
+def spec(kind: InstanceType = KIND, key: str = "") -> InstanceSpec:
+    return InstanceSpec(
+        kind=kind, tags={"T": "s"}, public_key=key, image="ami", user_data="#!/bin/sh"
+    )
 
 
 class Client:

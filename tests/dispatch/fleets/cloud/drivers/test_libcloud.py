@@ -9,9 +9,14 @@ import pytest
 from lading.core.errors import Invalid, Unavailable
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import InstanceType
-from lading.dispatch.fleets.cloud.drivers.driver import DriverSite, Instance, Spec, find_driver
+from lading.dispatch.fleets.cloud.drivers.driver import (
+    DriverSite,
+    Instance,
+    InstanceSpec,
+    find_driver,
+)
 from lading.dispatch.fleets.cloud.drivers.libcloud import LibcloudDriver, open_libcloud
-from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import Opening
+from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import ProviderLogin
 from tests.clouds import CLOUDS, driving, running
 
 
@@ -56,7 +61,7 @@ class Slow:
         self.threads = set[int]()
         self.closed = False
 
-    def create(self, spec: Spec) -> Instance:
+    def create(self, spec: InstanceSpec) -> Instance:
         raise Unavailable("nothing is made")
 
     def list(self) -> list[Instance]:
@@ -76,7 +81,9 @@ class Slow:
 
 async def test_no_call_waits_for_ever_nor_in_the_thread_of_the_loop() -> None:
     slow = Slow()
-    driver = LibcloudDriver(Opening(open=lambda: slow, group=lambda kind: kind.name), longest=0.05)
+    driver = LibcloudDriver(
+        ProviderLogin(open=lambda: slow, group=lambda kind: kind.name), longest=0.05
+    )
     with pytest.raises(Unavailable, match="the cloud did not answer in 0.05 s"):
         await driver.list()
     await driver.destroy("one")

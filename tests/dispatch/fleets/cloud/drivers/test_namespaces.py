@@ -9,7 +9,7 @@ import asyncssh
 import pytest
 
 from lading.core.errors import Unavailable
-from lading.dispatch.fleets.cloud.drivers.namespaces import Machine, Machines, Network
+from lading.dispatch.fleets.cloud.drivers.namespaces import Machines, NamespaceMachine, Network
 from tests.reality import need_program, need_root
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGx4dGVzdGtleXRlc3RrZXl0ZXN0a2V5dGVzdGtleXQx"
@@ -21,8 +21,8 @@ def test_addresses_begin_after_that_of_this_machine() -> None:
 
 
 def test_a_machine_lives_as_long_as_its_keeper() -> None:
-    assert not Machine(id="vm", address="10.9.0.2", pid=0).alive
-    assert not Machine(id="vm", address="10.9.0.2", pid=os.getpid(), began="1").alive
+    assert not NamespaceMachine(id="vm", address="10.9.0.2", pid=0).alive
+    assert not NamespaceMachine(id="vm", address="10.9.0.2", pid=os.getpid(), began="1").alive
 
 
 @pytest.fixture

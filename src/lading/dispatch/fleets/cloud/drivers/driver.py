@@ -62,7 +62,7 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spec:
+class InstanceSpec:
     """A VM to be made. `user_data` is a script for its first start, with a secret; `public_key` in
     OpenSSH's form.
     """
@@ -92,7 +92,7 @@ class Driver(Protocol):
     preemption: str
     """How a VM learns that it is taken away: `ec2`, `azure`, `google`, or ""."""
 
-    async def create(self, spec: Spec) -> Instance:
+    async def create(self, spec: InstanceSpec) -> Instance:
         """Make a VM. Raises RateLimited, QuotaReached, NoCapacity, Unavailable, Invalid."""
         ...
 
@@ -109,7 +109,7 @@ class Driver(Protocol):
         ...
 
     def group(self, kind: InstanceType) -> str:
-        """What shares the capacity of the cloud with a type."""
+        """Name of the group of types that share the cloud's capacity with a type."""
         ...
 
 
@@ -117,7 +117,7 @@ Opener = Callable[[DriverSite], AbstractAsyncContextManager[Driver]]
 
 
 def find_driver(name: str) -> Opener:
-    """What opens the driver of that name. Raises Invalid naming those that are installed."""
+    """The opener of the driver of that name. Raises Invalid naming those that are installed."""
     found = {one.name: one for one in entry_points(group=GROUP)}
     if name not in found:
         known = ", ".join(sorted(found)) or "none"

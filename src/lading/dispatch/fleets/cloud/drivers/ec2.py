@@ -34,11 +34,11 @@ from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
     DriverSite,
     Instance,
+    InstanceSpec,
     NoCapacity,
     Parameters,
     QuotaReached,
     RateLimited,
-    Spec,
     bad_parameter,
     refuse_unknown,
     text,
@@ -72,8 +72,8 @@ _WRONG = {
     "InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidSubnetID.NotFound",
     "InvalidGroup.NotFound", "InvalidParameterValue", "InvalidKeyPair.NotFound", "OptInRequired",
 }  # fmt: skip
-# Volumes are paid per GiB and month; 30 days.
 _HOURS_OF_MONTH = 720
+"""Volume prices are for a month; AWS counts 30 days."""
 _LIVE = ("pending", "running", "stopping", "stopped")
 
 
@@ -109,7 +109,7 @@ class Ec2Driver:
         self._keys: dict[str, str] = {}
         self._alone = asyncio.Lock()
 
-    async def create(self, spec: Spec) -> Instance:
+    async def create(self, spec: InstanceSpec) -> Instance:
         """Run one instance, in the first subnet that takes it."""
         wanted = self._request(spec)
         if spec.public_key:
@@ -137,7 +137,7 @@ class Ec2Driver:
         raise refused
 
     async def list(self) -> list[Instance]:
-        """Those that carry the tag and are not about to end."""
+        """The VMs that carry the tag and are not about to end."""
         filters = [
             {"Name": f"tag:{self._settings.tag}", "Values": [self._settings.set_id]},
             {"Name": "instance-state-name", "Values": list(_LIVE)},
@@ -219,7 +219,7 @@ class Ec2Driver:
         found = self._settings.quota_groups[starts[0]] if starts else letters
         return f"{found}{'-spot' if kind.preemptible else ''}"
 
-    def _request(self, spec: Spec) -> dict[str, Any]:
+    def _request(self, spec: InstanceSpec) -> dict[str, Any]:
         chosen, kind = self._settings, spec.kind
         network: dict[str, Any] = {
             "DeviceIndex": 0, "AssociatePublicIpAddress": False, "DeleteOnTermination": True,

@@ -16,19 +16,22 @@ from typing import TypeVar
 
 from lading.core.errors import Invalid, Unavailable
 from lading.core.scheduling.instance_types import InstanceType
-from lading.dispatch.fleets.cloud.drivers.driver import DriverSite, Instance, Spec
+from lading.dispatch.fleets.cloud.drivers.driver import DriverSite, Instance, InstanceSpec
 from lading.dispatch.fleets.cloud.drivers.providers import azure, google, openstack
-from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import Opening, Provider
+from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import (
+    Provider,
+    ProviderLogin,
+)
 
-PROVIDERS: Mapping[str, Callable[[DriverSite], Opening]] = {
+PROVIDERS: Mapping[str, Callable[[DriverSite], ProviderLogin]] = {
     "azure": azure.opening,
     "google": google.opening,
     "openstack": openstack.opening,
 }
-# Calls at a time: Libcloud blocks.
 _THREADS = 8
-# Seconds for a call; its thread may hang on.
+"""Calls at a time: each blocks a thread."""
 _LONGEST = 55.0
+"""Seconds for one call: less than `CloudSettings.operation_timeout`, so that its error is told."""
 _Answer = TypeVar("_Answer")
 
 
@@ -36,7 +39,7 @@ class LibcloudDriver:
     """Implements `Driver`. `close` at the end."""
 
     def __init__(
-        self, opening: Opening, *, longest: float = _LONGEST, threads: int = _THREADS
+        self, opening: ProviderLogin, *, longest: float = _LONGEST, threads: int = _THREADS
     ) -> None:
         self.preemption = opening.preemption
         self._opening = opening
@@ -44,7 +47,7 @@ class LibcloudDriver:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="cloud")
         self._idle = deque[Provider]()
 
-    async def create(self, spec: Spec) -> Instance:
+    async def create(self, spec: InstanceSpec) -> Instance:
         """Make a VM."""
         return await self._run(lambda provider: provider.create(spec))
 
@@ -61,7 +64,7 @@ class LibcloudDriver:
         await self._run(lambda provider: provider.destroy(id))
 
     def group(self, kind: InstanceType) -> str:
-        """What shares the capacity of the cloud with a type."""
+        """Name of the group of types that share the cloud's capacity with a type."""
         return self._opening.group(kind)
 
     async def close(self) -> None:

@@ -19,11 +19,11 @@ from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
     DriverSite,
     Instance,
-    Spec,
+    InstanceSpec,
     refuse_unknown,
     text,
 )
-from lading.dispatch.fleets.cloud.drivers.namespaces import Machine, Machines, Network
+from lading.dispatch.fleets.cloud.drivers.namespaces import Machines, NamespaceMachine, Network
 
 SUBNET, BRIDGE = "10.88.0.0/16", "lading0"
 _TYPE = "lading:type"
@@ -45,12 +45,12 @@ class LoopbackDriver:
         """The network that they are on."""
         return self._machines.network
 
-    async def create(self, spec: Spec) -> Instance:
+    async def create(self, spec: InstanceSpec) -> Instance:
         """Start a VM."""
         notes = dict(spec.tags) | {_TYPE: spec.kind.provider_type}
         name = f"vm-{secrets.token_hex(4)}"
 
-        def start() -> Machine:
+        def start() -> NamespaceMachine:
             return self._machines.start(
                 name, key=spec.public_key, user_data=spec.user_data, notes=notes
             )
@@ -59,7 +59,7 @@ class LoopbackDriver:
             return _instance(await asyncio.to_thread(start))
 
     async def list(self) -> list[Instance]:
-        """Those that live."""
+        """The VMs that live."""
         async with self._alone:
             found = await asyncio.to_thread(self._machines.list)
         return [_instance(one) for one in found if one.notes.get(self._tag) == self._set_id]
@@ -82,7 +82,7 @@ class LoopbackDriver:
         return kind.name
 
 
-def _instance(one: Machine) -> Instance:
+def _instance(one: NamespaceMachine) -> Instance:
     tags = {name: value for name, value in one.notes.items() if name != _TYPE}
     return Instance(
         id=one.id, provider_type=one.notes.get(_TYPE, ""), address=one.address, tags=tags

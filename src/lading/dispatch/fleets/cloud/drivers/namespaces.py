@@ -27,8 +27,8 @@ from lading import confined
 from lading.core.errors import Unavailable
 
 _RECORD = "vm.json"
-# Seconds for a command, and for the end of a VM.
 _PATIENCE = 10.0
+"""Seconds for `ip`, and for the last process of a cgroup to end: both take milliseconds."""
 _CGROUPS = Path("/sys/fs/cgroup")
 _CONTROLLERS = ("memory", "cpu", "cpuacct", "pids", "blkio", "freezer", "devices")
 _INIT = """set -e
@@ -63,7 +63,7 @@ PrintMotd no
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class NamespaceMachine:
     """One such VM. `pid` is that of its keeper, with whom it ends; `notes` are its owner's."""
 
     id: str
@@ -132,7 +132,7 @@ class Machines:
         user_data: str = "",
         address: str = "",
         notes: Mapping[str, str] | None = None,
-    ) -> Machine:
+    ) -> NamespaceMachine:
         """Start a VM that the owner of the public key may enter as root. Blocks for some tens of
         milliseconds.
 
@@ -152,7 +152,7 @@ class Machines:
             _ip("-n", space, "addr", "add", f"{chosen}/{self.network.mask}", "dev", "eth0")
             _ip("-n", space, "link", "set", "eth0", "up")
             pid = self._spawn(id, folder, space)
-            made = Machine(
+            made = NamespaceMachine(
                 id=id, address=chosen, pid=pid, began=_began(pid), notes=dict(notes or {})
             )
             self._write(made)
@@ -166,7 +166,7 @@ class Machines:
         found = self._read(self.root / id)
         if found is not None:
             self._write(
-                Machine(
+                NamespaceMachine(
                     id=id,
                     address=found.address,
                     pid=found.pid,
@@ -175,7 +175,7 @@ class Machines:
                 )
             )
 
-    def list(self) -> list[Machine]:
+    def list(self) -> list[NamespaceMachine]:
         """The VMs that live. What is left of others is removed."""
         found = []
         for folder in sorted(self.root.iterdir()) if self.root.is_dir() else ():
@@ -228,14 +228,14 @@ class Machines:
         process.returncode = 0
         return process.pid
 
-    def _write(self, one: Machine) -> None:
+    def _write(self, one: NamespaceMachine) -> None:
         part = self.root / one.id / f"{_RECORD}~"
         part.write_text(json.dumps(asdict(one)))
         part.replace(self.root / one.id / _RECORD)
 
-    def _read(self, folder: Path) -> Machine | None:
+    def _read(self, folder: Path) -> NamespaceMachine | None:
         try:
-            return Machine(**json.loads((folder / _RECORD).read_text()))
+            return NamespaceMachine(**json.loads((folder / _RECORD).read_text()))
         except (OSError, ValueError, TypeError):
             return None
 

@@ -11,7 +11,12 @@ import pytest
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.instance_types import InstanceType
-from lading.dispatch.fleets.cloud.drivers.driver import DriverSite, NoCapacity, RateLimited, Spec
+from lading.dispatch.fleets.cloud.drivers.driver import (
+    DriverSite,
+    InstanceSpec,
+    NoCapacity,
+    RateLimited,
+)
 from lading.dispatch.fleets.cloud.drivers.providers import azure
 from lading.testing.clouds import FakeAzure, Reply
 from tests.clouds import driving, running
@@ -20,7 +25,7 @@ TAG = "ArvadosInstanceSetID"
 KIND = InstanceType(
     name="d", provider_type="Standard_D4s_v5", resources=Resources(4, GIB), price=0.25
 )
-SPEC = Spec(
+SPEC = InstanceSpec(
     kind=KIND,
     tags={TAG: "one"},
     public_key="ssh-rsa AAAA",

@@ -12,10 +12,10 @@ from lading.core.resources import GIB, Resources
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
     DriverSite,
+    InstanceSpec,
     NoCapacity,
     QuotaReached,
     RateLimited,
-    Spec,
 )
 from lading.dispatch.fleets.cloud.drivers.providers import google
 from lading.testing.clouds import FakeGoogle, Reply
@@ -23,7 +23,7 @@ from tests.clouds import driving, running
 
 TAG = "ArvadosInstanceSetID"
 KIND = InstanceType(name="n", provider_type="n2-standard-4", resources=Resources(4, GIB), price=0.2)
-SPEC = Spec(
+SPEC = InstanceSpec(
     kind=KIND,
     tags={TAG: "Zz-1", "ArvadosInstanceSecret": "abc", "Cost Centre": "R&D"},
     public_key="ssh-ed25519 AAAA",

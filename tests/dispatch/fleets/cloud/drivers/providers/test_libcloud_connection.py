@@ -14,8 +14,8 @@ from lading.dispatch.fleets.cloud.drivers.driver import NoCapacity, QuotaReached
 from lading.dispatch.fleets.cloud.drivers.providers.azure import WORDS as AZURE
 from lading.dispatch.fleets.cloud.drivers.providers.google import WORDS as GOOGLE
 from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import (
-    Answer,
-    Line,
+    LibcloudConnection,
+    LibcloudResponse,
     Missing,
     Words,
     guarded,
@@ -57,8 +57,8 @@ def test_each_refusal_has_its_class(
     assert type(judge(words, status, code=code, said=said)) is kind
 
 
-def _raise(error: BaseException) -> Callable[[], Answer]:
-    def work() -> Answer:
+def _raise(error: BaseException) -> Callable[[], LibcloudResponse]:
+    def work() -> LibcloudResponse:
         raise error
 
     return work
@@ -106,7 +106,7 @@ def test_the_time_to_wait_is_heard(told: str | None, pause: float | None) -> Non
 
 
 def test_an_answer_without_content_is_one() -> None:
-    assert guarded(AZURE, _raise(exception_from_message(204, ""))) == Answer()
+    assert guarded(AZURE, _raise(exception_from_message(204, ""))) == LibcloudResponse()
 
 
 class _Connection:
@@ -121,7 +121,7 @@ class _Connection:
 
 def test_a_text_is_an_empty_document_and_a_line_may_be_closed_unused() -> None:
     connection = _Connection()
-    line = Line(AZURE, connection)
+    line = LibcloudConnection(AZURE, connection)
     assert line.ask("GET", "/x").document == {}
     assert connection.asked == ("/x", {"params": {}, "data": None, "method": "GET"})
     line.close()

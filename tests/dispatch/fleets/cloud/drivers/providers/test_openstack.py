@@ -13,10 +13,10 @@ from lading.core.resources import GIB, Resources
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
     DriverSite,
+    InstanceSpec,
     NoCapacity,
     QuotaReached,
     RateLimited,
-    Spec,
 )
 from lading.dispatch.fleets.cloud.drivers.providers import openstack
 from lading.testing.clouds import FakeOpenStack, Reply
@@ -24,7 +24,7 @@ from tests.clouds import driving, running
 
 TAG = "ArvadosInstanceSetID"
 KIND = InstanceType(name="l", provider_type="large", resources=Resources(4, GIB), price=0.2)
-SPEC = Spec(
+SPEC = InstanceSpec(
     kind=KIND,
     tags={TAG: "one"},
     public_key="ssh-ed25519 AAAA",

@@ -38,16 +38,16 @@ from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
     DriverSite,
     Instance,
-    Spec,
+    InstanceSpec,
     bad_parameter,
     refuse_unknown,
     text,
 )
 from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import (
     TIMEOUT,
-    Line,
+    LibcloudConnection,
     Missing,
-    Opening,
+    ProviderLogin,
     Words,
     judge,
     log_in,
@@ -86,8 +86,9 @@ WORDS = Words(
 ENVIRONMENTS = ("AzurePublicCloud", "AzureChinaCloud", "AzureUSGovernment", "AzureGermanCloud")
 _COMPUTE, _NETWORK = {"api-version": "2022-03-01"}, {"api-version": "2021-05-01"}
 _MADE_AT = "created-at"
-# Seconds to wait for an operation, and between two looks at it.
 _WAIT, _PAUSE = 20.0, 1.0
+"""Seconds for which a creation is watched, and between two looks: Azure accepts some
+that it refuses later."""
 _Records = list[Mapping[str, Any]]
 # Characters that Azure refuses in names of tags.
 _BAD_NAME = re.compile(r"[<>%&\\?/]")
@@ -119,17 +120,22 @@ class AzureSettings:
     busy: set[str] = field(default_factory=set)
 
 
-class Azure:
+class AzureProvider:
     """Implements `Provider`."""
 
     def __init__(
-        self, settings: AzureSettings, line: Line, *, wait: float = _WAIT, pause: float = _PAUSE
+        self,
+        settings: AzureSettings,
+        line: LibcloudConnection,
+        *,
+        wait: float = _WAIT,
+        pause: float = _PAUSE,
     ) -> None:
         self._settings = settings
         self._line = line
         self._wait, self._pause = wait, pause
 
-    def create(self, spec: Spec) -> Instance:
+    def create(self, spec: InstanceSpec) -> Instance:
         """Make the interface, then the VM."""
         check_tags(spec.tags)
         if not spec.public_key:
@@ -211,7 +217,7 @@ class Azure:
         """Close the connection."""
         self._line.close()
 
-    def _add_interface(self, name: str, spec: Spec) -> str:
+    def _add_interface(self, name: str, spec: InstanceSpec) -> str:
         chosen = self._settings
         subnet = (
             self._folder(
@@ -233,7 +239,7 @@ class Azure:
             self._line.ask("PUT", self._interface(name), params=_NETWORK, body=body).document
         )
 
-    def _add_machine(self, name: str, spec: Spec) -> None:
+    def _add_machine(self, name: str, spec: InstanceSpec) -> None:
         answer = self._line.ask(
             "PUT", self._machine(name), params=_COMPUTE, body=self._wanted(name, spec)
         )
@@ -257,7 +263,7 @@ class Azure:
 
         wait_for(done, longest=self._wait, pause=self._pause)
 
-    def _wanted(self, name: str, spec: Spec) -> dict[str, Any]:
+    def _wanted(self, name: str, spec: InstanceSpec) -> dict[str, Any]:
         chosen, kind = self._settings, spec.kind
         disk = {"managedDisk": {"storageAccountType": chosen.disk_type}, "deleteOption": "Delete"}
         storage: dict[str, Any] = {
@@ -415,11 +421,11 @@ def read(site: DriverSite) -> AzureSettings:
     )
 
 
-def opening(site: DriverSite) -> Opening:
+def opening(site: DriverSite) -> ProviderLogin:
     """Azure by its parameters. Raises Invalid for those that cannot be."""
     settings = read(site)
 
-    def start() -> Azure:
+    def start() -> AzureProvider:
         from libcloud.compute.drivers.azure_arm import AzureNodeDriver
 
         environment = "default" if settings.environment == ENVIRONMENTS[0] else settings.environment
@@ -427,9 +433,9 @@ def opening(site: DriverSite) -> Opening:
             AzureNodeDriver, settings.tenant, settings.subscription, settings.client,
             settings.secret, cloud_environment=environment, timeout=TIMEOUT,
         )  # fmt: skip
-        return Azure(settings, log_in(WORDS, driver))
+        return AzureProvider(settings, log_in(WORDS, driver))
 
-    return Opening(open=start, group=group, preemption="azure")
+    return ProviderLogin(open=start, group=group, preemption="azure")
 
 
 def _address(interface: Mapping[str, Any]) -> str:

@@ -30,17 +30,17 @@ from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
     DriverSite,
     Instance,
-    Spec,
+    InstanceSpec,
     bad_parameter,
     refuse_unknown,
     text,
 )
 from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import (
     TIMEOUT,
-    Answer,
-    Line,
+    LibcloudConnection,
+    LibcloudResponse,
     Missing,
-    Opening,
+    ProviderLogin,
     Words,
     log_in,
     wait_for,
@@ -65,8 +65,9 @@ WORDS = Words(
     wrong_said=re.compile(r"GoogleAuthError|private key|PEM|invalid_grant"),
 )  # fmt: skip
 _TAGS = "lading-tags"
-# Seconds to wait for an operation, and between two looks at it.
 _WAIT, _PAUSE = 30.0, 1.0
+"""Seconds for which a creation is watched, and between two looks: Google accepts some
+that it refuses later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,17 +89,22 @@ class GoogleSettings:
     set_id: str
 
 
-class Google:
+class GoogleProvider:
     """Implements `Provider`."""
 
     def __init__(
-        self, settings: GoogleSettings, line: Line, *, wait: float = _WAIT, pause: float = _PAUSE
+        self,
+        settings: GoogleSettings,
+        line: LibcloudConnection,
+        *,
+        wait: float = _WAIT,
+        pause: float = _PAUSE,
     ) -> None:
         self._settings = settings
         self._line = line
         self._wait, self._pause = wait, pause
 
-    def create(self, spec: Spec) -> Instance:
+    def create(self, spec: InstanceSpec) -> Instance:
         """Insert a VM."""
         name = (
             f"compute-{_legal(self._settings.set_id)[:32].replace('_', '-')}-{secrets.token_hex(8)}"
@@ -122,7 +128,7 @@ class Google:
         )
 
     def list(self) -> list[Instance]:
-        """Those with our label and tag that are not about to end."""
+        """The VMs with our label and tag that are not about to end."""
         wish = f"labels.{label_name(self._settings.tag)}={_legal(self._settings.set_id)}"
         found: list[Instance] = []
         more: dict[str, str] = {}
@@ -162,7 +168,7 @@ class Google:
         """Close the connection."""
         self._line.close()
 
-    def _wanted(self, name: str, spec: Spec) -> dict[str, Any]:
+    def _wanted(self, name: str, spec: InstanceSpec) -> dict[str, Any]:
         chosen, kind = self._settings, spec.kind
         zone = f"zones/{chosen.zone}"
         disk_type = {"diskType": f"{zone}/diskTypes/{chosen.disk_type}"}
@@ -196,7 +202,7 @@ class Google:
             wanted["serviceAccounts"] = [{"email": chosen.vm_account, "scopes": [scope]}]
         return wanted
 
-    def _finish(self, answer: Answer) -> None:
+    def _finish(self, answer: LibcloudResponse) -> None:
         """Wait for the end of an operation; its error is raised by libcloud."""
         name = answer.document.get("name")
         if not name or answer.document.get("status") == "DONE":
@@ -273,11 +279,11 @@ def read(site: DriverSite) -> GoogleSettings:
     )
 
 
-def opening(site: DriverSite) -> Opening:
+def opening(site: DriverSite) -> ProviderLogin:
     """Google by its parameters. Raises Invalid for those that cannot be."""
     settings = read(site)
 
-    def start() -> Google:
+    def start() -> GoogleProvider:
         from libcloud.compute.drivers.gce import GCENodeDriver
 
         # A file for tokens is none of our business: they last as long as the connection.
@@ -285,9 +291,9 @@ def opening(site: DriverSite) -> Opening:
             GCENodeDriver, settings.account, settings.key_file, project=settings.project,
             auth_type="SA", credential_file="/dev/null", timeout=TIMEOUT,
         )  # fmt: skip
-        return Google(settings, log_in(WORDS, driver))
+        return GoogleProvider(settings, log_in(WORDS, driver))
 
-    return Opening(open=start, group=group, preemption="google")
+    return ProviderLogin(open=start, group=group, preemption="google")
 
 
 def _scheduling(kind: InstanceType) -> dict[str, Any]:

@@ -24,10 +24,10 @@ from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
     Instance,
+    InstanceSpec,
     NoCapacity,
     QuotaReached,
     RateLimited,
-    Spec,
 )
 
 TIMEOUT = 30.0
@@ -36,17 +36,17 @@ TIMEOUT = 30.0
 _CODE = re.compile(r"^\[(\w+)\]\s*(.*)$", re.DOTALL)
 # Matches no text.
 _NEVER = re.compile(r"(?!)")
-# Characters of a refusal that are shown.
 _LONGEST_WORDS = 300
+"""Characters of a cloud's error that are shown: some answer with a page of HTML."""
 
 
 class Missing(Unavailable):
-    """What was asked for is not there."""
+    """The cloud does not have the requested thing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """What one cloud says, in codes and in sentences, when it refuses something."""
+    """Codes and sentences with which one cloud refuses something."""
 
     cloud: str
     rate: frozenset[str] = frozenset()
@@ -62,7 +62,7 @@ class Provider(Protocol):
     do.
     """
 
-    def create(self, spec: Spec) -> Instance:
+    def create(self, spec: InstanceSpec) -> Instance:
         """Make a VM; what belongs to it is removed again when that fails."""
         ...
 
@@ -84,7 +84,7 @@ class Provider(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class ProviderLogin:
     """A cloud whose parameters were read. `open` logs in; it blocks, and raises as `Driver.list`
     does.
     """
@@ -95,14 +95,14 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a cloud answered."""
+class LibcloudResponse:
+    """Response of a cloud."""
 
     document: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Line:
+class LibcloudConnection:
     """One connection. `connection` is libcloud's."""
 
     def __init__(self, words: Words, connection: Any) -> None:
@@ -116,17 +116,17 @@ class Line:
         *,
         params: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
-    ) -> Answer:
+    ) -> LibcloudResponse:
         """One request. Raises Missing, RateLimited, QuotaReached, NoCapacity, Unavailable,
         Invalid.
         """
 
-        def work() -> Answer:
+        def work() -> LibcloudResponse:
             sent = self._connection.request(
                 path, params=dict(params or {}), data=body or None, method=method
             )
             found = sent.object
-            return Answer(found if isinstance(found, Mapping) else {}, sent.headers)
+            return LibcloudResponse(found if isinstance(found, Mapping) else {}, sent.headers)
 
         return guarded(self._words, work)
 
@@ -137,21 +137,21 @@ class Line:
             session.close()
 
 
-def log_in(words: Words, driver: Callable[[], Any]) -> Line:
+def log_in(words: Words, driver: Callable[[], Any]) -> LibcloudConnection:
     """The connection of libcloud's `driver`, which may log in as it is made. Raises as
     `Line.ask`.
     """
-    made: list[Line] = []
+    made: list[LibcloudConnection] = []
 
-    def make() -> Answer:
-        made.append(Line(words, driver().connection))
-        return Answer()
+    def make() -> LibcloudResponse:
+        made.append(LibcloudConnection(words, driver().connection))
+        return LibcloudResponse()
 
     guarded(words, make)
     return made[0]
 
 
-def guarded(words: Words, work: Callable[[], Answer]) -> Answer:
+def guarded(words: Words, work: Callable[[], LibcloudResponse]) -> LibcloudResponse:
     """What `work` gives. Its errors become those that a driver may raise; an answer without content
     is none.
     """
@@ -165,7 +165,7 @@ def guarded(words: Words, work: Callable[[], Answer]) -> Answer:
         raise
     except BaseHTTPError as error:
         if 200 <= error.code < 300:
-            return Answer()
+            return LibcloudResponse()
         code, said = _code_of(str(error.message))
         raise judge(
             words, int(error.code), code=code, said=said, pause=_pause(error.headers)

@@ -34,17 +34,17 @@ from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
     DriverSite,
     Instance,
+    InstanceSpec,
     NoCapacity,
-    Spec,
     bad_parameter,
     refuse_unknown,
     text,
 )
 from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import (
     TIMEOUT,
-    Line,
+    LibcloudConnection,
     Missing,
-    Opening,
+    ProviderLogin,
     Words,
     judge,
     log_in,
@@ -64,10 +64,11 @@ WORDS = Words(
 )
 # Names of metadata that Nova takes.
 _NAME = re.compile(r"[A-Za-z0-9_:. -]{1,255}")
-# Servers per page of a list.
 _PAGE = 500
-# Seconds to wait for a server, and between two looks at it.
+"""Servers asked for at a time: below the default limit of Nova, 1,000."""
 _WAIT, _PAUSE = 15.0, 1.0
+"""Seconds for which a creation is watched, and between two looks: Nova accepts some
+for which it then finds no host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +94,12 @@ class OpenStack:
     """Implements `Provider`."""
 
     def __init__(
-        self, settings: OpenStackSettings, line: Line, *, wait: float = _WAIT, pause: float = _PAUSE
+        self,
+        settings: OpenStackSettings,
+        line: LibcloudConnection,
+        *,
+        wait: float = _WAIT,
+        pause: float = _PAUSE,
     ) -> None:
         self._settings = settings
         self._line = line
@@ -102,7 +108,7 @@ class OpenStack:
         self._keys: set[str] = set()
         self._prefix = f"compute-{re.sub(r'[^a-z0-9-]', '-', settings.set_id.lower())[:32]}-"
 
-    def create(self, spec: Spec) -> Instance:
+    def create(self, spec: InstanceSpec) -> Instance:
         """Order a server."""
         check_tags(spec.tags)
         if spec.kind.preemptible:
@@ -134,7 +140,7 @@ class OpenStack:
         )
 
     def list(self) -> list[Instance]:
-        """Those with the tag that are not being deleted."""
+        """The VMs with the tag that are not being deleted."""
         found: list[Instance] = []
         more: dict[str, str] = {}
         while True:
@@ -163,7 +169,7 @@ class OpenStack:
         """Close the connection."""
         self._line.close()
 
-    def _wanted(self, spec: Spec, flavor: str) -> dict[str, Any]:
+    def _wanted(self, spec: InstanceSpec, flavor: str) -> dict[str, Any]:
         chosen = self._settings
         wanted: dict[str, Any] = {
             "name": f"{self._prefix}{secrets.token_hex(8)}",
@@ -319,7 +325,7 @@ def read(site: DriverSite) -> OpenStackSettings:
     )
 
 
-def opening(site: DriverSite) -> Opening:
+def opening(site: DriverSite) -> ProviderLogin:
     """OpenStack by its parameters. Raises Invalid for those that cannot be."""
     settings = read(site)
 
@@ -338,7 +344,7 @@ def opening(site: DriverSite) -> Opening:
         )  # fmt: skip
         return OpenStack(settings, log_in(WORDS, driver))
 
-    return Opening(open=start, group=group)
+    return ProviderLogin(open=start, group=group)
 
 
 def _address(networks: Mapping[str, Any]) -> str:

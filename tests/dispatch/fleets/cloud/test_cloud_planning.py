@@ -4,68 +4,79 @@ from dataclasses import replace
 
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling import cloud_limits
-from lading.core.scheduling.batch_planner import Category, Entry, Occupant, Snapshot, Start, Worker
 from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.cloud_plan import Rules
-from lading.core.scheduling.instance_lifecycle import Behavior, Phase
+from lading.core.scheduling.cloud_plan import CloudRules
+from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase
 from lading.core.scheduling.instance_types import InstanceType
+from lading.core.scheduling.planning import (
+    Category,
+    FleetWorker,
+    Occupant,
+    Snapshot,
+    StartDecision,
+    TrackedContainer,
+)
+from lading.dispatch.fleets.cloud.cloud_planning import CloudPlanning
 from lading.dispatch.fleets.cloud.drivers.driver import Instance
-from lading.dispatch.fleets.cloud.machine import Machine
-from lading.dispatch.fleets.cloud.planner_adapter import Demand, at_quota
+from lading.dispatch.fleets.cloud.machine import CloudMachine
 
 KIND = InstanceType(name="t4", provider_type="t4", resources=Resources(4, 8 * GIB), price=1.0)
 
 
-def machine(key: str, *, phase: Phase = Phase.IDLE, **more: object) -> Machine:
-    made = Machine(
+def machine(key: str, *, phase: InstancePhase = InstancePhase.IDLE, **more: object) -> CloudMachine:
+    made = CloudMachine(
         key=key, type="t4", secret="s", kind=KIND, instance=Instance(id=f"i-{key}"), phase=phase
     )
-    made.link = object() if phase is Phase.IDLE else None  # type: ignore[assignment]
+    made.link = object() if phase is InstancePhase.IDLE else None  # type: ignore[assignment]
     for name, value in more.items():
         setattr(made, name, value)
     return made
 
 
-def entry(uuid: str, vcpus: int = 1) -> Entry:
-    return Entry(uuid=uuid, priority=1, created_at=uuid, need=Resources(vcpus, GIB))
+def entry(uuid: str, vcpus: int = 1) -> TrackedContainer:
+    return TrackedContainer(uuid=uuid, priority=1, created_at=uuid, need=Resources(vcpus, GIB))
 
 
 class Desk:
-    """One demand, asked again and again."""
+    """One planning, asked again and again."""
 
-    def __init__(self, *machines: Machine, limits: Limits | None = None, most: int = 0) -> None:
-        self.demand = Demand(Rules(types=(KIND,), most_containers=most), extra_ram=0, prefix="new-")
+    def __init__(
+        self, *machines: CloudMachine, limits: Limits | None = None, most: int = 0
+    ) -> None:
+        self.planning = CloudPlanning(
+            CloudRules(types=(KIND,), most_containers=most), prefix="new-"
+        )
         self.machines = {one.key: one for one in machines}
         self.limits = limits or Limits()
 
-    def starts(self, snapshot: Snapshot) -> tuple[Start, ...]:
-        plan, self.decided = self.demand.decide(snapshot, self.machines, self.limits, now=0.0)
+    def starts(self, snapshot: Snapshot) -> tuple[StartDecision, ...]:
+        self.decided = self.planning.decide(snapshot, self.machines, self.limits, now=0.0)
         for key, _ in self.decided.creates:
-            self.machines[key] = machine(key, phase=Phase.BOOTING)
-        return plan.starts
+            self.machines[key] = machine(key, phase=InstancePhase.BOOTING)
+        return self.decided.starts
 
     def why(self, snapshot: Snapshot, uuid: str) -> tuple[Category, str]:
-        found = self.demand.explain(snapshot, self.machines)[uuid]
+        found = self.planning.explain(snapshot, self.machines)[uuid]
         return found.category, found.sentence
 
 
-def at(name: str, *uuids: str, vcpus: int = 1) -> Worker:
+def at(name: str, *uuids: str, vcpus: int = 1) -> FleetWorker:
     there = tuple(Occupant(uuid=uuid, need=Resources(vcpus, GIB)) for uuid in uuids)
-    return Worker(id=name, capacity=KIND.resources, occupants=there)
+    return FleetWorker(id=name, capacity=KIND.resources, occupants=there)
 
 
 def test_room_is_what_the_containers_there_leave() -> None:
     desk = Desk(machine("a"))
     assert desk.starts(Snapshot(queue=(entry("u"),), workers=(at("i-a", "x", vcpus=3),))) == (
-        Start("u", "i-a"),
+        StartDecision("u", "i-a"),
     )
     assert desk.starts(Snapshot(queue=(entry("v"),), workers=(at("i-a", "x", "u", vcpus=2),))) == ()
-    assert desk.demand.planner.promise("v") == "new-1"
+    assert desk.planning.planner.promise("v") == "new-1"
 
 
 def test_a_start_that_failed_leaves_the_room_as_it_was() -> None:
     desk, snapshot = Desk(machine("a")), Snapshot(queue=(entry("u", 4),), workers=(at("i-a"),))
-    assert desk.starts(snapshot) == desk.starts(snapshot) == (Start("u", "i-a"),)
+    assert desk.starts(snapshot) == desk.starts(snapshot) == (StartDecision("u", "i-a"),)
 
 
 def test_what_is_held_or_gone_is_not_planned_for() -> None:
@@ -80,12 +91,12 @@ def test_what_is_held_or_gone_is_not_planned_for() -> None:
     )
     del desk.machines["a"]
     desk.starts(Snapshot())
-    assert not desk.demand.planner.rooms
+    assert not desk.planning.planner.rooms
 
 
 def test_vms_that_are_held_or_going_count_but_take_nothing() -> None:
     desk = Desk(
-        machine("a", behavior=Behavior.HOLD), machine("b", phase=Phase.SHUTDOWN),
+        machine("a", behavior=Behavior.HOLD), machine("b", phase=InstancePhase.SHUTDOWN),
         machine("c", kind=None), limits=Limits(most=3),
     )  # fmt: skip
     snapshot = Snapshot(queue=(entry("u"),))
@@ -138,23 +149,21 @@ def test_scarce_types_are_named() -> None:
 
 def test_supervisors_are_told_apart() -> None:
     desk = Desk(limits=Limits(most=2))
-    snapshot = Snapshot(supervisors=(entry("s", 4), entry("t", 4)))
+    snapshot = Snapshot(
+        workflow_runners=tuple(replace(entry(one, 4), runs_workflow=True) for one in "st")
+    )
     desk.starts(snapshot)
     assert len(desk.decided.creates) == 1
     assert "workflows have all the instances" in desk.why(snapshot, "t")[1]
 
 
-def test_at_quota_is_at_quota() -> None:
-    assert at_quota(Limits(most=1), 1, now=0.0)
-
-
-def gang(uuid: str, vcpus: int, nodes: int) -> Entry:
+def gang(uuid: str, vcpus: int, nodes: int) -> TrackedContainer:
     return replace(entry(uuid), need=Resources(vcpus * nodes, GIB), nodes=nodes)
 
 
 def test_a_gang_stays_on_one_vm_where_a_type_holds_it() -> None:
     desk = Desk(machine("a"))
-    assert desk.starts(Snapshot(queue=(gang("g", 1, 4),))) == (Start("g", "i-a"),)
+    assert desk.starts(Snapshot(queue=(gang("g", 1, 4),))) == (StartDecision("g", "i-a"),)
 
 
 def test_a_gang_that_no_type_holds_waits_for_several_and_starts_on_all_at_once() -> None:
@@ -168,13 +177,13 @@ def test_a_gang_that_no_type_holds_waits_for_several_and_starts_on_all_at_once()
     )
     for name in ("new-1", "new-2"):
         desk.machines[name] = machine(name, fault="asleep")
-    desk.machines["new-2"].phase = Phase.BOOTING
+    desk.machines["new-2"].phase = InstancePhase.BOOTING
     assert desk.starts(snapshot) == ()
     said = "Waiting for 1 of its 3 instances to boot; last of i-new-2: asleep."
     assert desk.why(snapshot, "g") == (Category.BOOTING, said)
     desk.machines["new-2"] = machine("new-2")
     assert desk.starts(snapshot) == (
-        Start("g", "i-a", others=("i-a", "i-new-1", "i-new-1", "i-new-2")),
+        StartDecision("g", "i-a", others=("i-a", "i-new-1", "i-new-1", "i-new-2")),
     )
 
 

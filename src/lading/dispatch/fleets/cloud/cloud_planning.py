@@ -1,5 +1,5 @@
-"""Between the snapshots of the dispatch loop and the planner of the fleet: what waits, what room
-there is, and why.
+"""Planning for a fleet of VMs: tells the planner of `core` what has changed since the last step,
+words the reasons why containers wait, and counts them for the metrics.
 
 The planner keeps its tables from one snapshot to the next; only differences are told to it.
 """
@@ -10,39 +10,35 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from lading.core.resources import Resources, rank_need, total
+from lading.core.resources import Resources, total
 from lading.core.scheduling.api_backpressure import Pressure, observe
-from lading.core.scheduling.batch_planner import (
-    Category,
-    Entry,
-    Plan,
-    Snapshot,
-    Start,
-    Status,
-    order,
-    prepared,
-)
+from lading.core.scheduling.batch_planner import prepared
 from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.cloud_plan import Block, Decision, Rules, Waiting
+from lading.core.scheduling.cloud_plan import BlockReason, CloudPlan, CloudRules
 from lading.core.scheduling.cloud_planner import Planner
-from lading.core.scheduling.gang_placement import Room
-from lading.core.scheduling.instance_lifecycle import Behavior, Phase
-from lading.core.scheduling.instance_types import Shape, nearest, on_machine
-from lading.dispatch.fleet import Process
-from lading.dispatch.fleets.cloud.machine import Machine
+from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase
+from lading.core.scheduling.instance_rooms import ANY, InstanceRoom
+from lading.core.scheduling.instance_types import ContainerShape, nearest, on_machine
+from lading.core.scheduling.planning import (
+    Category,
+    Snapshot,
+    StartDecision,
+    WaitStatus,
+    by_place,
+)
+from lading.dispatch.fleet import SupervisorProcess
+from lading.dispatch.fleets.cloud.machine import CloudMachine
 
-# Places on a VM without a limit.
-_ANY = 1 << 30
-_HELD_BACK = (Block.QUOTA, Block.SUPERVISORS, Block.BUSY)
-_BLOCKS: Mapping[Block, tuple[Category, str]] = {
-    Block.QUOTA: (Category.QUOTA, "no further instance can be had: {why}"),
-    Block.RATE: (Category.CAPACITY, "instances are asked for again in a moment: {why}"),
-    Block.CAPACITY: (
+_HELD_BACK = (BlockReason.QUOTA, BlockReason.WORKFLOWS, BlockReason.BUSY)
+_BLOCKS: Mapping[BlockReason, tuple[Category, str]] = {
+    BlockReason.QUOTA: (Category.QUOTA, "no further instance can be had: {why}"),
+    BlockReason.RATE: (Category.CAPACITY, "instances are asked for again in a moment: {why}"),
+    BlockReason.CAPACITY: (
         Category.CAPACITY,
         "no instance of an eligible type ({types}) can be had: {why}",
     ),
-    Block.BUSY: (Category.CAPACITY, "as many containers run as the API can take now"),
-    Block.SUPERVISORS: (
+    BlockReason.BUSY: (Category.CAPACITY, "as many containers run as the API can take now"),
+    BlockReason.WORKFLOWS: (
         Category.CAPACITY,
         "workflows have all the instances that are set aside for them ({why});"
         " one has to end first",
@@ -50,65 +46,72 @@ _BLOCKS: Mapping[Block, tuple[Category, str]] = {
 }  # fmt: skip
 
 
-class Demand:
-    """Keeps a planner up to date. `extra_ram` is what a supervisor takes, `pressure` what the API
-    is taken to bear.
-    """
+class CloudPlanning:
+    """Keeps a planner up to date. `pressure`: how much the API is taken to bear."""
 
-    def __init__(
-        self, rules: Rules, *, extra_ram: int, prefix: str, pressure: Pressure | None = None
-    ) -> None:
+    def __init__(self, rules: CloudRules, *, prefix: str, pressure: Pressure | None = None) -> None:
         self.pressure = pressure or Pressure()
         self.planner = Planner(rules, prefix=prefix)
         self.limits = Limits()
         self._rules = rules
-        self._extra_ram = extra_ram
-        self._entries: dict[str, tuple[Entry, bool]] = {}
-        self._told: dict[str, Room] = {}
-        self._seen: dict[str, tuple[object, Room]] = {}
+        self._told: dict[str, InstanceRoom] = {}
+        self._seen: dict[str, tuple[object, InstanceRoom]] = {}
 
     def decide(
-        self, snapshot: Snapshot, machines: Mapping[str, Machine], limits: Limits, *, now: float
-    ) -> tuple[Plan, Decision]:
-        """What to start, and which VMs to make or let go. `machines` are by key."""
+        self,
+        snapshot: Snapshot,
+        machines: Mapping[str, CloudMachine],
+        limits: Limits,
+        *,
+        now: float,
+    ) -> CloudPlan:
+        """The containers to start, and the VMs to make or let go. `machines` are by key.
+
+        The workers of `starts` are the names of VMs; all else is by key, as a VM has no name before
+        the cloud has made it.
+        """
         self.limits = limits
-        self._tell_waiting(snapshot)
+        present = snapshot.present
+        self.planner.follow(
+            one
+            for one in (*snapshot.queue, *snapshot.workflow_runners)
+            if one.uuid not in present and one.uuid not in snapshot.held
+        )
+        self.planner.count_workflows(sum(len(one.workflow_runners) for one in snapshot.workers))
         self._tell_rooms(snapshot, machines)
-        running = len(snapshot.present)
+        running = len(present)
         self.pressure = observe(
             self.pressure, busy_at=snapshot.overloaded_at, running=running, now=now
         )
         decided = self.planner.decide(
             limits, now=now, left=self.pressure.left(running + self.planner.promised)
         )
-        names = {key: machine.name for key, machine in machines.items()}
         starts = tuple(
-            Start(
-                uuid,
-                names[key],
-                others=tuple(names[other] for other in decided.berths.get(uuid, ())[1:]),
+            StartDecision(
+                one.uuid,
+                machines[one.worker].name,
+                others=tuple(machines[key].name for key in one.others),
             )
-            for uuid, key in decided.starts
+            for one in decided.starts
         )
-        return Plan(starts=starts), decided
+        return replace(decided, starts=starts)
 
-    def explain(self, snapshot: Snapshot, machines: Mapping[str, Machine]) -> dict[str, Status]:
+    def explain(
+        self, snapshot: Snapshot, machines: Mapping[str, CloudMachine]
+    ) -> dict[str, WaitStatus]:
         """Why each container waits, as the last decision left it."""
         found = prepared(snapshot.workers)
         position = 0
-        apart = {entry.uuid for entry in snapshot.supervisors}
-        for entry in sorted((*snapshot.queue, *snapshot.supervisors), key=order):
-            if entry.uuid in found:
+        for container in sorted((*snapshot.queue, *snapshot.workflow_runners), key=by_place):
+            if container.uuid in found:
                 continue
-            if entry.uuid in snapshot.held:
-                found[entry.uuid] = Status(Category.HELD, snapshot.held[entry.uuid])
+            if container.uuid in snapshot.held:
+                found[container.uuid] = WaitStatus(Category.HELD, snapshot.held[container.uuid])
                 continue
             position += 1
-            known = self.planner.waiting.get(entry.uuid)
-            shape = (
-                self._shape(entry, supervisor=entry.uuid in apart) if known is None else known[0]
-            )
-            found[entry.uuid] = self._why(entry.uuid, shape, machines, position)
+            known = self.planner.waiting.get(container.uuid)
+            shape = self.planner.shape_of(container) if known is None else known[0]
+            found[container.uuid] = self._why(container.uuid, shape, machines, position)
         return found
 
     def forget(self, key: str) -> None:
@@ -128,9 +131,9 @@ class Demand:
 
     def tally(
         self,
-        machines: Iterable[Machine],
-        places: Mapping[str, Machine],
-        processes: Mapping[str, Process],
+        machines: Iterable[CloudMachine],
+        places: Mapping[str, CloudMachine],
+        processes: Mapping[str, SupervisorProcess],
     ) -> tuple[tuple[str, str, int], ...]:
         """How many containers there are in each state, by the cheapest type that can hold them."""
         tally = Counter[tuple[str, str]]()
@@ -150,68 +153,39 @@ class Demand:
         return tuple((state, type_, number) for (state, type_), number in sorted(tally.items()))
 
     def _why(
-        self, uuid: str, shape: Shape, machines: Mapping[str, Machine], position: int
-    ) -> Status:
+        self, uuid: str, shape: ContainerShape, machines: Mapping[str, CloudMachine], position: int
+    ) -> WaitStatus:
         promised = self.planner.promise(uuid)
         if promised:
-            several = set(self.planner.berths(uuid))
+            several = set(self.planner.promised_rooms(uuid))
             ready = sum(self.planner.rooms[key].ready for key in several)
             return _booting(machines.get(promised), several=len(several), ready=ready)
         blocked = self.planner.blocked(shape)
         where = f"Waiting in queue at position {position}"
         if blocked is None:
-            return Status(Category.CAPACITY, f"{where}.", "for an instance")
+            return WaitStatus(Category.CAPACITY, f"{where}.", "for an instance")
         block, why = blocked
-        if block is Block.NO_TYPE:
-            return Status(
+        if block is BlockReason.NO_TYPE:
+            return WaitStatus(
                 Category.TOO_LARGE, nearest(shape, self._rules.types) + " It stays queued."
             )
-        if block is Block.TOO_MANY:
+        if block is BlockReason.TOO_MANY:
             ranks = f"Its {shape.nodes} ranks need {why} instances at a time"
             most = f"there may be {self.limits.most} (MaxInstances)"
-            return Status(Category.TOO_LARGE, f"{ranks}, and {most}. It stays queued.")
+            return WaitStatus(Category.TOO_LARGE, f"{ranks}, and {most}. It stays queued.")
         category, words = _BLOCKS[block]
         types = ", ".join(one.name for one in self.planner.eligible(shape))
         head = self.planner.guarded
         kept = ""
-        if block is Block.QUOTA and head is not None and head[1] in machines:
+        if block is BlockReason.QUOTA and head is not None and head[1] in machines:
             mine = head[0] == uuid
             kept = f"; {machines[head[1]].name} is being kept free for {'it' if mine else head[0]}"
         said = words.format(why=why, types=types)
-        return Status(category, f"{where}: {said}{kept}.", f"({said})")
+        return WaitStatus(category, f"{where}: {said}{kept}.", f"({said})")
 
-    def _tell_waiting(self, snapshot: Snapshot) -> None:
-        taken = snapshot.present | snapshot.held.keys()
-        wanted: dict[str, tuple[Entry, bool]] = {}
-        for entries, supervisor in ((snapshot.queue, False), (snapshot.supervisors, True)):
-            for entry in entries:
-                if entry.uuid not in taken:
-                    wanted[entry.uuid] = entry, supervisor
-        known = self.planner.waiting
-        for uuid in [one for one in known if one not in wanted]:
-            self.planner.remove(uuid)
-        for uuid, (entry, supervisor) in wanted.items():
-            if uuid not in known or self._entries.get(uuid) != (entry, supervisor):
-                shape = self._shape(entry, supervisor=supervisor)
-                self.planner.add(
-                    Waiting(uuid, entry.priority, entry.created_at, shape, entry.image)
-                )
-        self._entries = wanted
-        self.planner.count_supervisors(sum(len(worker.supervisors) for worker in snapshot.workers))
-
-    def _shape(self, entry: Entry, *, supervisor: bool) -> Shape:
-        need = on_machine(entry.need, extra_ram=self._extra_ram)
-        whole = Shape(
-            need=need, preemptible=entry.preemptible, gpu=entry.gpu, supervisor=supervisor
-        )
-        if entry.nodes == 1 or self.planner.eligible(whole):
-            return whole
-        each = on_machine(rank_need(entry.need, entry.nodes), extra_ram=self._extra_ram)
-        return replace(whole, need=each, nodes=entry.nodes)
-
-    def _tell_rooms(self, snapshot: Snapshot, machines: Mapping[str, Machine]) -> None:
+    def _tell_rooms(self, snapshot: Snapshot, machines: Mapping[str, CloudMachine]) -> None:
         occupied = {
-            worker.id: (*worker.occupants, *worker.supervisors) for worker in snapshot.workers
+            worker.id: (*worker.occupants, *worker.workflow_runners) for worker in snapshot.workers
         }
         for key in [one for one in self.planner.rooms if one not in machines]:
             self.forget(key)
@@ -225,11 +199,11 @@ class Demand:
             # sooner than its room.
             before = self._seen.get(key)
             if before is None or before[0] != facts or before[1] is not self.planner.rooms.get(key):
-                needs = (on_machine(need, extra_ram=self._extra_ram) for need in there)
+                needs = (on_machine(need, extra_ram=self._rules.extra_ram) for need in there)
                 self._tell(self._room(machine, needs, len(there)))
                 self._seen[key] = facts, self.planner.rooms[key]
 
-    def _tell(self, room: Room) -> None:
+    def _tell(self, room: InstanceRoom) -> None:
         known = self.planner.rooms.get(room.id)
         same = (
             known == room if room.ready else known is not None and self._told.get(room.id) == room
@@ -238,7 +212,7 @@ class Demand:
             self._told[room.id] = room
             self.planner.put(room)
 
-    def _room(self, machine: Machine, needs: Iterable[Resources], number: int) -> Room:
+    def _room(self, machine: CloudMachine, needs: Iterable[Resources], number: int) -> InstanceRoom:
         capacity = machine.kind.resources if machine.kind is not None else Resources()
         most = self._rules.most_containers
         # A VM of an earlier dispatcher is waited for until the first attempt to reach it fails.
@@ -248,25 +222,25 @@ class Demand:
             and machine.behavior is Behavior.RUN
             and not _is_lost(machine)
         )
-        return Room(
+        return InstanceRoom(
             machine.key,
             machine.type,
             capacity - total(needs),
             ready=machine.usable,
             empty=not machine.containers and not machine.posts and not number,
-            places=most - number if most else _ANY,
+            places=most - number if most else ANY,
             open=machine.usable or (coming and machine.kind is not None),
             images=frozenset(machine.images),
             stays=machine.behavior is Behavior.HOLD,
         )
 
 
-def _is_lost(machine: Machine) -> bool:
+def _is_lost(machine: CloudMachine) -> bool:
     """Whether it was made by an earlier dispatcher and could not be reached so far."""
-    return machine.phase is Phase.UNKNOWN and bool(machine.fault)
+    return machine.phase is InstancePhase.UNKNOWN and bool(machine.fault)
 
 
-def _booting(machine: Machine | None, *, several: int = 1, ready: int = 0) -> Status:
+def _booting(machine: CloudMachine | None, *, several: int = 1, ready: int = 0) -> WaitStatus:
     if several > 1:
         fault = (
             f"; last of {machine.name}: {machine.fault}"
@@ -274,17 +248,12 @@ def _booting(machine: Machine | None, *, several: int = 1, ready: int = 0) -> St
             else ""
         )
         sentence = f"Waiting for {several - ready} of its {several} instances to boot{fault}."
-        return Status(Category.BOOTING, sentence, f"for its {several} instances to boot")
+        return WaitStatus(Category.BOOTING, sentence, f"for its {several} instances to boot")
     if machine is None:
-        return Status(
+        return WaitStatus(
             Category.BOOTING, "Waiting for an instance to boot.", "for an instance to boot"
         )
     name = f" ({machine.name})" if machine.instance is not None else ""
     fault = f"; last: {machine.fault}" if machine.fault else ""
     sentence = f"Waiting for a {machine.type} instance to boot{name}{fault}."
-    return Status(Category.BOOTING, sentence, f"for a {machine.type} instance to boot")
-
-
-def at_quota(limits: Limits, machines: int, *, now: float) -> bool:
-    """Whether no further VM may be asked for."""
-    return bool(limits.over_quota(machines, now=now))
+    return WaitStatus(Category.BOOTING, sentence, f"for a {machine.type} instance to boot")

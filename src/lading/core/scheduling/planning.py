@@ -1,0 +1,255 @@
+"""The vocabulary of planning: containers, workers, decisions, and why a container waits.
+
+Both planners (`batch_planner`, `cloud_planner`), `reconcile`, `queue_window`, the dispatch loop and
+every fleet use these records, so that nothing has to be converted between them.
+
+- `TrackedContainer` is a container as a dispatcher knows it, `Occupant` the part of a worker that
+  one has taken.
+- `FleetWorker` is a machine, or one kind of node of a batch system, that containers can be started
+  on.
+- `Snapshot` is the input of a plan, `DispatchPlan` with its `StartDecision` the outcome.
+- `WaitStatus` is the reason for which a container waits.
+
+Source: docs/spec/dispatch, sections Queue and Planning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from operator import attrgetter
+
+from lading.core.containers.container import FINAL, State
+from lading.core.resources import Resources, rank_need
+from lading.core.scheduling.gpus import unsuited
+from lading.core.scheduling.instance_types import NO_GPU, Gpu
+
+Place = tuple[int, str, str]
+"""The place of a container in the queue: sorts by priority, the highest first, then by age."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackedContainer:
+    """A container as a dispatcher knows it: its record, sized. Amounts are bytes, times seconds."""
+
+    uuid: str
+    state: State | None = State.QUEUED
+    """None: there is no such record."""
+    priority: int = 0
+    created_at: str = ""
+    """The API's text, which sorts by time."""
+    locked_by: str = ""
+    """The uuid of the token that has locked it."""
+    need: Resources = Resources()
+    """The resources of all its ranks together. It says nothing while `fault` is set."""
+    fault: str = ""
+    """Why the record cannot be sized, "" when it can."""
+    growth: Resources = Resources()
+    """How much more than `need` it can be given."""
+    nodes: int = 1
+    """How many ranks it has; more than one is a gang."""
+    ram: int = 0
+    """Its constraint `ram`, a part of the RAM of `need`."""
+    partitions: tuple[str, ...] = ()
+    """Where it may run; empty: wherever a container that names none may."""
+    gpu: Gpu = NO_GPU
+    max_run_time: int = 0
+    """0 is without limit."""
+    runs_workflow: bool = False
+    """The scheduling parameter `supervisor`: it mostly waits for containers that it asks for."""
+    preemptible: bool = False
+    """It runs on VMs that the cloud may take back."""
+    image: str = ""
+    user: str = ""
+    seen: float = 0.0
+    """When the dispatcher first saw it, on the dispatcher's clock."""
+    version: int = field(default=0, compare=False)
+    """Orders what was learned (`dispatch.queue`). Two versions that say the same are equal."""
+
+    @property
+    def place(self) -> Place:
+        """Its place in the queue. Priorities are exact integers."""
+        return -self.priority, self.created_at, self.uuid
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it waits to be started."""
+        return self.state is State.QUEUED and self.priority > 0
+
+    @property
+    def final(self) -> bool:
+        """Whether it has ended."""
+        return self.state in FINAL
+
+    @property
+    def sized(self) -> bool:
+        """Whether it is known how much it needs."""
+        return not self.fault and self.state is not None
+
+    @property
+    def each(self) -> Resources:
+        """The need of one rank of a gang where it is alone."""
+        return rank_need(self.need, self.nodes)
+
+    def amounts(self, extra: Resources) -> dict[str, int]:
+        """Its runtime constraints with `extra` beyond the need."""
+        return {"vcpus": self.need.vcpus + extra.vcpus, "ram": self.ram + extra.ram}
+
+
+by_place = attrgetter("place")
+"""The sort key of the queue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occupant:
+    """A container that occupies a worker, and how much of it: being started, running or ending.
+
+    `started` is on the clock of `TrackedContainer.seen`; minus infinity: before the dispatcher
+    began.
+    """
+
+    uuid: str
+    need: Resources
+    started: float = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class FleetWorker:
+    """A machine that containers can be started on now: all it can hold, and all that occupies it.
+
+    A fleet's view has workers without occupants; those of a snapshot have them.
+    """
+
+    id: str
+    capacity: Resources
+    partitions: frozenset[str] = frozenset()
+    queues: bool = False
+    """It is a batch system, and `capacity` is the most that a node of one kind can hold."""
+    closed: bool = False
+    """It runs only containers that name one of its partitions."""
+    gpu: Gpu | None = None
+    """The kind of its GPUs, None where that is not known."""
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    """Of one that queues: in each partition, the machines of this kind that a gang can be spread
+    over, a rank on each; under "" where jobs go that name none."""
+    occupants: tuple[Occupant, ...] = ()
+    workflow_runners: tuple[Occupant, ...] = ()
+    """Occupants that run workflows, which are counted apart."""
+
+    def takes(self, partitions: Collection[str]) -> bool:
+        """Whether a container that names these partitions, or none, may run here."""
+        return not self.partitions.isdisjoint(partitions) if partitions else not self.closed
+
+    def machines(self, partitions: Collection[str]) -> int:
+        """How many of its nodes one job can have that names these partitions, or none."""
+        return max((self.nodes.get(one, 0) for one in partitions or ("",)), default=0)
+
+    def admits(self, container: TrackedContainer) -> bool:
+        """Whether a container may run here and fits when nothing else does."""
+        return (
+            self.takes(container.partitions)
+            and container.need.fits(self.capacity)
+            and not self.unsuited(container)
+        )
+
+    def unsuited(self, container: TrackedContainer) -> str:
+        """Why its GPUs do not suit this container; "" when they do, as far as is known."""
+        return unsuited(container.gpu, self.gpu) if self.gpu is not None else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The input of a plan: containers that wait (sized ones only), and the workers.
+
+    `workflow_runners` are the waiting containers that run workflows, apart from the others in
+    `queue`. `held`: waiting containers that may not start now, with the reason as a sentence (a
+    pause after a failed start, an earlier attempt not yet cleared away). They block nobody. `quota`
+    is the most containers at a time, 0 as many as fit; `most` how many may be started now, None any
+    number; `shortage` why none may be started now on any worker, as a sentence, "" when some may.
+    `busy_at`: when the API last said that it is busy, seconds since 1970, 0.0 for never;
+    `overloaded_at`: when it last said so to many requests.
+    """
+
+    queue: tuple[TrackedContainer, ...] = ()
+    workflow_runners: tuple[TrackedContainer, ...] = ()
+    workers: tuple[FleetWorker, ...] = ()
+    held: Mapping[str, str] = field(default_factory=dict)
+    quota: int = 0
+    most: int | None = None
+    shortage: str = ""
+    busy_at: float = 0.0
+    overloaded_at: float = 0.0
+
+    @property
+    def running(self) -> int:
+        """How many containers occupy the workers, without those that run workflows."""
+        return len({one.uuid for worker in self.workers for one in worker.occupants})
+
+    @property
+    def present(self) -> set[str]:
+        """The containers that occupy the workers."""
+        return {
+            one.uuid
+            for worker in self.workers
+            for one in (*worker.occupants, *worker.workflow_runners)
+        }
+
+    @property
+    def slots(self) -> int | None:
+        """How many more the quota lets in; None is any number."""
+        return max(0, self.quota - self.running) if self.quota else None
+
+
+@dataclass(frozen=True, slots=True)
+class StartDecision:
+    """Lock this container, then start it on this worker. A lost lock drops the decision.
+
+    `extra` is the amount that it is given beyond its need. `others`: the workers of the further
+    ranks of a gang that is spread over several, one for each rank.
+    """
+
+    uuid: str
+    worker: str
+    extra: Resources = Resources()
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchPlan:
+    """The decisions in the order in which to act, and the head with its reserved worker, if one is
+    blocked.
+    """
+
+    starts: tuple[StartDecision, ...] = ()
+    head: str = ""
+    reserved: str = ""
+
+
+class Category(StrEnum):
+    """Why a container waits."""
+
+    PREPARING = "preparing"
+    HELD = "held"
+    NO_WORKER = "no worker"
+    TOO_LARGE = "too large"
+    PARTITION = "partition"
+    HANDED_OVER = "handed over"
+    CAPACITY = "capacity"
+    QUOTA = "quota"
+    BEHIND_HEAD = "behind head"
+    UNSIZED = "unsized"
+    BOOTING = "booting"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitStatus:
+    """Why a container waits: the kind of reason, and a sentence for the people who wait.
+
+    `cause` says the same afterwards, in words that follow "waited 41 s "
+    (`core.scheduling.wait_history`); "": the sentence says it.
+    """
+
+    category: Category
+    sentence: str
+    cause: str = ""
