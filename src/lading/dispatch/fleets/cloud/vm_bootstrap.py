@@ -37,6 +37,7 @@ OLDEST_PYTHON = (3, 9)
 _NOT_FOUND = 127
 """The exit code of a shell that has not found the program."""
 _COMMAND_TIMEOUT = 60.0
+"""Seconds for one command on a VM that has just booted, and is slow for it."""
 _COPY_TIMEOUT = 600.0
 """Seconds for the copy of the runner: enough for 100 MB at 2 Mbit/s."""
 _AGENT = Path(__file__).with_name("agent.py")
