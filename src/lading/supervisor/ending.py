@@ -89,6 +89,14 @@ def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> En
     KILL is ours. The order of the tests is significant: the first cause that holds explains those
     below it.
     """
+    cancelled = _judge_cancelled(exit_, container, circumstances)
+    return _judge_complete(exit_, container, circumstances) if cancelled is None else cancelled
+
+
+def _judge_cancelled(
+    exit_: Exit, container: Container, circumstances: Circumstances
+) -> Ending | None:
+    """The end of a command that was ended from outside or lost; None where it ended by itself."""
     own = None if exit_.lost or exit_.code in _ENDED else exit_.code
     # Ended by the supervisor itself, with a signal: tested before the results of that signal.
     if circumstances.overfull:
@@ -113,6 +121,11 @@ def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> En
     if exit_.lost:
         error = f"{exit_.lost}; the container runs again if its request allows"
         return Ending(state=State.CANCELLED, failure=Failure.NODE, error=error)
+    return None
+
+
+def _judge_complete(exit_: Exit, container: Container, circumstances: Circumstances) -> Ending:
+    """The end of a command that ended by itself, or for lack of RAM, disk or processes."""
     ram = container.runtime_constraints.get("ram")
     sentence = (
         f"the kernel killed a process because the container used all of its {ram} bytes of ram"

@@ -211,10 +211,6 @@ class Supervisor:
             self._log.say("told to stop before anything was run")
             return Ending(state=State.CANCELLED if self._running else State.QUEUED)
         except ExecutionError as error:
-            if self._overfull:
-                return failed(ExecutionError(self._overfull, Failure.DISK))
-            if self.stop.is_set() and self._running:
-                return Ending(state=State.CANCELLED)
             return await self._blame(error)
         except (LadingError, OSError) as error:
             if not self._session.token:
@@ -224,6 +220,10 @@ class Supervisor:
                 )
                 return Ending(state=None)
             return failed(ExecutionError(str(error)))
+        return await self._judge_exit()
+
+    async def _judge_exit(self) -> Ending:
+        """The end of a container all of whose steps were done."""
         if self._lost or self._exit is None:
             return Ending(state=None)
         if self._unmounted:
@@ -245,6 +245,10 @@ class Supervisor:
         """Outcome for an error; after a fault of the machine the container goes back to the
         queue.
         """
+        if self._overfull:
+            return failed(ExecutionError(self._overfull, Failure.DISK))
+        if self.stop.is_set() and self._running:
+            return Ending(state=State.CANCELLED)
         told = self._assignment
         if error is self._engine_fault and is_broken(error.message) and can_tell(told):
             self._log.say(error.message)

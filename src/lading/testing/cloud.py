@@ -530,43 +530,44 @@ class _Agent:
             self.freeze()
         if now >= min(vm.dies, vm.taken) or vm.instance.id not in self._cloud.vms or self._frozen:
             return
-        uuid = request.get("uuid")
-        answer: dict[str, Any] = {"id": request["id"], "uuid": uuid}
-        match request["op"]:
-            case "ping":
-                answer |= {"op": "pong", "broken": "it says so" if now >= vm.breaks else ""}
-            case "list":
-                answer |= {
-                    "op": "listed",
-                    "live": [{"uuid": one} for one in vm.lives],
-                    "dead": sorted(vm.left),
-                }
-                answer["outposts"] = [
-                    {"uuid": one, "ranks": ranks} for one, ranks in vm.posts.items()
-                ]
-            case "admit" if uuid in vm.posts:
-                answer |= {"op": "refused", "error": "an earlier outpost is still there"}
-            case "admit":
-                vm.posts[uuid] = request["ranks"]
-                answer |= {"op": "admitted", "address": "", "port": 1000 + len(vm.posts)}
-            case "start":
-                uuid = request["assignment"]["container_uuid"]
-                self._cloud.start(vm, request["assignment"])
-                answer |= {"op": "started", "uuid": uuid}
-            case "signal":
-                if uuid in vm.lives:
-                    self._cloud.stop(vm, uuid)
-                answer |= {"op": "signalled", "delivered": True}
-            case "clean":
-                alive = uuid in vm.lives
-                if not alive:
-                    self._cloud.clear(vm, uuid)
-                answer |= {"op": "cleaned", "error": "it is alive" if alive else ""}
+        answer = {"id": request["id"], "uuid": request.get("uuid"), **self._answer(request, now)}
         if self._cloud.chance_of(troubles.loses_link):
             vm.harmed = now
             self.close()
             return
         self._say(answer)
+
+    def _answer(self, request: Mapping[str, Any], now: float) -> dict[str, Any]:
+        """Do what a request says; the fields of its answer."""
+        vm, uuid = self._vm, request.get("uuid")
+        match request["op"]:
+            case "ping":
+                return {"op": "pong", "broken": "it says so" if now >= vm.breaks else ""}
+            case "list":
+                return {
+                    "op": "listed",
+                    "live": [{"uuid": one} for one in vm.lives],
+                    "dead": sorted(vm.left),
+                    "outposts": [{"uuid": one, "ranks": ranks} for one, ranks in vm.posts.items()],
+                }
+            case "admit" if uuid in vm.posts:
+                return {"op": "refused", "error": "an earlier outpost is still there"}
+            case "admit":
+                vm.posts[str(uuid)] = request["ranks"]
+                return {"op": "admitted", "address": "", "port": 1000 + len(vm.posts)}
+            case "start":
+                self._cloud.start(vm, request["assignment"])
+                return {"op": "started", "uuid": request["assignment"]["container_uuid"]}
+            case "signal":
+                if uuid in vm.lives:
+                    self._cloud.stop(vm, str(uuid))
+                return {"op": "signalled", "delivered": True}
+            case "clean":
+                alive = uuid in vm.lives
+                if not alive:
+                    self._cloud.clear(vm, str(uuid))
+                return {"op": "cleaned", "error": "it is alive" if alive else ""}
+        return {}
 
     async def drain(self) -> None:
         """There is always room."""

@@ -59,13 +59,7 @@ def check(address: str, *, stored: str, places: Places, is_holder: bool = False)
                 "write 'tunnel'"
             )
         return address
-    host, _, port = address.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or not FIRST_PORT <= int(port) < 65536:
-        raise Invalid(
-            "gateway_address: must be 'tunnel', "
-            f"or HOST:PORT with a port from {FIRST_PORT} to 65535"
-        )
-    host = host.strip("[]")
+    host = _host_of(address)
     if is_listed(host, places.hosts) or _is_seen(host, places.seen):
         return address
     if is_holder and is_loopback(host):
@@ -74,6 +68,17 @@ def check(address: str, *, stored: str, places: Places, is_holder: bool = False)
         "gateway_address: HOST must be the address that the call comes from, "
         "or be in Containers.GatewayHosts"
     )
+
+
+def _host_of(address: str) -> str:
+    """The host of HOST:PORT, without the brackets of IPv6. Raises Invalid."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not FIRST_PORT <= int(port) < 65536:
+        raise Invalid(
+            "gateway_address: must be 'tunnel', "
+            f"or HOST:PORT with a port from {FIRST_PORT} to 65535"
+        )
+    return host.strip("[]")
 
 
 def is_listed(host: str, hosts: Iterable[str]) -> bool:

@@ -78,6 +78,17 @@ def check(where: str, spec: Mapping[str, Json]) -> None:
         check_name(f"{where}[repository_name]", name)
     if source == "git_url":
         check_url(f"{where}[git_url]", name)
+    _check_revision(where, selector, revision)
+    path = str(spec.get("path") or "")
+    if (
+        len(path) > MAX_TEXT
+        or any(part in (".", "..", ".git") for part in path.split("/"))
+        or not path.isprintable()
+    ):
+        raise Invalid(f"{where}[path]: not a path inside a repository: {path[:80]!r}")
+
+
+def _check_revision(where: str, selector: str, revision: str) -> None:
     words = revision.split() if selector == "revisions" else [revision]
     if (
         len(revision) > MAX_TEXT
@@ -89,13 +100,6 @@ def check(where: str, spec: Mapping[str, Json]) -> None:
         raise Invalid(
             f"{where}[commit]: {revision[:80]!r} names a set of commits; give it as revisions"
         )
-    path = str(spec.get("path") or "")
-    if (
-        len(path) > MAX_TEXT
-        or any(part in (".", "..", ".git") for part in path.split("/"))
-        or not path.isprintable()
-    ):
-        raise Invalid(f"{where}[path]: not a path inside a repository: {path[:80]!r}")
 
 
 def check_url(what: str, url: str) -> None:

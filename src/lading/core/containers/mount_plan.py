@@ -372,16 +372,19 @@ def _add(draft: _Draft, target: str, spec: Mapping[str, Json], *, secret: bool) 
     elif kind == "git_tree" and not in_output:
         _add_git_tree(draft, target, spec)
     elif kind == "keep" and not in_output:
-        keep = Keep.NOTHING if spec.get("exclude_from_output") else Keep.FILES
-        draft.bind(target, KeepTree(), readonly=True, keep=keep)
-    elif in_output:
-        raise _fault(
+        _add_keep_tree(draft, target, spec)
+    else:
+        raise _misplaced(target, kind, in_output=in_output)
+
+
+def _misplaced(target: str, kind: Json, *, in_output: bool) -> ExecutionError:
+    if in_output:
+        return _fault(
             target,
             f"kind {kind!r} cannot be below the output path; "
             "only collection, text, json and file can",
         )
-    else:
-        raise _fault(target, f"kind {kind!r} cannot be mounted here")
+    return _fault(target, f"kind {kind!r} cannot be mounted here")
 
 
 def _add_tmp(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
@@ -399,6 +402,11 @@ def _add_tmp(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
         readonly=False,
         keep=Keep.NOTHING if spec.get("exclude_from_output") else keep,
     )
+
+
+def _add_keep_tree(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
+    keep = Keep.NOTHING if spec.get("exclude_from_output") else Keep.FILES
+    draft.bind(target, KeepTree(), readonly=True, keep=keep)
 
 
 def _add_git_tree(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:

@@ -307,26 +307,31 @@ def _check_spec(table: str, target: str, spec: Json, kinds: tuple[Kind, ...]) ->
 
 
 def _check_values(where: str, spec: Mapping[str, Json], kind: Kind) -> None:
-    if kind is Kind.TMP:
-        if (spec.get("device_type") or DEVICES[-1]) not in DEVICES:
-            raise Invalid(f"{where}[device_type]: must be one of {', '.join(DEVICES)}")
-        if (
-            not isinstance(spec.get("capacity") or 0, int)
-            or not 0 <= int(str(spec.get("capacity") or 0)) < 2**63
-        ):
-            raise Invalid(f"{where}[capacity]: must be a number of bytes, 0 or more")
-    if kind is Kind.TEXT and not isinstance(spec.get("content"), str):
-        raise Invalid(f"{where}[content]: incompatible value type: string required")
-    if kind is Kind.JSON and "content" not in spec:
-        raise Invalid(f"{where}[content]: a json mount needs a content")
-    if kind is Kind.FILE and not str(spec.get("path") or "").startswith("/"):
-        raise Invalid(f"{where}[path]: must be an absolute path inside the container")
-    if kind in (Kind.COLLECTION, Kind.FILE):
-        _check_inside(where, "path", str(spec.get("path") or ""))
-    if kind is Kind.COLLECTION:
-        _check_collection(where, spec)
-    if kind is Kind.GIT_TREE:
-        git_trees.check(where, spec)
+    path = str(spec.get("path") or "")
+    match kind:
+        case Kind.TMP:
+            _check_tmp(where, spec)
+        case Kind.TEXT if not isinstance(spec.get("content"), str):
+            raise Invalid(f"{where}[content]: incompatible value type: string required")
+        case Kind.JSON if "content" not in spec:
+            raise Invalid(f"{where}[content]: a json mount needs a content")
+        case Kind.FILE if not path.startswith("/"):
+            raise Invalid(f"{where}[path]: must be an absolute path inside the container")
+        case Kind.FILE:
+            _check_inside(where, "path", path)
+        case Kind.COLLECTION:
+            _check_inside(where, "path", path)
+            _check_collection(where, spec)
+        case Kind.GIT_TREE:
+            git_trees.check(where, spec)
+
+
+def _check_tmp(where: str, spec: Mapping[str, Json]) -> None:
+    if (spec.get("device_type") or DEVICES[-1]) not in DEVICES:
+        raise Invalid(f"{where}[device_type]: must be one of {', '.join(DEVICES)}")
+    capacity = spec.get("capacity") or 0
+    if not isinstance(capacity, int) or not 0 <= capacity < 2**63:
+        raise Invalid(f"{where}[capacity]: must be a number of bytes, 0 or more")
 
 
 def _check_collection(where: str, spec: Mapping[str, Json]) -> None:

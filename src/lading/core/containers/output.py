@@ -283,7 +283,7 @@ class _Walk:
             raise _fault(
                 f"{self._shown(name)} is a link to {place.path}, a directory that it lies in"
             )
-        if not self.globs.may_keep_below(name) and not (name and self.globs.keeps_directory(name)):
+        if not self.globs.may_keep_below(name) and not self._keeps_directory(name):
             return
         mounted = self._mounts_below(place.path)
         source = _source(place)
@@ -293,10 +293,31 @@ class _Walk:
             return
         if len(inside) >= MAX_DEPTH:
             raise _fault(f"{self._shown(name)} lies more than {MAX_DEPTH} directories deep")
-        below = (*inside, place.path)
         # To know later whether anything of this directory is saved.
         before = len(self.items)
-        known, others = set(names), {one.split("/", 1)[0] for one in mounted}
+        self._visit_children(name, place, entry, mounted, (*inside, place.path))
+        # Collections have no empty directories of their own.
+        is_empty = not names and len(self.items) == before
+        if is_empty and self._keeps_directory(name):
+            self.items.append(Mark(_join(name, EMPTY_MARK)))
+
+    def _keeps_directory(self, name: str) -> bool:
+        """Whether a directory below the output itself is kept although it is empty."""
+        return bool(name) and self.globs.keeps_directory(name)
+
+    def _visit_children(
+        self,
+        name: str,
+        place: _Place,
+        entry: DirectoryEntry,
+        mounted: Iterable[str],
+        below: tuple[str, ...],
+    ) -> None:
+        """Visit what a directory holds, and the mounts below it; `below` are the directories that
+        these lie in.
+        """
+        source = _source(place)
+        known, others = set(entry.names), {one.split("/", 1)[0] for one in mounted}
         plain = entry.files - others
         # All plain files in one item; entries that need examination one by one.
         if isinstance(source, Host):
@@ -316,9 +337,6 @@ class _Walk:
                 self._visit_mounts_below(
                     _join(name, child), _Place(inner, place.area, None, place.links), below
                 )
-        # Collections have no empty directories of their own.
-        if not names and len(self.items) == before and name and self.globs.keeps_directory(name):
-            self.items.append(Mark(_join(name, EMPTY_MARK)))
 
     def _visit_mounts_below(self, name: str, place: _Place, inside: tuple[str, ...]) -> None:
         """Visit the outermost mounts below a directory whose own content is not walked."""

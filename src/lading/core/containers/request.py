@@ -314,13 +314,7 @@ def update(
     `parent` is the container that the caller acts for, or for an admin the one that is named.
     Raises Invalid naming the attribute, IllegalTransition.
     """
-    values: JsonObject = {}
-    for name, value in _known(changes).items():
-        fresh = _stored(request, name, value, policy=policy)
-        if _is_unchanged(request, name, fresh):
-            continue
-        _check_phase(request, name, fresh, admin=admin)
-        values[name] = fresh
+    values = _changed(request, changes, policy=policy, admin=admin)
     adopted = values.pop("container_uuid") if values.get("container_uuid") else None
     if "state" in values:
         values["state"] = _next_state(request, str(values["state"]))
@@ -330,17 +324,27 @@ def update(
         _check_parent(values["requesting_container_uuid"], parent)
         if parent is not None and values["requesting_container_uuid"] is not None:
             values["priority"] = parent.priority
-    if (
-        request.state is State.UNCOMMITTED
-        and request.container_uuid
-        and not _BESIDE_THE_RECIPE.issuperset(values)
-    ):
+    if _leaves_container(request, values):
         values.setdefault("container_uuid", None)
     if "container_uuid" in values:
         values |= _pointing(request, None)
     if user_uuid and values:
         values["modified_by_user_uuid"] = user_uuid
     return _checked_change(request, values, adopted=adopted, policy=policy, new=False)
+
+
+def _changed(
+    request: ContainerRequest, changes: Mapping[str, Json], *, policy: Policy, admin: bool
+) -> JsonObject:
+    """Written values that differ from the stored ones and may be written in the present state."""
+    values: JsonObject = {}
+    for name, value in _known(changes).items():
+        fresh = _stored(request, name, value, policy=policy)
+        if _is_unchanged(request, name, fresh):
+            continue
+        _check_phase(request, name, fresh, admin=admin)
+        values[name] = fresh
+    return values
 
 
 def cancel(request: ContainerRequest, *, container_state: containers.State | None) -> Change:
@@ -505,6 +509,15 @@ def _brief(value: Json) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def _leaves_container(request: ContainerRequest, values: Mapping[str, Json]) -> bool:
+    """Whether a draft becomes another recipe than that of the container it points at."""
+    return (
+        request.state is State.UNCOMMITTED
+        and bool(request.container_uuid)
+        and not _BESIDE_THE_RECIPE.issuperset(values)
+    )
+
+
 def _pointing(request: ContainerRequest, container_uuid: str | None) -> JsonObject:
     old = request.container_uuid
     earlier: list[Json] = [*request.attempted_container_uuids]
@@ -532,22 +545,35 @@ def _checked_change(
     scheduling = after.scheduling_parameters
     # At commit only: drafts are stored as they were sent.
     if committing:
-        scheduling = with_runner_rule(scheduling, record["command"])
-        if policy.always_preemptible and after.requesting_container_uuid is not None:
-            scheduling = {**scheduling, "preemptible": True}
+        scheduling = _committed_scheduling(after, record["command"], policy)
         values = {**values, "scheduling_parameters": scheduling}
     if after.state is State.FINAL and "state" in values:
         values = {**values, **WIPED}
-    wanted: tuple[RequestEffect, ...] = ()
-    if adopted:
-        wanted = (Adopt(str(adopted)),)
-    elif committing:
-        wanted = (Resolve(),) if after.container_uuid is None else (Confirm(after.container_uuid),)
+    wanted = _wanted(after, adopted=adopted, committing=committing)
     if not new:
         return _change(request, values, *wanted)
     if scheduling is not after.scheduling_parameters:
         after = structs.replace(after, scheduling_parameters=scheduling)
     return Change(request=after, changed=after.to_record(), expected={}, effects=wanted)
+
+
+def _committed_scheduling(after: ContainerRequest, command: Json, policy: Policy) -> JsonObject:
+    """The scheduling parameters of a request that is committed: what the cluster adds to them."""
+    scheduling = with_runner_rule(after.scheduling_parameters, command)
+    if policy.always_preemptible and after.requesting_container_uuid is not None:
+        return {**scheduling, "preemptible": True}
+    return scheduling
+
+
+def _wanted(
+    after: ContainerRequest, *, adopted: Json, committing: bool
+) -> tuple[RequestEffect, ...]:
+    """The effect that gives the request its container."""
+    if adopted:
+        return (Adopt(str(adopted)),)
+    if not committing:
+        return ()
+    return (Resolve(),) if after.container_uuid is None else (Confirm(after.container_uuid),)
 
 
 def _change(

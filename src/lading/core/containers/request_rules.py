@@ -61,13 +61,7 @@ def _globs(name: str, value: Json) -> Json:
 def _ports(name: str, value: Json) -> Json:
     """Ports with their access, label and initial path (docs/spec/containers, section Services)."""
     for port, one in as_object(name, value).items():
-        if not (
-            port.isascii()
-            and port.isdigit()
-            and len(port) < 6
-            and 0 < int(port) < 65536
-            and port[0] != "0"
-        ):
+        if not _is_port(port):
             raise Invalid(
                 f"Published ports: {printable(port)!r} is not a port; "
                 "write a number from 1 to 65535"
@@ -89,6 +83,16 @@ def _ports(name: str, value: Json) -> Json:
                 "initial_path a text"
             )
     return value
+
+
+def _is_port(text: str) -> bool:
+    return (
+        text.isascii()
+        and text.isdigit()
+        and len(text) < 6
+        and 0 < int(text) < 65536
+        and text[0] != "0"
+    )
 
 
 def _filters(name: str, value: Json) -> Json:

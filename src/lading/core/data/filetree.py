@@ -511,7 +511,7 @@ def _granted(node: Node | None, wish: _Wish, path: str) -> Node | None:
         return node
     if isinstance(node, File):
         # Removing something below a file is already done.
-        if all(one.said and one.node is None and not one.below for one in wish.below.values()):
+        if _only_removes(wish):
             return node
         raise Invalid(f"{path}: is a file; nothing can be placed below it")
     entries = dict(node.entries) if node is not None else {}
@@ -523,6 +523,10 @@ def _granted(node: Node | None, wish: _Wish, path: str) -> Node | None:
             entries[name] = found
     # Removing an absent path makes no directories.
     return Tree(entries) if node is not None or entries or wish.said else None
+
+
+def _only_removes(wish: _Wish) -> bool:
+    return all(one.said and one.node is None and not one.below for one in wish.below.values())
 
 
 def _as_tree(node: Node, path: str) -> Tree:

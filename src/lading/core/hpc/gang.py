@@ -134,9 +134,7 @@ def judge(views: Sequence[RankView], policy: FailurePolicy) -> Verdict | None:
     running = [one for one in started if one.code not in ENDED]
     failed = [one for one in started if one.has_failed]
     if failed and (policy is FailurePolicy.ANY or not running):
-        first = failed[0]
-        code = first.exit_code or 1
-        return Verdict(code, f"rank {first.rank} failed: {first.reason or f'exit code {code}'}")
+        return _failure(failed[0])
     if not running:
         return Verdict(0)
     lost = [one for one in views if one.is_lost]
@@ -145,6 +143,11 @@ def judge(views: Sequence[RankView], policy: FailurePolicy) -> Verdict | None:
             LOST, f"rank {lost[0].rank} was lost: its daemon has not answered for {PATIENCE:.0f} s"
         )
     return None
+
+
+def _failure(rank: RankView) -> Verdict:
+    code = rank.exit_code or 1
+    return Verdict(code, f"rank {rank.rank} failed: {rank.reason or f'exit code {code}'}")
 
 
 def are_delivered(views: Sequence[RankView]) -> bool:

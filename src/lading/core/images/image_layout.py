@@ -10,6 +10,7 @@ layers.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ difficult.
 """
 # Characters of a name in a message.
 _SHOWN = 100
+_LAYER_ID = re.compile(r"sha256:[0-9a-f]{64}")
 _OPAQUE = ".wh..wh..opq"
 
 
@@ -131,12 +133,7 @@ def parse_config(data: bytes, *, layers: int) -> ImageConfig:
             f"the image has {layers} layers but its configuration lists {len(raw.rootfs.diff_ids)}"
         )
     for one in raw.rootfs.diff_ids:
-        if (
-            not one.startswith("sha256:")
-            # "sha256:" and 64 hexadecimal digits.
-            or len(one) != 71
-            or set(one[7:]) - set("0123456789abcdef")
-        ):
+        if not _LAYER_ID.fullmatch(one):
             raise _fault(f"the image's configuration has a layer id that is not sha256: {one!r}")
     settings = raw.config or _Settings()
     return ImageConfig(

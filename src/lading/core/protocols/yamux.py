@@ -244,6 +244,11 @@ class Multiplexer:
                 events.append(Room(stream))
             self._heed_end(stream, flags, events)
             return
+        self._expect_data(found, stream, length)
+        self._within = (stream, flags, length)
+
+    def _expect_data(self, found: _Stream | None, stream: int, length: int) -> None:
+        """Count the announced bytes against the window of their stream. Raises Malformed."""
         if found is not None:
             if length > found.may_come or (length and found.theirs_ended):
                 raise self._fault(f"{length} bytes on stream {stream}, more than there is room for")
@@ -251,7 +256,6 @@ class Multiplexer:
         # More than a window can never be on the way.
         elif length > WINDOW:
             raise self._fault(f"{length} bytes on a stream that is not there")
-        self._within = (stream, flags, length)
 
     def _take_data(self, events: list[Event]) -> bool:
         assert self._within is not None

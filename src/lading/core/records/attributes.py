@@ -49,9 +49,8 @@ def check(
             _check_readonly(found, value, stored)
         else:
             checked[name] = convert(found, value)
-            # An unchanged long value was stored before the limit existed, and stays writable.
-            if name in kind.looked_up and (stored is None or stored[name] != checked[name]):
-                _check_length(name, checked[name])
+            if name in kind.looked_up:
+                _check_length(name, checked[name], stored=stored)
     return checked
 
 
@@ -104,8 +103,11 @@ def _check_uuid(
         raise Invalid(f"Uuid type field is '{ids.infix_of(value)}', expected '{kind.infix}'")
 
 
-def _check_length(name: str, value: JSON) -> None:
+def _check_length(name: str, value: JSON, *, stored: Record | None) -> None:
     """Raise Invalid for an indexed text that is too long for an index of either database."""
+    # An unchanged long value was stored before the limit existed, and stays writable.
+    if stored is not None and stored[name] == value:
+        return
     size = len(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else 0
     if size > MAX_LOOKED_UP:
         raise Invalid(

@@ -317,17 +317,24 @@ def check_order(order: JSON, kind: RecordType, *, plain: bool = False) -> tuple[
         raise Invalid('order: must be an array such as ["created_at desc"]')
     keys: dict[str, Order] = {}
     for entry in entries:
-        match = re.fullmatch(
-            rf"\s*(?:{kind.plural}\.)?(\w+)(?:\s+(asc|desc))?\s*", entry, re.IGNORECASE
-        )
-        found = kind.by_name.get(match[1]) if match else None
-        if match and found and found.stored and not found.hidden and not found.nested:
-            keys.setdefault(found.name, Order(found.name, (match[2] or "").lower() == "desc"))
+        if (key := _sort_key(entry, kind)) is not None:
+            keys.setdefault(key.column, key)
     # Without a total order the pages of a list could overlap.
     if not plain:
         for name in ("id",) if kind.numbered else ("modified_at", "uuid"):
             keys.setdefault(name, Order(name, descending=True))
     return tuple(keys.values())
+
+
+def _sort_key(entry: str, kind: RecordType) -> Order | None:
+    """The sort key of `[TABLE.]ATTRIBUTE [asc|desc]`; None for one that rows are not sorted by."""
+    match = re.fullmatch(
+        rf"\s*(?:{kind.plural}\.)?(\w+)(?:\s+(asc|desc))?\s*", entry, re.IGNORECASE
+    )
+    found = kind.by_name.get(match[1]) if match else None
+    if not match or not found or not found.stored or found.hidden or found.nested:
+        return None
+    return Order(found.name, (match[2] or "").lower() == "desc")
 
 
 def check_where(where: JSON, kind: RecordType) -> tuple[Expression, ...]:
@@ -398,7 +405,7 @@ def _triple(entry: JSON, kind: RecordType) -> Expression:
         return _columns(attribute, operator, operand, kind)
     if operator == "@@":
         raise Invalid("Full text search operator is no longer supported: use ilike")
-    if operator not in _OPERATORS and operator != "is_a":
+    if operator not in {*_OPERATORS, "is_a"}:
         raise Invalid(f"Invalid operator '{operator}' in filter")
     if isinstance(attribute, list):
         if not attribute:
@@ -419,7 +426,10 @@ def _columns(text: str, operator: str, operand: JSON, kind: RecordType) -> Expre
             f"Invalid filter {shorten([text, operator, operand])}: "
             "must be '(attribute < attribute)' = true"
         )
-    left, right = (_comparable(name, kind) for name in (match[1], match[3]))
+    left, right = (
+        _stored(name.removeprefix(f"{kind.plural}."), kind, name, plain=True)
+        for name in (match[1], match[3])
+    )
     if left.type is not right.type:
         raise Invalid(
             f"Invalid filter '{text[:80]}': {left.name} and {right.name} are of different types"
@@ -431,10 +441,10 @@ def _columns(text: str, operator: str, operand: JSON, kind: RecordType) -> Expre
     )
 
 
-def _comparable(name: str, kind: RecordType) -> Field:
-    found = kind.by_name.get(name.removeprefix(f"{kind.plural}."))
-    if found is None or found.hidden or not found.stored or found.nested:
-        raise Invalid(f"Invalid attribute '{name}' in filter")
+def _stored(name: str, kind: RecordType, attribute: str, *, plain: bool = False) -> Field:
+    found = kind.by_name.get(name)
+    if found is None or found.hidden or not found.stored or (plain and found.nested):
+        raise Invalid(f"Invalid attribute '{attribute}' in filter")
     return found
 
 
@@ -454,19 +464,15 @@ def _one(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Exp
     if kind is LINKS and name in ("head_kind", "tail_kind"):
         return _end_kind(name, operator, operand, kind)
     top, dot, key = name.partition(".")
-    found = kind.by_name.get(top)
-    if found is None or found.hidden or not found.stored:
-        raise Invalid(f"Invalid attribute '{attribute}' in filter")
+    found = _stored(top, kind, attribute)
     if dot:
         if found.type is not Type.OBJECT:
             raise Invalid(f"Invalid attribute '{attribute}' in filter: {top} has no sub-properties")
         # Keys may be written in angle brackets, as for JSON-LD properties.
         return _key(Key(top, key.removeprefix("<").removesuffix(">")), operator, operand, attribute)
-    return (
-        _is_a(found, operand, kind)
-        if operator == "is_a"
-        else _OPERATORS[operator](found, operator, operand)
-    )
+    if operator == "is_a":
+        return _is_a(found, operand, kind)
+    return _OPERATORS[operator](found, operator, operand)
 
 
 def _end_kind(name: str, operator: str, operand: JSON, kind: RecordType) -> Expression:

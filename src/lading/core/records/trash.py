@@ -36,16 +36,7 @@ def times(old: Record, given: Record, *, now: str, lifetimes: Lifetimes) -> Reco
     """The three attributes after a write; empty if it names none of them. Raises Invalid."""
     if not any(name in given for name in TIMES):
         return {}
-    trash_at = given.get("trash_at", old["trash_at"])
-    delete_at = given.get("delete_at", old["delete_at"])
-    if (
-        "trash_at" not in given
-        and "is_trashed" in given
-        and given["is_trashed"] != is_trashed(old, now)
-    ):
-        trash_at, delete_at = (now, None) if given["is_trashed"] else (None, None)
-    elif "trash_at" in given and "delete_at" not in given:
-        delete_at = None
+    trash_at, delete_at = _wanted(old, given, now)
     if trash_at is None:
         if delete_at is not None:
             raise Invalid("delete_at: must be set together with trash_at")
@@ -57,6 +48,15 @@ def times(old: Record, given: Record, *, now: str, lifetimes: Lifetimes) -> Reco
     earliest = later(min(now, old["trash_at"] or now), lifetimes.least)
     delete_at = max(delete_at or later(trash_at, lifetimes.usual), earliest, trash_at)
     return {"trash_at": trash_at, "delete_at": delete_at, "is_trashed": trash_at <= now}
+
+
+def _wanted(old: Record, given: Record, now: str) -> tuple[str | None, str | None]:
+    """`trash_at` and `delete_at` as the client means them; a None `delete_at` is to be chosen."""
+    if "trash_at" in given:
+        return given["trash_at"], given.get("delete_at")
+    if "is_trashed" in given and given["is_trashed"] != is_trashed(old, now):
+        return (now if given["is_trashed"] else None), None
+    return old["trash_at"], given.get("delete_at", old["delete_at"])
 
 
 def shortened(record: Record, seconds: float) -> Record:
