@@ -37,7 +37,7 @@ def main(checkout: Path) -> None:
     trees = {path: ast.parse(text) for path, text in texts.items()}
     lines = [line for text in texts.values() for line in text.splitlines()]
     comments, code = _comments(texts.values())
-    complexities = [_complexity(one) for tree in trees.values() for one in _functions(tree)]
+    complexities = [complexity(one) for tree in trees.values() for one in _functions(tree)]
     folders = Counter(path.parent for path in paths if path.name != "__init__.py")
     largest, modules = folders.most_common(1)[0]
     names = Counter(
@@ -70,7 +70,8 @@ def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunction
     return (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))
 
 
-def _complexity(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def complexity(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The complexity of a function without those that are defined in it."""
     found, rest = 1, list(ast.iter_child_nodes(function))
     while rest:
         node = rest.pop()
