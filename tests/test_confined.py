@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -225,15 +226,15 @@ class TestRemoving:
         self, top: Path, secret: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (top / "a").mkdir()
-        real = confined._open_for_removal
+        real = os.open
 
-        def swap(name: str, folder: int) -> int:
+        def swap(name: str, *more: Any, **further: Any) -> int:
             if name == "a" and not (top / "a").is_symlink():
                 (top / "a").rmdir()
                 (top / "a").symlink_to(secret)
-            return real(name, folder)
+            return real(name, *more, **further)
 
-        monkeypatch.setattr(confined, "_open_for_removal", swap)
+        monkeypatch.setattr(os, "open", swap)
         confined.remove(top)
         assert not top.exists()
         assert (secret / "secret").exists()

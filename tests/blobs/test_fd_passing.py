@@ -39,11 +39,13 @@ def _signed(locator: str = f"{NAME}+4", *, token: str = TOKEN, expiry: int = NOW
     return locators.signed(locator, token=token, expiry=expiry, ttl=ttl, key="key")
 
 
-def _lender(*volumes: DirectoryVolume | MemoryVolume, config: Config = CONFIG) -> Lender:
+def _lender(
+    *volumes: DirectoryVolume | MemoryVolume, config: Config = CONFIG, **more: float
+) -> Lender:
     mounts = Mounts(
         [Mount(uuid=f"zzzzz-nyw5e-{number:015}", volume=one) for number, one in enumerate(volumes)]
     )
-    return Lender(mounts, config, clock=lambda: NOW, check_token=_check)
+    return Lender(mounts, config, clock=lambda: NOW, check_token=_check, **more)
 
 
 @pytest.fixture
@@ -55,13 +57,16 @@ async def volume(tmp_path: Path) -> AsyncGenerator[DirectoryVolume]:
 
 
 @pytest.fixture
-async def place(tmp_path: Path, volume: DirectoryVolume) -> AsyncGenerator[Path]:
+async def place(
+    request: pytest.FixtureRequest, tmp_path: Path, volume: DirectoryVolume
+) -> AsyncGenerator[Path]:
     """The socket of a lender that serves."""
     path = tmp_path / "api.lend"
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
         listening.bind(str(path))
         listening.listen()
-        serving = asyncio.create_task(_lender(volume).serve(listening))
+        lender = _lender(volume, timeout=getattr(request, "param", 10.0))
+        serving = asyncio.create_task(lender.serve(listening))
         yield path
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
@@ -141,10 +146,8 @@ async def test_another_user_gets_no_answer(place: Path, monkeypatch: pytest.Monk
     assert await Borrower(place, TOKEN)(_signed()) is None
 
 
-async def test_who_says_nothing_keeps_nobody_waiting(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fd_passing, "_TIMEOUT", 0.01)
+@pytest.mark.parametrize("place", [0.01], indirect=True, ids=["short"])
+async def test_who_says_nothing_keeps_nobody_waiting(place: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(30)
         connection.connect(str(place))
@@ -164,10 +167,9 @@ async def test_a_connection_that_cannot_be_taken_is_not_the_end(
         await asyncio.Event().wait()
         raise AssertionError
 
-    monkeypatch.setattr(fd_passing, "_PAUSE", 0)
     monkeypatch.setattr(loop, "sock_accept", accept)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
-        serving = asyncio.create_task(_lender(volume).serve(listening))
+        serving = asyncio.create_task(_lender(volume, pause=0).serve(listening))
         await asyncio.wait_for(seen.wait(), 60)
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from lading.blobs import memory as memory_module
 from lading.blobs.memory import Memory
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import Unavailable
@@ -75,14 +74,13 @@ async def test_memory_is_used_again_but_not_while_somebody_looks_at_it() -> None
         assert bytes(again.view[:3]) == b"bar"
 
 
-async def test_memory_that_nobody_wants_any_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_module, "_REST", 0.0)
-    memory = Memory(2 * MAX_BLOCK)
+async def test_memory_that_nobody_wants_any_more_is_let_go() -> None:
+    memory = Memory(2 * MAX_BLOCK, rest=0.0)
     rooms = [await memory.take(MAX_BLOCK, "block") for _ in range(2)]
     for room in rooms:
         room.release()
-    assert len(memory._idle) == 2
-    while memory._idle:
+    assert memory.idle == 2
+    while memory.idle:
         await asyncio.sleep(0)
 
 

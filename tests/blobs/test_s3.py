@@ -98,7 +98,7 @@ async def test_a_service_that_does_not_answer() -> None:
 )
 def test_what_the_service_refuses(code: str, status: int, kind: type[Exception]) -> None:
     response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
-    assert type(s3._failure(response, FOO, "b")) is kind
+    assert type(s3.failure_of(response, FOO, "b")) is kind
 
 
 async def test_a_block_that_goes_into_the_bin_while_it_is_put_is_sent_again(

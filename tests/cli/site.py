@@ -112,14 +112,15 @@ class Site:
         """Run one command while containers are acted on the stage, one play each, in the order in
         which they come.
         """
-        others = {one["uuid"] for one in self.call(self._queued())}
+        others = {one["uuid"] for one in self.call(self.queued())}
         acting = asyncio.run_coroutine_threadsafe(self._act(plays, others), self._loop)
         try:
             return self.lading(*arguments, code=code)
         finally:
             acting.cancel()
 
-    async def _queued(self) -> list[Record]:
+    async def queued(self) -> list[Record]:
+        """The containers that wait, oldest first."""
         filters = [["state", "=", "Queued"]]
         answer = await self.world.ok(
             "GET", "containers", params={"filters": filters, "order": ["created_at asc"]}
@@ -133,7 +134,7 @@ class Site:
             api = ApiClient(transport, self.world.dispatcher)
             async with aclosing(events(api)) as heard:
                 async for _ in heard:
-                    for container in await self._queued():
+                    for container in await self.queued():
                         if container["uuid"] not in others:
                             await perform(self.world, container, waiting.pop(0))
 

@@ -98,17 +98,15 @@ def test_progress_is_drawn_on_terminals_when_it_takes_long(monkeypatch: pytest.M
     with display.progress("Storing") as report:
         report(1, 10)
     assert terminal.getvalue() == ""
-    monkeypatch.setattr(display, "_PATIENCE", 0.0)
-    with display.progress("Storing") as report:
+    with display.progress("Storing", patience=0.0) as report:
         report(1 << 20, 10 << 20)
         report(2 << 20, 10 << 20)
     assert "Storing" in terminal.getvalue()
 
 
 def test_progress_is_not_drawn_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(display, "_PATIENCE", 0.0)
     for stream, is_quiet in ((io.StringIO(), False), (_Terminal(), True)):
         monkeypatch.setattr(sys, "stderr", stream)
-        with display.progress("Storing", is_quiet=is_quiet) as report:
+        with display.progress("Storing", is_quiet=is_quiet, patience=0.0) as report:
             report(1, 10)
         assert stream.getvalue() == ""

@@ -51,7 +51,7 @@ def test_requests_and_containers_stand_for_their_output(site: Site) -> None:
         f"{waiting}: has no output yet; see 'lading request why'"
         in site.lading("ls", waiting, code=1).stderr
     )
-    (one,) = site.call(site._queued())
+    (one,) = site.call(site.queued())
     assert "has no output; its state is Queued" in site.lading("ls", one["uuid"], code=1).stderr
     site.command("run", "--image", image, "--", "make", plays=[Play(files={"x": b"made"})])
     assert site.lading("cat", "last/x").stdout == "made"

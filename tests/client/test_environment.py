@@ -5,14 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.client import environment
 from lading.client.environment import Server, find_lender, find_server
 from lading.core.errors import Invalid
-
-
-@pytest.fixture(autouse=True)
-def _no_authorities(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(environment, "_AUTHORITIES", tmp_path / "ca-certificates.crt")
 
 
 def _settings(home: Path, text: str) -> None:
@@ -22,7 +16,8 @@ def _settings(home: Path, text: str) -> None:
 
 
 def _find(home: Path, **environ: str) -> Server:
-    return find_server({"HOME": str(home), **environ}, home / "data")
+    authorities = home / "ca-certificates.crt"
+    return find_server({"HOME": str(home), **environ}, home / "data", authorities=authorities)
 
 
 def test_the_environment_comes_first(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from lading.client import fd_receiving
 from lading.client.fd_receiving import Borrower, lent_beside
 from lading.core.errors import Unavailable
 
@@ -78,28 +77,25 @@ def test_a_file_is_no_socket(tmp_path: Path) -> None:
         Borrower(tmp_path / "s", "t").borrow(LOCATOR)
 
 
-def test_neither_a_link_nor_a_socket_of_somebody_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neither_a_link_nor_a_socket_of_somebody_else(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
         listening.bind(str(tmp_path / "s"))
         listening.listen()
         (tmp_path / "link").symlink_to(tmp_path / "s")
         with pytest.raises(Unavailable, match="not a socket of this user's"):
             Borrower(tmp_path / "link", "t").borrow(LOCATOR)
-        monkeypatch.setattr(fd_receiving, "_trusted", lambda: (os.geteuid() + 1,) * 2)
+        stranger = Borrower(tmp_path / "s", "t", trusted=lambda: (os.geteuid() + 1,))
         with pytest.raises(Unavailable, match="not a socket of this user's"):
-            Borrower(tmp_path / "s", "t").borrow(LOCATOR)
+            stranger.borrow(LOCATOR)
 
 
-def test_no_token_is_sent_to_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trusted = iter([(os.geteuid(),) * 2, (os.geteuid() + 1,) * 2])
+def test_no_token_is_sent_to_another_user(tmp_path: Path) -> None:
+    trusted = iter([(os.geteuid(),), (os.geteuid() + 1,)])
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
         listening.bind(str(tmp_path / "s"))
         listening.listen()
-        monkeypatch.setattr(fd_receiving, "_trusted", lambda: next(trusted))
         with pytest.raises(Unavailable, match="another user answers"):
-            Borrower(tmp_path / "s", "t").borrow(LOCATOR)
+            Borrower(tmp_path / "s", "t", trusted=lambda: next(trusted)).borrow(LOCATOR)
         connection, _ = listening.accept()
         with connection:
             assert connection.recv(10) == b""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lading.client import listing as listing_module
 from lading.client.listing import Listing, list_sources
 from lading.core.errors import Full, Invalid
 
@@ -148,13 +147,10 @@ def test_directories_whose_files_are_empty_are_told(tmp_path: Path) -> None:
         assert [folder.has_data for folder in listing.folders()] == [True, False, True]
 
 
-def test_many_files_of_one_directory_are_listed_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(listing_module, "_AT_ONCE", 3)
+def test_many_files_of_one_directory_are_listed_in_parts(tmp_path: Path) -> None:
     for number in range(8):
         (tmp_path / f"{number}").write_text("x" * number)
-    with list_sources({"": tmp_path}) as listing:
+    with list_sources({"": tmp_path}, at_once=3) as listing:
         folders = list(listing.placed())
         assert [(one.first, one.begin, one.end) for _, one in folders] == [
             (0, 0, 8),

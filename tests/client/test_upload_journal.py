@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 from lading.client.upload_journal import Journal, journal_path
@@ -72,12 +73,16 @@ def test_the_second_of_two_at_once_keeps_nothing(tmp_path: Path) -> None:
 
 def test_a_full_disk_ends_the_journal_and_nothing_else(tmp_path: Path) -> None:
     with Journal(tmp_path / "j") as journal:
-        assert journal._file is not None
-        journal._file.close()
-        journal._file = Path("/dev/full").open("wb", buffering=0)  # noqa: SIM115 (the journal closes it)
-        journal.note_block("k", BLOCK)
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        # As a full disk does: a file that is longer than this is refused.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+        try:
+            journal.note_block("k", BLOCK)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
         journal.note_block("l", BLOCK)
         assert journal.blocks == {"k": BLOCK, "l": BLOCK}
+    assert (tmp_path / "j").read_bytes() == b""
 
 
 def test_old_journals_go(tmp_path: Path) -> None:

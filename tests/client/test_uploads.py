@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from lading.client import uploads
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter
 from lading.client.upload_journal import Journal
@@ -221,17 +220,14 @@ def _change(path: Path, content: bytes | None) -> None:
         os.utime(path, (1, 1))
 
 
-async def test_many_files_take_little_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uploads, "_KEPT", 0)
+async def test_many_files_take_little_memory(tmp_path: Path) -> None:
     count = 2000
     for number in range(count):
         folder = tmp_path / "in" / f"{number // 200}"
         if number % 200 == 0:
             folder.mkdir(parents=True)
         (folder / f"{number}").write_bytes(b"x")
-    with Upload({"": tmp_path / "in"}, pack=1 << 10) as upload:
+    with Upload({"": tmp_path / "in"}, pack=1 << 10, kept=0) as upload:
         blocks = BlockStore().client
         tracemalloc.start()
         try:
@@ -247,12 +243,9 @@ async def test_many_files_take_little_memory(
     assert most < 400_000, most
 
 
-async def test_packed_blocks_have_little_room_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uploads, "_ROOM", 150)
+async def test_packed_blocks_have_little_room_together(tmp_path: Path) -> None:
     sources, blocks = _fill(tmp_path / "in", 20), _Weighing(BlockStore().client)
-    with Upload(sources, pack=100) as upload:
+    with Upload(sources, pack=100, room=150) as upload:
         await upload.look()
         await upload.hash()
         await upload.send(blocks)

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.manifests:
         parts["manifests"] = partial(_try_manifests, options.manifests, options.seed)
     if options.daemon:
-        parts["HPC daemon"] = partial(_try_daemon, options.daemon, options.seed)
+        parts["HPC daemon"] = partial(try_calls, options.daemon, options.seed)
     if options.calls or options.bodies:
         for name in options.database or ["sqlite", "postgresql"]:
             parts[name] = partial(_try_api, name, options.calls, options.bodies, options.seed)
@@ -96,7 +96,7 @@ def _try_api(name: str, calls: int, bodies: int, seed: int) -> bool:
     return bool(faults)
 
 
-def _try_daemon(calls: int, seed: int) -> bool:
+def try_calls(calls: int, seed: int) -> bool:
     """Whether any answer was not as its document says."""
     with tempfile.TemporaryDirectory() as folder:
         rig = Rig(Path(folder))

@@ -36,7 +36,7 @@ def test_a_part_that_breaks_off_is_a_fault_and_the_next_one_runs(
         raise ConnectionResetError("gone")
 
     monkeypatch.setattr(program, "try_manifests", breaks)
-    monkeypatch.setattr(program, "_try_daemon", lambda calls, seed: False)
+    monkeypatch.setattr(program, "try_calls", lambda calls, seed: False)
     assert program.main(["--manifests", "1", "--calls", "0", "--bodies", "0"]) == 1
     told = _lines(capsys)
     assert told[-3:] == [

@@ -71,7 +71,9 @@ class Stage:
 
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    def make(*daemons: Daemon, launcher: Launcher = Launcher.FIRST) -> Stage:
+    def make(
+        *daemons: Daemon, launcher: Launcher = Launcher.FIRST, ready_time: float = 60.0
+    ) -> Stage:
         waiting = iter(daemons)
 
         def reach(host: str, _: object) -> Daemon:
@@ -91,7 +93,13 @@ def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             texts[name] += data
 
         return Stage(
-            Conductor(plan, ground=NativeGround("u", bundles, ()), write=write, say=said.append),
+            Conductor(
+                plan,
+                ground=NativeGround("u", bundles, ()),
+                write=write,
+                say=said.append,
+                ready_time=ready_time,
+            ),
             list(daemons),
             texts,
             said,
@@ -169,18 +177,14 @@ async def test_behind_a_closed_gate_nothing_starts(stage: Any) -> None:
     assert [one.told for one in it.daemons] == [[], []]
 
 
-async def test_if_one_does_not_come_up_none_is_started(
-    stage: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(conductor, "_READY_TIME", 0.01)
-
+async def test_if_one_does_not_come_up_none_is_started(stage: Any) -> None:
     async def never(path: str) -> dict[str, Any]:
         await asyncio.Event().wait()
         return {}
 
     silent = Daemon(["Waiting"])
     silent.ask = never  # type: ignore[method-assign]
-    it = stage(Daemon(["Waiting"]), silent)
+    it = stage(Daemon(["Waiting"]), silent, ready_time=0.01)
     with pytest.raises(ExecutionError, match="did not all answer"):
         await it.conductor.run(lambda: True)
     assert [one.told for one in it.daemons] == [[], []]

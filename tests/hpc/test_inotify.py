@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from lading.hpc import inotify
 from lading.hpc.inotify import Notices
 
 
@@ -33,11 +32,8 @@ async def test_every_waiter_is_told_of_a_change(
     these.close()
 
 
-async def test_where_the_kernel_cannot_tell_one_looks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(inotify, "_WITHOUT", 0.001)
-    these = Notices()
+async def test_where_the_kernel_cannot_tell_one_looks(tmp_path: Path) -> None:
+    these = Notices(without=0.001)
     assert not these.open(tmp_path / "not there")
     await these.one()
     these.close()

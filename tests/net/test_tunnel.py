@@ -151,10 +151,11 @@ async def test_a_tls_connection_that_broke_can_be_closed_again(tmp_path: Path) -
 
 async def test_a_tunnel_that_has_just_broken_is_down() -> None:
     ours, theirs = socket.socketpair()
-    tunnel = Tunnel(Pipe(*await asyncio.open_connection(sock=ours)), connected=False)
+    pipe = Pipe(*await asyncio.open_connection(sock=ours))
+    tunnel = Tunnel(pipe, connected=False)
     running = asyncio.create_task(tunnel.run())
     await asyncio.sleep(0)
-    tunnel._pipe.writer.close()
+    pipe.writer.close()
     with pytest.raises(Unavailable, match="down"):
         await tunnel.open()
     theirs.close()

@@ -21,12 +21,6 @@ _LINES_PER_FUNCTION, _IN_CORE = 100, 60
 # McCabe's, boolean operators and conditions of comprehensions counted; ruff's rule counts neither.
 _COMPLEXITY, _COMPLEXITY_IN_CORE = 15, 12
 _NOT_YET = {
-    ("api/app.py", "_principal"),
-    ("api/authentication.py", "authenticate"),
-    ("api/container_access/published_ports.py", "serve"),
-    ("api/container_logs/log_streaming.py", "_events"),
-    ("api/resources/container_requests.py", "update_request"),
-    ("api/resources/group_contents.py", "list_contents"),
     ("core/scheduling/batch_planner.py", "plan"),
     ("core/scheduling/cloud_planner.py", "_settle"),
     ("core/scheduling/gang_placement.py", "keep"),
@@ -98,6 +92,27 @@ def test_public_functions_of_core_have_docstrings() -> None:
         and not node.name.startswith("_")
         and not ast.get_docstring(node)
     )
+
+
+def test_only_the_conformance_suites_import_pytest() -> None:
+    suites = PRODUCT / "testing" / "conformance"
+    refuse(
+        shown(path)
+        for path in MODULES
+        if "pytest" in text(path) and not path.is_relative_to(suites)
+        for node in nodes(path)
+        if "pytest" in _imported(node)
+    )
+
+
+def _imported(node: ast.AST) -> set[str]:
+    """The packages of which a statement imports something."""
+    match node:
+        case ast.Import(names=names):
+            return {one.name.partition(".")[0] for one in names}
+        case ast.ImportFrom(module=str(module)):
+            return {module.partition(".")[0]}
+    return set()
 
 
 def test_every_module_has_its_test() -> None:

@@ -162,7 +162,7 @@ class SlurmDrama:
         for task in tasks[1:]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._judge()
+        self.judge()
         return Outcome(
             seconds=asyncio.get_running_loop().time(),
             commands=sum(one.commands for one in self.programs),
@@ -269,7 +269,8 @@ class SlurmDrama:
             raise self._faults[0]
         assert not self.referee.verdict, self.referee.verdict
 
-    def _judge(self) -> None:
+    def judge(self) -> None:
+        """Raise AssertionError for the first fault in what has become of the containers."""
         for fault in self._find():
             raise AssertionError(fault)
 

@@ -37,7 +37,7 @@ def test_a_container_that_ends_for_nothing_is_found() -> None:
     for record in drama.server.records.values():
         record["state"] = "Cancelled"
     with pytest.raises(AssertionError, match="though nothing had happened to it"):
-        drama._judge()
+        drama.judge()
 
 
 def test_squeue_cuts_its_answers_and_gives_old_ones_and_never_twice_in_a_row() -> None:

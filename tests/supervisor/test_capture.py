@@ -58,7 +58,7 @@ async def test_what_is_planned_is_saved(server: FakeServer, inputs: Inputs, tmp_
     manifest = await save_output(
         OutputPlan(items), inputs=inputs, blocks=inputs.blocks, files=Plain()
     )
-    server._store(manifest)
+    server.store(manifest)
     assert server.files(portable_data_hash(manifest)) == {
         "a/small": b"small",
         "large": b"l" * 300_000,
@@ -140,7 +140,7 @@ async def test_files_of_every_make(server: FakeServer, inputs: Inputs, tmp_path:
             file.truncate(size)
             file.write(b"begin")
     found = await plan_capture(stage, ["d/**"])
-    server._store(
+    server.store(
         manifest := await save_output(found, inputs=inputs, blocks=inputs.blocks, files=stage)
     )
     expected = {f"d/{number:02}": b"%d" % number for number in range(70)} | {
@@ -284,7 +284,7 @@ async def test_a_log_is_saved_with_what_the_disk_did_not_take(
     assert (await save_log(log, blocks=inputs.blocks)).endswith(" 0:1:a 1:1:b\n")
     log.stream("c").write(b"c\n")
     log.stream("c").tail = b"and more\n"
-    server._store(manifest := await save_log(log, blocks=inputs.blocks))
+    server.store(manifest := await save_log(log, blocks=inputs.blocks))
     assert server.files(portable_data_hash(manifest))["c"].endswith(b" c\nand more\n")
     log.close()
 

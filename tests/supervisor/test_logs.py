@@ -105,25 +105,23 @@ async def test_output_beyond_the_limit_is_read_and_dropped(tmp_path: Path) -> No
 
 async def test_a_disk_that_fills_up_ends_the_log_and_not_the_container(tmp_path: Path) -> None:
     log = Log(tmp_path / "log", lambda: MOMENT)
-    pump = Pump(log, "stdout.txt")
-    full = os.open("/dev/full", os.O_WRONLY)
-    os.dup2(full, pump._stream._file.fileno())
-    os.close(full)
+    (tmp_path / "log" / "stdout.txt").symlink_to("/dev/full")
+    pump, stream = Pump(log, "stdout.txt"), log.stream("stdout.txt")
     os.write(pump.writing, b"x\n")
-    while not pump._stream.tail:
+    while not stream.tail:
         await asyncio.sleep(0)
     assert log.tails() == {"stdout.txt": f"{STAMP} x\n".encode()}
     os.write(pump.writing, b"y" * 65_536)
-    while not pump._stream.closed:
+    while not stream.closed:
         await asyncio.sleep(0)
     os.write(pump.writing, b"z")
     assert await pump.finish(5.0)
-    assert (pump._stream.size, pump.dropped) == (0, 1)
+    assert (stream.size, pump.dropped) == (0, 1)
     log.close()
 
 
-def test_room_is_looked_at_now_and_then(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lading.supervisor.logs._LOOK_EVERY", 1)
+def test_room_is_looked_at_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(tmp_path / "log", lambda: MOMENT, look_every=1)
     assert log.no_room("stdout.txt") == ""
     log.stream("stdout.txt").write(b"x")
     assert log.no_room("stdout.txt") == ""
@@ -132,6 +130,7 @@ def test_room_is_looked_at_now_and_then(log: Log, monkeypatch: pytest.MonkeyPatc
     )
     log.stream("stdout.txt").write(b"x")
     assert "the disk has no room" in log.no_room("stdout.txt")
+    log.close()
 
 
 def test_a_file_that_cannot_be_written_is_left_out(log: Log) -> None:

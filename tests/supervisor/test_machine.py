@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from lading.supervisor import machine
 
 
@@ -24,15 +22,12 @@ def test_the_mount_table() -> None:
     assert "/proc" in machine.mount_table()
 
 
-def test_certificates_are_found_where_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_certificates_are_found_where_they_are(tmp_path: Path) -> None:
     (tmp_path / "ca").touch()
-    monkeypatch.setattr(machine, "_BUNDLES", (str(tmp_path / "none"), str(tmp_path / "ca")))
-    assert machine.certificates() == str(tmp_path / "ca")
-    monkeypatch.setattr(machine, "_BUNDLES", ())
-    assert machine.certificates() is None
+    places = (str(tmp_path / "none"), str(tmp_path / "ca"))
+    assert machine.certificates(places) == str(tmp_path / "ca")
+    assert machine.certificates(()) is None
 
 
 def test_what_cannot_be_read_is_said() -> None:
-    assert machine._read("/none") == "/none: No such file or directory"
+    assert machine.mount_table("/none") == "/none: No such file or directory"

@@ -6,7 +6,6 @@ import pytest
 
 from lading.core.data.filetree import File, Segment, Tree
 from lading.core.errors import NotFound, Unauthenticated
-from lading.webdav import collection_cache
 from lading.webdav.collection_cache import Library, tag_of
 from tests.webdav.site import Site
 
@@ -28,16 +27,22 @@ async def test_a_collection_and_a_content(here: Site) -> None:
         await library.open("zzzzz-4zz18-000000000000009", here.world.admin)
 
 
-async def test_trees_are_kept_for_a_while(here: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_trees_are_kept_for_a_while(here: Site) -> None:
     uuid, now = await here.collection({"f": b"x"}), [0.0]
-    library = Library(here.transport, anonymous="", clock=lambda: now[0], limit=1)
+    library = Library(here.transport, anonymous="", clock=lambda: now[0])
     first = (await library.open(uuid, here.world.admin)).tree
     assert (await library.open(uuid, here.world.admin)).tree is first
     now[0] = 301
     assert (await library.open(uuid, here.world.admin)).tree is not first
-    monkeypatch.setattr(collection_cache, "_LARGE", 1)
+
+
+async def test_the_oldest_tree_is_dropped_when_texts_are_too_large(here: Site) -> None:
+    uuid = await here.collection({"f": b"x"})
+    library = Library(here.transport, anonymous="", limit=1, large=1)
+    first = (await library.open(uuid, here.world.admin)).tree
+    assert (await library.open(uuid, here.world.admin)).tree is first
     await library.open(await here.collection({"g": b"x"}), here.world.admin)
-    assert len(library._kept) == 1
+    assert (await library.open(uuid, here.world.admin)).tree is not first
 
 
 async def test_permissions_are_asked_for_each_time(here: Site) -> None:

@@ -7,7 +7,6 @@ import pytest
 from lading.core.data.filetree import File, Segment
 from lading.core.data.locator import EMPTY_BLOCK
 from lading.core.errors import Corrupt, NotFound
-from lading.webdav import file_reader
 from lading.webdav.byte_ranges import Span
 from lading.webdav.file_reader import Reader
 from tests.webdav.site import Site
@@ -29,13 +28,10 @@ def descriptors() -> int:
 
 
 @pytest.mark.parametrize("kept", [1 << 20, 0])
-async def test_every_span(
-    here: Site, tmp_path: Path, kept: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(file_reader, "_PIECE", 4)
-    monkeypatch.setattr(file_reader, "_SMALL", 3)
+async def test_every_span(here: Site, tmp_path: Path, kept: int) -> None:
     file, whole = await a_file(here), ONE[2:7] + TWO + ONE[:2]
-    reader, before = Reader(here.transport, tmp_path / "blocks", kept), descriptors()
+    reader = Reader(here.transport, tmp_path / "blocks", kept, piece=4, small=3)
+    before = descriptors()
     async with reader.reading(here.world.admin) as one:
         for start, end in ((0, 17), (0, 0), (4, 6), (5, 15), (16, 17), (3, 17)):
             got = b"".join([piece async for piece in one.read(file, Span(start, end))])

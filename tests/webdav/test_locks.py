@@ -12,10 +12,12 @@ from lading.webdav.locks import Condition, Lock, Locks
 class Bench:
     """Locks with a clock that is moved by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, **more: int) -> None:
         self.now = 0.0
         numbers = itertools.count(1)
-        self.locks = Locks(clock=lambda: self.now, new_token=lambda: f"urn:uuid:{next(numbers)}")
+        self.locks = Locks(
+            clock=lambda: self.now, new_token=lambda: f"urn:uuid:{next(numbers)}", **more
+        )
 
     def take(self, path: str, *, deep: bool = True, seconds: float = 10) -> Lock:
         return self.locks.take("c", path, deep=deep, owner="o", holder="h", seconds=seconds)
@@ -86,8 +88,8 @@ def test_release_and_forget(bench: Bench) -> None:
     assert other.path == "d/g"
 
 
-def test_there_are_only_so_many(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "_MOST", 1)
+def test_there_are_only_so_many() -> None:
+    bench = Bench(most=1)
     bench.take("f")
     with pytest.raises(LadingError) as caught:
         bench.take("g")

@@ -9,7 +9,6 @@ from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY
 from lading.core.data.filetree import File
 from lading.core.errors import LadingError, Unavailable
-from lading.webdav import uploads
 from lading.webdav.uploads import Intake
 from tests.webdav.site import Site
 
@@ -33,39 +32,29 @@ async def content(here: Site, file: File) -> bytes:
     "pieces",
     [(), (b"",), (b"abc",), (b"abcdefgh" * 5,), (b"abc", b"defgh", b"ijk"), (b"abcd",) * 4],
 )
-async def test_blocks_are_cut(
-    here: Site, pieces: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uploads, "MAX_BLOCK", 8)
-    file = await Intake().store(blocks(here), body(*pieces), length=None, holder="me")
+async def test_blocks_are_cut(here: Site, pieces: tuple[bytes, ...]) -> None:
+    file = await Intake(block=8).store(blocks(here), body(*pieces), length=None, holder="me")
     assert await content(here, file) == b"".join(pieces)
     assert all(one.length == 8 for one in file.segments[:-1])
 
 
-async def test_a_store_that_fails(here: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "MAX_BLOCK", 8)
+async def test_a_store_that_fails(here: Site) -> None:
     here.volume.failures = 1.0
     with pytest.raises(LadingError):
-        await Intake().store(blocks(here), body(b"x" * 100), length=100, holder="me")
+        await Intake(block=8).store(blocks(here), body(b"x" * 100), length=100, holder="me")
 
 
-async def test_a_body_that_breaks_off(here: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "MAX_BLOCK", 4)
-
+async def test_a_body_that_breaks_off(here: Site) -> None:
     async def broken() -> AsyncIterator[bytes]:
         yield b"abcdefgh"
         raise ConnectionResetError
 
     with pytest.raises(ConnectionResetError):
-        await Intake().store(blocks(here), broken(), length=None, holder="me")
+        await Intake(block=4).store(blocks(here), broken(), length=None, holder="me")
 
 
-async def test_large_bodies_wait_for_their_turn(
-    here: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uploads, "_AT_ONCE", 1)
-    monkeypatch.setattr(uploads, "_TURN", 0.01)
-    intake, going, gate = Intake(), asyncio.Event(), asyncio.Event()
+async def test_large_bodies_wait_for_their_turn(here: Site) -> None:
+    intake, going, gate = Intake(at_once=1, turn=0.01), asyncio.Event(), asyncio.Event()
 
     async def slow() -> AsyncIterator[bytes]:
         going.set()

@@ -12,7 +12,6 @@ from starlette.types import Message
 
 from lading.client.transport import Response
 from lading.core.data import filetree
-from lading.webdav import collection_cache
 from tests.webdav.site import Site, site
 
 LOCK = (
@@ -180,7 +179,7 @@ async def test_a_body_that_breaks_off_changes_nothing(here: Site) -> None:
 async def test_a_full_store_is_said(tmp_path: Path) -> None:
     async with site(tmp_path) as here:
         uuid = await here.collection({"f": b"x"})
-        here.volume._capacity = 2
+        here.volume.capacity = 2
         answer = await here.call("PUT", f"/c={uuid}/g", body=b"much more")
         assert (answer.status, await here.tree(uuid)) == (507, ["f"])
 
@@ -249,8 +248,7 @@ async def test_nobody_unlocks_for_others(here: Site) -> None:
 async def test_writes_into_a_large_collection_read_it_once(
     here: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection_cache, "_LARGE", 1)
-    uuid = await here.collection({"f": b"x"})
+    uuid = await here.collection({f"{'f' * 90}{number}": b"x" for number in range(3000)})
     read: list[str] = []
     original = filetree.from_manifest
 

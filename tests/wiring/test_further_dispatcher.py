@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Conflict, Invalid
-from lading.wiring import further_dispatcher
 from lading.wiring.directory import DataDirectory
 from lading.wiring.further_dispatcher import Membership, check, invite, main, read_membership
 
@@ -49,7 +48,7 @@ def test_nobody_is_invited_without_a_server(tmp_path: Path) -> None:
         invite(DataDirectory(tmp_path), tmp_path / "join")
 
 
-def test_an_invitation_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invitation_is_private(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path)
     directory.prepare()
     directory.write_env(directory.secrets(entropy=os.urandom(400)), address="h:1")
@@ -60,17 +59,16 @@ def test_an_invitation_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         asked.append(scopes)
         return Membership(api=api, token=TOKEN)
 
-    monkeypatch.setattr(further_dispatcher, "_make", make)
-    assert invite(directory, tmp_path / "join").api == "https://h:1"
+    assert invite(directory, tmp_path / "join", make=make).api == "https://h:1"
     assert (tmp_path / "join").stat().st_mode & 0o777 == 0o600
     assert read_membership(tmp_path / "join").token == TOKEN
-    invite(directory, tmp_path / "arvados", for_arvados=True)
+    invite(directory, tmp_path / "arvados", for_arvados=True, make=make)
     assert set(asked[1]) - set(asked[0]) == {
         "GET /arvados/v1/users/current", "POST /arvados/v1/collections",
         "PUT /arvados/v1/collections/", "POST /arvados/v1/connect/",
     }  # fmt: skip
     with pytest.raises(Invalid, match="cannot be written"):
-        invite(directory, tmp_path / "no" / "join")
+        invite(directory, tmp_path / "no" / "join", make=make)
 
 
 def test_a_data_directory_serves_one(tmp_path: Path) -> None:

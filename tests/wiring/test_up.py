@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Invalid, Unavailable
-from lading.wiring import up
 from lading.wiring.up import Service, choose_port, main, parse_listen, start_all
 
 READY = "import os,sys,time; os.write(int(sys.argv[-1]), b'ready\\n'); "
 
 
-def _service(tmp_path: Path, code: str) -> Service:
-    return Service("child", [sys.executable, "-S", "-c", code], tmp_path / "log")
+def _service(tmp_path: Path, code: str, **more: float) -> Service:
+    command = [sys.executable, "-S", "-c", code]
+    return Service("child", command, tmp_path / "log", **more)  # type: ignore[arg-type]
 
 
 async def test_a_service_starts_and_stops(tmp_path: Path) -> None:
@@ -55,9 +55,8 @@ async def test_a_service_that_says_nothing(tmp_path: Path) -> None:
         await service.start()
 
 
-async def test_a_service_that_is_too_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(up, "_START_TIMEOUT", 0.2)
-    service = _service(tmp_path, "import time; time.sleep(60)")
+async def test_a_service_that_is_too_slow(tmp_path: Path) -> None:
+    service = _service(tmp_path, "import time; time.sleep(60)", start_timeout=0.2)
     with pytest.raises(
         Unavailable, match="did not start within 0 s: it said nothing; is the machine overloaded"
     ):

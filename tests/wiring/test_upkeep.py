@@ -7,12 +7,15 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lading.blobs.volume_set import Mounts
 from lading.core.errors import Conflict, Invalid
+from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.schema import prepare
 from lading.testing.references import MemoryReferences
+from lading.testing.sealing import make_seal
 from lading.wiring import upkeep
 from lading.wiring.directory import DataDirectory
 from lading.wiring.upkeep import Storage, alone, keep_up, open_storage, read_state
@@ -54,9 +57,11 @@ async def test_where_there_is_no_data_there_is_nothing_to_look_after(tmp_path: P
 
 async def test_the_records_are_asked(directory: DataDirectory) -> None:
     directory.write_env(directory.secrets(), address="host:5")
+    database = SqliteDatabase(directory.database, seal=make_seal())
+    await prepare(database, now="now")
+    await database.close()
     async with open_storage(directory) as storage:
         assert storage.config.ExternalURL == "https://host:5/"
-        await prepare(storage.references._database, now="now")  # type: ignore[attr-defined]
         assert [named async for named in storage.references.all()] == []
 
 
@@ -77,9 +82,7 @@ async def test_what_a_gc_came_to_is_kept(storage: Storage) -> None:
     assert abs(kept.at - time.time()) < 60
 
 
-async def test_what_a_scrub_found_is_kept_and_a_broken_one_goes_on(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_a_scrub_found_is_kept_and_a_broken_one_goes_on(storage: Storage) -> None:
     (storage.directory.blocks / FOO[:3] / FOO).write_bytes(b"fxo")
     findings = await upkeep.scrub(storage)
     assert [one.hash for one in findings.damaged] == [FOO]
@@ -92,9 +95,8 @@ async def test_what_a_scrub_found_is_kept_and_a_broken_one_goes_on(
     assert kept.ended >= kept.began > 0
     state = read_state(storage.directory)
     state.scrub.position, state.scrub.ended = f"{storage.mounts.all[0].uuid} {'0' * 32}", 0.0
-    upkeep._write(storage.directory, state)
-    monkeypatch.setattr(upkeep, "_SAVE", 0.0)
-    await upkeep.scrub(storage)
+    (storage.directory.root / "storage.json").write_bytes(msgspec.json.encode(state))
+    await upkeep.scrub(storage, save_period=0.0)
     kept = read_state(storage.directory).scrub
     assert (kept.blocks, len(kept.damaged or ())) == (3, 1)
 

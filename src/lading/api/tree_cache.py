@@ -22,16 +22,18 @@ _KEPT: Final = 32 << 20
 
 
 class Trees:
-    """Trees by manifest text, of at most `limit` characters in all."""
+    """Trees by manifest text, of at most `limit` characters in all; texts of less than `small`
+    characters are parsed each time.
+    """
 
-    def __init__(self, *, limit: int = _KEPT) -> None:
-        self._limit = limit
+    def __init__(self, *, limit: int = _KEPT, small: int = _SMALL) -> None:
+        self._limit, self._small = limit, small
         self._lock = threading.Lock()
         self._trees = LruMap[tuple[int, bytes], Tree](limit)
 
     def read(self, text: str) -> Tree:
         """The tree of a manifest. Raises Malformed."""
-        if len(text) < _SMALL:
+        if len(text) < self._small:
             return filetree.from_manifest(text)
         key = _key(text)
         with self._lock:
@@ -44,7 +46,7 @@ class Trees:
 
     def note(self, text: str, tree: Tree) -> None:
         """Keep the tree from which `filetree.to_manifest` made a text."""
-        if len(text) >= _SMALL:
+        if len(text) >= self._small:
             self._keep(_key(text), tree)
 
     def _keep(self, key: tuple[int, bytes], tree: Tree) -> None:

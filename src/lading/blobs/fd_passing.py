@@ -59,8 +59,16 @@ class Lender:
     """Passes files of blocks of these volumes; `clock` returns Unix seconds."""
 
     def __init__(
-        self, mounts: Mounts, config: Config, *, clock: Callable[[], float], check_token: CheckToken
+        self,
+        mounts: Mounts,
+        config: Config,
+        *,
+        clock: Callable[[], float],
+        check_token: CheckToken,
+        timeout: float = _TIMEOUT,
+        pause: float = _PAUSE,
     ) -> None:
+        self._timeout, self._pause = timeout, pause
         settings = config.Collections
         self._mounts = mounts
         self._key = settings.BlobSigningKey if settings.BlobSigning else ""
@@ -83,7 +91,7 @@ class Lender:
                     # No file descriptor is left, or the client has disconnected.
                     turns.release()
                     event(_logger, "reader not served", fault=error)
-                    await asyncio.sleep(_PAUSE)
+                    await asyncio.sleep(self._pause)
                     continue
                 answering = tasks.create_task(self._answer(connection), name="lend a block")
                 answering.add_done_callback(lambda _: turns.release())
@@ -111,7 +119,7 @@ class Lender:
                 # The module says why only these two.
                 if peer_of(connection) not in (0, os.geteuid()):
                     return
-                async with asyncio.timeout(_TIMEOUT):
+                async with asyncio.timeout(self._timeout):
                     asked = await rpc.wait_packet(connection, limit=_MOST)
                     await self._lend(connection, asked.data)
             except (OSError, TooLarge) as error:

@@ -110,11 +110,15 @@ class _Waiter:
 
 class Memory:
     """Grants memory, at most `limit` bytes in total; a request waits at most `patience` seconds.
+    Memory that nobody has asked for again for `rest` seconds is given back to the system.
 
     `share`: the part of the memory that one holder may have, at least one block.
     """
 
-    def __init__(self, limit: int, *, share: float = 1.0, patience: float = 60.0) -> None:
+    def __init__(
+        self, limit: int, *, share: float = 1.0, patience: float = 60.0, rest: float = _REST
+    ) -> None:
+        self._rest = rest
         # At least one block, or no request could ever be granted.
         self._all = Pool(max(limit, MAX_BLOCK))
         self._share = max(int(self._all.limit * min(share, 1.0)), MAX_BLOCK)
@@ -123,6 +127,11 @@ class Memory:
         self._shares: dict[str, Pool] = {}
         self._waiting: list[_Waiter] = []
         self._idle: list[mmap.mmap] = []
+
+    @property
+    def idle(self) -> int:
+        """Blocks of memory that are kept for the next request."""
+        return len(self._idle)
 
     @property
     def taken(self) -> int:
@@ -199,7 +208,7 @@ class Memory:
             # The timer starts again with each released mapping.
             if self._resting is not None:
                 self._resting.cancel()
-            self._resting = asyncio.get_running_loop().call_later(_REST, self.close)
+            self._resting = asyncio.get_running_loop().call_later(self._rest, self.close)
         self._admit()
 
     def _pools(self, room: Room) -> tuple[Pool, ...]:

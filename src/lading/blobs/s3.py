@@ -306,7 +306,7 @@ class S3Volume:
         try:
             yield
         except ClientError as error:
-            raise _failure(error.response, what, self._bucket) from error
+            raise failure_of(error.response, what, self._bucket) from error
         except (BotoCoreError, OSError, TimeoutError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise Unavailable(f"the bucket {self._bucket}: S3 does not answer: {reason}") from error
@@ -373,7 +373,8 @@ def _make_client(settings: Parameters) -> Any:
     )
 
 
-def _failure(response: Any, what: str, bucket: str) -> LadingError:
+def failure_of(response: Any, what: str, bucket: str) -> LadingError:
+    """The error for a refusal of the service, as botocore has it."""
     code = str(response.get("Error", {}).get("Code", ""))
     status = str(response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
     if code == "NoSuchBucket" or (what == bucket and code in _ABSENT):

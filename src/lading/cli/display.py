@@ -118,15 +118,15 @@ def shorten(text: str, limit: int = 60) -> str:
 
 @contextmanager
 def progress(
-    label: str, *, is_quiet: bool = False, is_bytes: bool = True
+    label: str, *, is_quiet: bool = False, is_bytes: bool = True, patience: float = _PATIENCE
 ) -> Generator[Callable[[int, int], None]]:
     """A function that takes the bytes (or things) done and the total, shown as a bar on standard
-    error.
+    error once `patience` seconds have passed.
     """
     if is_quiet or not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
-    bar = _Bar(label, is_bytes=is_bytes)
+    bar = _Bar(label, is_bytes=is_bytes, patience=patience)
     try:
         yield bar.report
     finally:
@@ -153,10 +153,10 @@ def steps(label: str, *, is_quiet: bool = False) -> Generator[Callable[[str, int
 class _Bar:
     """A progress bar that appears after a moment."""
 
-    def __init__(self, label: str, *, is_bytes: bool) -> None:
+    def __init__(self, label: str, *, is_bytes: bool, patience: float) -> None:
         self._label = label
         self._is_bytes = is_bytes
-        self._due = time.monotonic() + _PATIENCE
+        self._due = time.monotonic() + patience
         self._shown: tuple[Progress, TaskID] | None = None
 
     def report(self, done: int, total: int) -> None:

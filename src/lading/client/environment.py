@@ -42,7 +42,9 @@ class Server:
         )
 
 
-def find_server(environ: Mapping[str, str], data_dir: Path) -> Server:
+def find_server(
+    environ: Mapping[str, str], data_dir: Path, *, authorities: Path = _AUTHORITIES
+) -> Server:
     """The server named by `environ`, else by `~/.config/arvados/settings.conf`, else the one of
     `data_dir`.
 
@@ -73,7 +75,7 @@ def find_server(environ: Mapping[str, str], data_dir: Path) -> Server:
         address=address,
         token=token,
         insecure=named.get(_INSECURE, "").lower() in _YES,
-        authorities=_AUTHORITIES if _AUTHORITIES.exists() else None,
+        authorities=authorities if authorities.exists() else None,
     )
 
 

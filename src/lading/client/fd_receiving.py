@@ -13,6 +13,7 @@ import os
 import socket
 import stat
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -43,7 +44,11 @@ def lent_beside(api_socket: str | Path) -> Path:
 class Borrower:
     """Borrows blocks with one token."""
 
-    def __init__(self, path: Path, token: str) -> None:
+    def __init__(
+        self, path: Path, token: str, *, trusted: Callable[[], tuple[int, ...]] | None = None
+    ) -> None:
+        """`trusted`: users whose socket it may be, root and this one if not given."""
+        self._trusted = trusted or _trusted
         self._path = path
         self._token = token
         self._is_told = False
@@ -72,7 +77,7 @@ class Borrower:
         """As `__call__`, blocking. Raises LadingError, OSError."""
         here = self._path.lstat()
         # Another user could put a socket there and pass files of its own, and would get the token.
-        if not stat.S_ISSOCK(here.st_mode) or here.st_uid not in _trusted():
+        if not stat.S_ISSOCK(here.st_mode) or here.st_uid not in self._trusted():
             raise Unavailable(f"{self._path}: not a socket of this user's")
         with socket.socket(
             socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC
@@ -80,7 +85,7 @@ class Borrower:
             connection.settimeout(_TIMEOUT)
             connection.connect(str(self._path))
             found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            if _CREDENTIALS.unpack(found)[1] not in _trusted():
+            if _CREDENTIALS.unpack(found)[1] not in self._trusted():
                 raise Unavailable(f"{self._path}: a server of another user answers there")
             rpc.send_packet(connection, {"token": self._token, "locator": locator})
             return _take(rpc.receive_packet(connection, limit=_MOST, descriptors=1))

@@ -184,16 +184,17 @@ class _Place:
     below: dict[str, _Place] = field(default_factory=dict)
 
 
-def list_sources(sources: Mapping[str, Path]) -> Listing:
+def list_sources(sources: Mapping[str, Path], *, at_once: int = _AT_ONCE) -> Listing:
     """The files at and below the given paths, each at its place in the collection; links are
-    followed. The caller closes the listing.
+    followed. A directory of more than `at_once` files is listed in parts. The caller closes the
+    listing.
 
     Raises Invalid naming a source that cannot be read or stored, is neither file nor directory, or
     is a loop of links; Full.
     """
     listing = Listing()
     try:
-        _List(listing).add_root(_places(sources))
+        _List(listing, at_once).add_root(_places(sources))
         listing.flush()
     except BaseException:
         listing.close()
@@ -219,8 +220,8 @@ def _places(sources: Mapping[str, Path]) -> _Place:
 class _List:
     """Adds files and directories to a listing."""
 
-    def __init__(self, listing: Listing) -> None:
-        self._listing = listing
+    def __init__(self, listing: Listing, at_once: int) -> None:
+        self._listing, self._at_once = listing, at_once
 
     def add_root(self, place: _Place) -> None:
         if (
@@ -301,10 +302,10 @@ class _List:
             return
         begin, before = listing.count, listing.size
         # `or 1`: an empty directory gets one record without files.
-        for start in range(0, len(names) or 1, _AT_ONCE):
-            some = names[start : start + _AT_ONCE]
+        for start in range(0, len(names) or 1, self._at_once):
+            some = names[start : start + self._at_once]
             paths = (
-                sources[start : start + _AT_ONCE]
+                sources[start : start + self._at_once]
                 if named
                 else [f"{sources[0]}/{name}" for name in some]
             )

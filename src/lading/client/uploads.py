@@ -62,8 +62,9 @@ class Upload:
     followed.
 
     Call `look`, `hash`, then `send` if the content is not stored; use it as a context manager.
-    Raises Invalid naming a source that cannot be read, is neither file nor directory, or changes
-    meanwhile.
+    Blocks of `pack` bytes hold small files; `kept` bytes of them stay in memory between `hash` and
+    `send`, which uses at most `room` bytes. Raises Invalid naming a source that cannot be read, is
+    neither file nor directory, or changes meanwhile.
     """
 
     def __init__(
@@ -73,8 +74,10 @@ class Upload:
         journal: Journal | None = None,
         clock: Callable[[], int] = time.time_ns,
         pack: int = MAX_BLOCK,
+        kept: int = _KEPT,
+        room: int = _ROOM,
     ) -> None:
-        self._sources = sources
+        self._sources, self._keeps = sources, kept
         self._journal = journal or Journal()
         self._clock = clock
         self._pack = pack
@@ -84,7 +87,7 @@ class Upload:
         self._keys: list[str] = []
         self._hashes: list[str] = []
         self._kept: dict[int, bytearray] = {}
-        self._room = _Room(_ROOM)
+        self._room = _Room(room)
 
     def __enter__(self) -> Self:
         return self
@@ -120,7 +123,7 @@ class Upload:
             nonlocal kept
             if not self._hashes[number]:
                 young, block = self._clock() - _YOUNG, self._blocks[number]
-                keep = block.is_packed and kept + block.length <= _KEPT
+                keep = block.is_packed and kept + block.length <= self._keeps
                 # Counted before the await: the other worker must not use the same room.
                 kept += block.length if keep else 0
                 self._hashes[number], changed = await asyncio.to_thread(self._hash, number, keep)

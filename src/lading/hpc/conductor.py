@@ -83,7 +83,7 @@ class Member:
 
 class Conductor:
     """Runs one plan. `write` gets the bytes for standard output and error, by name; `say` a line on
-    the ranks.
+    the ranks. All daemons must answer within `ready_time` seconds.
     """
 
     def __init__(
@@ -93,8 +93,10 @@ class Conductor:
         ground: Ground,
         write: Callable[[str, bytes], None],
         say: Callable[[str], None],
+        ready_time: float = _READY_TIME,
     ) -> None:
         self._plan, self._write, self._say = plan, write, say
+        self._ready_time = ready_time
         self._ground = ground
         self._members: list[Member] = []
         self._full: set[Path] = set()
@@ -151,12 +153,12 @@ class Conductor:
                     return
 
         try:
-            async with asyncio.timeout(_READY_TIME), asyncio.TaskGroup() as group:
+            async with asyncio.timeout(self._ready_time), asyncio.TaskGroup() as group:
                 for one in self._members:
                     group.create_task(answers(one))
         except TimeoutError:
             raise ExecutionError(
-                f"the daemons did not all answer within {_READY_TIME:.0f} s; "
+                f"the daemons did not all answer within {self._ready_time:.0f} s; "
                 "was the image made by `lading image hpc`?"
             ) from None
 

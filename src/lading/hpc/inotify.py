@@ -23,7 +23,9 @@ _WITHOUT = 1.0
 class Notices:
     """Notices of changes to files, and to what is directly in directories."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, without: float = _WITHOUT) -> None:
+        """`without`: seconds between two looks where the kernel cannot tell."""
+        self._without = without
         self._descriptor = -1
         self._waiting: set[asyncio.Event] = set()
 
@@ -48,7 +50,7 @@ class Notices:
     async def one(self) -> None:
         """Wait until something may have changed."""
         if self._descriptor < 0:
-            await asyncio.sleep(_WITHOUT)
+            await asyncio.sleep(self._without)
             return
         event = asyncio.Event()
         if not self._waiting:

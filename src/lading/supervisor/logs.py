@@ -104,10 +104,16 @@ class Log:
     """The log directory of one container."""
 
     def __init__(
-        self, directory: Path, clock: Clock, *, limit: int = 0, kept: Amount | None = None
+        self,
+        directory: Path,
+        clock: Clock,
+        *,
+        limit: int = 0,
+        kept: Amount | None = None,
+        look_every: int = _LOOK_EVERY,
     ) -> None:
         """`limit`: bytes kept of each stream, 0 for no limit; `kept`: the configured reserve of the
-        disk.
+        disk, checked again after `look_every` bytes of a stream.
         """
         directory.mkdir(mode=0o700, exist_ok=True)
         self.directory = directory
@@ -115,7 +121,7 @@ class Log:
         self._streams: dict[str, StampedFile] = {}
         self.grown = asyncio.Event()
         """Set when one of the files has grown."""
-        self._limit = limit
+        self._limit, self._look_every = limit, look_every
         self._kept = kept or Amount(AUTOMATIC, AUTOMATIC)
         self._looked: dict[str, int] = {}
 
@@ -154,9 +160,9 @@ class Log:
         size = self.size(name)
         if self._limit and size >= self._limit:
             return f"the log keeps {self._limit} bytes of this"
-        if size - self._looked.get(name, 0) >= _LOOK_EVERY:
+        if size - self._looked.get(name, 0) >= self._look_every:
             self._looked[name] = size
-            if lacks_room(self.directory, self._kept, need=_LOOK_EVERY):
+            if lacks_room(self.directory, self._kept, need=self._look_every):
                 # Check again with the next write: a line is written after this.
                 self._looked[name] = 0
                 return "the disk has no room for a longer log"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -18,9 +19,9 @@ _BUNDLES = (
 _MIB = 1 << 20
 
 
-def certificates() -> str | None:
+def certificates(bundles: Iterable[str] = _BUNDLES) -> str | None:
     """The machine's bundle of certificate authorities, for containers that call the API."""
-    return next((one for one in _BUNDLES if Path(one).exists()), None)
+    return next((one for one in bundles if Path(one).exists()), None)
 
 
 def describe_machine(scratch: Path) -> bytes:
@@ -43,9 +44,9 @@ def _processors() -> str:
     return _read("/proc/cpuinfo")
 
 
-def mount_table() -> str:
-    """The mount table of this process."""
-    return _read("/proc/mounts")
+def mount_table(path: str = "/proc/mounts") -> str:
+    """The mount table of this process, or the reason why it cannot be read."""
+    return _read(path)
 
 
 def _read(path: str) -> str:

@@ -15,9 +15,8 @@ user starts. When that write is refused, because the container was cancelled or 
 starts and nothing more is written.
 
 Final states (docs/spec/containers, section Run): Complete when the command ran and its output was
-saved, whatever its exit code; Cancelled when it could not be started, was stopped or timed out, or
-its output could not be saved; Queued when told to stop before it was Running.
-`runtime_status.failure` names the class of a failure.
+saved, whatever its exit code; Cancelled when it was not started, was stopped or timed out, or its
+output was not saved; Queued when told to stop before Running. `runtime_status.failure` has a class.
 """
 
 from __future__ import annotations
@@ -223,7 +222,6 @@ class Supervisor:
         return await self._judge_exit()
 
     async def _judge_exit(self) -> Ending:
-        """The end of a container all of whose steps were done."""
         if self._lost or self._exit is None:
             return Ending(state=None)
         if self._unmounted:
@@ -242,9 +240,7 @@ class Supervisor:
         )
 
     async def _blame(self, error: ExecutionError) -> Ending:
-        """Outcome for an error; after a fault of the machine the container goes back to the
-        queue.
-        """
+        """Outcome for an error; a fault of the machine returns the container to the queue."""
         if self._overfull:
             return failed(ExecutionError(self._overfull, Failure.DISK))
         if self.stop.is_set() and self._running:

@@ -81,7 +81,7 @@ class FakeServer:
                 tokens.append(f"{at}:{len(data)}:{manifests.escape(name)}")
                 at += len(data)
             text += " ".join([manifests.escape(stream), self.add_block(whole), *tokens]) + "\n"
-        return str(self._store(text)["portable_data_hash"])
+        return str(self.store(text)["portable_data_hash"])
 
     def add_block(self, data: bytes) -> str:
         """Store a block; its locator."""
@@ -168,7 +168,7 @@ class FakeServer:
         if call.method == "PUT":
             self.collections[call.parts[3]].update(self._described(attributes["manifest_text"]))
             return 200, self.collections[call.parts[3]]
-        record = self._store(attributes["manifest_text"])
+        record = self.store(attributes["manifest_text"])
         record.update(name=attributes["name"], is_trashed=attributes.get("is_trashed", False))
         return 200, record
 
@@ -215,7 +215,7 @@ class FakeServer:
         for one in sent["blocks"]:
             self.add_block(base64.b64decode(one))
         for name, text in sent["collections"].items():
-            kept = self._store(text)
+            kept = self.store(text)
             kept["name"] = f"{'logs' if name == 'log' else name} for {record['uuid']}"
             record[name] = kept["portable_data_hash"]
         self.states.append(sent["container"]["state"])
@@ -232,7 +232,8 @@ class FakeServer:
     def _described(self, text: str) -> Fields:
         return {"manifest_text": text, "portable_data_hash": manifests.portable_data_hash(text)}
 
-    def _store(self, text: str) -> Fields:
+    def store(self, text: str) -> Fields:
+        """Keep a collection with this manifest; its record."""
         uuid = f"zzzzz-4zz18-{len(self.collections):015d}"
         self.collections[uuid] = {"uuid": uuid, **self._described(text)}
         return self.collections[uuid]

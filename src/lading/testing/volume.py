@@ -30,7 +30,7 @@ class MemoryVolume:
         self.quarantined: dict[str, bytes] = {}
         self._blocks: dict[str, _Block] = {}
         self._bin: dict[tuple[str, int], _Block] = {}
-        self._capacity = capacity
+        self.capacity = capacity
         self._random = random.Random(seed)
 
     @property
@@ -75,7 +75,7 @@ class MemoryVolume:
     async def space(self) -> Space:
         """What there is and what is left."""
         self._fail()
-        return Space(self._capacity, self._free())
+        return Space(self.capacity, self._free())
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -133,7 +133,7 @@ class MemoryVolume:
             raise fault(f"{hash}: no such block") from None
 
     def _free(self) -> int:
-        return max(0, self._capacity - sum(len(block.data) for block in self._blocks.values()))
+        return max(0, self.capacity - sum(len(block.data) for block in self._blocks.values()))
 
     def _tick(self) -> int:
         self.now_ns += 1

@@ -59,6 +59,9 @@ class _Kept:
 class Library:
     """Opens collections through the API; `anonymous` is the token for requests without one, "" to
     refuse these.
+
+    A manifest of more than `large` characters is read in a thread, and its tree is known again
+    after a write.
     """
 
     def __init__(
@@ -68,9 +71,11 @@ class Library:
         anonymous: str,
         clock: Callable[[], float] = time.monotonic,
         limit: int = _KEPT_TEXT,
+        large: int = _LARGE,
     ) -> None:
         """`limit`: characters of the manifests whose trees are kept."""
         self.transport = transport
+        self._large = large
         self._anonymous = anonymous
         self._clock = clock
         self._kept = LruMap[tuple[bytes, str], _Kept](limit)
@@ -100,7 +105,7 @@ class Library:
         if tree is None:
             record = await self._record(collection, token, (*_FACTS, "manifest_text"))
             text = record.pop("manifest_text")
-            tree = await _parse(text)
+            tree = await self._parse(text)
             # The content may have changed between both requests.
             self._keep((key[0], record["portable_data_hash"]), tree, len(text))
         present = record.get("current_version_uuid") == record["uuid"]
@@ -122,7 +127,7 @@ class Library:
         # Only large trees are worth keeping: small manifests are parsed at once.
         key = hashlib.sha256(token.encode()).digest()
         kept = self._kept.get((key, like.pdh))
-        if kept is not None and kept.size > _LARGE:
+        if kept is not None and kept.size > self._large:
             self._keep((key, pdh), tree, kept.size)
 
     async def _record(self, collection: str, token: str, select: tuple[str, ...]) -> Record:
@@ -140,11 +145,10 @@ class Library:
     def _keep(self, key: tuple[bytes, str], tree: Tree, size: int) -> None:
         self._kept.put(key, _Kept(tree, size, self._clock() + _LIFE), size)
 
-
-async def _parse(text: str) -> Tree:
-    if len(text) > _LARGE:
-        return await asyncio.to_thread(filetree.from_manifest, text)
-    return filetree.from_manifest(text)
+    async def _parse(self, text: str) -> Tree:
+        if len(text) > self._large:
+            return await asyncio.to_thread(filetree.from_manifest, text)
+        return filetree.from_manifest(text)
 
 
 def tag_of(node: Node) -> str:

@@ -32,9 +32,20 @@ _SMALL: Final = 1 << 16
 
 
 class Reader:
-    """Reads through one cache below `directory`, of at most `limit_bytes`."""
+    """Reads through one cache below `directory`, of at most `limit_bytes`, in pieces of at most
+    `piece` bytes. Pieces of up to `small` bytes are read in the loop, others in a thread.
+    """
 
-    def __init__(self, transport: Transport, directory: Path, limit_bytes: int) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        directory: Path,
+        limit_bytes: int,
+        *,
+        piece: int = _PIECE,
+        small: int = _SMALL,
+    ) -> None:
+        self._piece, self._small = piece, small
         self._transport = transport
         self._token: ContextVar[str] = ContextVar("token of the reader")
         self._files = BlockFiles(directory, limit_bytes, fetch=self._fetch)
@@ -46,7 +57,7 @@ class Reader:
         """
         # Blocks are fetched in tasks that are created later and inherit this context.
         self._token.set(token)
-        found = Reading(self._files)
+        found = Reading(self._files, piece=self._piece, small=self._small)
         try:
             yield found
         finally:
@@ -59,8 +70,8 @@ class Reader:
 class Reading:
     """One session: the open block and the block fetched ahead."""
 
-    def __init__(self, files: BlockFiles) -> None:
-        self._files = files
+    def __init__(self, files: BlockFiles, *, piece: int, small: int) -> None:
+        self._files, self._piece, self._small = files, piece, small
         self._opens: OrderedDict[str, asyncio.Task[int]] = OrderedDict()
 
     async def read(self, file: File, span: Span) -> AsyncGenerator[bytes]:
@@ -73,7 +84,7 @@ class Reading:
                 self._start(parts[number + 1].locator)
             at, end = part.offset, part.offset + part.length
             while at < end:
-                piece = await _read(descriptor, min(_PIECE, end - at), at)
+                piece = await self._read(descriptor, min(self._piece, end - at), at)
                 if not piece:
                     raise Corrupt(f"{part.locator[:32]}: the file reaches beyond this block")
                 yield piece
@@ -98,18 +109,17 @@ class Reading:
             self._opens[name] = asyncio.create_task(self._files.open(locator), name=f"block {name}")
         return self._opens[name]
 
+    async def _read(self, descriptor: int, size: int, at: int) -> bytes:
+        if size <= self._small:
+            return os.pread(descriptor, size, at)
+        return await asyncio.to_thread(os.pread, descriptor, size, at)
+
 
 async def _discard(task: asyncio.Task[int]) -> None:
     task.cancel()
     # A task that had a descriptor already gives it back here.
     with suppress(asyncio.CancelledError, LadingError, OSError):
         os.close(await task)
-
-
-async def _read(descriptor: int, size: int, at: int) -> bytes:
-    if size <= _SMALL:
-        return os.pread(descriptor, size, at)
-    return await asyncio.to_thread(os.pread, descriptor, size, at)
 
 
 def _parts(file: File, span: Span) -> Sequence[Segment]:

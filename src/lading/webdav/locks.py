@@ -55,10 +55,14 @@ class Condition:
 
 
 class Locks:
-    """All locks; `clock` returns monotonic seconds, `new_token` makes a lock token."""
+    """All locks, at most `most`; `clock` returns monotonic seconds, `new_token` makes a lock
+    token.
+    """
 
-    def __init__(self, *, clock: Callable[[], float], new_token: Callable[[], str]) -> None:
-        self._clock = clock
+    def __init__(
+        self, *, clock: Callable[[], float], new_token: Callable[[], str], most: int = _MOST
+    ) -> None:
+        self._clock, self._most = clock, most
         self._new_token = new_token
         self._locks: dict[str, Lock] = {}
 
@@ -75,8 +79,8 @@ class Locks:
         ):
             # The first one is enough to refuse.
             raise _locked(one)
-        if len(self._locks) >= _MOST:
-            raise Unavailable(f"there are {_MOST} locks; try again later")
+        if len(self._locks) >= self._most:
+            raise Unavailable(f"there are {self._most} locks; try again later")
         lock = Lock(
             token=self._new_token(),
             collection=collection,

@@ -27,10 +27,16 @@ _TURN: Final = 120.0
 
 
 class Intake:
-    """Stores request bodies as blocks."""
+    """Stores request bodies as blocks of `block` bytes.
 
-    def __init__(self) -> None:
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+    `at_once` large bodies are taken in at a time; a further one waits `turn` seconds for its turn.
+    """
+
+    def __init__(
+        self, *, block: int = MAX_BLOCK, at_once: int = _AT_ONCE, turn: float = _TURN
+    ) -> None:
+        self._block, self._turn = block, turn
+        self._turns = asyncio.Semaphore(at_once)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def store(
@@ -43,20 +49,21 @@ class Intake:
         Raises Full, Unavailable, and the errors of an aborted body, whose blocks remain as garbage.
         """
         if length is not None and length <= _LARGE:
-            return await _store(blocks, body)
+            return await _store(blocks, body, self._block)
         # The share first: uploads of one token must not wait in turns that others need.
         share = self._shares.setdefault(holder, asyncio.Semaphore(_OF_ONE))
         async with AsyncExitStack() as turns:
             try:
-                async with asyncio.timeout(_TURN):
+                async with asyncio.timeout(self._turn):
                     await turns.enter_async_context(share)
                     await turns.enter_async_context(self._turns)
             except TimeoutError as error:
                 raise Unavailable("too many large files are coming in; try again later") from error
-            return await _store(blocks, body)
+            return await _store(blocks, body, self._block)
 
 
-async def _store(blocks: BlockClient, body: AsyncIterable[bytes]) -> File:
+async def _store(blocks: BlockClient, body: AsyncIterable[bytes], most: int) -> File:
+    """The file of a body, in blocks of `most` bytes."""
     segments: list[Segment] = []
     flight: asyncio.Task[str] | None = None
     buffer = bytearray()
@@ -79,8 +86,8 @@ async def _store(blocks: BlockClient, body: AsyncIterable[bytes]) -> File:
     try:
         async for piece in body:
             view = memoryview(piece)
-            while len(buffer) + len(view) >= MAX_BLOCK:
-                taken = MAX_BLOCK - len(buffer)
+            while len(buffer) + len(view) >= most:
+                taken = most - len(buffer)
                 buffer += view[:taken]
                 view = view[taken:]
                 await launch()

@@ -12,7 +12,7 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +46,10 @@ class Membership:
     certificate: str = ""
 
 
+MakeMembership = Callable[[DataDirectory, str, tuple[str, ...]], Awaitable[Membership]]
+"""Makes a membership from a data directory, the URL of its server, and scopes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
     """Facts to print once the dispatcher works."""
@@ -55,11 +59,18 @@ class Ready:
     data: Path
 
 
-def invite(directory: DataDirectory, file: Path, *, for_arvados: bool = False) -> Membership:
+def invite(
+    directory: DataDirectory,
+    file: Path,
+    *,
+    for_arvados: bool = False,
+    make: MakeMembership | None = None,
+) -> Membership:
     """Make a token for a further dispatcher of the server of this data directory; write a
     membership to `file`.
 
-    `for_arvados`: a token for Arvados' own dispatchers and their crunch-run.
+    `for_arvados`: a token for Arvados' own dispatchers and their crunch-run. `make` asks the server
+    for a token with scopes.
 
     Raises Invalid without a server or when the file cannot be written, and the errors of the
     client.
@@ -67,12 +78,18 @@ def invite(directory: DataDirectory, file: Path, *, for_arvados: bool = False) -
     if file.exists():
         raise Invalid(f"{file}: is there already; choose another name")
     scopes = access.ARVADOS_DISPATCHER_SCOPES if for_arvados else access.DISPATCHER_SCOPES
-    membership = asyncio.run(_make(directory, _address(directory), scopes))
+    membership = asyncio.run(_made(make or _make, directory, scopes))
     try:
         write_private(file, msgspec.json.format(msgspec.json.encode(membership)) + b"\n")
     except OSError as error:
         raise Invalid(f"{file}: cannot be written: {error.strerror}") from error
     return membership
+
+
+async def _made(
+    make: MakeMembership, directory: DataDirectory, scopes: tuple[str, ...]
+) -> Membership:
+    return await make(directory, _address(directory), scopes)
 
 
 async def _make(directory: DataDirectory, api: str, scopes: tuple[str, ...]) -> Membership:

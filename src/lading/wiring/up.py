@@ -231,8 +231,17 @@ class Killed(Unavailable):
 class Service:
     """A child process: starts, watches, restarts and stops it."""
 
-    def __init__(self, name: str, command: list[str], logs: Path, *, umask: int = -1) -> None:
-        """`umask` of the child; -1 inherits."""
+    def __init__(
+        self,
+        name: str,
+        command: list[str],
+        logs: Path,
+        *,
+        umask: int = -1,
+        start_timeout: float = _START_TIMEOUT,
+    ) -> None:
+        """`umask` of the child; -1 inherits. It has `start_timeout` seconds to become ready."""
+        self._start_timeout = start_timeout
         self.name = name
         self._umask = umask
         self._command = command
@@ -248,11 +257,11 @@ class Service:
             # The child has its copy; with this one closed, the end of the child ends the pipe.
             os.close(write)
         try:
-            ready = await asyncio.wait_for(_read_line(read), _START_TIMEOUT)
+            ready = await asyncio.wait_for(_read_line(read), self._start_timeout)
         except TimeoutError:
             await self.stop()
             said = self._last_words(began) or "it said nothing; is the machine overloaded?"
-            late = f"the {self.name} did not start within {_START_TIMEOUT:.0f} s"
+            late = f"the {self.name} did not start within {self._start_timeout:.0f} s"
             raise Unavailable(f"{late}: {said} (log: {self._log})") from None
         finally:
             os.close(read)

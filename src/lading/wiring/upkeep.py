@@ -226,8 +226,10 @@ async def balance(storage: Storage) -> Outcome:
     return outcome
 
 
-async def scrub(storage: Storage) -> Findings:
-    """Run one scrub, or the rest of an interrupted one. Raises Conflict, Unavailable."""
+async def scrub(storage: Storage, *, save_period: float = _SAVE) -> Findings:
+    """Run one scrub, or the rest of an interrupted one; its state is saved each `save_period`
+    seconds. Raises Conflict, Unavailable.
+    """
     with alone(storage.directory, "scrub"):
         before = (await asyncio.to_thread(read_state, storage.directory)).scrub
         is_new = not before.position
@@ -243,7 +245,7 @@ async def scrub(storage: Storage) -> Findings:
         async def save_now_and_then(findings: Findings) -> None:
             nonlocal saved
             # Parts of blocks are not saved: the scrub continues after the last whole block.
-            if time.monotonic() - saved > _SAVE:
+            if time.monotonic() - saved > save_period:
                 saved = time.monotonic()
                 await save(findings, 0.0)
 

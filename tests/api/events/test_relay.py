@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lading.api.events import relay
 from lading.api.events.event_bus import Listener
 from lading.core.errors import Unavailable
 from lading.testing.world import World, world
@@ -43,10 +43,10 @@ async def test_what_another_process_commits_is_heard_in_order(pair: tuple[World,
 
 
 async def test_nothing_is_missed_while_the_connection_is_away(
-    pair: tuple[World, World], postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    pair: tuple[World, World], postgres: PostgresServer
 ) -> None:
-    monkeypatch.setattr(relay, "_PAGE", 2)
     one, other = pair
+    one.app.relay.page = 2
     with one.app.services.bus.listen() as mine:
         made = []
         for _ in range(5):
@@ -59,16 +59,17 @@ async def test_a_database_that_cannot_answer_is_asked_again(
     pair: tuple[World, World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = pair
-    monkeypatch.setattr(relay, "_PAUSE", 0)
+    one.app.relay.pause = 0
     failed = asyncio.Event()
-    real = one.app.relay._catch_up
+    database = one.app.services.database
+    real = database.reading
 
-    async def fail() -> None:
-        monkeypatch.setattr(one.app.relay, "_catch_up", real)
+    def fail() -> Any:
+        monkeypatch.setattr(database, "reading", real)
         failed.set()
         raise Unavailable
 
-    monkeypatch.setattr(one.app.relay, "_catch_up", fail)
+    monkeypatch.setattr(database, "reading", fail)
     with one.app.services.bus.listen() as mine:
         made = (await other.ok("POST", "collections", {}))["uuid"]
         await failed.wait()

@@ -134,9 +134,8 @@ async def test_who_asks_again_shares_the_search(tmp_path: Path, repository: Repo
     await slow.close()
 
 
-async def test_searches_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lading.api.git.git_cache._MOST", 1)
-    slow = GitCache(tmp_path / "mirrors", timeout=20.0, program=_slow(tmp_path, "60"))
+async def test_searches_are_limited(tmp_path: Path) -> None:
+    slow = GitCache(tmp_path / "mirrors", timeout=20.0, program=_slow(tmp_path, "60"), most=1)
     assert await slow.find("file:///x", commit("main"), patience=0.0) is None
     with pytest.raises(Unavailable, match="too many repositories"):
         await slow.find("file:///y", commit("main"), patience=0.0)
@@ -167,12 +166,11 @@ async def test_an_archive_that_takes_too_long_is_given_up(
     late = GitCache(tmp_path / "mirrors", timeout=20.0)
     stream = await late.archive("tree", repository.hash("main^{tree}"))
     assert stream is not None
-    late._timeout = 0.0
+    late.timeout = 0.0
     with pytest.raises(Unavailable, match="GitTimeout"):
         async for _ in stream:
-            late._timeout = -1.0
-    missing = GitCache(tmp_path / "mirrors", timeout=20.0)
-    missing._program = "no-such-git"
+            late.timeout = -1.0
+    missing = GitCache(tmp_path / "mirrors", timeout=20.0, program="no-such-git")
     with pytest.raises(Unavailable, match="install git"):
         await missing.archive("tree", repository.hash("main^{tree}"))
 

@@ -52,7 +52,7 @@ async def test_a_mirror_that_is_gone_is_fetched_again(
     request = await it.submit(mounts=mounts(repository_name="tools", commit="main"))
     supervisor = await it.lock(request["container_uuid"])
     path, tree = f"containers/{request['container_uuid']}/git_tree", repository.hash("main^{tree}")
-    mirrors = it.app.services.git._directory
+    mirrors = it.app.services.git.directory
     shutil.rmtree(mirrors)
     assert (await it.request("GET", path, params={"hash": tree}, token=supervisor)).status == 200
     shutil.rmtree(mirrors)

@@ -102,8 +102,14 @@ def test_garbage_is_shown_thrown_away_and_told(data: Path) -> None:
     assert "1 (3 B)" in run(data, "volumes")
 
 
-def test_many_steps_are_cut_short(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lading.cli.files.storage._SHOWN", 0)
+def test_many_steps_are_cut_short(data: Path) -> None:
+    for number in range(30):
+        content = str(number).encode()
+        hash = hashlib.md5(content, usedforsecurity=False).hexdigest()
+        path = data / "blocks" / hash[:3] / hash
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        os.utime(path, (time.time() - 20 * 86400,) * 2)
     assert "and 1 more; --all lists them" in run(data, "gc", "--dry-run")
     assert BAR in run(data, "gc", "--dry-run", "--all")
 

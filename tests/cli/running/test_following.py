@@ -24,25 +24,21 @@ def _watcher(said: list[str]) -> Watcher:
     return Watcher(stdout=io.BytesIO(), stderr=io.BytesIO(), say=said.append)
 
 
-async def test_why_it_waits_is_said_after_a_moment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(following, "_PATIENCE", 0.0)
+async def test_why_it_waits_is_said_after_a_moment(tmp_path: Path) -> None:
     said: list[str] = []
     async with world(tmp_path) as place:
         request = await place.submit("wait")
         sentence = "It needs 8 virtual CPUs; the largest worker has 2."
         items = {request["container_uuid"]: sentence}
         await place.ok("POST", "dispatch/statuses", {"items": items}, token=place.dispatcher)
-        follower = Follower(
-            ApiClient(AsgiTransport(place.app), place.admin), request, _watcher(said)
-        )
 
         def say(text: str) -> None:
             said.append(text)
             follower.cancel()
 
-        follower._watcher = Watcher(stdout=io.BytesIO(), stderr=io.BytesIO(), say=say)
+        watcher = Watcher(stdout=io.BytesIO(), stderr=io.BytesIO(), say=say)
+        api = ApiClient(AsgiTransport(place.app), place.admin)
+        follower = Follower(api, request, watcher, patience=0.0)
         outcome = await asyncio.wait_for(follower.follow(), 60)
     assert said == [sentence]
     assert outcome.request["priority"] == 0

@@ -44,9 +44,9 @@ class _Log:
         self.is_broken = False
 
     async def __call__(self, scope: dict[str, object], receive: object, send: object) -> None:
-        await self._answer(Request(scope, receive))(scope, receive, send)  # type: ignore[arg-type]
+        await self.answer(Request(scope, receive))(scope, receive, send)  # type: ignore[arg-type]
 
-    def _answer(self, request: Request) -> Response:
+    def answer(self, request: Request) -> Response:
         if self.is_broken:
             return Response(status_code=503)
         if self.text is None:
@@ -104,8 +104,8 @@ class _Breaking(_Log):
         self.text, self._most = text, most
         self.starts: list[int] = []
 
-    def _answer(self, request: Request) -> Response:
-        answer = super()._answer(request)
+    def answer(self, request: Request) -> Response:
+        answer = super().answer(request)
         self.starts.append(int(request.headers["range"].removeprefix("bytes=").rstrip("-")))
         return _Short(answer.body[: self._most], 206) if answer.status_code == 206 else answer
 

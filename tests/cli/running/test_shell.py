@@ -35,20 +35,20 @@ def test_one_argument_is_a_line_for_a_shell() -> None:
 
 
 def test_targets() -> None:
-    assert shell._parse("last") == ("", "last")
-    assert shell._parse(f"me@{UUID}") == ("me", UUID)
+    assert shell.parse_target("last") == ("", "last")
+    assert shell.parse_target(f"me@{UUID}") == ("me", UUID)
     for wrong in ("", "-oProxyCommand=x", "a b", "@x", "me@you@x"):
         with pytest.raises(Invalid):
-            shell._parse(wrong)
+            shell.parse_target(wrong)
 
 
 def test_the_token_is_in_the_environment_and_not_on_the_command_line() -> None:
     server = Server(address="h:1", token="v2/zzzzz-gj3su-000000000000000/secret", insecure=True)
-    environment = shell._environment(server)
+    environment = shell.ssh_environment(server)
     assert (environment["ARVADOS_API_TOKEN"], environment["ARVADOS_API_HOST_INSECURE"]) == (
         server.token,
         "1",
     )
-    proxy = shell._proxy_command(UUID, "me", "ctrl-p,ctrl-q")
+    proxy = shell.proxy_command(UUID, "me", "ctrl-p,ctrl-q")
     assert "secret" not in proxy
     assert proxy.endswith(f"shell --connect --detach-keys ctrl-p,ctrl-q me@{UUID}")

@@ -14,7 +14,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from lading.client.images import members
 from lading.client.images.members import (
     DirectoryMembers,
     Slice,
@@ -78,13 +77,12 @@ def test_what_is_no_tar_is_said_so(tmp_path: Path) -> None:
         TarMembers(tmp_path / "x", "x.tar")
 
 
-def test_documents_are_there_and_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_are_there_and_small(tmp_path: Path) -> None:
     found = TarMembers(write_tar(tmp_path / "x.tar", {"a.json": b"12345"}), "x.tar")
     with pytest.raises(Malformed, match=r"b\.json is missing"):
         read_document(found, "b.json")
-    monkeypatch.setattr(members, "_MAX_DOCUMENT", 4)
     with pytest.raises(Malformed, match="has 5 bytes"):
-        read_document(found, "a.json")
+        read_document(found, "a.json", limit=4)
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress, bytes])

@@ -69,9 +69,8 @@ def test_why_it_could_not_start(
 
 def test_one_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _use(monkeypatch, SILENT)
-    monkeypatch.setattr(launch, "_START_TIME", 0.1)
     with pytest.raises(Unavailable, match="nothing was mounted within"):
-        launch.launch(_settings(tmp_path))
+        launch.launch(_settings(tmp_path), limit=0.1)
 
 
 def test_waiting_for_it_does_not_end_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -83,7 +82,6 @@ def test_waiting_for_it_does_not_end_it(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_one_that_does_not_hear_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _use(monkeypatch, DEAF)
-    monkeypatch.setattr(launch, "_END_TIME", 0.1)
     process = launch.launch(_settings(tmp_path))
-    assert launch.finish(process) == {}
+    assert launch.finish(process, limit=0.1) == {}
     assert process.returncode == -9

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from lading.client.block_cache import BlockFiles
-from lading.client.mount import operations as module
 from lading.client.mount.layout import Fixed
 from lading.client.mount.operations import Operations
 from lading.client.mount.places import Node, Text
@@ -60,8 +59,9 @@ async def _fetch(locator: str, descriptor: int) -> None:
 
 
 @pytest.fixture
-async def operations(tmp_path: Path) -> AsyncGenerator[Operations]:
-    entries: dict[str, Node] = {
+def entries() -> dict[str, Node]:
+    """What is in the root directory."""
+    return {
         "tree": Tree({"hello": HELLO, "gone": GONE, "sub": Tree()}),
         "README": Text(b"read me"),
         ".arvados#project": Text(b"{}"),
@@ -69,9 +69,15 @@ async def operations(tmp_path: Path) -> AsyncGenerator[Operations]:
         "silent": Asking(Unavailable("no answer")),
         "absent": Asking(NotFound("no such thing")),
     }
+
+
+@pytest.fixture
+async def operations(
+    request: pytest.FixtureRequest, tmp_path: Path, entries: dict[str, Node]
+) -> AsyncGenerator[Operations]:
     bridge = Bridge(asyncio.get_running_loop(), 5.0)
     blocks = OpenBlocks(BlockFiles(tmp_path, 1 << 20, fetch=_fetch), bridge)
-    yield Operations(Fixed(entries, 2.5), blocks, bridge)
+    yield Operations(Fixed(entries, 2.5), blocks, bridge, most=getattr(request, "param", 1024))
     await blocks.close()
 
 
@@ -120,30 +126,35 @@ async def test_names_are_listed_but_hidden_ones(operations: Operations) -> None:
     assert await _names(operations, "/tree") == ["hello", "gone", "sub"]
 
 
-async def test_a_path_that_leads_to_another_file_is_read_anew(operations: Operations) -> None:
+async def test_a_path_that_leads_to_another_file_is_read_anew(
+    operations: Operations, entries: dict[str, Node]
+) -> None:
     assert await _read(operations, "/tree/hello") == DATA
-    operations._root = Fixed({"tree": Tree({"hello": File((Segment(f"{DIGEST}+5", 1, 2),))})}, 3.0)
+    entries["tree"] = Tree({"hello": File((Segment(f"{DIGEST}+5", 1, 2),))})
     assert await _read(operations, "/tree/hello") == b"el"
 
 
 @pytest.mark.parametrize("error", [Unavailable("no answer"), NotFound("deleted")])
 async def test_what_is_being_read_goes_on_being_read(
-    operations: Operations, error: LadingError
+    operations: Operations, entries: dict[str, Node], error: LadingError
 ) -> None:
     assert await _read(operations, "/tree/hello", 2) == b"he"
-    operations._root = Fixed({"tree": Asking(error)}, 3.0)
+    entries["tree"] = Asking(error)
     assert await _read(operations, "/tree/hello", 3, 2) == b"llo"
     assert await _failure(_read(operations, "/tree/other")) in (errno.EIO, errno.ENOENT)
 
 
-async def test_few_files_are_remembered(
-    operations: Operations, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_READERS", 2)
-    operations._root = Fixed({"tree": Tree({str(number): HELLO for number in range(5)})}, 3.0)
+@pytest.mark.parametrize("operations", [2], indirect=True, ids=["two"])
+async def test_few_files_are_remembered(operations: Operations, entries: dict[str, Node]) -> None:
+    entries["tree"] = Tree({str(number): HELLO for number in range(5)})
     for number in (0, 1, 2, 0, 3):
         assert await _read(operations, f"/tree/{number}") == DATA
-    assert list(operations._readers) == ["/tree/0", "/tree/3"]
+    # Only a file that is remembered can be read when the server does not answer.
+    entries["tree"] = Asking(Unavailable("no answer"))
+    for number in (0, 3):
+        assert await _read(operations, f"/tree/{number}") == DATA
+    for number in (1, 2, 4):
+        assert await _failure(_read(operations, f"/tree/{number}")) == errno.EIO
 
 
 @pytest.mark.parametrize(

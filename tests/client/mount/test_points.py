@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -61,15 +62,14 @@ def test_what_this_user_lacks(
     device = tmp_path / "fuse"
     if there:
         device.touch()
-    monkeypatch.setattr(points, "_DEVICE", device)
     monkeypatch.setattr(os, "access", lambda path, mode: usable)
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    monkeypatch.setattr(points, "_program", lambda: program)
+    monkeypatch.setattr(shutil, "which", lambda name: program)
     if not message:
-        points.check_fuse()
+        points.check_fuse(device)
         return
     with pytest.raises(Unavailable, match=message):
-        points.check_fuse()
+        points.check_fuse(device)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_who_is_not_root_asks_a_program(
 ) -> None:
     monkeypatch.setattr(points, "kind_of", lambda directory: "fuse")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(points, "_program", lambda: program)
+    monkeypatch.setattr(shutil, "which", lambda name: program)
     done = subprocess.CompletedProcess([], code, "", "no\n")
     monkeypatch.setattr(subprocess, "run", lambda *arguments, **more: done)
     with pytest.raises(Unavailable, match=message):
@@ -101,13 +101,10 @@ def _raise(error: BaseException) -> Callable[..., None]:
     return call
 
 
-def test_the_kernel_is_told_how_far_to_read_ahead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    device = points._find(Path("/proc"))[1]
+def test_the_kernel_is_told_how_far_to_read_ahead(tmp_path: Path) -> None:
+    device = points.device_of(Path("/proc"))
     assert device.partition(":")[0].isdigit()
-    monkeypatch.setattr(points, "_BACKING", tmp_path)
-    assert not points.read_ahead(Path("/proc"), 1024)
+    assert not points.read_ahead(Path("/proc"), 1024, backing=tmp_path)
     (tmp_path / device).mkdir()
-    assert points.read_ahead(Path("/proc"), 1024)
+    assert points.read_ahead(Path("/proc"), 1024, backing=tmp_path)
     assert (tmp_path / device / "read_ahead_kb").read_text() == "1024"

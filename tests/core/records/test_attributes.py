@@ -117,7 +117,7 @@ def test_uuids_stay() -> None:
 
 def test_null_in_words() -> None:
     with pytest.raises(Invalid, match="not null"):
-        attributes._boolean("x", None)
+        attributes.moment("x", None)
 
 
 def test_texts_that_are_looked_up_have_a_bound() -> None:

@@ -13,7 +13,6 @@ from lading.core.records.filters import check_filters
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, LOGS
 from lading.store import records, schema
 from lading.store.database import Database, Interrupted
-from lading.store.databases import postgres as postgres_module
 from lading.store.databases.postgres import PostgresDatabase
 from lading.testing.sealing import make_seal
 from tests.postgres import PostgresServer, emptied, running_postgres
@@ -239,10 +238,9 @@ async def test_what_was_acknowledged_survives_a_crash_of_the_server() -> None:
     assert set(acknowledged) <= stored
 
 
-async def test_while_the_server_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_module, "_AGAIN", 0)
+async def test_while_the_server_is_away() -> None:
     with running_postgres() as server:
-        database = await PostgresDatabase.open(await server.fresh(), seal=make_seal())
+        database = await PostgresDatabase.open(await server.fresh(), seal=make_seal(), again=0)
         async with asyncio.timeout(180), aclosing(database.announcements()) as heard:
             await anext(heard)
             await asyncio.to_thread(server.stop, "immediate")

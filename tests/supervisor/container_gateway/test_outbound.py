@@ -117,5 +117,5 @@ def test_the_way_to_a_server_by_its_url() -> None:
         container_uuid=CONTAINER, supervisor_token="t", run_directory="/r", cache_directory="/c",
         api_url="https://host:8/", api_insecure=True,
     )  # fmt: skip
-    way, host = outbound._way(told)
+    way, host = outbound.server_way(told)
     assert (way.host, way.port, host) == ("host", 8, "host:8")

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Bind, Device, EngineSettings, Spec
-from lading.supervisor.engines.docker import DockerEngine, _start_failure, make_config
+from lading.supervisor.engines.docker import DockerEngine, make_config, start_failure
 from lading.supervisor.limits.cgroup import LEAST_RAM
 from lading.testing.images import ArchiveImage, make_archive, make_layer
 
@@ -106,7 +106,7 @@ async def test_a_daemon_that_is_not_there(engine: DockerEngine) -> None:
     ],
 )
 def test_whose_fault_a_failed_start_is(said: str, failure: Failure) -> None:
-    assert _start_failure(said).failure is failure
+    assert start_failure(said).failure is failure
 
 
 class Images:

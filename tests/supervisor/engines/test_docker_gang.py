@@ -14,7 +14,7 @@ from aiodocker.exceptions import DockerError
 from lading.core.errors import ExecutionError
 from lading.core.hpc.gang import FailurePolicy, Launcher
 from lading.hpc.plan import read_plan
-from lading.supervisor.engines import Bind, Exit, Spec, docker_gang
+from lading.supervisor.engines import Bind, Exit, Spec
 from lading.supervisor.engines.docker_gang import LABEL, NO_ADDRESS, DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import GangFiles
 from lading.testing.hpc import until
@@ -60,8 +60,6 @@ async def test_the_conductor_gets_its_plan_and_waits_at_the_gate(
         "enter": False,
     }
     assert (plan.cwd, len(plan.bundles)) == ("/", 2)
-    hidden = DockerGang("u", tmp_path, "/docker.sock", hidden=True)
-    assert (hidden._enter, hidden._options) == (True, NO_ADDRESS)
     (GangFiles(tmp_path).spool / "1.stdout").write_text("of rank 1\n")
     (tmp_path / "out").mkdir()
     ended: list[bool] = []
@@ -73,6 +71,20 @@ async def test_the_conductor_gets_its_plan_and_waits_at_the_gate(
     # Its containers are gone before anything of theirs is touched.
     assert ended == [False]
     assert (tmp_path / "out/ranks/1/stdout.txt").read_text() == "of rank 1\n"
+
+
+async def test_a_hidden_network_is_entered_and_has_no_address_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _acted(monkeypatch, "exit 0")
+    gang = DockerGang("u", tmp_path, "/docker.sock", hidden=True)
+    spec = replace(SPEC, binds=(Bind(str(tmp_path / "out"), "/out", False),))
+    await gang.create(spec, {"Image": "i", "Cmd": [], "HostConfig": {}})
+    docker = read_plan(GangFiles(tmp_path).plan).docker
+    assert docker is not None
+    assert (docker["enter"], docker["options"]) == (True, NO_ADDRESS)
+    (tmp_path / "out").mkdir()
+    await gang.run(stop=asyncio.Event(), stop_grace=1, end=_nothing)
 
 
 async def test_who_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,12 +139,11 @@ async def test_what_bears_the_label_is_removed() -> None:
     assert f"{LABEL}=u" in str(daemon.asked)
 
 
-async def test_a_container_that_stays_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(docker_gang, "_PAUSE", 0)
+async def test_a_container_that_stays_is_told() -> None:
     daemon = _Daemon()
     daemon.refusals = 2
-    await remove_gang(daemon, "u")  # type: ignore[arg-type]
+    await remove_gang(daemon, "u", pause=0)  # type: ignore[arg-type]
     assert daemon.removed == ["container", "n", "network"]
     daemon.refusals = 1000
     with pytest.raises(DockerError, match="in progress"):
-        await remove_gang(daemon, "u")  # type: ignore[arg-type]
+        await remove_gang(daemon, "u", pause=0)  # type: ignore[arg-type]

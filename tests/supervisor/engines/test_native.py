@@ -10,7 +10,7 @@ from lading.core.images.image_layout import Account
 from lading.supervisor import linux
 from lading.supervisor.engines import EngineSettings, Spec
 from lading.supervisor.engines.gang import GangFiles
-from lading.supervisor.engines.native import NativeEngine, _account
+from lading.supervisor.engines.native import NativeEngine, account_of
 from lading.supervisor.limits.cgroup import Cgroup
 from lading.testing.images import ArchiveImage, tiny_image
 
@@ -79,5 +79,5 @@ async def test_processes_that_do_not_die_are_told(
 def test_users_are_looked_up_in_the_image(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "passwd").write_text("ann:x:5:6::/:/bin/sh\n")
-    assert _account("ann", tmp_path) == Account(5, 6)
-    assert _account("", tmp_path) == Account(0, 0)
+    assert account_of("ann", tmp_path) == Account(5, 6)
+    assert account_of("", tmp_path) == Account(0, 0)

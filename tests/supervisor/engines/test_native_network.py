@@ -50,19 +50,14 @@ async def test_a_runtime_that_ends_at_once_says_why_elsewhere(tmp_path: Path) ->
     await network.close()
 
 
-async def test_a_runtime_that_hangs_or_says_nonsense(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_runtime_that_hangs_or_says_nonsense(tmp_path: Path) -> None:
     network = NativeNetwork(REACH, tmp_path)
     crun = await runtime("exec sleep 60")
-    monkeypatch.setattr(native_network, "_TIMEOUT", 0.1)
     with pytest.raises(ExecutionError, match="in time"):
-        await network.connect(crun.pid)
-    monkeypatch.setattr(native_network, "_TIMEOUT", 60.0)
-    monkeypatch.setattr(native_network, "_MOST_BYTES", 3)
+        await network.connect(crun.pid, timeout=0.1)
     Path(network.notice).write_text("nonsense\n")
     with pytest.raises(ExecutionError, match="too much"):
-        await network.connect(crun.pid)
+        await network.connect(crun.pid, most_bytes=3)
     crun.kill()
     await crun.wait()
     await network.close()

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from lading.confined import Stopped
-from lading.supervisor.gang import gang_output
 from lading.supervisor.gang.gang_output import GangOutput, send
 
 
@@ -157,10 +156,7 @@ def test_an_output_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert said.startswith("the output of the ranks cannot be brought together")
 
 
-def test_what_cannot_be_sent_breaks_the_archive_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_sent_breaks_the_archive_off(tmp_path: Path) -> None:
     (tmp_path / "a/b/c").mkdir(parents=True)
-    monkeypatch.setattr(gang_output, "_MOST_DEPTH", 2)
     with pytest.raises(OSError, match="2 deep"):
-        send(str(tmp_path), io.BytesIO())
+        send(str(tmp_path), io.BytesIO(), max_depth=2)

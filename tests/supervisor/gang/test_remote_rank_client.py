@@ -47,9 +47,8 @@ def test_a_gang_on_one_machine_has_none() -> None:
     assert Annexes(replace(TOLD, annex_command=("false",))).open(1) is None
 
 
-def test_who_does_not_leave_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lading.supervisor.gang.remote_rank_client._LEAVE_TIME", 0.05)
-    annexes = Annexes(replace(TOLD, annex_command=("sleep", "60")))
+def test_who_does_not_leave_is_ended() -> None:
+    annexes = Annexes(replace(TOLD, annex_command=("sleep", "60")), leave_time=0.05)
     annexes.open(2)
     annexes.close()
     annexes.close()

@@ -17,7 +17,6 @@ import pytest
 
 from lading.core.containers.disk_space import AUTOMATIC, Amount
 from lading.core.errors import ExecutionError
-from lading.supervisor.inputs import image_archive
 from lading.supervisor.inputs.image_archive import (
     ImageArchive,
     Proofs,
@@ -160,14 +159,13 @@ def test_links_of_the_archive_are_followed_inside_it(tmp_path: Path) -> None:
         archive.prove(name, limit=LIMIT)
 
 
-def test_what_is_no_archive_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     _, data = make_archive([A])
     for bad in (b"x" * 2000, b"", data[:600]):
         with pytest.raises(ExecutionError, match="the image"):
             ImageArchive(_write(tmp_path, bad))
-    monkeypatch.setattr(image_archive, "_MOST_MEMBERS", 2)
     with pytest.raises(ExecutionError, match="more than 2 members"):
-        ImageArchive(_write(tmp_path, data))
+        ImageArchive(_write(tmp_path, data), most_members=2)
 
 
 def test_proofs_are_of_a_collection_and_an_image(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ class Launcher:
     def __init__(self) -> None:
         self.settings: list[MountSettings] = []
         self.error: Unavailable | None = None
+        self.processes: list[subprocess.Popen[bytes]] = []
 
     def __call__(
         self, settings: MountSettings, *, log: int, pass_fds: tuple[int, ...]
@@ -47,6 +48,7 @@ class Launcher:
         )
         assert process.stdout is not None
         process.stdout.readline()
+        self.processes.append(process)
         return process
 
 
@@ -126,8 +128,7 @@ async def test_its_end_is_noticed(launcher: Launcher, tmp_path: Path) -> None:
     assert not waiting.done(), "there is none yet"
     waiting.cancel()
     await keep.open(whole=False)
-    assert keep._process is not None
-    keep._process.kill()
+    launcher.processes[0].kill()
     await asyncio.wait_for(keep.ended(), 60)
     await keep.close()
     log.close()

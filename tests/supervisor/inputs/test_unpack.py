@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import ExecutionError
-from lading.supervisor.inputs import unpack as unpack_module
 from lading.supervisor.inputs.unpack import unpack_layer
 from lading.testing.images import make_layer
 
@@ -38,8 +37,8 @@ def layer_of(*members: tarfile.TarInfo) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(layer: bytes, target: Path, *, limit: int = 1 << 20) -> str:
-    return unpack_layer(io.BytesIO(layer), target, limit=limit)
+def unpack(layer: bytes, target: Path, *, limit: int = 1 << 20, **more: int) -> str:
+    return unpack_layer(io.BytesIO(layer), target, limit=limit, **more)
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
@@ -225,10 +224,10 @@ def test_what_is_hostile_is_refused(tmp_path: Path, layer: bytes, fault: str) ->
     ]
 
 
-def test_only_so_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpack_module, "_MOST_MEMBERS", 3)
+def test_only_so_many_members(tmp_path: Path) -> None:
+    layer = layer_of(*(member(f"f{number}") for number in range(4)))
     with pytest.raises(ExecutionError, match="more than 3 members"):
-        unpack(layer_of(*(member(f"f{number}") for number in range(4))), tmp_path / "t")
+        unpack(layer, tmp_path / "t", most_members=3)
 
 
 def test_the_same_name_many_times(tmp_path: Path) -> None:

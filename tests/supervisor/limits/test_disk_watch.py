@@ -23,16 +23,12 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run" / "me"
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_watch, "_FIRST", 0.0)
-
-
 def watch(run: Path, **more: Any) -> DiskWatch:
     given: dict[str, Any] = {
         "allowed": Allowance(),
         "kept": Amount(0, 0),
         "processes": lambda: [],
+        "first": 0.0,
         **more,
     }
     return DiskWatch(run=run, **given)
@@ -129,9 +125,7 @@ async def test_the_disk_of_a_daemon_is_looked_at_too(
     assert "has written 40.0 MiB" in await watching
 
 
-async def test_nobody_ends_before_the_others_have_been_heard(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nobody_ends_before_the_others_have_been_heard(run: Path) -> None:
     write(run / "mounts" / "mine", 40 * MIB)
     (run.parent / "other").mkdir()
     (run.parent / "other" / "journal").touch()
@@ -145,5 +139,4 @@ async def test_nobody_ends_before_the_others_have_been_heard(
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1.5):
             await watch(run, kept=kept).run_until_full()
-    monkeypatch.setattr(disk_watch, "_HEARING", 0.0)
-    assert "takes the most, 40.0 MiB" in await ends(watch(run, kept=kept))
+    assert "takes the most, 40.0 MiB" in await ends(watch(run, kept=kept, hearing=0.0))

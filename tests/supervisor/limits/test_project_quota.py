@@ -25,7 +25,7 @@ def test_a_file_system_without_quotas_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_what_the_kernel_is_given_has_its_size() -> None:
-    assert (project_quota._ATTRIBUTES.size, project_quota._QUOTA.size) == (28, 72)
+    assert (project_quota.ATTRIBUTES.size, project_quota.QUOTA.size) == (28, 72)
 
 
 def test_the_kernel_stops_who_writes_too_much() -> None:

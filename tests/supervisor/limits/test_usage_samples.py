@@ -108,10 +108,9 @@ async def test_sampling_goes_on_until_cancelled(
     monkeypatch.setattr(
         "lading.supervisor.limits.counters.find_folders", lambda pid, hierarchy: next(answers)
     )
-    monkeypatch.setattr("lading.supervisor.limits.usage_samples._LOOK", 0.0)
     pids = iter((None, 5, 5))
     times = iter(range(100))
-    sampled = Usage(log, tmp_path, 10, lambda: float(next(times)))
+    sampled = Usage(log, tmp_path, 10, lambda: float(next(times)), look=0.0)
     task = asyncio.create_task(
         sampled.run(
             lambda: next(pids),
@@ -125,13 +124,9 @@ async def test_sampling_goes_on_until_cancelled(
     assert sampled.folders is found
 
 
-async def test_without_groups_the_processes_are_sampled(
-    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lading.supervisor.limits.usage_samples._LOOK", 0.0)
-    monkeypatch.setattr("lading.supervisor.limits.usage_samples._SAMPLE", 0.0)
+async def test_without_groups_the_processes_are_sampled(log: Log, tmp_path: Path) -> None:
     times = iter(range(1000))
-    sampled = Usage(log, tmp_path, 1, lambda: float(next(times)))
+    sampled = Usage(log, tmp_path, 1, lambda: float(next(times)), sample=0.0, look=0.0)
     pids = iter((None, os.getpid()))
     task = asyncio.create_task(sampled.run(lambda: next(pids), interval=3.0, mounts=""))
     while not (log.directory / "hoststat.txt").exists():

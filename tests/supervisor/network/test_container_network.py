@@ -67,7 +67,7 @@ async def test_the_internet_ends_with_the_network(tmp_path: Path, more: list[str
     network.binds()
     with other_network(*more) as pid:
         await network.open(pid)
-        uplink = network._uplink
+        uplink = network.uplink
         assert uplink is not None
         for host in ("127.0.0.53", "192.0.2.77", "fd77::1"):
             port = 53 if host.endswith("53") else 5
@@ -91,20 +91,14 @@ async def test_a_new_address_of_the_machine_is_refused_too(
     with other_network() as pid:
         await network.open(pid)
         known.append(("192.0.2.1/32", "203.0.113.99/32"))
-        network._addresses_changed()
-        refreshing = network._refreshing
-        assert refreshing is not None
-        await refreshing
+        await network.refresh()
         with pytest.raises(OSError, match="No route to host"):
             await asyncio.to_thread(connect, pid, "203.0.113.99", 80)
         # Without a filter that is up to date there is no internet.
         monkeypatch.setattr(container_network, "FILTER_PROGRAM", "no-such-program")
         known.append(())
-        network._addresses_changed()
-        refreshing = network._refreshing
-        assert refreshing is not None
-        await refreshing
-        assert network._uplink is None
+        await network.refresh()
+        assert network.uplink is None
         await network.close()
 
 
@@ -133,7 +127,7 @@ async def test_a_program_that_is_missing_is_told_and_nothing_is_connected(
         ) as caught:
             await network.open(pid)
         assert caught.value.failure is Failure.NODE
-        assert network._uplink is None
+        assert network.uplink is None
 
 
 @pytest.mark.parametrize(
@@ -173,11 +167,12 @@ async def test_a_program_that_hangs_is_told(
     program = tmp_path / "hangs"
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(0o755)
-    monkeypatch.setattr(container_network, "_TIMEOUT", 0.2)
     for name, said in (("UPLINK_PROGRAM", "in time"), ("FILTER_PROGRAM", "does not end")):
         with monkeypatch.context() as patch:
             patch.setattr(container_network, name, str(program))
-            network = ContainerNetwork(Reach(internet=True), tmp_path, hostname="lading")
+            network = ContainerNetwork(
+                Reach(internet=True), tmp_path, hostname="lading", timeout=0.2
+            )
             with other_network() as pid, pytest.raises(ExecutionError, match=said):
                 await network.open(pid)
 
@@ -186,5 +181,5 @@ def test_a_machine_without_a_way_by_ipv6() -> None:
     need_root()
     with other_network() as pid:
         descriptor = open_namespace(pid)
-        assert inside(descriptor, container_network._has_ipv6) is False
+        assert inside(descriptor, container_network.has_ipv6) is False
         os.close(descriptor)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import pytest
 
 from lading.core.containers.container_network import Endpoint
-from lading.supervisor.network import forwarder
 from lading.supervisor.network.forwarder import Forwarder
 
 
@@ -20,9 +19,9 @@ async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-async def listening(target: Endpoint) -> tuple[Forwarder, int]:
+async def listening(target: Endpoint, **more: int) -> tuple[Forwarder, int]:
     made = socket.create_server(("127.0.0.1", 0))
-    one = Forwarder(target, made)
+    one = Forwarder(target, made, **more)
     await one.start()
     return one, int(made.getsockname()[1])
 
@@ -72,11 +71,11 @@ async def test_the_end_of_all_ends_connections() -> None:
         await writer.wait_closed()
 
 
-async def test_no_more_connections_than_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarder, "MOST_CONNECTIONS", 1)
+async def test_no_more_connections_than_are_allowed() -> None:
     server = await asyncio.start_server(reply, "127.0.0.1", 0)
     async with server:
-        one, port = await listening(Endpoint("127.0.0.1", server.sockets[0].getsockname()[1]))
+        target = Endpoint("127.0.0.1", server.sockets[0].getsockname()[1])
+        one, port = await listening(target, most=1)
         first_reader, first = await asyncio.open_connection("127.0.0.1", port)
         first.write(b"x")
         await first.drain()
@@ -101,15 +100,15 @@ class _Full(socket.socket):
         return super().accept()
 
 
-async def test_a_want_of_descriptors_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarder, "_REST", 0.01)
+async def test_a_want_of_descriptors_passes() -> None:
     server = await asyncio.start_server(reply, "127.0.0.1", 0)
     async with server:
         made = _Full()
         made.bind(("127.0.0.1", 0))
         made.listen()
         _Full.faults += [OSError(errno.EMFILE, "no descriptors"), BlockingIOError()]
-        one = Forwarder(Endpoint("127.0.0.1", server.sockets[0].getsockname()[1]), made)
+        target = Endpoint("127.0.0.1", server.sockets[0].getsockname()[1])
+        one = Forwarder(target, made, rest=0.01)
         await one.start()
         reader, writer = await asyncio.open_connection("127.0.0.1", made.getsockname()[1])
         writer.write(b"ab")
@@ -119,7 +118,7 @@ async def test_a_want_of_descriptors_passes(monkeypatch: pytest.MonkeyPatch) -> 
         await writer.wait_closed()
         _Full.faults.append(OSError(errno.EMFILE, "no descriptors"))
         _, writer = await asyncio.open_connection("127.0.0.1", made.getsockname()[1])
-        while one._resting is None:
+        while _Full.faults:
             await asyncio.sleep(0)
         await one.close()
         writer.close()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor.network import resolver
 from lading.supervisor.network.resolver import Resolver, machine_resolvers
 
 
@@ -44,8 +43,7 @@ async def ask(port: int, question: bytes) -> bytes:
         return await asyncio.wait_for(loop.sock_recv(asking, 100), 20)
 
 
-async def test_questions_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolver, "_ANSWER_TIME", 0.2)
+async def test_questions_are_passed_on() -> None:
     server = await asyncio.start_server(by_tcp, "127.0.0.1", 0)
     there = server.sockets[0].getsockname()[1]
     transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
@@ -54,9 +52,8 @@ async def test_questions_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         dead = int(silent.getsockname()[1])
         datagrams, listening, port = sockets()
-        one = Resolver(
-            datagrams, listening, find=lambda: (("127.0.0.1", there), ("127.0.0.1", dead))
-        )
+        find = lambda: (("127.0.0.1", there), ("127.0.0.1", dead))  # noqa: E731
+        one = Resolver(datagrams, listening, find=find, answer_time=0.2)
         await one.start()
         assert await ask(port, b"abc") == b"cba"
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -73,10 +70,7 @@ async def test_questions_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     await server.wait_closed()
 
 
-async def test_the_next_resolver_is_asked_where_the_first_is_silent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(resolver, "_ANSWER_TIME", 0.1)
+async def test_the_next_resolver_is_asked_where_the_first_is_silent() -> None:
     loop = asyncio.get_running_loop()
     transport, _ = await loop.create_datagram_endpoint(Upstream, local_addr=("127.0.0.1", 0))
     there = transport.get_extra_info("sockname")[1]
@@ -84,17 +78,16 @@ async def test_the_next_resolver_is_asked_where_the_first_is_silent(
         silent.bind(("127.0.0.1", 0))
         datagrams, listening, port = sockets()
         find = lambda: (silent.getsockname(), ("127.0.0.1", there))  # noqa: E731
-        one = Resolver(datagrams, listening, find=find)
+        one = Resolver(datagrams, listening, find=find, answer_time=0.1)
         await one.start()
         assert await ask(port, b"abc") == b"cba"
         await one.close()
     transport.close()
 
 
-async def test_too_many_questions_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolver, "MOST_QUESTIONS", 0)
+async def test_too_many_questions_are_dropped() -> None:
     datagrams, listening, port = sockets()
-    one = Resolver(datagrams, listening, find=lambda: (("127.0.0.1", port),))
+    one = Resolver(datagrams, listening, find=lambda: (("127.0.0.1", port),), most=0)
     await one.start()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(ask(port, b"abc"), 0.2)

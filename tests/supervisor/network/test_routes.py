@@ -70,8 +70,14 @@ def test_a_loopback_and_an_address_of_ones_own() -> None:
 
 
 def test_what_the_kernel_refuses_is_told() -> None:
-    with pytest.raises(OSError, match="rtnetlink"):
-        routes._order(routes._RTM_NEWROUTE, routes._ROUTE.pack(99, 0, 0, 0, 0, 0, 0, 0, 0))
+    need_root()
+    with other_network() as pid:
+        descriptor = open_namespace(pid)
+        # An address that the namespace has already.
+        inside(descriptor, lambda: routes.own(ipaddress.ip_address("192.0.2.200")))
+        with pytest.raises(OSError, match="rtnetlink"):
+            inside(descriptor, lambda: routes.own(ipaddress.ip_address("192.0.2.200")))
+        os.close(descriptor)
 
 
 def test_changes_are_told() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Conflict, ExecutionError, Unavailable
-from lading.supervisor.process import register as registers
 from lading.supervisor.process.environment import ignore_probes
 from lading.supervisor.process.register import Condition, Entry, Found, Register
 from lading.testing.supervising import CONTAINER
@@ -126,18 +125,16 @@ def test_killing_what_is_not_there_succeeds(register: Register) -> None:
     assert register.kill(CONTAINER, signal.SIGTERM)
 
 
-def test_killing_waits_a_little(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registers, "_KILL_TIME", 0.0)
+def test_killing_waits_a_little(tmp_path: Path) -> None:
+    register = Register(tmp_path / "lock", kill_time=0.0)
     descriptor, _ = register.acquire(CONTAINER)
     register.write(descriptor, ENTRY)
     assert not register.kill(CONTAINER, signal.SIGUSR1)
     os.close(descriptor)
 
 
-def test_a_register_that_stays_busy_is_said_to_be(
-    register: Register, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(registers, "_PATIENCE", 0.0)
+def test_a_register_that_stays_busy_is_said_to_be(tmp_path: Path) -> None:
+    register = Register(tmp_path / "lock", patience=0.0)
     os.close(register.acquire(CONTAINER)[0])
     with (tmp_path / "lock" / "crunch-run-all.lock").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from lading.supervisor import linux
-from lading.supervisor.process import lockfile, worker
+from lading.supervisor.process import lockfile
 from lading.supervisor.process.worker import DONE, FREE, serve, work
 from lading.testing.engine import StubEngine
 from lading.testing.serving import serving
@@ -59,16 +59,19 @@ class Place:
 
 
 @pytest.fixture
-async def place(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
+async def place(
+    request: pytest.FixtureRequest, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Place]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     # In a process of its own no task but the worker's is there, and it is small.
     monkeypatch.setattr(asyncio, "all_tasks", lambda: {asyncio.current_task()})
-    monkeypatch.setattr(worker, "_LARGE", 1 << 40)
+    large = getattr(request, "param", 1 << 40)
     address = Path("/tmp") / f"lading-worker-{os.getpid()}.sock"
     async with serving(bench.server, uds=str(address)):
         with theirs:
-            task = asyncio.create_task(serve(theirs, lambda name, settings: StubEngine(settings)))
+            engines = lambda name, settings: StubEngine(settings)  # noqa: E731
+            task = asyncio.create_task(serve(theirs, engines, large=large))
             yield Place(bench, ours, task, str(address))
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -146,10 +149,8 @@ async def test_a_task_that_is_left_over_ends_the_process(
         assert await place.task == 0
 
 
-async def test_a_process_that_has_grown_is_not_used_again(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "_LARGE", 1)
+@pytest.mark.parametrize("place", [1], indirect=True, ids=["large"])
+async def test_a_process_that_has_grown_is_not_used_again(place: Place) -> None:
     place.bench.add("true")
     await place.order()
     async with asyncio.timeout(PATIENCE):

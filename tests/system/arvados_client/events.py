@@ -120,9 +120,9 @@ def check_polling(site: Site) -> None:
         # told.
         while not any("object_uuid" in one for one in heard.events) and len(made) < 100:
             made.append(site.collection())
-            heard._changed.acquire()
-            heard._changed.wait(0.2)
-            heard._changed.release()
+            heard.changed.acquire()
+            heard.changed.wait(0.2)
+            heard.changed.release()
         heard.wait(_is_about(made[-1], "create"))  # type: ignore[arg-type]
     finally:
         client.close(timeout=10)

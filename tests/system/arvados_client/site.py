@@ -72,25 +72,25 @@ class Heard:
 
     def __init__(self) -> None:
         self.events: list[Record] = []
-        self._changed = threading.Condition()
+        self.changed = threading.Condition()
 
     def __call__(self, event: Record) -> None:
         """Take one event."""
-        with self._changed:
+        with self.changed:
             self.events.append(event)
-            self._changed.notify_all()
+            self.changed.notify_all()
 
     def wait(self, wanted: Callable[[Record], bool], seconds: float = 20.0) -> Record:
         """The first event, past or to come, that is wanted."""
         deadline = time.monotonic() + seconds
-        with self._changed:
+        with self.changed:
             while True:
                 found = next((one for one in self.events if wanted(one)), None)
                 if found is not None:
                     return found
                 left = deadline - time.monotonic()
                 assert left > 0, f"not heard; heard {self.events}"
-                self._changed.wait(left)
+                self.changed.wait(left)
 
 
 def equal(found: object, wanted: object, what: str = "") -> None:

@@ -39,9 +39,13 @@ async def latest(services: ApiServices) -> int:
 
 
 class Relay:
-    """Publishes the events that were committed after `start` on the bus of this process."""
+    """Publishes the events that were committed after `start` on the bus of this process.
+
+    `page` rows are read at a time; after a fault the database is asked again `pause` seconds later.
+    """
 
     def __init__(self, services: ApiServices) -> None:
+        self.page, self.pause = _PAGE, _PAUSE
         self._services = services
         self._last = 0
 
@@ -61,7 +65,7 @@ class Relay:
                 await self._catch_up()
             except Unavailable as error:
                 event(_logger, "events are late", error=error)
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(self.pause)
             else:
                 return
 
@@ -69,7 +73,7 @@ class Relay:
         database, full = self._services.database, True
         while full:
             after = Compare(Column("id", Type.INTEGER), ">", self._last)
-            query = Query(where=(after,), order=(Order("id"),), select=_NAMES, limit=_PAGE)
+            query = Query(where=(after,), order=(Order("id"),), select=_NAMES, limit=self.page)
             async with database.reading() as tx:
                 rows = await records.search(tx, database.dialect, LOGS, query)
             for row in rows:
@@ -78,4 +82,4 @@ class Relay:
                     self._services.bus.publish(
                         audit.make_event(row, audit.listened(row["properties"]))
                     )
-            full = len(rows) == _PAGE
+            full = len(rows) == self.page

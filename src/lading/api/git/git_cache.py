@@ -59,10 +59,20 @@ class GitCache:
     """
 
     def __init__(
-        self, directory: Path, *, timeout: float, size: int = 10 << 30, program: str = "git"
+        self,
+        directory: Path,
+        *,
+        timeout: float,
+        size: int = 10 << 30,
+        program: str = "git",
+        most: int = _MOST,
     ) -> None:
-        self._directory = directory
-        self._timeout = timeout
+        """`timeout`: seconds for each command; `size`: bytes of all mirrors; `most`: searches at a
+        time.
+        """
+        self._most = most
+        self.directory = directory
+        self.timeout = timeout
         self._cache = DiskCache(directory, size, layout=_LAYOUT, weigh=_size_of)
         self._program = program
         self._mirrors: dict[str, _Mirror] = {}
@@ -84,10 +94,10 @@ class GitCache:
             for old in [
                 one
                 for one, task in self._searches.items()
-                if task.done() and len(self._searches) >= _MOST
+                if task.done() and len(self._searches) >= self._most
             ]:
                 self._searches.pop(old).exception()
-            if len(self._searches) >= _MOST:
+            if len(self._searches) >= self._most:
                 raise Unavailable("too many repositories are being fetched; try again later")
             search = self._searches[key] = asyncio.create_task(
                 self._find(url, wanted), name=f"git {url}"
@@ -131,7 +141,7 @@ class GitCache:
 
     async def _find(self, url: str, wanted: Reference) -> tuple[Found, ...]:
         name = hashlib.sha256(url.encode()).hexdigest()[:40]
-        mirror = self._mirrors.setdefault(name, _Mirror(self._directory / name))
+        mirror = self._mirrors.setdefault(name, _Mirror(self.directory / name))
         await asyncio.to_thread(self._cache.touch, name)
         if _FULL.fullmatch(wanted.revision):
             found = await asyncio.to_thread(self._look, mirror.path, wanted)
@@ -205,7 +215,7 @@ class GitCache:
 
     def _mirror_with(self, wanted: str) -> Path | None:
         """The mirror that has an object, the last used first."""
-        mirrors = self._directory.glob("*/HEAD")
+        mirrors = self.directory.glob("*/HEAD")
         for head in sorted(mirrors, key=lambda one: one.stat().st_mtime_ns, reverse=True):
             if self._git(head.parent, ("cat-file", "-t", wanted), unknown_is_empty=True):
                 head.touch()
@@ -214,14 +224,14 @@ class GitCache:
 
     async def _pieces(self, process: subprocess.Popen[bytes]) -> AsyncGenerator[bytes]:
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._timeout
+        until = loop.time() + self.timeout
         try:
             assert process.stdout is not None
             while piece := await asyncio.to_thread(process.stdout.read, _PIECE):
                 yield piece
                 if loop.time() > until:
                     raise Unavailable(
-                        f"git: sending took longer than {self._timeout:g} s; "
+                        f"git: sending took longer than {self.timeout:g} s; "
                         "raise Containers.GitTimeout"
                     )
         finally:
@@ -244,7 +254,7 @@ class GitCache:
     def _environment(self) -> dict[str, str]:
         return {
             "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": str(self._directory),
+            "HOME": str(self.directory),
             "LC_ALL": "C",
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_TERMINAL_PROMPT": "0",
@@ -273,11 +283,11 @@ class GitCache:
         self._processes.add(process)
         with process:
             try:
-                out, err = process.communicate(text, timeout=self._timeout)
+                out, err = process.communicate(text, timeout=self.timeout)
             except subprocess.TimeoutExpired:
                 _kill(process)
                 raise Unavailable(
-                    f"git {command[0]} {what}: took longer than {self._timeout:g} s; try again"
+                    f"git {command[0]} {what}: took longer than {self.timeout:g} s; try again"
                 ) from None
             finally:
                 self._processes.discard(process)

@@ -60,9 +60,14 @@ class Watcher:
 
 
 class Follower:
-    """Follows one request. A signal handler may call `cancel` meanwhile."""
+    """Follows one request. A signal handler may call `cancel` meanwhile. The user is told after
+    `patience` seconds why the request waits.
+    """
 
-    def __init__(self, api: ApiClient, request: Record, watcher: Watcher) -> None:
+    def __init__(
+        self, api: ApiClient, request: Record, watcher: Watcher, *, patience: float = _PATIENCE
+    ) -> None:
+        self._patience = patience
         self._api = api
         self._request = request
         self._watcher = watcher
@@ -135,7 +140,7 @@ class Follower:
         if self._container is None or self._container["state"] not in _WAITING:
             self._waiting_since = now
         # A start within the usual time needs no message.
-        if now - self._waiting_since < _PATIENCE:
+        if now - self._waiting_since < self._patience:
             return
         answer = await self._api.action(
             "container_requests", self._request["uuid"], "container_status", method="GET"

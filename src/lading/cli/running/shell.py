@@ -86,7 +86,7 @@ def shell(
     lading shell -L 8888:localhost:8888 -N last
     scp -o "ProxyCommand=$(lading shell --print last)" results.csv root@container:/tmp/
     """
-    login, name = _parse(target)
+    login, name = parse_target(target)
     command = command[1:] if command[:1] == ("--",) else command
     if detach_keys and not _KEYS.fullmatch(detach_keys):
         raise Invalid(f"--detach-keys {detach_keys}: write for example ctrl-p,ctrl-q")
@@ -97,7 +97,7 @@ def shell(
     if connect:
         sys.exit(asyncio.run(_connect(_server(), name, form)))
     uuid = with_session(lambda session: _probe(session, name, form, wait=wait))
-    proxy = _proxy_command(uuid, login, detach_keys)
+    proxy = proxy_command(uuid, login, detach_keys)
     if printing:
         click.echo(proxy)
         return
@@ -116,7 +116,7 @@ def shell(
     )
     sys.stdout.flush()
     # Replaces this process by ssh.
-    os.execve(program, [program, *arguments], _environment(_server()))  # noqa: S606
+    os.execve(program, [program, *arguments], ssh_environment(_server()))  # noqa: S606
 
 
 def ssh_arguments(
@@ -153,7 +153,8 @@ def ssh_arguments(
     return [*arguments, line] if command else arguments
 
 
-def _parse(target: str) -> tuple[str, str]:
+def parse_target(target: str) -> tuple[str, str]:
+    """Login and request of `REQUEST` or `USER@REQUEST`; the login may be "". Raises Invalid."""
     match = _TARGET.fullmatch(target)
     if match is None:
         raise Invalid(f"{target[:60]!r}: write REQUEST or USER@REQUEST")
@@ -164,7 +165,8 @@ def _server() -> Server:
     return find_server(os.environ, default_data_directory())
 
 
-def _proxy_command(uuid: str, login: str, detach_keys: str) -> str:
+def proxy_command(uuid: str, login: str, detach_keys: str) -> str:
+    """The command line by which ssh reaches the container."""
     target = f"{login}@{uuid}" if login else uuid
     keys = ["--detach-keys", detach_keys] if detach_keys else []
     # ssh expands percent signs in ProxyCommand.
@@ -173,7 +175,7 @@ def _proxy_command(uuid: str, login: str, detach_keys: str) -> str:
     ).replace("%", "%%")
 
 
-def _environment(server: Server) -> dict[str, str]:
+def ssh_environment(server: Server) -> dict[str, str]:
     """The environment of this process with the server that was found."""
     named = {"ARVADOS_API_HOST": server.address, "ARVADOS_API_TOKEN": server.token}
     insecure = {"ARVADOS_API_HOST_INSECURE": "1"} if server.insecure else {}

@@ -110,12 +110,12 @@ class DirectoryMembers:
         return {path.name for path in self._root.iterdir()}
 
 
-def read_document(members: Members, name: str) -> bytes:
-    """The bytes of a small file. Raises Malformed when it is absent or too large for a document."""
+def read_document(members: Members, name: str, *, limit: int = _MAX_DOCUMENT) -> bytes:
+    """The bytes of a small file. Raises Malformed when it is absent or has over `limit` bytes."""
     found = members.find(name)
     if found is None:
         raise Malformed(f"{members.source}: damaged image: {name} is missing")
-    if found.size > _MAX_DOCUMENT:
+    if found.size > limit:
         raise Malformed(f"{members.source}: damaged image: {name} has {found.size} bytes")
     with found.path.open("rb") as file:
         file.seek(found.offset)

@@ -22,7 +22,11 @@ _END_TIME = 8.0
 
 
 def launch(
-    settings: MountSettings, *, log: int | IO[bytes] | None = None, pass_fds: Sequence[int] = ()
+    settings: MountSettings,
+    *,
+    log: int | IO[bytes] | None = None,
+    pass_fds: Sequence[int] = (),
+    limit: float = _START_TIME,
 ) -> subprocess.Popen[bytes]:
     """Start a process and wait until it has mounted. Its log goes to `log` (None: our standard
     error).
@@ -41,7 +45,7 @@ def launch(
     )
     try:
         _tell(process, settings)
-        answer = _answer(process, _START_TIME)
+        answer = _answer(process, limit)
     except BaseException:
         process.kill()
         finish(process)
@@ -52,11 +56,13 @@ def launch(
     return process
 
 
-def finish(process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """End the mount; return its statistics, {} if it was killed. Idempotent."""
+def finish(process: subprocess.Popen[bytes], *, limit: float = _END_TIME) -> dict[str, Any]:
+    """End the mount; return its statistics, {} if it was killed after `limit` seconds.
+    Idempotent.
+    """
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
-    return wait(process, limit=_END_TIME)
+    return wait(process, limit=limit)
 
 
 def wait(process: subprocess.Popen[bytes], *, limit: float | None = None) -> dict[str, Any]:

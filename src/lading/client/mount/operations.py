@@ -63,9 +63,12 @@ class Status:
 
 
 class Operations:
-    """The file system, read-only."""
+    """The file system, read-only. The `most` files read last are known without a look at them."""
 
-    def __init__(self, root: Directory, blocks: OpenBlocks, bridge: Bridge) -> None:
+    def __init__(
+        self, root: Directory, blocks: OpenBlocks, bridge: Bridge, *, most: int = _READERS
+    ) -> None:
+        self._most = most
         self.counts = Counts()
         self._root = root
         self._blocks = blocks
@@ -149,7 +152,7 @@ class Operations:
         with self._turn:
             self._readers.pop(path, None)
             self._readers[path] = reader
-            if len(self._readers) > _READERS:
+            if len(self._readers) > self._most:
                 del self._readers[next(iter(self._readers))]
         return reader
 

@@ -21,12 +21,12 @@ _DEVICE = Path("/dev/fuse")
 _BACKING = Path("/sys/class/bdi")
 
 
-def check_fuse() -> None:
+def check_fuse(device: Path = _DEVICE) -> None:
     """Check that this user can mount. Raises Unavailable saying what to do."""
-    if not _DEVICE.exists():
-        raise Unavailable(f"{_DEVICE}: not there; load the module: modprobe fuse")
-    if not os.access(_DEVICE, os.R_OK | os.W_OK):
-        raise Unavailable(f"{_DEVICE}: this user may not use it: chmod 666 {_DEVICE}")
+    if not device.exists():
+        raise Unavailable(f"{device}: not there; load the module: modprobe fuse")
+    if not os.access(device, os.R_OK | os.W_OK):
+        raise Unavailable(f"{device}: this user may not use it: chmod 666 {device}")
     if os.geteuid() != 0 and _program() is None:
         raise Unavailable("fusermount3 is not installed: apt install fuse3")
 
@@ -63,13 +63,18 @@ def kind_of(directory: Path) -> str:
     return _find(directory)[0]
 
 
-def read_ahead(directory: Path, kib: int) -> bool:
+def device_of(directory: Path) -> str:
+    """The device number of the file system that is mounted there, "" when there is none."""
+    return _find(directory)[1]
+
+
+def read_ahead(directory: Path, kib: int, *, backing: Path = _BACKING) -> bool:
     """Set the kernel's read-ahead of a mount; False if this user may not (the default is 128
     KiB).
     """
-    device = _find(directory)[1]
+    device = device_of(directory)
     try:
-        (_BACKING / device / "read_ahead_kb").write_text(str(kib))
+        (backing / device / "read_ahead_kb").write_text(str(kib))
     except OSError:
         return False
     return True

@@ -434,11 +434,8 @@ def _columns(text: str, operator: str, operand: JSON, kind: RecordType) -> Expre
         raise Invalid(
             f"Invalid filter '{text[:80]}': {left.name} and {right.name} are of different types"
         )
-    return CompareColumns(
-        Column(left.name, left.type),
-        "!=" if match[2] == "<>" else match[2],
-        Column(right.name, right.type),
-    )
+    sign = "!=" if match[2] == "<>" else match[2]
+    return CompareColumns(Column(left.name, left.type), sign, Column(right.name, right.type))
 
 
 def _stored(name: str, kind: RecordType, attribute: str, *, plain: bool = False) -> Field:

@@ -256,8 +256,13 @@ class PostgresDatabase:
     fault = None
     """Always None: the PostgreSQL server checks its own files."""
 
-    def __init__(self, address: Address, *, seal: Seal, readers: int = 8) -> None:
-        """Make the database object; `open` connects."""
+    def __init__(
+        self, address: Address, *, seal: Seal, readers: int = 8, again: float = _AGAIN
+    ) -> None:
+        """Make the database object; `open` connects. `announcements` tries to reach a server that
+        is away each `again` seconds.
+        """
+        self._again = again
         self.dialect: Dialect = PostgresDialect()
         self._address = address
         self._seal = seal
@@ -271,10 +276,15 @@ class PostgresDatabase:
 
     @classmethod
     async def open(
-        cls, connection: Mapping[str, str | int], *, seal: Seal, readers: int = 8
+        cls,
+        connection: Mapping[str, str | int],
+        *,
+        seal: Seal,
+        readers: int = 8,
+        again: float = _AGAIN,
     ) -> PostgresDatabase:
         """Connect once as a check. Raises Invalid when refused, Unavailable without an answer."""
-        made = cls(Address.of(connection), seal=seal, readers=readers)
+        made = cls(Address.of(connection), seal=seal, readers=readers, again=again)
         made._readers.give(await made._readers.take(), spoilt=False)
         return made
 
@@ -335,7 +345,7 @@ class PostgresDatabase:
                 connection = await self._address.reach()
             except Unavailable as error:
                 event(_logger, "not listening", error=error)
-                await asyncio.sleep(_AGAIN)
+                await asyncio.sleep(self._again)
                 continue
             heard = asyncio.Event()
             try:

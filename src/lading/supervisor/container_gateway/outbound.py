@@ -53,7 +53,7 @@ async def keep_tunnel(
 
 
 async def _connect(told: Assignment, session: Session, port: int) -> Tunnel:
-    way, host = _way(told)
+    way, host = server_way(told)
     pipe = await way.open()
     await switch(
         pipe,
@@ -67,7 +67,8 @@ async def _connect(told: Assignment, session: Session, port: int) -> Tunnel:
     return Tunnel(pipe, connected=True, accept=gateway.open)
 
 
-def _way(told: Assignment) -> tuple[Way, str]:
+def server_way(told: Assignment) -> tuple[Way, str]:
+    """The way to the server, and its name in the head of a request."""
     if told.api_socket:
         return Way(unix_socket=told.api_socket), "localhost"
     authorities = Path(told.api_ca_file) if told.api_ca_file else None

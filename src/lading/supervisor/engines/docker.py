@@ -408,7 +408,7 @@ class DockerEngine:
         except DockerError as error:
             if error.status == _NO_CONNECTION:
                 raise
-            raise _start_failure(str(error.message)) from error
+            raise start_failure(str(error.message)) from error
         async with stream:
             yield stream
 
@@ -423,7 +423,7 @@ class DockerEngine:
         try:
             await container.start()
         except DockerError as error:
-            raise _start_failure(str(error.message)) from error
+            raise start_failure(str(error.message)) from error
 
     async def _move(self, stream: Stream) -> None:
         """Move data between the container's streams and the descriptors of the spec."""
@@ -580,7 +580,8 @@ def _write_all(descriptor: int, data: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def _start_failure(said: str) -> ExecutionError:
+def start_failure(said: str) -> ExecutionError:
+    """The error for a daemon's refusal to start a container, the user's fault or the machine's."""
     # Words of the daemons' messages about the command itself.
     if "exec" in said or "chdir" in said or "no such file" in said:
         advice = "is the program, or the interpreter it names, in the image?"

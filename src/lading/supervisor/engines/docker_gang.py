@@ -141,7 +141,7 @@ async def _stop_when(stop: asyncio.Event, grace: float, conductor: subprocess.Po
         await asyncio.sleep(grace)
 
 
-async def remove_gang(docker: aiodocker.Docker, uuid: str) -> None:
+async def remove_gang(docker: aiodocker.Docker, uuid: str, *, pause: float = _PAUSE) -> None:
     """Kill and remove the containers and networks of a gang, if any. Raises DockerError."""
     label = json.dumps({"label": [f"{LABEL}={uuid}"]})
     for attempt in range(1, _ATTEMPTS + 1):
@@ -152,7 +152,7 @@ async def remove_gang(docker: aiodocker.Docker, uuid: str) -> None:
             except DockerError:
                 if attempt == _ATTEMPTS:
                     raise
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(pause)
                 break
         else:
             break

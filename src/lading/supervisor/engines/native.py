@@ -426,7 +426,7 @@ class NativeEngine:
         process = image_layout.process(
             image.config, command=spec.command, environment=spec.environment, cwd=spec.cwd
         )
-        account = _account(process.user, rootfs)
+        account = account_of(process.user, rootfs)
         if self._namespace is not None:
             self._namespace.check(account)
         return make_config(
@@ -570,7 +570,10 @@ class NativeEngine:
             await asyncio.wait_for(deleted.wait(), _CHECK_TIME)
 
 
-def _account(user: str, rootfs: Path) -> Account:
+def account_of(user: str, rootfs: Path) -> Account:
+    """The numbers of the image's user, by the files of its root file system. Raises
+    ExecutionError.
+    """
     # Most images: no need to read the container's files.
     if user in ("", "0", "root", "0:0", "root:root"):
         return Account(0, 0)

@@ -45,16 +45,16 @@ class NativeNetwork:
         """Files about the network for the container. Raises OSError, ExecutionError."""
         return self._network.binds()
 
-    async def connect(self, runtime: int) -> None:
+    async def connect(
+        self, runtime: int, *, timeout: float = _TIMEOUT, most_bytes: int = _MOST_BYTES
+    ) -> None:
         """Connect the container of the process `runtime`. When that process ends first, its failure
         is reported elsewhere. Raises ExecutionError.
         """
-        told = asyncio.create_task(self._read_state())
+        told = asyncio.create_task(self._read_state(most_bytes))
         ending = asyncio.create_task(linux.ended(runtime))
         try:
-            await asyncio.wait(
-                (told, ending), return_when=asyncio.FIRST_COMPLETED, timeout=_TIMEOUT
-            )
+            await asyncio.wait((told, ending), return_when=asyncio.FIRST_COMPLETED, timeout=timeout)
             if told.done():
                 await self._network.open(told.result())
             elif not ending.done():
@@ -78,17 +78,17 @@ class NativeNetwork:
         self._reading = self._writing = -1
         confined.remove(self._directory)
 
-    async def _read_state(self) -> int:
+    async def _read_state(self, most: int) -> int:
         """Number of the container's first process."""
         loop, readable, said = asyncio.get_running_loop(), asyncio.Event(), b""
         loop.add_reader(self._reading, readable.set)
         try:
-            while len(said) < _MOST_BYTES:
+            while len(said) < most:
                 await readable.wait()
                 readable.clear()
                 with contextlib.suppress(BlockingIOError):
                     # The state may arrive in parts; an incomplete one does not decode.
-                    said += os.read(self._reading, _MOST_BYTES)
+                    said += os.read(self._reading, most)
                 # crun has said nothing readable: no process.
                 with contextlib.suppress(msgspec.DecodeError):
                     return msgspec.json.decode(said, type=_State).pid

@@ -319,7 +319,7 @@ def _pour(read: Callable[[int], bytes], file: IO[bytes], stop: Stop) -> None:
     file.flush()
 
 
-def send(output: str, pipe: IO[bytes], *, stop: Stop = never) -> None:
+def send(output: str, pipe: IO[bytes], *, stop: Stop = never, max_depth: int = _MOST_DEPTH) -> None:
     """Write an archive of the output directory, with links and holes kept. Raises OSError, Stopped.
 
     Files that vanish meanwhile, and sockets, are left out.
@@ -329,7 +329,7 @@ def send(output: str, pipe: IO[bytes], *, stop: Stop = never) -> None:
         Tree.open(output) as tree,
         tarfile.open(fileobj=pipe, mode="w|", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for folder, entry in tree.walk(max_depth=_MOST_DEPTH, stop=stop):
+        for folder, entry in tree.walk(max_depth=max_depth, stop=stop):
             # Removed since the directory was read.
             with contextlib.suppress(FileNotFoundError):
                 _send_one(archive, tree, f"{folder}/{entry.name}" if folder else entry.name, known)

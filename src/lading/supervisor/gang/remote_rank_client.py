@@ -42,10 +42,10 @@ class Invitation:
 
 
 class Annexes:
-    """The remote ranks of one gang."""
+    """The remote ranks of one gang. Each has `leave_time` seconds to end by itself."""
 
-    def __init__(self, assignment: Assignment) -> None:
-        self._assignment = assignment
+    def __init__(self, assignment: Assignment, *, leave_time: float = _LEAVE_TIME) -> None:
+        self._assignment, self._leave_time = assignment, leave_time
         self._processes: list[subprocess.Popen[bytes]] = []
         # Random, so that gangs on the same machines have different networks.
         self._wire = 1 + secrets.randbelow(_MOST_WIRES - 1)
@@ -88,7 +88,7 @@ class Annexes:
         self.hand_over()
         for process in self._processes:
             try:
-                process.wait(_LEAVE_TIME)
+                process.wait(self._leave_time)
             except subprocess.TimeoutExpired:
                 process.terminate()
                 process.wait()

@@ -62,15 +62,15 @@ class ImageArchive:
     All methods raise ExecutionError(IMAGE) for anything that is no such archive, and OSError.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, most_members: int = _MOST_MEMBERS) -> None:
+        self._path, self._most_members = path, most_members
         self._members: dict[str, tarfile.TarInfo] = {}
         try:
             self._tar = Reader.open(path, "r:")
         except tarfile.TarError as error:
             raise _no_archive(error) from error
         try:
-            for member in members(self._tar, most=_MOST_MEMBERS):
+            for member in members(self._tar, most=self._most_members):
                 self._members[posixpath.normpath(member.name)] = member
             self.saved: SavedImage = image_layout.parse_manifest(
                 self.document(image_layout.MANIFEST)
@@ -163,7 +163,7 @@ class ImageArchive:
         users.
         """
         with Reader.open(self._path, "r:") as tar, self._path.open("rb") as file:
-            for member in members(tar, most=_MOST_MEMBERS):
+            for member in members(tar, most=self._most_members):
                 if posixpath.normpath(member.name) not in _NAMING:
                     yield from _span(file, member.offset, tar.offset)
         manifest = [

@@ -85,7 +85,9 @@ class _Hashing:
         return data
 
 
-def unpack_layer(source: IO[bytes], target: Path, *, limit: int) -> str:
+def unpack_layer(
+    source: IO[bytes], target: Path, *, limit: int, most_members: int = _MOST_MEMBERS
+) -> str:
     """Unpack the archive `source` into the new directory `target`; return the SHA-256 (hex) of the
     plain archive.
 
@@ -97,7 +99,7 @@ def unpack_layer(source: IO[bytes], target: Path, *, limit: int) -> str:
     try:
         with Tree.open(target) as tree, _Layer(tree, limit) as layer:
             with Reader.open(fileobj=stream, mode="r|") as tar:  # type: ignore[call-overload]
-                for member in members(tar, most=_MOST_MEMBERS):
+                for member in members(tar, most=most_members):
                     layer.add(tar, member)
             layer.finish()
         # The hash covers the padding after the last member too.

@@ -55,6 +55,8 @@ class DiskWatch:
     has_daemon: bool = False
     """The container's own files are kept by a daemon."""
     base: Amount = Amount()
+    first: float = _FIRST
+    hearing: float = _HEARING
     clock: Callable[[], float] = time.monotonic
     _disks: dict[int, Path] = field(default_factory=dict)
     _uses: dict[int, Amount] = field(default_factory=dict)
@@ -76,7 +78,7 @@ class DiskWatch:
         self._add(self.run)
         self._walked = self.clock()
         self._note_free()
-        await asyncio.sleep(_FIRST)
+        await asyncio.sleep(self.first)
         # Written now, because a full disk would have no space for it.
         neighbours.tell({})
         tries = _LAYER_TRIES if self.has_daemon else 0
@@ -165,7 +167,7 @@ class DiskWatch:
         """Reason for which this container has to end, as the largest user of a disk that is nearly
         full, or "".
         """
-        if neighbours.are_unknown() and self.clock() - self._urgent_since < _HEARING:
+        if neighbours.are_unknown() and self.clock() - self._urgent_since < self.hearing:
             return ""
         for device, disk in self._look().items():
             others = neighbours.others(device)

@@ -32,7 +32,7 @@ SET_ATTRIBUTES: Final = 0x401C5820
 """FS_IOC_FSGETXATTR and FS_IOC_FSSETXATTR of linux/fs.h."""
 # FS_XFLAG_PROJINHERIT of linux/fs.h.
 _INHERIT: Final = 0x200
-_ATTRIBUTES: Final = struct.Struct("IIIII8s")
+ATTRIBUTES: Final = struct.Struct("IIIII8s")
 """struct fsxattr: flags, hints, extents, project, and others."""
 _QUOTACTL_FD: Final = 443
 """System call number of quotactl_fd (Linux 5.14), the same on all architectures."""
@@ -40,7 +40,7 @@ _QUOTACTL_FD: Final = 443
 _GET, _SET = 0x800007, 0x800008
 # PRJQUOTA.
 _PROJECTS: Final = 2
-_QUOTA: Final = struct.Struct("QQQQQQQQI4x")
+QUOTA: Final = struct.Struct("QQQQQQQQI4x")
 """struct if_dqblk: limits and use of blocks, of files, times, valid fields."""
 # Limits of bytes are given in kibibytes (quotactl(2)).
 _BLOCK: Final = 1024
@@ -73,7 +73,7 @@ class Project:
                 descriptor,
                 _SET,
                 self.number,
-                _QUOTA.pack(size, 0, 0, files, 0, 0, 0, 0, _VALID_LIMITS),
+                QUOTA.pack(size, 0, 0, files, 0, 0, 0, 0, _VALID_LIMITS),
             )
 
     def used(self) -> Amount:
@@ -119,8 +119,8 @@ def _free_number(descriptor: int, name: str) -> int:
 
 def _used(descriptor: int, number: int) -> Amount:
     try:
-        _, _, size, _, _, files, *_ = _QUOTA.unpack(
-            _call(descriptor, _GET, number, bytes(_QUOTA.size))
+        _, _, size, _, _, files, *_ = QUOTA.unpack(
+            _call(descriptor, _GET, number, bytes(QUOTA.size))
         )
     except FileNotFoundError:
         # xfs reports a project only when it has files or limits.
@@ -129,13 +129,13 @@ def _used(descriptor: int, number: int) -> Amount:
 
 
 def _assign(descriptor: int, number: int) -> None:
-    flags, hint, extents, _, more, rest = _ATTRIBUTES.unpack(
-        fcntl.ioctl(descriptor, GET_ATTRIBUTES, bytes(_ATTRIBUTES.size))
+    flags, hint, extents, _, more, rest = ATTRIBUTES.unpack(
+        fcntl.ioctl(descriptor, GET_ATTRIBUTES, bytes(ATTRIBUTES.size))
     )
     fcntl.ioctl(
         descriptor,
         SET_ATTRIBUTES,
-        _ATTRIBUTES.pack(flags | _INHERIT, hint, extents, number, more, rest),
+        ATTRIBUTES.pack(flags | _INHERIT, hint, extents, number, more, rest),
     )
 
 

@@ -82,6 +82,10 @@ class Usage:
     folders: Folders | None = None
     helpers: dict[str, int] = field(default_factory=dict)
     """Processes that serve the container, beside this one: pid by name."""
+    sample: float = _SAMPLE
+    """Seconds between two looks at the memory."""
+    look: float = _LOOK
+    """Seconds between two looks for the container's processes, until they are there."""
     _pid: int = 0
     _lines: Lines = field(init=False)
     _host: Lines = field(init=False)
@@ -106,7 +110,7 @@ class Usage:
             self.report()
             until = self.clock() + interval
             while self.clock() < until:
-                await asyncio.sleep(min(_SAMPLE, max(0.0, until - self.clock())))
+                await asyncio.sleep(min(self.sample, max(0.0, until - self.clock())))
                 self.watch_memory()
                 if host is None:
                     host = counters.own_folders("self", hierarchy) or Folders(hierarchy.version, {})
@@ -179,7 +183,7 @@ class Usage:
                 if looks > _LOOKS or not hierarchy.roots:
                     self._pid = pid
                     return
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(self.look)
 
     def _sample(self) -> dict[str, Values]:
         samples: dict[str, Values]

@@ -66,11 +66,15 @@ class _Sockets:
 class ContainerNetwork:
     """The network of `reach`, with its files in `directory`; `hostname` is the container's."""
 
-    def __init__(self, reach: Reach, directory: Path, *, hostname: str) -> None:
+    def __init__(
+        self, reach: Reach, directory: Path, *, hostname: str, timeout: float = _TIMEOUT
+    ) -> None:
+        self._timeout = timeout
         self._reach, self._directory, self._hostname = reach, directory, hostname
         self._namespace = -1
         self._services: list[Forwarder | Resolver] = []
-        self._uplink: asyncio.subprocess.Process | None = None
+        self.uplink: asyncio.subprocess.Process | None = None
+        """The program that connects the container with the internet, while it does."""
         self._exit = -1
         self._own: tuple[str, ...] = ()
         self._watching: socket.socket | None = None
@@ -185,14 +189,14 @@ class ContainerNetwork:
         )
         await together(
             self._start_uplink(),
-            asyncio.to_thread(inside, self._namespace, partial(_load_filter, text)),
+            asyncio.to_thread(inside, self._namespace, partial(_load_filter, text, self._timeout)),
         )
-        asyncio.get_running_loop().add_reader(watching, self._addresses_changed)
+        asyncio.get_running_loop().add_reader(watching, self.refresh)
 
     async def _start_uplink(self) -> None:
         ready, told = os.pipe2(os.O_CLOEXEC)
         ending, self._exit = os.pipe2(os.O_CLOEXEC)
-        ipv6 = ["--enable-ipv6"] if _has_ipv6() else []
+        ipv6 = ["--enable-ipv6"] if has_ipv6() else []
         command = [
             UPLINK_PROGRAM, "--configure", f"--mtu={_MTU}", "--disable-host-loopback",
             "--disable-dns", f"--cidr={rules.UPLINK}", "--enable-sandbox", "--enable-seccomp",
@@ -202,7 +206,7 @@ class ContainerNetwork:
         log = self._directory / "uplink.log"
         try:
             with log.open("wb") as output:
-                self._uplink = await asyncio.create_subprocess_exec(
+                self.uplink = await asyncio.create_subprocess_exec(
                     *command,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
@@ -217,7 +221,7 @@ class ContainerNetwork:
             os.close(told)
             os.close(ending)
         try:
-            async with asyncio.timeout(_TIMEOUT):
+            async with asyncio.timeout(self._timeout):
                 if not await _first_byte(ready):
                     said = " ".join(_read(log).split())
                     raise ExecutionError(
@@ -236,22 +240,24 @@ class ContainerNetwork:
         if self._exit >= 0:
             os.close(self._exit)
             self._exit = -1
-        uplink, self._uplink = self._uplink, None
+        uplink, self.uplink = self.uplink, None
         if uplink is None:
             return
         try:
-            async with asyncio.timeout(_TIMEOUT):
+            async with asyncio.timeout(self._timeout):
                 await uplink.wait()
         except TimeoutError:
             uplink.kill()
             await uplink.wait()
 
-    def _addresses_changed(self) -> None:
+    def refresh(self) -> asyncio.Task[None]:
+        """Follow the addresses of the machine, which may have changed; the task that does so."""
         if self._watching is not None:
             routes.drain(self._watching)
         # One task at a time: it repeats until the addresses are unchanged.
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._refresh(), name="addresses")
+        return self._refreshing
 
     async def _refresh(self) -> None:
         """Let the filter refuse the present addresses of the machine; on failure, disconnect the
@@ -260,7 +266,9 @@ class ContainerNetwork:
         try:
             while (own := await asyncio.to_thread(routes.own_networks)) != self._own:
                 text = rules.update(rules.with_translations(own))
-                await asyncio.to_thread(inside, self._namespace, partial(_load_filter, text))
+                await asyncio.to_thread(
+                    inside, self._namespace, partial(_load_filter, text, self._timeout)
+                )
                 self._own = own
         except (OSError, ExecutionError) as error:
             _logger.error(
@@ -270,7 +278,7 @@ class ContainerNetwork:
             await self._end_uplink()
 
 
-def _load_filter(text: str) -> None:
+def _load_filter(text: str, timeout: float) -> None:
     """Load rules into the namespace of this thread. Raises ExecutionError, OSError."""
     try:
         done = subprocess.run(
@@ -279,7 +287,7 @@ def _load_filter(text: str) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=_TIMEOUT,
+            timeout=timeout,
             env=_environment(),
             cwd="/",
         )
@@ -324,7 +332,7 @@ def _missing(program: str) -> ExecutionError:
     )
 
 
-def _has_ipv6() -> bool:
+def has_ipv6() -> bool:
     """Whether this machine has a route to the internet by IPv6. Nothing is sent (udp(7))."""
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
         try:

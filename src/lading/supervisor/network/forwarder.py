@@ -23,9 +23,21 @@ _REST = 0.1
 
 
 class Forwarder:
-    """Accepts connections at a listening socket in the container's namespace."""
+    """Accepts connections at a listening socket in the container's namespace.
 
-    def __init__(self, target: Endpoint, listening: socket.socket) -> None:
+    At most `most` connections at a time; none is accepted for `rest` seconds after the process had
+    no free descriptor.
+    """
+
+    def __init__(
+        self,
+        target: Endpoint,
+        listening: socket.socket,
+        *,
+        most: int = MOST_CONNECTIONS,
+        rest: float = _REST,
+    ) -> None:
+        self._most, self._rest = most, rest
         self._target, self._listening = target, listening
         self._listening.setblocking(False)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -66,9 +78,9 @@ class Forwarder:
         except OSError:
             # No descriptors are left, perhaps for a moment only.
             loop.remove_reader(self._listening)
-            self._resting = loop.call_later(_REST, self._listen)
+            self._resting = loop.call_later(self._rest, self._listen)
             return
-        if len(self._tasks) >= MOST_CONNECTIONS:
+        if len(self._tasks) >= self._most:
             connection.close()
             return
         self._fresh.add(connection)

@@ -31,7 +31,8 @@ _Address = tuple[str, int]
 class Resolver:
     """Answers at a UDP and at a TCP socket of the container's namespace.
 
-    `find` returns the machine's resolvers; it is called for each query, as they may change.
+    `find` returns the machine's resolvers; it is called for each query, as they may change. Each
+    has `answer_time` seconds. More than `most` queries at a time are dropped.
     """
 
     def __init__(
@@ -40,8 +41,11 @@ class Resolver:
         listening: socket.socket,
         *,
         find: Callable[[], tuple[_Address, ...]] = lambda: machine_resolvers(),
+        answer_time: float = _ANSWER_TIME,
+        most: int = MOST_QUESTIONS,
     ) -> None:
         self._datagrams, self._listening, self._find = datagrams, listening, find
+        self._answer_time, self._most = answer_time, most
         self._transport: asyncio.DatagramTransport | None = None
         self._forwarder: Forwarder | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -69,7 +73,7 @@ class Resolver:
         self._listening.close()
 
     def _ask(self, question: bytes, asker: _Address) -> None:
-        if len(self._tasks) < MOST_QUESTIONS:
+        if len(self._tasks) < self._most:
             task = asyncio.create_task(self._pass_on(question, asker), name="resolver")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -78,7 +82,7 @@ class Resolver:
         for address in self._find():
             # This resolver does not answer: try the next one.
             with contextlib.suppress(OSError, TimeoutError):
-                async with asyncio.timeout(_ANSWER_TIME):
+                async with asyncio.timeout(self._answer_time):
                     answer = await _exchange(question, address)
                 if self._transport is not None:
                     self._transport.sendto(answer, asker)

@@ -75,10 +75,17 @@ class Found:
 
 
 class Register:
-    """The lock files in one directory, which is made if it is missing."""
+    """The lock files in one directory, which is made if it is missing.
 
-    def __init__(self, directory: Path) -> None:
+    `patience` is how many seconds another process may hold the register, `kill_time` how many a
+    supervisor has to end after a signal.
+    """
+
+    def __init__(
+        self, directory: Path, *, patience: float = _PATIENCE, kill_time: float = _KILL_TIME
+    ) -> None:
         self._directory = directory
+        self._patience, self._kill_time = patience, kill_time
 
     def acquire(self, uuid: str) -> tuple[int, Entry | None]:
         """Lock a container: the descriptor that holds the lock, and the entry of a dead supervisor,
@@ -154,7 +161,7 @@ class Register:
         # It has ended already.
         with contextlib.suppress(ProcessLookupError):
             os.kill(entry.PID, number)
-        until = time.monotonic() + _KILL_TIME
+        until = time.monotonic() + self._kill_time
         while self._is_held(uuid):
             if time.monotonic() > until:
                 return False
@@ -243,7 +250,7 @@ class Register:
         self._directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._directory / _ALL, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            until = time.monotonic() + _PATIENCE
+            until = time.monotonic() + self._patience
             while True:
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -59,8 +59,8 @@ def work(connection: socket.socket, run_root: Path, *, engines: EngineMaker) -> 
     return asyncio.run(serve(connection, engines))
 
 
-async def serve(connection: socket.socket, engines: EngineMaker) -> int:
-    """Like `work`, in a prepared process."""
+async def serve(connection: socket.socket, engines: EngineMaker, *, large: int = _LARGE) -> int:
+    """Like `work`, in a prepared process, which is not used again above `large` bytes of memory."""
     signals, way = Signals(), _Way()
     connection.setblocking(False)
     try:
@@ -80,7 +80,7 @@ async def serve(connection: socket.socket, engines: EngineMaker) -> int:
                 turn=_turn(connection, signals.go),
             )
             # The lock is then released by the end of the process, after which the parent cleans up.
-            if not await _in_good_order(told):
+            if not await _in_good_order(told, large):
                 return code
             lockfile.release(lock)
             await asyncio.get_running_loop().sock_sendall(connection, DONE)
@@ -152,14 +152,12 @@ async def _receive(connection: socket.socket) -> tuple[Assignment, int] | None:
     return (supervisor_config.parse(packet.data), packet.descriptors[0]) if packet.data else None
 
 
-async def _in_good_order(told: Assignment) -> bool:
+async def _in_good_order(told: Assignment, large: int) -> bool:
     """Whether nothing of the served container is left in this process."""
     for _ in range(_ROUNDS):
         await asyncio.sleep(0)
     # One task: this one.
-    return (
-        len(asyncio.all_tasks()) == 1 and not _exists(told.run_directory) and _resident() < _LARGE
-    )
+    return len(asyncio.all_tasks()) == 1 and not _exists(told.run_directory) and _resident() < large
 
 
 def _exists(directory: str) -> bool:

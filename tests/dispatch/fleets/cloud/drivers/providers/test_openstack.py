@@ -120,15 +120,16 @@ async def test_what_openstack_has_not_is_not_asked_for(
     assert cloud.servers == {}
 
 
-async def test_lists_have_pages(
-    cloud: FakeOpenStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(openstack, "_PAGE", 2)
+async def test_lists_have_pages(cloud: FakeOpenStack, tmp_path: Path) -> None:
     async with driving(cloud, tmp_path) as driver:
-        made = {(await driver.create(SPEC)).id for _ in range(5)}
-        assert {one.id for one in await driver.list()} == made
-        cloud.servers[min(made)]["OS-EXT-STS:task_state"] = "deleting"
-        assert len(await driver.list()) == 4
+        first = (await driver.create(SPEC)).id
+        # Two whole pages, and a part of a third one.
+        for number in range(1200):
+            id = f"server-x{number:04}"
+            cloud.servers[id] = {**cloud.servers[first], "id": id}
+        assert {one.id for one in await driver.list()} == set(cloud.servers)
+        cloud.servers[first]["OS-EXT-STS:task_state"] = "deleting"
+        assert len(await driver.list()) == 1200
     assert openstack.group(KIND) == "large"
 
 
