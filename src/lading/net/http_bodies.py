@@ -64,17 +64,11 @@ async def read_chunks(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
     raise Malformed("the body has too many trailers")
 
 
-async def _pieces(reader: asyncio.StreamReader, head: Head) -> AsyncGenerator[bytes]:
+def _pieces(reader: asyncio.StreamReader, head: Head) -> AsyncGenerator[bytes]:
     length = head.get("content-length")
     if head.says("transfer-encoding", "chunked"):
-        body = read_chunks(reader)
-    elif length:
-        body = read_sized(reader, _number(length, 10))
-    else:
-        body = _read_all(reader)
-    async with aclosing(body) as pieces:
-        async for piece in pieces:
-            yield piece
+        return read_chunks(reader)
+    return read_sized(reader, _number(length, 10)) if length else _read_all(reader)
 
 
 async def _read_all(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
