@@ -16,7 +16,7 @@ import pytest
 from lading.core.errors import Malformed, TooLarge, Unavailable
 from lading.core.protocols.messages import LIMIT
 from lading.net import rpc
-from lading.net.rpc import LineChannel, LinePipe, PacketChannel, Reply
+from lading.net.rpc import LineChannel, LinePipe, PacketChannel, RpcReply
 
 
 class Pair:
@@ -24,10 +24,10 @@ class Pair:
 
     def __init__(self) -> None:
         ours, self.other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.strays: list[Reply] = []
+        self.strays: list[RpcReply] = []
         self.channel = PacketChannel(ours, peer="The peer", stray=self.strays.append)
 
-    def ask(self, op: str = "list", *, timeout: float = 10.0) -> asyncio.Task[Reply]:
+    def ask(self, op: str = "list", *, timeout: float = 10.0) -> asyncio.Task[RpcReply]:
         return asyncio.ensure_future(self.channel.request(op, timeout=timeout))
 
     async def heard(self) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class Agent:
         self.written: list[dict[str, Any]] = []
         self.inbox: asyncio.Queue[bytes | None] = asyncio.Queue()
         self.broken = False
-        self.strays = list[Reply]()
+        self.strays = list[RpcReply]()
         self.link = LineChannel(
             self.lines(), self, peer="The instance", stray=self.strays.append, faults=(EOFError,)
         )
@@ -265,7 +265,7 @@ async def test_answers_find_who_asked_in_any_order() -> None:
         agent.inbox.put_nowait(None)
         await serving
     assert [one["op"] for one in agent.written] == ["list", "signal"]
-    assert agent.strays == [Reply({"op": "ended", "uuid": "u"})]
+    assert agent.strays == [RpcReply({"op": "ended", "uuid": "u"})]
 
 
 @pytest.mark.parametrize("last", [None, b"fault"])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.protocols import forwarding_claims
-from lading.core.protocols.forwarding_claims import HEADER, LIFE, Claim, Purpose
+from lading.core.protocols.forwarding_claims import HEADER, LIFE, ForwardingClaim, Purpose
 from tests.security.serving import Site, serving, trap
 
 pytestmark = pytest.mark.system
@@ -102,12 +102,12 @@ async def test_claims_are_forged(site: Site) -> None:
     url, now = f"https://{site.address}/", int(time.time())
     key = forwarding_key(site.secrets.system_root_token)
 
-    def claim(**more: object) -> Claim:
+    def claim(**more: object) -> ForwardingClaim:
         given = {
             "user_uuid": user, "container_uuid": uuid, "purpose": Purpose.SHELL, "audience": url,
             "expires": now + LIFE, **more,
         }  # fmt: skip
-        return Claim(**given)
+        return ForwardingClaim(**given)
 
     async def shell(said: str) -> int:
         path = f"/arvados/v1/connect/{uuid}/ssh"

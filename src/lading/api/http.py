@@ -30,7 +30,7 @@ from lading.core.errors import (
 )
 from lading.core.json_values import MAX_DEPTH, is_too_deep
 from lading.core.protocols import multipart
-from lading.core.protocols.connection_limits import Allowance
+from lading.core.protocols.connection_limits import SharedAllowance
 from lading.core.records.access import Principal
 from lading.core.records.schema import JSON, Record, RecordType
 from lading.net.pipes import Pipe
@@ -267,7 +267,7 @@ class BodyReader:
 
     def __init__(self, limits: API) -> None:
         self._limits = limits
-        self._strangers = Allowance(limits.MaxUnauthenticatedBodies)
+        self._strangers = SharedAllowance(limits.MaxUnauthenticatedBodies)
 
     @property
     def reserved(self) -> int:

@@ -25,7 +25,7 @@ from lading.core.hpc import daemon_configuration, mpi_files
 from lading.core.hpc.daemon_document import COMMANDS, LOGS, ROUTES, Call, openapi
 from lading.core.hpc.daemon_states import CodeStatus, ResultStatus
 from lading.core.protocols.daemon_http import (
-    Part,
+    FormPart,
     RequestHead,
     Searchable,
     byte_range,
@@ -132,7 +132,7 @@ class Endpoints:
         saved = [self._save(name, part, body) for name, part in zip(names, parts, strict=True)]
         return success({"message": "parameter accepted", "files": saved})
 
-    def _save(self, name: str, part: Part, body: Searchable) -> dict[str, Any]:
+    def _save(self, name: str, part: FormPart, body: Searchable) -> dict[str, Any]:
         place = self._layout.base / "files" / name
         digest = hashlib.sha256()
         aside = place.with_name(f".{secrets.token_hex(8)}")
@@ -372,7 +372,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _texts(parts: list[Part], body: Searchable) -> dict[str, str]:
+def _texts(parts: list[FormPart], body: Searchable) -> dict[str, str]:
     found = {}
     for part in parts:
         if part.end - part.start > MOST_JSON:

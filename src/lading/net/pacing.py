@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from lading.core.protocols import congestion
-from lading.core.protocols.congestion import Pace, Seen
+from lading.core.protocols.congestion import Seen, StreamPace
 
 Account = Callable[[], tuple[float, int] | None]
 _ACCOUNT: Final = Path("/proc/self/schedstat")
@@ -55,7 +55,7 @@ class Pacer:
         self._clock = clock
         self._sleep = sleep
         self._account = account
-        self._pace = Pace(rate=least * _FIRST)
+        self._pace = StreamPace(rate=least * _FIRST)
         self._called = self._since = float("-inf")
         self._free = self._late = 0.0
         self._before: tuple[float, int] = (0.0, 0)
@@ -107,7 +107,7 @@ class PacedStream:
 
     def __init__(self, pacer: Pacer) -> None:
         self._pacer = pacer
-        self._allowance = congestion.Allowance(at=pacer.now())
+        self._allowance = congestion.StreamAllowance(at=pacer.now())
 
     async def admit(self, size: int) -> None:
         """Wait until `size` bytes may be passed on."""

@@ -71,9 +71,9 @@ class Turns:
         if self._pacer is not None:
             self._pacer.note_call()
 
-    def stream(self) -> Stream:
+    def stream(self) -> StreamTurns:
         """The turns of one stream in one direction."""
-        return Stream(self, self._pacer.stream() if self._pacer is not None else None)
+        return StreamTurns(self, self._pacer.stream() if self._pacer is not None else None)
 
     @asynccontextmanager
     async def one(self, size: int) -> AsyncIterator[None]:
@@ -92,7 +92,7 @@ class Turns:
             await asyncio.sleep(pause)
 
 
-class Stream:
+class StreamTurns:
     """The turns of one stream in one direction."""
 
     def __init__(self, turns: Turns, paced: PacedStream | None) -> None:

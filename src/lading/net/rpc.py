@@ -60,7 +60,7 @@ class Packet:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class RpcReply:
     """One message from the other side and its descriptors, which belong to the receiver."""
 
     message: Message
@@ -212,10 +212,10 @@ class LinePipe:
 class Channel:
     """Requests to one process, which `peer` names in messages."""
 
-    def __init__(self, peer: str, *, stray: Callable[[Reply], None]) -> None:
+    def __init__(self, peer: str, *, stray: Callable[[RpcReply], None]) -> None:
         self._peer = peer
         self._stray = stray
-        self._waiting: dict[int, asyncio.Queue[Reply | None]] = {}
+        self._waiting: dict[int, asyncio.Queue[RpcReply | None]] = {}
         self._last = 0
         self._closed = asyncio.Event()
 
@@ -235,7 +235,7 @@ class Channel:
             for inbox in self._waiting.values():
                 inbox.put_nowait(None)
 
-    async def request(self, op: str, *, timeout: float, **fields: object) -> Reply:
+    async def request(self, op: str, *, timeout: float, **fields: object) -> RpcReply:
         """Send one request; its reply, of all parts joined, with the descriptors of all.
 
         Raises Unavailable when the other side is gone or does not reply within `timeout` seconds;
@@ -244,7 +244,7 @@ class Channel:
         self._last += 1
         number = self._last
         inbox = self._waiting[number] = asyncio.Queue()
-        parts: list[Reply] = []
+        parts: list[RpcReply] = []
         try:
             async with asyncio.timeout(timeout):
                 await self._post(messages.encode({"op": op, "id": number, **fields}))
@@ -261,7 +261,7 @@ class Channel:
                 ) from error
             raise
         del self._waiting[number]
-        return Reply(
+        return RpcReply(
             messages.join_parts([part.message for part in parts]),
             tuple(descriptor for part in parts for descriptor in part.descriptors),
         )
@@ -280,7 +280,7 @@ class Channel:
             why = str(error) or f"nothing was taken in {_SEND_TIMEOUT:g} s"
             raise Unavailable(f"{self._peer} cannot be reached: {why}") from error
 
-    def _take(self, reply: Reply) -> None:
+    def _take(self, reply: RpcReply) -> None:
         """Pass a message to the request that waits for it, or to `stray`."""
         inbox = self._waiting.get(messages.request_number(reply.message))
         if inbox is None:
@@ -288,7 +288,7 @@ class Channel:
         else:
             inbox.put_nowait(reply)
 
-    def _abandon(self, number: int, parts: list[Reply]) -> None:
+    def _abandon(self, number: int, parts: list[RpcReply]) -> None:
         inbox = self._waiting.pop(number)
         while not inbox.empty():
             part = inbox.get_nowait()
@@ -304,7 +304,9 @@ class Channel:
 class PacketChannel(Channel):
     """Requests over a Unix socket of type SOCK_SEQPACKET, whose replies may have descriptors."""
 
-    def __init__(self, sock: socket.socket, *, peer: str, stray: Callable[[Reply], None]) -> None:
+    def __init__(
+        self, sock: socket.socket, *, peer: str, stray: Callable[[RpcReply], None]
+    ) -> None:
         super().__init__(peer, stray=stray)
         sock.setblocking(False)
         self._sock = sock
@@ -335,7 +337,7 @@ class PacketChannel(Channel):
         if not packet.data:
             self.close()
             return
-        self._take(Reply(messages.read_object(packet.data), packet.descriptors))
+        self._take(RpcReply(messages.read_object(packet.data), packet.descriptors))
 
 
 class LineWriter(Protocol):
@@ -360,7 +362,7 @@ class LineChannel(Channel):
         writer: LineWriter,
         *,
         peer: str,
-        stray: Callable[[Reply], None],
+        stray: Callable[[RpcReply], None],
         faults: tuple[type[Exception], ...] = (),
     ) -> None:
         super().__init__(peer, stray=stray)
@@ -374,7 +376,7 @@ class LineChannel(Channel):
             async for line in self._lines:
                 message = messages.read_object(line) if len(line) <= LIMIT else {}
                 if message:
-                    self._take(Reply(message))
+                    self._take(RpcReply(message))
         except self._faults:
             return
         finally:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from lading.core.errors import Malformed, Unavailable
 from lading.core.protocols import yamux
-from lading.core.protocols.yamux import Data, Finished, GoneAway, Opened, Pong, Reset, Room
+from lading.core.protocols.yamux import Data, Finished, GoneAway, Opened, Pong, Reset, WindowUpdate
 from lading.net.http_upgrade import LIMIT
 from lading.net.pipes import CHUNK, Pipe
 
@@ -114,7 +114,7 @@ class Tunnel:
                 found = self._streams.get(stream)
                 if found is not None:
                     found.come.put_nowait(data)
-            case Room(stream):
+            case WindowUpdate(stream):
                 self._wake(stream)
             case Finished(stream):
                 if stream in self._streams:

@@ -15,16 +15,16 @@ from lading.core.protocols.congestion import (
     SPARE,
     TARGET,
     TURN,
-    Allowance,
-    Pace,
     Seen,
+    StreamAllowance,
+    StreamPace,
     observe,
     reserve,
 )
 
 LEAST = 8e6
 RATES = st.floats(LEAST, 1e10)
-PACES = st.builds(Pace, rate=RATES, is_bound=st.booleans())
+PACES = st.builds(StreamPace, rate=RATES, is_bound=st.booleans())
 SEEN = st.builds(
     Seen,
     seconds=st.floats(PERIOD, 10),
@@ -41,7 +41,7 @@ def seen(*, waited: float = 0.0, turns: int = 0, moved: int = 10**9, called: boo
 
 @given(PACES, SEEN)
 def test_there_is_a_bound_while_somebody_calls_and_never_below_the_least(
-    pace: Pace, one: Seen
+    pace: StreamPace, one: Seen
 ) -> None:
     found = observe(pace, one, least=LEAST)
     assert found.is_bound is one.called
@@ -59,12 +59,12 @@ def test_who_waits_longer_never_lets_pass_more(rate: float, one: Seen, more: flo
         moved=one.moved,
         called=one.called,
     )
-    pace = Pace(rate=rate, is_bound=True)
+    pace = StreamPace(rate=rate, is_bound=True)
     assert observe(pace, longer, least=LEAST).rate <= observe(pace, one, least=LEAST).rate
 
 
 def test_what_is_too_long_and_what_is_not() -> None:
-    pace = Pace(rate=50e6, is_bound=True)
+    pace = StreamPace(rate=50e6, is_bound=True)
     assert observe(pace, seen(waited=PERIOD * TARGET * 1.1), least=LEAST).rate < pace.rate
     assert observe(pace, seen(waited=PERIOD * TARGET * 0.9), least=LEAST).rate > pace.rate
     # To be given a processor takes a moment when nobody else wants it, and a stream of pieces wants
@@ -79,7 +79,7 @@ def test_the_rate_comes_near_to_what_is_borne_from_anywhere(rate: float, borne: 
     """The process waits as soon as more than `borne` passes: soon the rate stays about there, and
     never far below.
     """
-    pace, rates = Pace(rate=rate, is_bound=True), []
+    pace, rates = StreamPace(rate=rate, is_bound=True), []
     for number in range(3000):
         waited = 0.005 if pace.rate > borne else 0.0
         pace = observe(pace, seen(waited=waited, moved=int(pace.rate * PERIOD) + 1), least=LEAST)
@@ -112,7 +112,7 @@ def test_who_moves_little_takes_no_part(pieces: list[tuple[int, float]]) -> None
     """A stream takes part once it has moved more than its allowance, and what has come to it
     since.
     """
-    one, now, moved = Allowance(), 0.0, 0
+    one, now, moved = StreamAllowance(), 0.0, 0
     for size, pause in pieces:
         now, moved = now + pause, moved + size
         one = one.spend(size, now=now)
@@ -125,6 +125,6 @@ def test_who_moves_little_takes_no_part(pieces: list[tuple[int, float]]) -> None
 
 @pytest.mark.parametrize(("pause", "spent"), [(0.001, True), (70.0, False)])
 def test_an_allowance_comes_back(pause: float, spent: bool) -> None:
-    one = Allowance().spend(1 << 30, now=0.0)
+    one = StreamAllowance().spend(1 << 30, now=0.0)
     assert one.is_spent
     assert one.spend(1 << 16, now=pause).is_spent is spent

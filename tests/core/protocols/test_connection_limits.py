@@ -6,10 +6,10 @@ from lading.core.errors import Invalid
 from lading.core.protocols.connection_limits import (
     LOCAL,
     NEVER,
-    Allowance,
     Connection,
     ConnectionTable,
     HttpLimits,
+    SharedAllowance,
 )
 
 
@@ -160,7 +160,7 @@ def test_a_trusted_network_that_is_none_is_named() -> None:
 
 
 def test_an_allowance_is_shared() -> None:
-    allowance = Allowance(10)
+    allowance = SharedAllowance(10)
     assert allowance.take(6)
     assert not allowance.take(5)
     assert allowance.take(4)

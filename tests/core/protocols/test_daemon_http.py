@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lading.core.errors import Invalid, Malformed
 from lading.core.protocols.daemon_http import (
-    Part,
+    FormPart,
     RequestHead,
     byte_range,
     form_parts,
@@ -79,7 +79,7 @@ def test_forms_are_read_by_offset() -> None:
     assert (one.name, one.filename, FORM[one.start : one.end]) == ("a", "one.txt", b"1\r\n2")
     assert (two.name, two.filename, FORM[two.start : two.end]) == ("b", "ä", b"")
     plain = b'--X\r\nContent-Disposition: form-data; name="k"\r\n\r\nv\r\n--X--'
-    assert form_parts(plain, "X") == [Part("k", None, 49, 50)]
+    assert form_parts(plain, "X") == [FormPart("k", None, 49, 50)]
     assert form_parts(b"--X--", "X") == []
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from lading.core.errors import Unauthenticated
 from lading.core.protocols import forwarding_claims
-from lading.core.protocols.forwarding_claims import Claim, Purpose
+from lading.core.protocols.forwarding_claims import ForwardingClaim, Purpose
 
 KEY = b"k" * 32
-CLAIM = Claim(
+CLAIM = ForwardingClaim(
     user_uuid="zzzzz-tpzed-000000000000001", container_uuid="zzzzz-dz642-000000000000001",
     purpose=Purpose.SHELL, audience="https://there:1/", expires=1000, address="10.0.0.1",
 )  # fmt: skip
@@ -26,7 +26,7 @@ def verify(
     purpose: Purpose = Purpose.SHELL,
     audience: str = "",
     now: float = 0,
-) -> Claim:
+) -> ForwardingClaim:
     return forwarding_claims.verify(
         key, said, purpose=purpose, audience=audience or CLAIM.audience, now=now
     )

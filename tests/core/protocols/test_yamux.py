@@ -15,13 +15,13 @@ from lading.core.protocols.yamux import (
     Event,
     Finished,
     Flag,
+    FrameKind,
     GoneAway,
-    Kind,
     Multiplexer,
     Opened,
     Pong,
     Reset,
-    Room,
+    WindowUpdate,
 )
 
 
@@ -83,7 +83,7 @@ def test_what_is_sent_is_bounded_by_the_window() -> None:
     client.consumed(stream, 10)
     assert client.take() == b""
     client.consumed(stream, WINDOW // 2)
-    assert server.receive(client.take()) == [Room(stream)]
+    assert server.receive(client.take()) == [WindowUpdate(stream)]
     assert server.room(stream) == WINDOW // 2 + 10
 
 
@@ -100,12 +100,12 @@ def test_a_stream_that_is_given_up() -> None:
 def test_what_comes_for_a_stream_that_is_gone_is_dropped() -> None:
     client = Multiplexer(connected=True)
     said = (
-        frame(Kind.DATA, 0, 2, body=b"late")
-        + frame(Kind.WINDOW, Flag.FIN, 2, 5)
-        + frame(Kind.PING, Flag.SYN, 0, 7)
+        frame(FrameKind.DATA, 0, 2, body=b"late")
+        + frame(FrameKind.WINDOW, Flag.FIN, 2, 5)
+        + frame(FrameKind.PING, Flag.SYN, 0, 7)
     )
     assert client.receive(said) == []
-    assert client.take() == frame(Kind.PING, Flag.ACK, 0, 7)
+    assert client.take() == frame(FrameKind.PING, Flag.ACK, 0, 7)
 
 
 def test_pings_and_farewells() -> None:
@@ -126,8 +126,8 @@ def test_too_many_streams_are_refused_alone() -> None:
 
 def test_a_second_end_says_nothing_new() -> None:
     client, _, stream = opened()
-    assert client.receive(frame(Kind.WINDOW, Flag.FIN, stream)) == [Finished(stream)]
-    assert client.receive(frame(Kind.WINDOW, Flag.FIN, stream)) == []
+    assert client.receive(frame(FrameKind.WINDOW, Flag.FIN, stream)) == [Finished(stream)]
+    assert client.receive(frame(FrameKind.WINDOW, Flag.FIN, stream)) == []
     client.consumed(stream, WINDOW)
     assert client.take() == b""
 
@@ -145,7 +145,7 @@ def test_a_fault_of_the_peer_ends_it(bad: bytes) -> None:
     assert stream == 2
     with pytest.raises(Malformed, match="yamux"):
         client.receive(bad)
-    assert client.take() == frame(Kind.GO_AWAY, 0, 0, 1)
+    assert client.take() == frame(FrameKind.GO_AWAY, 0, 0, 1)
 
 
 @given(

@@ -14,7 +14,7 @@ from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.errors import Unauthenticated
 from lading.core.protocols import forwarding_claims
-from lading.core.protocols.forwarding_claims import HEADER, LIFE, Claim, Purpose
+from lading.core.protocols.forwarding_claims import HEADER, LIFE, ForwardingClaim, Purpose
 from lading.core.records.access import Principal, check_active
 from lading.core.records.record_types import USERS
 from lading.store import records
@@ -32,7 +32,7 @@ def make_claim(
     """The header of a call that is forwarded to the server at `url`; `address` is that of the
     caller.
     """
-    claim = Claim(
+    claim = ForwardingClaim(
         user_uuid=principal.user_uuid if principal else "",
         container_uuid=container_uuid,
         purpose=purpose,
@@ -43,7 +43,9 @@ def make_claim(
     return {HEADER: forwarding_claims.sign(services.forward_key, claim)}
 
 
-def read_claim(services: ApiServices, headers: Mapping[str, str], purpose: Purpose) -> Claim | None:
+def read_claim(
+    services: ApiServices, headers: Mapping[str, str], purpose: Purpose
+) -> ForwardingClaim | None:
     """The claim of a call, None when the call was not forwarded. Raises Unauthenticated."""
     if HEADER not in headers:
         return None
@@ -56,7 +58,7 @@ def read_claim(services: ApiServices, headers: Mapping[str, str], purpose: Purpo
     )
 
 
-async def claimed(services: ApiServices, claim: Claim) -> Principal | None:
+async def claimed(services: ApiServices, claim: ForwardingClaim) -> Principal | None:
     """The present principal of a claim; None for a claim without a caller.
 
     Raises Unauthenticated when the user was deleted, Forbidden when the user is inactive.

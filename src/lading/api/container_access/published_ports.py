@@ -37,7 +37,12 @@ from lading.core.containers.container import Container
 from lading.core.containers.sessions import Target
 from lading.core.errors import Forbidden, Gone, LadingError, NotFound, Unauthenticated, Unavailable
 from lading.core.protocols import http_head, origins
-from lading.core.protocols.forwarding_claims import HEADER, Claim, Purpose, check_container
+from lading.core.protocols.forwarding_claims import (
+    HEADER,
+    ForwardingClaim,
+    Purpose,
+    check_container,
+)
 from lading.core.protocols.http_head import Head
 from lading.core.records.access import Principal, check_active, check_scope
 from lading.core.records.record_types import CONTAINERS, REQUESTS
@@ -244,7 +249,7 @@ def _moved(place: PortAddress, scope: Mapping[str, Any], *, secure: bool) -> dic
 
 
 async def _find(
-    services: ApiServices, target: Target, headers: Mapping[str, str], claim: Claim | None
+    services: ApiServices, target: Target, headers: Mapping[str, str], claim: ForwardingClaim | None
 ) -> tuple[Principal | None, Container]:
     """The caller, None for a public port, and the container, if the caller may use the port. Raises
     as `sessions.check_access` and `authorization` do.

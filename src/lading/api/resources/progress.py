@@ -22,7 +22,7 @@ from lading.core.containers.reuse import New, Reuse
 from lading.core.containers.waiting import READY
 from lading.core.errors import Invalid, Unavailable, from_status
 from lading.core.ids import Infix
-from lading.core.protocols.forwarding_claims import Claim, Purpose, check_container
+from lading.core.protocols.forwarding_claims import ForwardingClaim, Purpose, check_container
 from lading.core.records.record_types import CONTAINERS, LOGS, REQUESTS
 from lading.core.records.schema import Record
 from lading.core.scheduling.wait_reasons import Scene, delays
@@ -185,7 +185,7 @@ async def get_log(call: ApiCall) -> ApiResponse:
         return await log_files.serve(tx, call, row, container)
 
 
-def _check_claim(claim: Claim | None) -> None:
+def _check_claim(claim: ForwardingClaim | None) -> None:
     """Tell a server that forwarded a call that the log is not at a gateway. Raises RequestError."""
     if claim is not None:
         raise from_status(

@@ -12,7 +12,7 @@ processor when it has work is felt by its callers. Rules:
 - The rate is kept from one congestion to the next, since it was sustainable last. Nothing is
   learned from periods without a bound.
 - A stream may pass a mebibyte at once, and continuously a rate at which interactive use never
-  waits; only streams beyond that are bounded (`Allowance`).
+  waits; only streams beyond that are bounded (`StreamAllowance`).
 - Pieces get consecutive times (`reserve`): nothing is saved up for longer than a few milliseconds,
   since many pieces at once are work at once, and streams that take turns have equal shares.
 """
@@ -44,7 +44,7 @@ REFILL = float(16 << 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class StreamPace:
     """Bytes a second that were sustainable last, and whether they are a bound now."""
 
     rate: float
@@ -67,7 +67,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
+class StreamAllowance:
     """Bytes that a stream may still pass without being bounded, as of the time `at` in seconds."""
 
     left: float = SPARE
@@ -78,13 +78,13 @@ class Allowance:
         """Whether the stream is a bulk stream."""
         return self.left <= 0
 
-    def spend(self, size: int, *, now: float) -> Allowance:
+    def spend(self, size: int, *, now: float) -> StreamAllowance:
         """The allowance after passing `size` bytes."""
         filled = min(SPARE, max(0.0, self.left) + max(0.0, now - self.at) * REFILL)
-        return Allowance(left=filled - size, at=now)
+        return StreamAllowance(left=filled - size, at=now)
 
 
-def observe(pace: Pace, seen: Seen, *, least: float) -> Pace:
+def observe(pace: StreamPace, seen: Seen, *, least: float) -> StreamPace:
     """The pace after a period; the rate is never below `least`."""
     if not seen.called or not pace.is_bound:
         return replace(pace, is_bound=seen.called)

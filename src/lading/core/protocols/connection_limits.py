@@ -213,7 +213,7 @@ class ConnectionTable:
         return str(ipaddress.ip_network((found, _IPV6_PREFIX), strict=False)), is_trusted
 
 
-class Allowance:
+class SharedAllowance:
     """A number of bytes shared by several holders, at most `limit` at once."""
 
     def __init__(self, limit: int) -> None:

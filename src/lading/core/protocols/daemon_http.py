@@ -102,7 +102,7 @@ class Searchable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FormPart:
     """A part of a form: its name, its file name if any, and the position of its content."""
 
     name: str
@@ -111,7 +111,7 @@ class Part:
     end: int
 
 
-def form_parts(body: Searchable, boundary: str) -> list[Part]:
+def form_parts(body: Searchable, boundary: str) -> list[FormPart]:
     """The parts of `multipart/form-data` (RFC 7578). Raises Invalid."""
     if not re.fullmatch(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]", boundary):
         raise Invalid("the form has no valid boundary")
@@ -123,7 +123,7 @@ def form_parts(body: Searchable, boundary: str) -> list[Part]:
         if at < 0:
             raise Invalid("the form does not have the boundary that its type names")
         at += len(mark) + 2
-    found: list[Part] = []
+    found: list[FormPart] = []
     while len(found) <= MOST_PARTS and body[at : at + 2] != b"--":
         if body[at : at + 2] != b"\r\n":
             raise Invalid("the form has a boundary that is not a line of its own")
@@ -138,7 +138,7 @@ def form_parts(body: Searchable, boundary: str) -> list[Part]:
     return found
 
 
-def _part(head: bytes, start: int, end: int) -> Part:
+def _part(head: bytes, start: int, end: int) -> FormPart:
     for line in head.split(b"\r\n"):
         name, _, value = line.decode("utf-8", "replace").partition(":")
         if name.strip().lower() == "content-disposition":
@@ -148,7 +148,7 @@ def _part(head: bytes, start: int, end: int) -> Part:
                 extended = parameters.get("filename*", "")
                 if extended.lower().startswith("utf-8''"):
                     filename = _percent_decoded(extended[7:])
-                return Part(parameters["name"], filename, start, end)
+                return FormPart(parameters["name"], filename, start, end)
     raise Invalid("the form has a part without a name")
 
 

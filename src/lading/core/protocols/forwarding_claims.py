@@ -32,7 +32,7 @@ class Purpose(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class ForwardingClaim:
     """A call of `user_uuid` from `address`, "" for nobody; `audience` is the URL of the receiving
     server.
 
@@ -47,14 +47,16 @@ class Claim:
     address: str = ""
 
 
-def sign(key: bytes, claim: Claim) -> str:
+def sign(key: bytes, claim: ForwardingClaim) -> str:
     """A claim as the text of a header."""
     # No field contains a line break: uuids, enumerations, URLs and addresses.
     text = "\n".join(str(one) for one in astuple(claim)).encode()
     return f"{base64.urlsafe_b64encode(text).decode()}.{_mac(key, text)}"
 
 
-def verify(key: bytes, said: str, *, purpose: Purpose, audience: str, now: float) -> Claim:
+def verify(
+    key: bytes, said: str, *, purpose: Purpose, audience: str, now: float
+) -> ForwardingClaim:
     """The claim in a header, checked for this purpose and server. Raises Unauthenticated."""
     encoded, _, mac = said.partition(".")
     try:
@@ -67,7 +69,7 @@ def verify(key: bytes, said: str, *, purpose: Purpose, audience: str, now: float
     user, container, kind, meant, expires, address = text.decode().split("\n", _FIELDS - 1)
     if (kind, meant) != (purpose, audience) or int(expires) < now:
         raise _refused()
-    return Claim(
+    return ForwardingClaim(
         user_uuid=user,
         container_uuid=container,
         purpose=purpose,
@@ -77,7 +79,7 @@ def verify(key: bytes, said: str, *, purpose: Purpose, audience: str, now: float
     )
 
 
-def check_container(claim: Claim, uuid: str) -> None:
+def check_container(claim: ForwardingClaim, uuid: str) -> None:
     """Whether a claim is for this container. Raises Unauthenticated."""
     if claim.container_uuid != uuid:
         raise _refused()

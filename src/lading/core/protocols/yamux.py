@@ -35,7 +35,7 @@ MOST_DATA = 64 << 10
 _VERSION = 0
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """Type of a frame."""
 
     DATA = 0
@@ -84,7 +84,7 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class WindowUpdate:
     """More may be sent on the stream."""
 
     stream: int
@@ -104,7 +104,7 @@ class GoneAway:
     reason: int
 
 
-Event: TypeAlias = Opened | Data | Finished | Reset | Room | Pong | GoneAway
+Event: TypeAlias = Opened | Data | Finished | Reset | WindowUpdate | Pong | GoneAway
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ class Multiplexer:
         """A new stream."""
         stream, self._next = self._next, self._next + 2
         self._streams[stream] = _Stream()
-        self._put(Kind.WINDOW, Flag.SYN, stream, 0)
+        self._put(FrameKind.WINDOW, Flag.SYN, stream, 0)
         return stream
 
     def room(self, stream: int) -> int:
@@ -161,7 +161,7 @@ class Multiplexer:
         taken = min(len(data), self.room(stream))
         for at in range(0, taken, MOST_DATA):
             part = data[at : min(taken, at + MOST_DATA)]
-            self._put(Kind.DATA, Flag.NONE, stream, len(part))
+            self._put(FrameKind.DATA, Flag.NONE, stream, len(part))
             self._output += part
         if taken:
             self._streams[stream].may_send -= taken
@@ -172,13 +172,13 @@ class Multiplexer:
         found = self._streams.get(stream)
         if found is not None and not found.ours_ended:
             found.ours_ended = True
-            self._put(Kind.DATA, Flag.FIN, stream, 0)
+            self._put(FrameKind.DATA, Flag.FIN, stream, 0)
             self._forget_if_over(stream)
 
     def reset(self, stream: int) -> None:
         """Give up the stream in both directions."""
         if self._streams.pop(stream, None) is not None:
-            self._put(Kind.DATA, Flag.RST, stream, 0)
+            self._put(FrameKind.DATA, Flag.RST, stream, 0)
 
     def consumed(self, stream: int, count: int) -> None:
         """The caller has used `count` bytes of the stream: the peer may send as many more."""
@@ -188,17 +188,17 @@ class Multiplexer:
         found.owed += count
         # Half a window at a time: a frame for each piece would be wasteful.
         if found.owed >= WINDOW // 2:
-            self._put(Kind.WINDOW, Flag.NONE, stream, found.owed)
+            self._put(FrameKind.WINDOW, Flag.NONE, stream, found.owed)
             found.may_come += found.owed
             found.owed = 0
 
     def ping(self, value: int) -> None:
         """Ask whether the peer is alive."""
-        self._put(Kind.PING, Flag.SYN, 0, value)
+        self._put(FrameKind.PING, Flag.SYN, 0, value)
 
     def go_away(self, reason: int = 0) -> None:
         """Announce that there will be no more streams."""
-        self._put(Kind.GO_AWAY, Flag.NONE, 0, reason)
+        self._put(FrameKind.GO_AWAY, Flag.NONE, 0, reason)
 
     # Frames of the peer.
 
@@ -219,29 +219,31 @@ class Multiplexer:
             return False
         version, kind, flags, stream, length = HEADER.unpack_from(self._input)
         del self._input[: HEADER.size]
-        if version != _VERSION or kind not in tuple(Kind) or flags & ~15:
+        if version != _VERSION or kind not in tuple(FrameKind) or flags & ~15:
             raise self._fault(f"frame {version}/{kind}/{flags}")
-        self._heed(Kind(kind), Flag(flags), stream, length, events)
+        self._heed(FrameKind(kind), Flag(flags), stream, length, events)
         return True
 
-    def _heed(self, kind: Kind, flags: Flag, stream: int, length: int, events: list[Event]) -> None:
-        if kind is Kind.PING:
+    def _heed(
+        self, kind: FrameKind, flags: Flag, stream: int, length: int, events: list[Event]
+    ) -> None:
+        if kind is FrameKind.PING:
             if Flag.SYN in flags:
-                self._put(Kind.PING, Flag.ACK, 0, length)
+                self._put(FrameKind.PING, Flag.ACK, 0, length)
             else:
                 events.append(Pong(length))
             return
-        if kind is Kind.GO_AWAY:
+        if kind is FrameKind.GO_AWAY:
             events.append(GoneAway(length))
             return
         if Flag.SYN in flags:
             self._accept(stream, events)
         # None for a stream that has ended here: its frames may still be on the way.
         found = self._streams.get(stream)
-        if kind is Kind.WINDOW:
+        if kind is FrameKind.WINDOW:
             if found is not None and length:
                 found.may_send += length
-                events.append(Room(stream))
+                events.append(WindowUpdate(stream))
             self._heed_end(stream, flags, events)
             return
         self._expect_data(found, stream, length)
@@ -277,10 +279,10 @@ class Multiplexer:
             raise self._fault(f"stream {stream} cannot be opened")
         # Refused rather than an error: the peer may use its other streams.
         if len(self._streams) >= self._most:
-            self._put(Kind.WINDOW, Flag.RST, stream, 0)
+            self._put(FrameKind.WINDOW, Flag.RST, stream, 0)
             return
         self._streams[stream] = _Stream()
-        self._put(Kind.WINDOW, Flag.ACK, stream, 0)
+        self._put(FrameKind.WINDOW, Flag.ACK, stream, 0)
         events.append(Opened(stream))
 
     def _heed_end(self, stream: int, flags: Flag, events: list[Event]) -> None:
@@ -300,7 +302,7 @@ class Multiplexer:
         if found.ours_ended and found.theirs_ended:
             del self._streams[stream]
 
-    def _put(self, kind: Kind, flags: Flag, stream: int, length: int) -> None:
+    def _put(self, kind: FrameKind, flags: Flag, stream: int, length: int) -> None:
         self._output += HEADER.pack(_VERSION, kind, flags, stream, length)
 
     def _fault(self, what: str) -> Malformed:

@@ -55,7 +55,7 @@ from lading.dispatch.capacity import measure, see_gpus
 from lading.dispatch.fleet import FleetView, LookUp, StartRequest, SupervisorProcess
 from lading.dispatch.fleet_plugins import FleetSite
 from lading.dispatch.fleets.machine_sharing import Shares
-from lading.net.rpc import PacketChannel, Reply
+from lading.net.rpc import PacketChannel, RpcReply
 from lading.telemetry import event
 
 WORKER = "this machine"
@@ -437,7 +437,7 @@ class LocalFleet:
         self._channel = channel
         self._change.set()
 
-    def _take_stray(self, answer: Reply) -> None:
+    def _take_stray(self, answer: RpcReply) -> None:
         uuid = str(answer.get("uuid"))
         if answer.op == "ended":
             if uuid in self._pidfds:

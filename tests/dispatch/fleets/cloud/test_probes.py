@@ -23,7 +23,7 @@ from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.drivers.driver import InstanceSpec
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.settings import CloudSettings
-from lading.net.rpc import LineChannel, Reply
+from lading.net.rpc import LineChannel, RpcReply
 from lading.testing.cloud import FakeCloud, FakeVm, Troubles
 from lading.testing.simulated_loop import pass_time, play
 from tests.simulation.cloud_scenario import TYPES
@@ -222,12 +222,12 @@ class Worker:
         async with self.cloud.reach(machine, tell) as link:
             requesting = link.request
 
-            async def request(op: str, *, timeout: float, **more: object) -> Reply:
+            async def request(op: str, *, timeout: float, **more: object) -> RpcReply:
                 if self.fails == op or (self.fails in ("boot", "copy") and op == "ping"):
                     raise Unavailable(f"no answer to {op}")
                 answer = await requesting(op, timeout=timeout, **more)
                 return (
-                    Reply({**answer.message, "broken": "it says so"})
+                    RpcReply({**answer.message, "broken": "it says so"})
                     if self.fails == "broken" and op == "ping"
                     else answer
                 )

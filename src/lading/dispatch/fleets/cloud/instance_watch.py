@@ -15,7 +15,7 @@ from lading.dispatch.fleets.cloud.metrics import CloudCounters
 from lading.dispatch.fleets.cloud.rate_limit import CallRate
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.vm_bootstrap import VmBootstrap
-from lading.net.rpc import Reply
+from lading.net.rpc import RpcReply
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
@@ -152,7 +152,7 @@ class InstanceWatch:
                 event(_logger, "instance broken", instance=one.name, why=broken)
                 self._touch()
 
-    def _arrive(self, one: CloudMachine, answer: Reply) -> None:
+    def _arrive(self, one: CloudMachine, answer: RpcReply) -> None:
         now = self._clock()
         if one.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING):
             self._counts.boot("success")
@@ -170,7 +170,7 @@ class InstanceWatch:
         one.seen, one.fault = now, ""
         self._survey(one, answer)
 
-    def _survey(self, one: CloudMachine, answer: Reply) -> None:
+    def _survey(self, one: CloudMachine, answer: RpcReply) -> None:
         live = [str(item.get("uuid")) for item in answer.get("live") or []]
         posts = {
             str(item.get("uuid")): int(item.get("ranks") or 1)
