@@ -40,9 +40,7 @@ async def read_body(
 async def read_sized(reader: asyncio.StreamReader, size: int) -> AsyncGenerator[bytes]:
     """A body of this many bytes, in pieces. Raises IncompleteReadError, OSError."""
     while size:
-        piece = await reader.read(min(size, _PIECE))
-        if not piece:
-            raise asyncio.IncompleteReadError(b"", size)
+        piece = await _piece(reader, size)
         size -= len(piece)
         yield piece
 
@@ -53,9 +51,11 @@ async def read_chunks(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
     Raises Malformed, IncompleteReadError, OSError.
     """
     while size := _number((await _line(reader)).partition(b";")[0].strip().decode("latin-1"), 16):
-        async with aclosing(read_sized(reader, size)) as pieces:
-            async for piece in pieces:
-                yield piece
+        # Not by `read_sized`: a generator for each chunk costs 5 % of the throughput.
+        while size:
+            piece = await _piece(reader, size)
+            size -= len(piece)
+            yield piece
         if await _line(reader):
             raise Malformed("a chunk of the body is longer than it says")
     for _ in range(_MOST_TRAILERS):
@@ -69,6 +69,13 @@ def _pieces(reader: asyncio.StreamReader, head: Head) -> AsyncGenerator[bytes]:
     if head.says("transfer-encoding", "chunked"):
         return read_chunks(reader)
     return read_sized(reader, _number(length, 10)) if length else _read_all(reader)
+
+
+async def _piece(reader: asyncio.StreamReader, size: int) -> bytes:
+    piece = await reader.read(min(size, _PIECE))
+    if not piece:
+        raise asyncio.IncompleteReadError(b"", size)
+    return piece
 
 
 async def _read_all(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
