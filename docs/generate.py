@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from docs import diagrams
 from lading import config
 from lading.core import errors
-from lading.core.containers import diagrams
 from lading.core.records import record_types, schema
 from lading.core.resources import GIB, KIB, MIB
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.blobs.open_block import Loan
+from lading.blobs.volume import Loan
 
 
 def test_closed_once_and_when_nobody_has_it(tmp_path: Path) -> None:

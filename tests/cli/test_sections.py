@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.testing import CliRunner
 
-from lading.cli.sections import SectionedCommand, option_of
+from lading.cli.options import SectionedCommand, option_of
 
 
 def test_options_stand_under_their_headings() -> None:

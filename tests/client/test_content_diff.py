@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lading.cli.files.comparing import compare
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter
-from lading.client.content_diff import compare
 from lading.core.data.filetree import Change, Tree
 from lading.testing.blocks import BlockStore
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lading.cli.files.data import fetch
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter
-from lading.client.downloads import fetch
 from lading.client.upload_journal import Journal
 from lading.core.data.filetree import Tree
 from lading.core.errors import Conflict

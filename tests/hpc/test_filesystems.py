@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from lading.hpc.filesystems import Watch, watch
+from lading.hpc.daemon import FileSystemWatch, watch_file_systems
 
 
 async def test_what_answers_is_well_and_what_is_gone_is_not(tmp_path: Path) -> None:
-    assert await Watch(tmp_path).fault() == ""
+    assert await FileSystemWatch(tmp_path).fault() == ""
     assert (
-        await Watch(tmp_path / "gone").fault() == f"{tmp_path / 'gone'}: No such file or directory"
+        await FileSystemWatch(tmp_path / "gone").fault()
+        == f"{tmp_path / 'gone'}: No such file or directory"
     )
 
 
@@ -25,7 +26,7 @@ async def test_what_hangs_is_asked_once_and_comes_back(tmp_path: Path) -> None:
         asked.append(path)
         release.wait()
 
-    one = Watch(tmp_path, hang, patience=0.01)
+    one = FileSystemWatch(tmp_path, hang, patience=0.01)
     assert await one.fault() == f"{tmp_path} does not answer"
     assert await one.fault() == f"{tmp_path} does not answer"
     assert asked == [tmp_path]
@@ -57,5 +58,5 @@ async def test_the_first_fault_is_told_period_by_period(
         (tmp_path / "a").mkdir()
 
     with pytest.raises(asyncio.CancelledError):
-        await watch(lambda: (tmp_path, tmp_path / "a"), told.append, sleep=sleep)
+        await watch_file_systems(lambda: (tmp_path, tmp_path / "a"), told.append, sleep=sleep)
     assert told == [f"{tmp_path / 'a'}: No such file or directory", ""]

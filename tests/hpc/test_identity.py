@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Invalid
-from lading.hpc.identity import FILES, keep_identity, read_identity
+from lading.hpc.layout import FILES, keep_identity, read_identity
 
 VALUES = {"TLS_PUBLIC_CERT": "c", "TLS_PRIVATE_KEY": "k", "AUTHORIZATION": "a"}
 
@@ -24,7 +24,7 @@ def test_an_identity_is_that_of_the_environment_or_of_the_start_before(tmp_path:
 def test_no_environment_shows_it() -> None:
     program = (
         "import os, subprocess; "
-        "from lading.hpc.identity import forget_environment; forget_environment(); "
+        "from lading.hpc.layout import forget_environment; forget_environment(); "
         "print(open('/proc/self/environ').read(), "
         "dict(os.environ), subprocess.check_output('env', text=True))"
     )

@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from lading.hpc.tracing import WAIT_ALL, Tracer
+from lading.hpc.processes import WAIT_ALL, Tracer
 
 # A process of its own: a tracer waits for every child of its process.
 _FOLLOW = """
 import os, subprocess, sys
-from lading.hpc.tracing import WAIT_ALL, Tracer
+from lading.hpc.processes import WAIT_ALL, Tracer
 tracer, ends = Tracer(), []
 gate, opener = os.pipe()
 script = "read x; sh -c 'exit 7'; sh -c 'kill -9 $$'; exit 0"

@@ -45,7 +45,7 @@ MAY_WALK = {
     "hpc/delivery.py": (
         "runs inside the container, as what it reads does: the results of the code beside it"
     ),
-    "hpc/filesystems.py": "runs inside the container",
+    "hpc/daemon.py": "runs inside the container",
     "hpc/package.py": "the modules of this installation",
     "hpc/processes.py": "/proc",
     "supervisor/capture.py": "the log directory, written by the supervisor alone",

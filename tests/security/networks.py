@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from lading.supervisor.network.namespace import inside
+from lading.supervisor.network.container_network import inside
 
 PORT = 7171
 """Of every service in the other namespace."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.store.permission_sql import COMPUTED, reached, reaches
+from lading.store.permissions import COMPUTED, reached, reaches
 
 
 def test_conditions_have_one_placeholder() -> None:

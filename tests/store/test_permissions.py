@@ -15,7 +15,7 @@ from lading.core.records.record_types import GROUPS, LINKS, USERS
 from lading.core.records.schema import Record, RecordType
 from lading.store import graph, permissions, records
 from lading.store.database import Database, Transaction
-from lading.store.permission_sql import COMPUTED
+from lading.store.permissions import COMPUTED
 from tests.levels import search
 
 ALICE, BOB, CAROL = USERS_ = [f"zzzzz-tpzed-{name:_>15}" for name in ("alice", "bob", "carol")]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lading.store import references
+from lading.store import contents
 from lading.store.database import Database
 
 
@@ -37,8 +37,8 @@ async def _fill(database: Database) -> None:
 async def test_collections_are_read_page_by_page(database: Database) -> None:
     await _fill(database)
     async with database.reading() as tx:
-        first, second = await references.page(tx, after="", limit=2)
-        (third,) = await references.page(tx, after=second.uuid, limit=2)
+        first, second = await contents.references_after(tx, after="", limit=2)
+        (third,) = await contents.references_after(tx, after=second.uuid, limit=2)
         assert (first.replication_desired, first.storage_classes_desired) == (
             2,
             ("default", "fast"),
@@ -49,10 +49,10 @@ async def test_collections_are_read_page_by_page(database: Database) -> None:
             second.storage_classes_desired,
         ) == ("", None, ())
         assert third.manifest_text == ". aaa+1 bbb+1 0:2:f\n"
-        found = await references.changed(
+        found = await contents.references_changed(
             tx, since="2026-01-02T00:00:00.000000000Z", after="", limit=9
         )
         assert [one.uuid for one in found] == ["zzzzz-4zz18-b", "zzzzz-4zz18-c"]
-        assert await references.naming(tx, "bbb", limit=9) == [
+        assert await contents.naming_block(tx, "bbb", limit=9) == [
             ("zzzzz-4zz18-c", "third", third.manifest_text)
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lading.core.records.record_types import COLLECTIONS, TOKENS
-from lading.store import records, trash
+from lading.store import records, upkeep
 from lading.store.database import Database
 
 
@@ -19,7 +19,7 @@ async def test_sweep(database: Database) -> None:
             await records.insert(tx, COLLECTIONS, row)
         await records.insert(tx, TOKENS, {"uuid": "old", "expires_at": "1"})
         await records.insert(tx, TOKENS, {"uuid": "new", "expires_at": "4"})
-        assert await trash.sweep(tx, now="5", tokens_before="3") == (2, 1, 1)
+        assert await upkeep.sweep(tx, now="5", tokens_before="3") == (2, 1, 1)
         left = {
             row["uuid"]: row["is_trashed"]
             for row in await records.find(tx, database.dialect, COLLECTIONS, ())

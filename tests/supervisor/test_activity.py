@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from lading.core.errors import Unavailable
-from lading.supervisor.activity import Activity
+from lading.supervisor.session import Activity
 
 
 async def test_what_takes_long_is_told_once() -> None:

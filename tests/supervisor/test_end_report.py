@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lading.supervisor.end_report import free
+from lading.supervisor.results import free
 from tests.supervisor.supervised import Bench
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
-from lading.supervisor.live_log import LiveView
 from lading.supervisor.logs import Log
+from lading.supervisor.monitors import LiveView
 from lading.testing.asgi import AsgiTransport
 from lading.testing.supervising import CONTAINER, SUPERVISOR_TOKEN, FakeServer
 from tests.supervisor.supervised import MOMENT, STAMP
@@ -85,7 +85,7 @@ async def test_much_output_is_posted_at_once(view: LiveView, server: FakeServer,
 async def test_a_flood_is_posted_in_parts(
     view: LiveView, server: FakeServer, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lading.supervisor.live_log._MOST", 10)
+    monkeypatch.setattr("lading.supervisor.monitors._MOST", 10)
     log.stream("stdout.txt").write(b"x" * 100)
     await view.post()
     assert len(server.live["stdout.txt"]) == 40

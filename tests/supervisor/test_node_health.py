@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor import node_health
-from lading.supervisor.node_health import can_tell, is_broken, tell
+from lading.supervisor import machine
+from lading.supervisor.machine import can_report, is_broken, report
 from tests.supervisor.supervised import Bench
 
 
@@ -43,27 +43,27 @@ def test_words_of_a_broken_container(text: str) -> None:
 
 async def test_the_machine_is_marked(bench: Bench, tmp_path: Path) -> None:
     told = replace(bench.assignment(), lock_directory=str(tmp_path))
-    assert can_tell(told)
-    assert "marked as broken" in await tell(told, "why")
+    assert can_report(told)
+    assert "marked as broken" in await report(told, "why")
     assert (tmp_path / "crunch-run-broken").read_text() == "why\n"
     (tmp_path / "file").touch()
     elsewhere = replace(told, lock_directory=str(tmp_path / "file"))
-    assert "cannot be marked" in await tell(elsewhere, "why")
+    assert "cannot be marked" in await report(elsewhere, "why")
 
 
 async def test_the_hook_is_run_in_place_of_that(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not can_tell(bench.assignment())
+    assert not can_report(bench.assignment())
     hook = tmp_path / "hook"
     hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\nexit 3\n")
     hook.chmod(0o755)
     told = replace(bench.assignment(), lock_directory=str(tmp_path), broken_node_hook=str(hook))
-    assert (await tell(told, "why")).endswith("hook ended with 3")
+    assert (await report(told, "why")).endswith("hook ended with 3")
     assert (tmp_path / "ran").exists()
     assert not (tmp_path / "crunch-run-broken").exists()
     missing = replace(told, broken_node_hook="/no/such/hook")
-    assert "cannot be run" in await tell(missing, "why")
+    assert "cannot be run" in await report(missing, "why")
     hook.write_text("#!/bin/sh\nexec sleep 100\n")
-    monkeypatch.setattr(node_health, "_HOOK_TIME", 0.01)
-    assert "was ended" in await tell(told, "why")
+    monkeypatch.setattr(machine, "_HOOK_TIME", 0.01)
+    assert "was ended" in await report(told, "why")

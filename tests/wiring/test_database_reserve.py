@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lading.core.containers.disk_space import AUTOMATIC, Amount
-from lading.wiring import database_reserve
-from lading.wiring.database_reserve import keep_room, set_aside
+from lading.wiring import up
+from lading.wiring.up import keep_room, set_aside
 
 MIB = 1 << 20
 AUTO = Amount(AUTOMATIC, AUTOMATIC)
@@ -48,7 +48,7 @@ def test_where_nothing_can_be_set_aside_nothing_happens(tmp_path: Path) -> None:
 async def test_it_goes_on_until_it_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database_reserve, "_PERIOD", 0.0)
+    monkeypatch.setattr(up, "_PERIOD", 0.0)
     path = tmp_path / "db.sqlite"
     keeping = asyncio.create_task(keep_room(path, Amount(0, 0)))
     path.write_bytes(b"x")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.wiring.options import parse_options
+from lading.wiring.process import parse_options
 
 
 def test_all_is_read(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.waiting import Standing
 from lading.core.data import manifest
-from lading.core.data.manifest_assembly import are_apart, assemble
+from lading.core.data.manifest import are_apart, assemble
 from lading.core.ids import Infix
 from lading.core.json_values import JsonObject
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS

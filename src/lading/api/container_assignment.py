@@ -18,16 +18,7 @@ from lading.api.events import audit
 from lading.api.git.git_mounts import NO_TREES, Trees
 from lading.api.services import ApiServices
 from lading.core import ids
-from lading.core.containers import (
-    explain,
-    filter_satisfiability,
-    git_trees,
-    mounts,
-    priority,
-    recipe,
-    request,
-    reuse,
-)
+from lading.core.containers import explain, git_trees, mounts, priority, recipe, request, reuse
 from lading.core.containers.container import FINAL, Container
 from lading.core.containers.effects import Resolve
 from lading.core.containers.recipe import Facts, Recipe
@@ -139,9 +130,7 @@ async def decide(
     if isinstance(choice, Reuse) or not filters:
         return AssignmentChoice(made_of, choice)
     fresh = recipe.new_container(made_of, uuid="", now=services.now()).to_record()
-    possible = filter_satisfiability.can_meet(
-        filters, {**fresh, "owner_uuid": services.system_user}
-    )
+    possible = reuse.can_meet(filters, {**fresh, "owner_uuid": services.system_user})
     return AssignmentChoice(made_of, choice, possible)
 
 

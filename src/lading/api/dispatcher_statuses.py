@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from lading.core.scheduling.wait_reasons import WaitReason
 from lading.core.timestamps import format_time, parse_time
-from lading.store import statuses
+from lading.store import dispatchers
 from lading.store.database import Database, Transaction
 
 SILENCE: Final = timedelta(minutes=3)
@@ -96,25 +96,25 @@ class SharedStatuses:
     ) -> None:
         """Store the statuses."""
         async with self._database.writing() as tx:
-            await statuses.report(tx, dispatcher_uuid, now)
-            await statuses.put(
+            await dispatchers.report(tx, dispatcher_uuid, now)
+            await dispatchers.put(
                 tx, dispatcher_uuid, {uuid: one for uuid, one in items.items() if one is not None}
             )
-            await statuses.take_back(
+            await dispatchers.take_back(
                 tx, dispatcher_uuid, [uuid for uuid, one in items.items() if one is None]
             )
 
     async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[WaitReason]:
         """The statuses of the container that count."""
-        return await statuses.about(tx, container_uuid, since=believed_since(now))
+        return await dispatchers.about(tx, container_uuid, since=believed_since(now))
 
     async def last_report(self, tx: Transaction) -> str | None:
         """Time of the latest report from any dispatcher."""
-        return await statuses.last_report(tx)
+        return await dispatchers.last_report(tx)
 
     async def forget(self, tx: Transaction, container_uuid: str) -> None:
         """Delete the statuses in the transaction."""
-        await statuses.forget(tx, container_uuid)
+        await dispatchers.forget(tx, container_uuid)
 
 
 def believed_since(now: str) -> str:

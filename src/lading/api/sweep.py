@@ -14,7 +14,7 @@ from lading.api.services import ApiServices
 from lading.core.errors import Unavailable
 from lading.core.records import access
 from lading.core.timestamps import format_time
-from lading.store import trash, upkeep
+from lading.store import upkeep
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.api.sweep")
@@ -24,8 +24,8 @@ async def sweep(services: ApiServices) -> None:
     """Sweep once."""
     yesterday = format_time(services.clock() - timedelta(days=1))
     async with services.database.writing() as tx:
-        due = await trash.due_groups(tx, services.now())
-        marked, deleted, ended = await trash.sweep(tx, now=services.now(), tokens_before=yesterday)
+        due = await upkeep.due_groups(tx, services.now())
+        marked, deleted, ended = await upkeep.sweep(tx, now=services.now(), tokens_before=yesterday)
         await groups.follow_trashed(tx, services, due)
         await groups.delete_expired(tx, services)
     await keep_the_trail_short(services)

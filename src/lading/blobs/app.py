@@ -274,7 +274,7 @@ class _Store:
 
 
 class _Writing:
-    """The follower that writes the draft; after a failure `partial_block` is None, and another
+    """The follower that writes the draft; after a failure `block_files` is None, and another
     volume stores the block.
     """
 

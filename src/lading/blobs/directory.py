@@ -31,10 +31,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
-from lading.blobs.direct_io import LARGE, Bypass, ReadBefore, read_past_cache
-from lading.blobs.open_block import Loan
-from lading.blobs.partial_block import FileDraft
-from lading.blobs.volume import Buffer, Discarded, Parameters, Space, Stored, read_parameters
+from lading.blobs.block_files import LARGE, Bypass, FileDraft, ReadBefore, read_past_cache
+from lading.blobs.volume import Buffer, Discarded, Loan, Parameters, Space, Stored, read_parameters
 from lading.client.allocation import spread_directories
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, Unavailable
 

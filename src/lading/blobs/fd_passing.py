@@ -25,7 +25,7 @@ from typing import Final
 import msgspec
 
 from lading.blobs.app import CheckToken
-from lading.blobs.open_block import Loan
+from lading.blobs.volume import Loan
 from lading.blobs.volume_set import Mounts
 from lading.config import Config
 from lading.core.data import locator as locators

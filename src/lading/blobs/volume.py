@@ -3,15 +3,18 @@
 A volume has two parts: a shelf that stores blocks by hash, and a bin for discarded blocks, which
 can be restored. Drivers are entry points in the group `lading.volumes`; the name of one is its
 `Driver` in the configuration (`Directory`, `S3`), and it is called with the driver's parameters.
+
+The open file of a block that is lent.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
-from lading.blobs.open_block import Loan
 from lading.core.errors import Invalid
 
 GROUP: Final = "lading.volumes"
@@ -178,3 +181,22 @@ def read_parameters(
                 f" not {value!r}"
             )
     return {**defaults, **given}
+
+
+class Loan:
+    """`descriptor` is open, for reading only, until this is closed or nobody has it any more."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError."""
+        self.descriptor = -1
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Close the descriptor; the receiver's copy stays open. Idempotent."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        # The caller may have been cancelled before a slow disk opened the file.
+        self.close()

@@ -15,8 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from lading.blobs.open_block import Loan
-from lading.blobs.volume import Buffer, Draft, Drafting, Lending, Space, Stored, Volume
+from lading.blobs.volume import Buffer, Draft, Drafting, Lending, Loan, Space, Stored, Volume
 from lading.core.data import replication
 from lading.core.data.replication import Place, Tally, Wish
 from lading.core.errors import Conflict, Corrupt, Full, LadingError, NotFound, Unavailable

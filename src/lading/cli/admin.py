@@ -2,7 +2,7 @@
 storage, and the move of the records to PostgreSQL.
 
 The work is in `wiring.backup`, `wiring.further_dispatcher`, `wiring.upkeep` and
-`wiring.sqlite_to_postgres`.
+`wiring.database`.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ def move_records(data: Path | None, as_json: bool) -> None:
     """Move the records from SQLite to the empty PostgreSQL database that config.yml names. Stop
     'lading up' first.
     """
-    from lading.wiring.sqlite_to_postgres import MOVED
-    from lading.wiring.sqlite_to_postgres import move_records as work
+    from lading.wiring.database import MOVED
+    from lading.wiring.database import move_records as work
 
     directory = DataDirectory((data or default_data_directory()).absolute())
     with display.progress("Moving", is_quiet=as_json, is_bytes=False) as report:

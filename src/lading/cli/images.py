@@ -115,9 +115,8 @@ def pull(
         full_name(one)
 
     async def action(session: Session) -> tuple[Registration, RemoteImage, int]:
-        from lading.client.images.pulling import connector, origin_of, parse_platform
         from lading.client.images.reference import parse_reference
-        from lading.client.images.registry import Registry
+        from lading.client.images.registry import Registry, connector, origin_of, parse_platform
         from lading.client.images.registry_login import find_login
 
         target = parse_platform(wanted or f"linux/{_architecture()}")
@@ -284,7 +283,7 @@ async def _pull(
 ) -> tuple[Registration, RemoteImage, int]:
     from lading.client.environment import cache_directory
     from lading.client.images.layer_cache import LayerShelf
-    from lading.client.images.pulling import assemble
+    from lading.client.images.registry import assemble
 
     # Layers are cached, so that an interrupted pull can continue.
     shelf = await asyncio.to_thread(LayerShelf, cache_directory(os.environ) / "layers")

@@ -1,4 +1,7 @@
-"""Types of option values: sizes and ranges, durations and moments, assignments."""
+"""Types of option values: sizes and ranges, durations and moments, assignments.
+
+Options of commands in sections of `--help`, the most needed ones first.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import os
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -15,6 +18,8 @@ from lading.cli.running.submission import Input, parse_input
 from lading.core.errors import Invalid
 from lading.core.quantities import parse_duration, parse_size
 from lading.core.timestamps import format_time
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class _Size(click.ParamType[int]):
@@ -148,3 +153,37 @@ PROPERTY = _Property()
 DURATION = _Duration()
 ASSIGNMENT = _Assignment()
 INPUT = _Input()
+
+
+class SectionedOption(click.Option):
+    """An option with the heading under which `--help` shows it."""
+
+    def __init__(self, *names: Any, section: str = "Options", **more: Any) -> None:
+        super().__init__(*names, **more)
+        self.section = section
+
+
+class SectionedCommand(click.Command):
+    """A command whose options are shown under their headings, in the order of declaration."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """All sections with their options; options without one come last."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for one in self.get_params(ctx):
+            shown = one.get_help_record(ctx) if isinstance(one, click.Option) else None
+            if shown is not None:
+                sections.setdefault(getattr(one, "section", "Options"), []).append(shown)
+        # Removed and added again: moves it to the end.
+        sections["Options"] = sections.pop("Options", [])
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def option_of(section: str) -> Callable[..., Callable[[_Command], _Command]]:
+    """`click.option` for the options of one section."""
+
+    def option(*names: str, **more: Any) -> Callable[[_Command], _Command]:
+        return click.option(*names, cls=SectionedOption, section=section, **more)
+
+    return option

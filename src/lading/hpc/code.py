@@ -2,7 +2,7 @@
 
 Orphans become children of the daemon, so that no process of the code gets lost, and when there are
 no children left the code has ended. How each process ended is known from `waitpid` for those that
-are or become children, and through `tracing` for all others. Without the right to trace, only the
+are or become children, and through a `Tracer` for all others. Without the right to trace, only the
 former count, and the query's `reason` says so.
 
 When the daemon is started again while the code runs, it finds the code's processes by a mark in
@@ -10,6 +10,12 @@ their environment and follows them on; an exit code that nobody could see makes 
 since it may have been one.
 
 Source: docs/spec/hpc-daemon, section Processes.
+
+How far the code is, as it says itself: a number in a file, or a line on a socket.
+
+The file is `/hpcaas/updates/percentComplete`. Code that would rather keep a connection writes lines
+to `/hpcaas/updates/sock`, each a number; the last one counts where the file has none. What is no
+number is left out. Source: docs/spec/hpc-daemon, section Progress.
 """
 
 from __future__ import annotations
@@ -20,6 +26,7 @@ import errno
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -28,9 +35,9 @@ from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.hpc import daemon_configuration, daemon_states
 from lading.core.hpc.daemon_states import ENDED, ChildPolicy, CodeStatus, ContainerStatus, StartedBy
 from lading.hpc import processes
-from lading.hpc.layout import Layout
+from lading.hpc.layout import Layout, read_text
+from lading.hpc.processes import WAIT_ALL, Tracer
 from lading.hpc.record import Record
-from lading.hpc.tracing import WAIT_ALL, Tracer
 
 # Seconds between SIGTERM and SIGKILL, and then until all processes must have ended.
 KILL_GRACE = 2.0
@@ -49,6 +56,8 @@ _UNTRACED = (
 )
 _UNKNOWN = "the daemon was started again while the code ran, and could not see its exit code"
 _logger = logging.getLogger("lading.hpc")
+# Bytes of a progress report.
+_MOST_LINE = 100
 
 
 class Code:
@@ -389,3 +398,51 @@ async def _gone(found: Mapping[int, processes.Process]) -> None:
     finally:
         for descriptor in tuple(watched):
             ended(descriptor)
+
+
+class Progress:
+    """Knows it. `tell` is called when a line has changed it."""
+
+    def __init__(self, layout: Layout, *, tell: Callable[[], None]) -> None:
+        self._layout, self._tell = layout, tell
+        self._said: float | None = None
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> None:
+        """Listen on the socket. Raises OSError."""
+        place = self._layout.progress.with_name("sock")
+        place.unlink(missing_ok=True)
+        listening = socket.socket(socket.AF_UNIX)
+        # The code may be anybody's; and whoever may write the directory could put something else
+        # there for a chmod.
+        before = os.umask(0)
+        try:
+            listening.bind(str(place))
+            self._server = await asyncio.start_unix_server(
+                self._take, sock=listening, limit=_MOST_LINE
+            )
+        except OSError:
+            listening.close()
+            raise
+        finally:
+            os.umask(before)
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            self._server.close()
+
+    def percent(self) -> float | None:
+        """0 to 100; None while the code has said nothing."""
+        written = daemon_states.percent(read_text(self._layout.progress, most=_MOST_LINE))
+        return self._said if written is None else written
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # ValueError: a line that is too long.
+        with contextlib.suppress(OSError, ValueError):
+            while line := await reader.readline():
+                said = daemon_states.percent(line.decode("ascii", "replace"))
+                if said not in (None, self._said):
+                    self._said = said
+                    self._tell()
+        writer.close()

@@ -33,8 +33,8 @@ from pathlib import Path
 from typing import Any
 
 from lading.core.errors import ExecutionError, LadingError, Unavailable
-from lading.core.hpc import gang, machine_addresses
-from lading.core.hpc.cluster_addresses import Address
+from lading.core.hpc import addresses, gang
+from lading.core.hpc.addresses import Address
 from lading.core.hpc.daemon_states import ENDED, ChildPolicy, CodeStatus, ResultStatus
 from lading.core.hpc.gang import Launcher, RankView, Verdict
 from lading.hpc import network, processes
@@ -390,7 +390,7 @@ def main(path: str) -> int:
         wires: tuple[network.Wire, ...] = ()
         if plan.wire:
             # How the others reach this machine they say later.
-            known = there and machine_addresses.version(there["leader"])
+            known = there and addresses.ip_version(there["leader"])
             wires = (
                 (network.make_wire(plan.wire, known),) if known else network.make_wires(plan.wire)
             )
@@ -416,7 +416,7 @@ def _place(annex: Mapping[str, Any] | None) -> dict[str, Any]:
     """Rank and machines of an annex; nothing for the conductor itself. Raises Invalid, OSError."""
     if annex is None:
         return {}
-    leader = machine_addresses.machine_address(annex["leader"])
+    leader = addresses.machine_address(annex["leader"])
     return {**annex, "leader": leader, "address": own_address(leader)}
 
 

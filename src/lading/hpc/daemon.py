@@ -2,9 +2,16 @@
 standard library alone.
 
 Certificate, key and authorization come with the environment: TLS_PUBLIC_CERT, TLS_PRIVATE_KEY,
-AUTHORIZATION; without them those of the start before this one are taken (`identity`). The port may
+AUTHORIZATION; without them those of the start before this one are taken. The port may
 come as HPCAAS_PORT. HPCAAS_ALLOW_HTTP=1 allows results to be sent unencrypted. Everything else is
 configured through HTTPS. Source: docs/spec/hpc-daemon, section Start and identity.
+
+Watching the file systems that the code shares with others: FSError while one of them does not
+answer.
+
+A network file system that hangs hangs whoever asks, for as long as it likes. So it is asked from a
+thread of its own that nobody waits for longer than a moment; while that thread hangs, no other is
+started.
 """
 
 from __future__ import annotations
@@ -19,7 +26,8 @@ import pwd
 import signal
 import ssl
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,13 +35,20 @@ from typing import Any
 from lading.core.errors import Invalid, LadingError
 from lading.core.hpc.daemon_document import LOGS
 from lading.core.hpc.daemon_states import CodeStatus, ContainerStatus, ResultStatus
-from lading.hpc import delivery, filesystems, log_limits, processes
-from lading.hpc.code import Code
+from lading.hpc import delivery, processes
+from lading.hpc.code import Code, Progress
 from lading.hpc.endpoints import Endpoints
-from lading.hpc.identity import FILES, forget_environment, keep_identity, read_identity
 from lading.hpc.inotify import Notices
-from lading.hpc.layout import PRIVATE, Layout, write
-from lading.hpc.progress import Progress
+from lading.hpc.layout import (
+    FILES,
+    PRIVATE,
+    Layout,
+    forget_environment,
+    keep_identity,
+    read_identity,
+    trim_log,
+    write,
+)
 from lading.hpc.record import Record, load
 from lading.hpc.service import Service
 
@@ -42,6 +57,9 @@ PORT = 443
 # Seconds between two looks at the size of the output.
 _TRIM_PERIOD = 30.0
 _logger = logging.getLogger("lading.hpc")
+# Seconds between two looks, and until a file system counts as not responding.
+PERIOD = 5.0
+PATIENCE = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +168,7 @@ class Daemon:
             self._spawn(self._deliver())
         self._spawn(self.code.look_outside())
         self._spawn(self._trim())
-        self._spawn(filesystems.watch(self._watched, self._judge, sleep=self._pause))
+        self._spawn(watch_file_systems(self._watched, self._judge, sleep=self._pause))
         return port
 
     async def close(self) -> None:
@@ -225,7 +243,7 @@ class Daemon:
                 for name in LOGS:
                     # The next round tries again.
                     with contextlib.suppress(OSError):
-                        log_limits.trim(self.code.log(name))
+                        trim_log(self.code.log(name))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -274,6 +292,65 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"lading: the daemon cannot serve: {error}\n")
         return 1
     return 0
+
+
+def _first_entry(path: Path) -> object:
+    """Something that only the file system itself can say, however much there is in it. Raises
+    OSError.
+    """
+    with os.scandir(path) as entries:
+        return next(entries, None)
+
+
+@dataclass(slots=True)
+class FileSystemWatch:
+    """Asks one directory. `ask` blocks, and raises OSError when the file system has failed."""
+
+    path: Path
+    ask: Callable[[Path], object] = _first_entry
+    patience: float = PATIENCE
+    _asking: threading.Thread | None = None
+    _fault: str = ""
+
+    async def fault(self) -> str:
+        """What is wrong with it; "" when it answers."""
+        if self._asking is not None and self._asking.is_alive():
+            return f"{self.path} does not answer"
+        loop = asyncio.get_running_loop()
+        answered = asyncio.Event()
+        self._asking = threading.Thread(target=self._try, args=(loop, answered), daemon=True)
+        self._asking.start()
+        try:
+            await asyncio.wait_for(answered.wait(), self.patience)
+        except TimeoutError:
+            return f"{self.path} does not answer"
+        return self._fault
+
+    def _try(self, loop: asyncio.AbstractEventLoop, answered: asyncio.Event) -> None:
+        try:
+            self.ask(self.path)
+            self._fault = ""
+        except OSError as error:
+            self._fault = f"{self.path}: {error.strerror}"
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(answered.set)
+
+
+async def watch_file_systems(
+    paths: Callable[[], tuple[Path, ...]],
+    tell: Callable[[str], None],
+    *,
+    sleep: Callable[[float], Awaitable[None]],
+) -> None:
+    """Tell, period by period, what is wrong with the first that fails, or "" when all answer; until
+    cancelled.
+    """
+    watches: dict[Path, FileSystemWatch] = {}
+    while True:
+        wanted = paths()
+        faults = [await watches.setdefault(path, FileSystemWatch(path)).fault() for path in wanted]
+        tell(next((fault for fault in faults if fault), ""))
+        await sleep(PERIOD)
 
 
 if __name__ == "__main__":

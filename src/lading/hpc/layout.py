@@ -3,23 +3,52 @@
 Files that the code may change are world readable and writable, in directories that everybody
 reaches. The daemon's own files (keys, state, log) are for root alone.
 Source: docs/spec/hpc-daemon, section Files.
+
+What a daemon proves itself with: certificate, key and authorization.
+
+They come with the environment, or are the files of an earlier start. They are taken out of the
+environment, also of what /proc/PID/environ shows: no program that the daemon starts finds them
+there.
+
+Keeping the files with the code's output within bounds while the code goes on writing to them.
+
+The code writes to the files itself, so that it does not notice when the daemon is started again.
+The oldest part of a file that has grown too long is given back to the file system as a hole:
+positions stay what they were.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import logging
 import os
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+from lading.core.errors import Invalid
 
 _logger = logging.getLogger("lading.hpc")
 # Modes: the code may run as any user; secrets are for the daemon only.
 OPEN, PRIVATE = 0o666, 0o600
 REACHABLE, WRITABLE = 0o755, 0o1777
 """Modes of directories: others list the first kind, and also write to the second."""
+FILES: Final = {
+    "TLS_PUBLIC_CERT": "tls_server.crt",
+    "TLS_PRIVATE_KEY": "tls_server.key",
+    "AUTHORIZATION": "authorization",
+}
+"""Variables, and the files in the daemon's directory that keep their values."""
+# Bytes of output that are kept: 1 GiB.
+LOG_LIMIT = 1 << 30
+# Flags of fallocate(2): give the blocks of a range back, with the size unchanged.
+_KEEP_SIZE, _PUNCH_HOLE = 1, 2
+# Bytes; a multiple of it is given back.
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +184,59 @@ def read_text(path: Path, *, most: int = 1 << 20) -> str:
             return file.read(most)
     except OSError:
         return ""
+
+
+def read_identity(own: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """The three values by the names of the variables. Raises Invalid naming those that are
+    missing.
+    """
+    found = {name: environment.get(name) or read_text(own / file) for name, file in FILES.items()}
+    missing = [name for name, value in found.items() if not value]
+    if missing:
+        raise Invalid(
+            f"{', '.join(missing)} missing: "
+            "give certificate, key and authorization in the environment"
+        )
+    return found
+
+
+def keep_identity(own: Path, values: Mapping[str, str]) -> None:
+    """Write the values to their files, for the next start. Raises OSError."""
+    for name, file in FILES.items():
+        write(own / file, values[name], mode=PRIVATE)
+
+
+def forget_environment() -> None:
+    """Overwrite the values in the memory that the system shows as the environment of this
+    process.
+    """
+    libc = ctypes.CDLL(None)
+    libc.getenv.restype = ctypes.c_void_p
+    for name in FILES:
+        place = libc.getenv(name.encode())
+        if place:
+            ctypes.memset(place, 0, len(ctypes.string_at(place)))
+        os.environ.pop(name, None)
+
+
+def trim_log(path: Path, *, limit: int = LOG_LIMIT) -> int:
+    """Give back all but the last `limit` bytes (whole MiB); how many bytes were given back in all.
+    Raises OSError.
+    """
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return 0
+    surplus = (size - limit) // _BLOCK * _BLOCK
+    if surplus <= 0:
+        return 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        if libc.fallocate(descriptor, _KEEP_SIZE | _PUNCH_HOLE, 0, surplus) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(path))
+    finally:
+        os.close(descriptor)
+    return surplus

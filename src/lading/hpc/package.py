@@ -27,9 +27,8 @@ _MODULES = (
     "net/http_bodies.py",
 )
 _OF_HPC = (
-    "__init__.py", "code.py", "daemon.py", "delivery.py", "endpoints.py", "filesystems.py",
-    "identity.py", "inotify.py", "layout.py", "log_limits.py", "processes.py", "progress.py",
-    "record.py", "service.py", "tracing.py",
+    "__init__.py", "code.py", "daemon.py", "delivery.py", "endpoints.py", "inotify.py", "layout.py",
+    "processes.py", "record.py", "service.py",
 )  # fmt: skip
 # The earliest time of a zip, so that the same code gives the same bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -14,7 +14,7 @@ import signal
 import socket
 
 from lading.core.errors import LadingError
-from lading.core.hpc import machine_addresses
+from lading.core.hpc import addresses
 from lading.hpc import network
 from lading.hpc.plan import Plan
 from lading.hpc.ranks import NativeGround
@@ -24,9 +24,7 @@ from lading.net.rpc import LinePipe
 
 def own_address(leader: str) -> str:
     """The address with which this machine reaches the conductor's. Raises OSError."""
-    with socket.socket(
-        network.FAMILIES[machine_addresses.version(leader)], socket.SOCK_DGRAM
-    ) as probe:
+    with socket.socket(network.FAMILIES[addresses.ip_version(leader)], socket.SOCK_DGRAM) as probe:
         probe.connect((leader, 9))
         return str(probe.getsockname()[0])
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from lading.core.errors import ExecutionError, Failure, Invalid, RequestError
-from lading.core.hpc import machine_addresses
+from lading.core.hpc import addresses
 from lading.hpc import network
 from lading.hpc.credentials import Identity
 from lading.hpc.ranks import NativeGround
@@ -72,7 +72,7 @@ class SpreadGround:
 
     def _wire(self, leaders: list[str]) -> network.Wire:
         try:
-            version = machine_addresses.common_version(leaders)
+            version = addresses.common_version(leaders)
         except Invalid as error:
             raise ExecutionError(error.message, Failure.NODE) from error
         for wire in self.wires:

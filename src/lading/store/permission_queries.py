@@ -14,7 +14,7 @@ from lading.core.records.filters import Query
 from lading.core.records.schema import Record, RecordType
 from lading.core.records.visibility import Accessible
 from lading.store.database import Dialect, Transaction
-from lading.store.permission_sql import COMPUTED, JOINED, LESSER, reached
+from lading.store.permissions import COMPUTED, JOINED, LESSER, reached
 from lading.store.query import Writer, order_by
 
 NAMED = 20

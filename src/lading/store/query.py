@@ -44,7 +44,7 @@ from lading.core.records.visibility import (
     Untrashed,
 )
 from lading.store.database import Dialect, Value
-from lading.store.permission_sql import reached, reaches
+from lading.store.permissions import reached, reaches
 
 _ENDED: Final = frozenset({"Final", "Complete", "Cancelled"})
 """States of nearly all requests and containers: an index look-up by these is slow."""

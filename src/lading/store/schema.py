@@ -14,11 +14,10 @@ from lading.core.records.schema import JSON, Field, RecordType, Type
 from lading.store import (
     accounting,
     attempts,
-    leases,
+    dispatchers,
     lineage,
     migrations,
     permissions,
-    statuses,
     waiting,
 )
 from lading.store.database import Database, Dialect, Transaction
@@ -37,8 +36,7 @@ async def prepare(database: Database, *, now: str) -> None:
         plain = (
             *waiting.TABLES,
             *accounting.TABLES,
-            *statuses.TABLES,
-            *leases.TABLES,
+            *dispatchers.TABLES,
             *lineage.TABLES,
             *attempts.TABLES,
         )

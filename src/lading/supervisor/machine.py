@@ -1,11 +1,29 @@
-"""Facts about this machine for the container's log and for containers."""
+"""Facts about this machine for the container's log and for containers.
+
+Distinguishes a machine that cannot run containers from a container that cannot be run
+(docs/spec/containers, section Run).
+
+The messages of the engine decide: an unreachable engine, a root that cannot be mounted, a full
+disk. The machine is then marked in its register, or the configured hook is run instead, and a
+dispatcher drains it. Messages are matched rather than classes of failures, because a container can
+provoke many other failures.
+
+Kind of storage of a directory, in the words of `device_type`: ram, ssd, disk or network.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
+import re
+import subprocess
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+
+from lading.supervisor.process.register import Register
+from lading.supervisor.supervisor_config import Assignment
 
 # Places where distributions keep the bundle.
 _BUNDLES = (
@@ -17,6 +35,43 @@ _BUNDLES = (
     "/etc/ssl/cert.pem",
 )
 _MIB = 1 << 20
+_PATTERNS = tuple(
+    re.compile(pattern, re.DOTALL)
+    # The first four are those of Arvados' crunch-run.
+    for pattern in (
+        r"[Cc]annot connect to the Docker daemon",
+        r"[Oo][Cc][Ii] runtime error.*(mounting|mount).*rootfs.*no such file or directory",
+        r"grpc: the connection is unavailable",
+        r"[Nn]o space left on device",
+        # Our engines' words for the same.
+        r"no answer from .*; is the daemon running\?",
+        r"crun (could|cannot) (not )?be run",
+        r"crun: mount .*rootfs.*[Nn]o such file or directory",
+    )
+)
+# Seconds for the hook; afterwards it is killed.
+_HOOK_TIME = 30.0
+_logger = logging.getLogger("lading.supervisor")
+# Types of file systems (statfs(2), /proc/mounts) in memory and over the network.
+_IN_MEMORY = frozenset({"tmpfs", "ramfs"})
+_REMOTE = frozenset(
+    {
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "ceph",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "afs",
+        "9p",
+        "virtiofs",
+        "glusterfs",
+    }
+)
+# FUSE file systems; those for programs on this machine cannot be told from remote ones.
+_BEHIND_A_PROGRAM = "fuse."
 
 
 def certificates(bundles: Iterable[str] = _BUNDLES) -> str | None:
@@ -71,3 +126,85 @@ def _inodes(paths: tuple[str, ...]) -> str:
         found = os.statvfs(path)
         lines.append(f"{found.f_files} {found.f_files - found.f_ffree} {found.f_ffree} {path}")
     return "\n".join(lines)
+
+
+def is_broken(text: str) -> bool:
+    """Whether an error message of an engine means that this machine cannot run containers."""
+    return any(pattern.search(text) for pattern in _PATTERNS)
+
+
+def can_report(assignment: Assignment) -> bool:
+    """Whether there is a hook or a register."""
+    return bool(assignment.broken_node_hook or assignment.lock_directory)
+
+
+async def report(assignment: Assignment, why: str) -> str:
+    """Run the hook, or else mark the machine; return a sentence about it. Nothing is raised: the
+    container is reported in any case.
+    """
+    if assignment.broken_node_hook:
+        return await _run_hook(assignment.broken_node_hook)
+    try:
+        await asyncio.to_thread(Register(Path(assignment.lock_directory)).mark_broken, why)
+    except OSError as error:
+        return f"this machine cannot run containers, and cannot be marked: {error}"
+    return "this machine cannot run containers and is marked as broken"
+
+
+async def _run_hook(program: str) -> str:
+    null = subprocess.DEVNULL
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program, stdin=null, stdout=null, stderr=null
+        )
+        try:
+            code = await asyncio.wait_for(process.wait(), _HOOK_TIME)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            return (
+                "this machine cannot run containers;"
+                f" {program} took longer than {_HOOK_TIME:g} s and was ended"
+            )
+    except OSError as error:
+        return f"this machine cannot run containers, and {program} cannot be run: {error.strerror}"
+    return f"this machine cannot run containers; {program} ended with {code}"
+
+
+def device_type(directory: Path, *, root: Path = Path("/")) -> str:
+    """The kind of storage of a directory; "" when the machine does not report it. `root` contains
+    `proc` and `sys`.
+    """
+    number = directory.stat().st_dev
+    device = f"{os.major(number)}:{os.minor(number)}"
+    kind = _file_system(device, root / "proc/self/mountinfo")
+    if kind in _IN_MEMORY:
+        return "ram"
+    if kind in _REMOTE or kind.startswith(_BEHIND_A_PROGRAM):
+        return "network"
+    return _block_device(root / "sys/dev/block" / device)
+
+
+def _file_system(device: str, mounts: Path) -> str:
+    """Type of the file system on a device, from the table of mounts; "" when it is not listed."""
+    try:
+        for line in mounts.read_text(errors="replace").splitlines():
+            words, _, rest = line.partition(" - ")
+            if words.split()[2:3] == [device]:
+                return rest.split()[0]
+    except (OSError, IndexError):
+        # Unknown; an empty type matches none.
+        return ""
+    return ""
+
+
+def _block_device(entry: Path) -> str:
+    """Whether a block device rotates; a partition has no queue directory, so its disk is asked."""
+    place = entry.resolve()
+    for one in (place, place.parent):
+        try:
+            return "disk" if (one / "queue/rotational").read_text().strip() == "1" else "ssd"
+        except OSError:
+            # Not a disk with this attribute, for example a partition; try its parent.
+            continue
+    return ""

@@ -5,13 +5,19 @@ Two tokens: the supervisor's, which can change this one container, and the conta
 reads and writes its data on behalf of its user. Calls are repeated for `unreachable_timeout`, as
 long as the run directory exists: whoever removes the whole data directory wants nothing to
 continue.
+
+Reports steps that take long before the command starts: `runtime_status.activity` of the Locked
+container.
+
+Short steps are not reported, so that an ordinary container costs no further call.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +41,10 @@ _MANY = 1_000_000
 # Seconds, the longest pause between two attempts.
 _PAUSE = 5.0
 Record = dict[str, Any]
+ACTIVITY_PATIENCE = 2.0
+"""Seconds before the first report, and between two reports."""
+# Seconds for one report; the server may be away, and the container need not wait for it.
+_LONGEST = 10.0
 
 
 class Lost(LadingError):
@@ -266,3 +276,53 @@ class Session:
 
 def _token(auth: Record, container_uuid: str) -> str:
     return f"v2/{auth['uuid']}/{auth['api_token']}/{container_uuid}"
+
+
+class Activity:
+    """Reports the current steps by calling `tell` with a phrase. Errors of `tell` are ignored,
+    since the report is only informative.
+    """
+
+    def __init__(
+        self, tell: Callable[[str], Awaitable[None]], *, patience: float = ACTIVITY_PATIENCE
+    ) -> None:
+        self._tell = tell
+        self._patience = patience
+        self._doing: dict[str, None] = {}
+        self._over = asyncio.Event()
+        self.told = ""
+
+    async def doing(self, what: str, work: Coroutine[Any, Any, None]) -> None:
+        """Await `work`; meanwhile `what` is reported as the current step."""
+        self._doing[what] = None
+        try:
+            await work
+        finally:
+            del self._doing[what]
+
+    @contextlib.asynccontextmanager
+    async def shown(self) -> AsyncGenerator[None]:
+        """Report the current steps inside the context. At its end a report in progress is completed
+        first, so that none follows.
+        """
+        task = asyncio.create_task(self._run(), name="activity")
+        try:
+            yield
+        finally:
+            self._over.set()
+            await task
+
+    async def _run(self) -> None:
+        while not self._over.is_set():
+            # Not over within the usual time: the activity is reported.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._patience):
+                    await self._over.wait()
+            # Inputs and image are prepared at the same time.
+            text = " and ".join(self._doing)
+            if text and text != self.told and not self._over.is_set():
+                # A status is only information; the next one may succeed.
+                with contextlib.suppress(LadingError, TimeoutError):
+                    async with asyncio.timeout(_LONGEST):
+                        self.told = text
+                        await self._tell(text)

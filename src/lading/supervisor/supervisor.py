@@ -42,11 +42,9 @@ from lading.core.containers.disk_space import Allowance, Amount, ScratchLimits, 
 from lading.core.containers.mounts import slower
 from lading.core.errors import ExecutionError, Failure, LadingError
 from lading.core.hpc.gang import read_gang
-from lading.supervisor.activity import Activity
 from lading.supervisor.container_gateway.gateway_listener import Door
 from lading.supervisor.container_spec import amount, specify
 from lading.supervisor.costing import Costing
-from lading.supervisor.end_report import LAST_CALL, Report, free
 from lading.supervisor.ending import (
     Circumstances,
     Ending,
@@ -57,9 +55,8 @@ from lading.supervisor.ending import (
 from lading.supervisor.engines import Engine, EngineSettings, Exit, Spec
 from lading.supervisor.gang.remote_rank_client import Annexes
 from lading.supervisor.gather_or_cancel import Interrupted, together, unless
-from lading.supervisor.inputs.image import CollectionImage
+from lading.supervisor.inputs.image_archive import CollectionImage
 from lading.supervisor.inputs.keep_mount import KeepMount, lost
-from lading.supervisor.inputs.scratch_device import device_type
 from lading.supervisor.inputs.staging import Inputs, Stage, full_places
 from lading.supervisor.journal import CONTAINER_STEP, Journal, Mark, Opening, Step, nothing
 from lading.supervisor.limits import disk_watch, project_quota
@@ -69,12 +66,11 @@ from lading.supervisor.limits.disk_watch import DiskWatch
 from lading.supervisor.limits.gpu_locks import CardLocks, Given
 from lading.supervisor.limits.project_quota import Project
 from lading.supervisor.logs import INSTANCE, NODE, RANKS, RECORD, STDERR, STDOUT, Clock, Log, Pump
-from lading.supervisor.machine import describe_machine
+from lading.supervisor.machine import can_report, describe_machine, device_type, is_broken, report
 from lading.supervisor.monitors import Companions
-from lading.supervisor.node_health import can_tell, is_broken, tell
 from lading.supervisor.process.turn import Turn
-from lading.supervisor.results import Results
-from lading.supervisor.session import Lost, Session, open_transport
+from lading.supervisor.results import LAST_CALL, Report, Results, free
+from lading.supervisor.session import Activity, Lost, Session, open_transport
 from lading.supervisor.supervisor_config import Assignment
 
 _DRAIN = 5.0  # seconds
@@ -246,9 +242,9 @@ class Supervisor:
         if self.stop.is_set() and self._running:
             return Ending(state=State.CANCELLED)
         told = self._assignment
-        if error is self._engine_fault and is_broken(error.message) and can_tell(told):
+        if error is self._engine_fault and is_broken(error.message) and can_report(told):
             self._log.say(error.message)
-            self._log.say(await tell(told, error.message))
+            self._log.say(await report(told, error.message))
             if not self._running:
                 return Ending(state=State.QUEUED)
         return failed(error)

@@ -9,18 +9,31 @@
 The API decides on permissions: it is called with the token of the request, or with the anonymous
 user's token. Errors are one line of text with a documented status. Addresses can hold tokens and
 are never logged.
+
+Token of a request for a file (docs/spec/api, section Files over HTTP).
+
+Sources in this order: in the address, in the Authorization header (Bearer, OAuth2, or the password
+of Basic with any user name), as the parameter `api_token`, in the cookie `arvados_api_token`. Other
+sites can make a browser send the cookie, so it permits reads only, and only for pages of this
+origin and plain links (`core.protocols.origins`). A browser with a token in the address is
+redirected to the address without it and gets the token as a cookie.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import logging
 import math
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Final
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as Incoming
@@ -31,8 +44,9 @@ from lading.core.data import filetree
 from lading.core.data.filetree import Tree
 from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllowed, from_status
 from lading.core.pools import Pace
+from lading.core.protocols import origins
 from lading.net.peer import note_known
-from lading.webdav import addresses, credentials, davxml, responses
+from lading.webdav import addresses, davxml, responses
 from lading.webdav.addresses import Address
 from lading.webdav.collection_cache import Library, Shelf, tag_of
 from lading.webdav.davxml import Resource
@@ -66,6 +80,10 @@ _DEPTHS: Final = {"0": 0, "1": 1, "infinity": math.inf}
 WINDOW: Final = 30.0
 """Seconds below the least rate after which a slow body is refused."""
 _logger = logging.getLogger("lading.webdav")
+SESSION_COOKIE: Final = "arvados_api_token"
+_PARAMETER: Final = "api_token"
+# Methods that the cookie permits.
+_READS: Final = ("GET", "HEAD", "PROPFIND", "OPTIONS")
 
 
 def make_app(
@@ -137,7 +155,7 @@ class _Gateway:
                 "Forbidden: a file of a collection is no service worker"
                 " for the pages of this origin"
             )
-        found = credentials.find(
+        found = find_credential(
             # Before anything else is examined: a token may be in the address.
             method,
             address,
@@ -146,7 +164,7 @@ class _Gateway:
             scheme=str(scope.get("scheme", "https")),
         )
         if found.onward:
-            go = {"Location": found.onward, "Set-Cookie": credentials.cookie(found.token)}
+            go = {"Location": found.onward, "Set-Cookie": session_cookie(found.token)}
             return Answer(status=303, headers={**go, "Referrer-Policy": "no-referrer"})
         handler = self._handlers.get(method)
         if handler is None:
@@ -263,3 +281,74 @@ def _refusal(error: LadingError) -> Answer:
 async def _encoded(pieces: Iterator[str]) -> AsyncGenerator[bytes]:
     for piece in pieces:
         yield piece.encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credential:
+    """A token, "" for none; `onward` is the redirect target without the token, or ""."""
+
+    token: str
+    onward: str = ""
+
+
+def find_credential(
+    method: str, address: Address, headers: Mapping[str, str], query: str, *, scheme: str = "https"
+) -> Credential:
+    """The credential of a request. Raises Forbidden for Basic credentials sent by a page of another
+    site.
+    """
+    # A token in the address was chosen by whoever made the link, so no other source counts.
+    if address.token is not None:
+        return Credential(token=address.token)
+    origins.check_call(method, headers, scheme=scheme)
+    token = _authorization(headers.get("authorization", ""))
+    if token:
+        return Credential(token=token)
+    pairs = parse_qsl(query, keep_blank_values=True)
+    token = next((value for name, value in pairs if name == _PARAMETER and value), "")
+    if token:
+        rest = urlencode([(name, value) for name, value in pairs if name != _PARAMETER])
+        onward = address.url(address.path, folder=address.folder) + (f"?{rest}" if rest else "")
+        # Only a browser asks for HTML; other clients would lose the token by the redirection.
+        browser = method == "GET" and "text/html" in headers.get("accept", "")
+        return Credential(token=token, onward=onward if browser else "")
+    if method not in _READS or origins.is_foreign(method, headers, scheme=scheme):
+        return Credential(token="")
+    return Credential(token=_cookie(headers.get("cookie", "")))
+
+
+def session_cookie(token: str) -> str:
+    """The Set-Cookie header of a session cookie with a token."""
+    value = base64.urlsafe_b64encode(token.encode()).decode()
+    # HttpOnly: scripts cannot read it. SameSite=Lax: other sites can only cause plain links with
+    # it.
+    return f"{SESSION_COOKIE}={value}; Path=/; HttpOnly; Secure; SameSite=Lax"
+
+
+def _authorization(header: str) -> str:
+    scheme, _, rest = header.partition(" ")
+    match scheme.lower():
+        case "bearer" | "oauth2":
+            return rest.strip()
+        case "basic":
+            return _base64_text(rest).partition(":")[2]
+    return ""
+
+
+def _cookie(header: str) -> str:
+    try:
+        found = SimpleCookie(header).get(SESSION_COOKIE)
+    except CookieError:
+        return ""
+    return _base64_text(found.value) if found else ""
+
+
+def _base64_text(text: str) -> str:
+    try:
+        return base64.b64decode(
+            # Browsers and clients write either alphabet.
+            text.strip().replace("-", "+").replace("_", "/"),
+            validate=True,
+        ).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""

@@ -17,11 +17,11 @@ import msgspec
 from lading.core.data import filetree
 from lading.core.data.filetree import File, Tree
 from lading.core.errors import Malformed, NotFound, from_status
-from lading.webdav import archives, byte_ranges, conditions, listings, media_types
+from lading.webdav import archives, conditions, file_reader, listings, media_types
 from lading.webdav.archives import Format
-from lading.webdav.byte_ranges import Span
 from lading.webdav.collection_cache import Shelf, tag_of
 from lading.webdav.conditions import State, Verdict, http_date
+from lading.webdav.file_reader import Span
 from lading.webdav.file_request import Parts, Request
 from lading.webdav.responses import Answer, begin
 
@@ -61,7 +61,7 @@ async def _file(parts: Parts, request: Request, shelf: Shelf, file: File) -> Ans
             return Answer(status=304, headers=headers)
         case Verdict.REFUSED:
             raise from_status(412, f"{name}: is not what the conditions of the request name")
-    wanted = byte_ranges.parse(request.headers.get("range"), file.size)
+    wanted = file_reader.parse_ranges(request.headers.get("range"), file.size)
     # A range of a HEAD is ignored (RFC 9110, 14.2).
     if request.method == "HEAD" or not conditions.range_holds(request.headers, state):
         wanted = None

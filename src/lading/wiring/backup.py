@@ -29,7 +29,7 @@ import msgspec
 
 from lading.core.data import manifest
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, Unavailable
-from lading.store.databases.sqlite_snapshot import check_database, copy_database, manifests
+from lading.store.databases.copying import check_database, copy_database, manifests
 from lading.wiring.directory import DataDirectory
 from lading.wiring.process import private_files
 

@@ -1,15 +1,44 @@
-"""Opening of the configured database."""
+"""Opening of the configured database.
+
+Queries of garbage collector and scrubber on the database.
+
+Move of the records of a data directory from SQLite to PostgreSQL; the blocks stay.
+
+The directory must not be served during the move. The SQLite file is kept under another name: to go
+back, remove `PostgreSQL.Connection` from the configuration and rename the file.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import Any, Final
 
+from lading.blobs.references import Hit, Named
 from lading.config import Config
-from lading.core.errors import Invalid
-from lading.store.database import Database
+from lading.core.data import manifest
+from lading.core.data.block_usage import files_with
+from lading.core.data.locator import EMPTY_HASH
+from lading.core.errors import Invalid, Malformed
+from lading.core.timestamps import format_time
+from lading.store import contents
+from lading.store.contents import Reference
+from lading.store.database import Database, Transaction
+from lading.store.databases.copying import copy_records
 from lading.store.databases.sqlite import SqliteDatabase
+from lading.store.schema import prepare
 from lading.store.seal import Seal
 from lading.wiring.directory import DataDirectory
+
+# Manifests may be large: keep few in memory.
+# Enough to show which collections a damaged block affects; the report lists no more.
+_PAGE: Final = 20
+_HITS: Final = 20
+_Page = Callable[[Transaction, str], Coroutine[Any, Any, list[Reference]]]
+MOVED = "db.sqlite.moved"
 
 
 async def open_database(config: Config, directory: DataDirectory) -> Database:
@@ -27,3 +56,117 @@ async def open_database(config: Config, directory: DataDirectory) -> Database:
     return await PostgresDatabase.open(
         settings.Connection, seal=seal, readers=settings.ConnectionPool
     )
+
+
+class RecordedReferences:
+    """Implements lading.blobs.references.References over the database."""
+
+    def __init__(self, database: Database, config: Config) -> None:
+        self._database = database
+        self._copies = config.Collections.DefaultReplication
+        self._classes = tuple(
+            name for name, one in config.StorageClasses.items() if one.get("Default")
+        )
+
+    async def all(self) -> AsyncGenerator[Named]:
+        """Every collection; see References."""
+        async for named in self._pages(
+            lambda tx, after: contents.references_after(tx, after=after, limit=_PAGE)
+        ):
+            yield named
+
+    async def changed(self, since: float) -> AsyncGenerator[Named]:
+        """Collections changed since a time; see References."""
+        moment = format_time(datetime.fromtimestamp(since, UTC))
+        async for named in self._pages(
+            lambda tx, after: contents.references_changed(
+                tx, since=moment, after=after, limit=_PAGE
+            )
+        ):
+            yield named
+
+    async def naming(self, hash: str) -> list[Hit]:
+        """Collections that name a block; see References."""
+        async with self._database.reading() as tx:
+            found = await contents.naming_block(tx, hash, limit=_HITS)
+        return [
+            Hit(uuid, name, await asyncio.to_thread(_files, text, hash))
+            for uuid, name, text in found
+        ]
+
+    async def _pages(self, page: _Page) -> AsyncGenerator[Named]:
+        after = ""
+        while True:
+            async with self._database.reading() as tx:
+                found = await page(tx, after)
+            # Parsing takes long for large manifests, so it runs in a thread while no transaction is
+            # open.
+            for one in found:
+                hashes = await asyncio.to_thread(_hashes, one.manifest_text)
+                copies = (
+                    self._copies if one.replication_desired is None else one.replication_desired
+                )
+                # A collection with replication 0 still needs one copy to be readable.
+                yield Named(hashes, max(1, copies), one.storage_classes_desired or self._classes)
+            if len(found) < _PAGE:
+                return
+            after = found[-1].uuid
+
+
+# A manifest may name a block many times; dict.fromkeys keeps one of each, in order.
+def _hashes(text: str) -> list[str]:
+    return [
+        hash
+        for hash in dict.fromkeys(found[:32] for found in manifest.locators(text))
+        if hash != EMPTY_HASH
+    ]
+
+
+def _files(text: str, hash: str) -> list[str]:
+    try:
+        return files_with(text, hash)
+    # A manifest that cannot be parsed has no files to name; the hit itself is still reported.
+    except Malformed:
+        return []
+
+
+def move_records(
+    directory: DataDirectory, *, progress: Callable[[int, int], None]
+) -> dict[str, int]:
+    """Copy all records to the configured PostgreSQL database; return the number of each kind.
+
+    Raises Invalid without a configured database or without records, Conflict when the directory is
+    served or the database is not empty, and errors of the databases.
+    """
+    if not directory.database.exists():
+        raise Invalid(f"{directory.database}: no records there; name the directory with --data")
+    # The lock of `lading up`: the directory cannot be served during the move.
+    held = directory.claim()
+    try:
+        copied = asyncio.run(_copy(directory, progress))
+        # After the copy has succeeded only; the file stays for the way back.
+        directory.database.rename(directory.root / MOVED)
+    finally:
+        os.close(held)
+    return copied
+
+
+async def _copy(directory: DataDirectory, progress: Callable[[int, int], None]) -> dict[str, int]:
+    config = directory.config(directory.secrets(), address="localhost:1")
+    if not config.PostgreSQL.Connection:
+        raise Invalid(
+            f"{directory.root / 'config.yml'}: name the new database first, "
+            "in PostgreSQL.Connection"
+        )
+    from lading.store.databases.postgres import PostgresDatabase
+
+    seal, now = Seal(config.SystemRootToken, entropy=os.urandom), format_time(datetime.now(UTC))
+    async with AsyncExitStack() as stack:
+        target = await PostgresDatabase.open(config.PostgreSQL.Connection, seal=seal)
+        stack.push_async_callback(target.close)
+        source = SqliteDatabase(directory.database, seal=seal)
+        stack.push_async_callback(source.close)
+        # Both databases have the same schema version before rows are copied.
+        await prepare(target, now=now)
+        await prepare(source, now=now)
+        return await copy_records(source, target, progress=progress)

@@ -26,8 +26,7 @@ from lading.dispatch.run import run
 from lading.dispatch.settings import API_TIMEOUT, DispatchSettings
 from lading.telemetry import configure
 from lading.wiring.directory import DataDirectory
-from lading.wiring.options import Options, parse_options
-from lading.wiring.process import Start, end_with_parent
+from lading.wiring.process import Options, Start, end_with_parent, parse_options
 
 # Seconds to wait for the server's socket; afterwards the client reports the failure itself.
 _PATIENCE = 30.0

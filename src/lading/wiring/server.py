@@ -2,6 +2,8 @@
 socket.
 
 python -m lading.wiring.server --data DIR --listen HOST:PORT --parent PID --ready-fd N
+
+uvicorn's server with the limits of the configuration: connections come through the acceptor.
 """
 
 from __future__ import annotations
@@ -13,14 +15,15 @@ import gc
 import hashlib
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, MutableMapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 
@@ -36,20 +39,26 @@ from lading.config import Config
 from lading.core.data import locator
 from lading.core.data.replication import Wish
 from lading.core.errors import LadingError, Unavailable
-from lading.core.protocols.connection_limits import ConnectionTable
+from lading.core.protocols.connection_limits import Connection, ConnectionTable, HttpLimits
 from lading.core.timestamps import format_time
+from lading.net.acceptor import Acceptor
+from lading.net.peer import Peer
 from lading.store.database import Database
 from lading.store.schema import prepare
 from lading.telemetry import configure
 from lading.webdav import addresses
 from lading.webdav.app import make_app as make_gateway
-from lading.wiring.collection_references import RecordedReferences
-from lading.wiring.database import open_database
+from lading.wiring.database import RecordedReferences, open_database
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.http_protocol import EventsProtocol, ReceivingProtocol
-from lading.wiring.limited_server import LimitedServer, make_limits
-from lading.wiring.options import Options, parse_options
-from lading.wiring.process import Start, come_before, end_with_parent, open_many_files
+from lading.wiring.process import (
+    Options,
+    Start,
+    come_before,
+    end_with_parent,
+    open_many_files,
+    parse_options,
+)
 from lading.wiring.up import parse_listen
 from lading.wiring.upkeep import Storage, keep_up
 from lading.wiring.volumes import open_mounts
@@ -64,6 +73,9 @@ _BACKLOG = 1024
 _DRAIN = 10
 # Highest nice priority: calls need little processor time, and containers may use all processors.
 _PRIORITY = -20
+# Descriptors per connection. A session has a connection from the client and one to the container.
+_OF_FILES = 2
+"""Connections per session or request to a port of a container; only one of the two is counted."""
 
 
 class VolumeBlocks:
@@ -328,6 +340,71 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     import uvloop
 
     return uvloop.new_event_loop()
+
+
+def make_limits(config: Config) -> HttpLimits:
+    """The limits from the configuration and from the number of files that this process may open."""
+    api = config.API
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = (
+        api.MaxConnections
+        if files == resource.RLIM_INFINITY
+        # Half of the limit of open files at most: the server must be able to serve each connection.
+        else min(api.MaxConnections, files // _OF_FILES)
+    )
+    return HttpLimits(
+        head_bytes=api.MaxRequestHeadSize,
+        head_seconds=api.RequestHeadTimeout,
+        idle_seconds=api.IdleConnectionTimeout,
+        connections=most,
+        connections_per_address=api.MaxConnectionsPerAddress,
+        trusted=(*api.TrustedAddresses, *api.TrustedProxies),
+        stranger_body_bytes=api.MaxUnauthenticatedBody,
+        stranger_bodies_bytes=api.MaxUnauthenticatedBodies,
+    )
+
+
+class LimitedServer(uvicorn.Server):
+    """A uvicorn server with an acceptor, a signal of readiness, and no signal handlers: the caller
+    stops two servers.
+
+    Its `http` protocol must be a `ReceivingProtocol`. `table` may be shared with other servers.
+    """
+
+    def __init__(self, config: uvicorn.Config, table: ConnectionTable) -> None:
+        super().__init__(config)
+        self._table = table
+        self.serving = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen at `sockets` through the acceptor. Replaces uvicorn's method, which limits
+        nothing.
+        """
+        await self.lifespan.startup()
+        acceptor = Acceptor(self._table, self._make, context=self.config.ssl)
+        self._acceptor = acceptor
+        acceptor.listen(sockets or [])
+        # uvicorn closes these at shutdown; the acceptor has the methods that it calls.
+        self.servers = cast("list[asyncio.base_events.Server]", [acceptor])
+        self.started = True
+        self.serving.set()
+
+    def _make(self, connection: Connection) -> asyncio.Protocol:
+        kind = cast(Any, self.config.http_protocol_class)
+        made = kind(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        acceptor = self._acceptor
+        leave, abort = (
+            functools.partial(one, connection) for one in (acceptor.release, acceptor.drop)
+        )
+        made.admitted_as(Peer(self._table, connection, leave, abort))
+        return cast(asyncio.Protocol, made)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Install no signal handlers."""
+        yield
 
 
 if __name__ == "__main__":

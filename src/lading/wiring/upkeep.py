@@ -26,8 +26,7 @@ from lading.blobs.volume_set import Mounts
 from lading.config import Config
 from lading.core.errors import Conflict, Invalid, LadingError
 from lading.telemetry import event
-from lading.wiring.collection_references import RecordedReferences
-from lading.wiring.database import open_database
+from lading.wiring.database import RecordedReferences, open_database
 from lading.wiring.directory import DataDirectory, write_private
 from lading.wiring.volumes import open_mounts
 

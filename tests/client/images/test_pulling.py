@@ -9,9 +9,16 @@ from pathlib import Path
 import pytest
 
 from lading.client.images.layer_cache import LayerShelf
-from lading.client.images.pulling import assemble, connector, origin_of, parse_platform
 from lading.client.images.reference import parse_reference
-from lading.client.images.registry import Blob, Platform, RemoteImage
+from lading.client.images.registry import (
+    Blob,
+    Platform,
+    RemoteImage,
+    assemble,
+    connector,
+    origin_of,
+    parse_platform,
+)
 from lading.client.transport import HttpTransport
 from lading.core.errors import Invalid, Malformed
 from tests.client.images.images_on_disk import LAYERS, config_of, digest

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.rootfs import is_rootfs, read_rootfs_directory, read_rootfs_tar
+from lading.client.images.sources import is_rootfs, read_rootfs_directory, read_rootfs_tar
 from lading.core.errors import Invalid
 from tests.client.images.images_on_disk import LAYERS, digest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.containers import filter_satisfiability
+from lading.core.containers import reuse
 from lading.core.json_values import Json
 from lading.core.records.filters import check_filters
 from lading.core.records.record_types import CONTAINERS
@@ -56,17 +56,11 @@ EARLIER, LATER = "2015-07-01T00:00:01Z", "2027-01-01T00:00:00Z"
     ],
 )
 def test_prospects(triple: Json, possible: bool) -> None:
-    assert filter_satisfiability.can_meet(check_filters([triple], CONTAINERS), FRESH) is possible
+    assert reuse.can_meet(check_filters([triple], CONTAINERS), FRESH) is possible
 
 
 def test_null_is_neither_before_nor_after() -> None:
     without = {**FRESH, "runtime_user_uuid": None}
-    assert not filter_satisfiability.can_meet(
-        check_filters([["runtime_user_uuid", "<", "x"]], CONTAINERS), without
-    )
-    assert filter_satisfiability.can_meet(
-        check_filters([["runtime_user_uuid", "=", None]], CONTAINERS), without
-    )
-    assert filter_satisfiability.can_meet(
-        check_filters([["runtime_user_uuid", "in", [None]]], CONTAINERS), without
-    )
+    assert not reuse.can_meet(check_filters([["runtime_user_uuid", "<", "x"]], CONTAINERS), without)
+    assert reuse.can_meet(check_filters([["runtime_user_uuid", "=", None]], CONTAINERS), without)
+    assert reuse.can_meet(check_filters([["runtime_user_uuid", "in", [None]]], CONTAINERS), without)

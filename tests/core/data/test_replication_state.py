@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.data.replication_state import NOTHING, after_change
+from lading.core.data.replication import UNCONFIRMED, confirmation_after_change
 from lading.core.records.schema import Record
 
 KNOWN: Record = {
@@ -23,9 +23,9 @@ def record(*digits: str, known: Record = KNOWN) -> Record:
     [
         (record("a"), record("a"), KNOWN),
         (record("a", "b"), record("b"), KNOWN),
-        (record("a"), record("a", "b"), NOTHING),
-        (record("a", known=NOTHING), record("b"), NOTHING),
+        (record("a"), record("a", "b"), UNCONFIRMED),
+        (record("a", known=UNCONFIRMED), record("b"), UNCONFIRMED),
     ],
 )
 def test_after_change(old: Record, new: Record, left: Record) -> None:
-    assert after_change(old, new) == left
+    assert confirmation_after_change(old, new) == left

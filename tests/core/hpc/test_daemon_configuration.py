@@ -8,7 +8,7 @@ import pytest
 
 from lading.core.errors import Invalid
 from lading.core.hpc import daemon_configuration as configuration
-from lading.core.hpc.cluster_addresses import Address
+from lading.core.hpc.addresses import Address
 from lading.core.hpc.daemon_configuration import Settings, apply
 from lading.core.hpc.daemon_states import ChildPolicy
 

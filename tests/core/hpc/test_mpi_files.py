@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.hpc import mpi_files
-from lading.core.hpc.cluster_addresses import Address
+from lading.core.hpc.addresses import Address
 from lading.core.hpc.daemon_configuration import Settings
 
 TWO = {1: Address("fd00::1", 2222), 0: Address("10.0.0.1")}

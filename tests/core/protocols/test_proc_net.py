@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.core.protocols.proc_net import Listeners, find_listeners
+from lading.supervisor.container_gateway.ports import Listeners, find_listeners
 
 TITLE = (
     "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  "

@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from lading.store.database import Deferred, Interrupted
-from lading.store.databases.group_commit import Batches, Group, settle
-from lading.store.databases.placeholders import Placeholders
+from lading.store.databases.group_commit import Batches, Group, Placeholders, settle
 
 
 def insert(table: str, *values: int) -> Deferred:

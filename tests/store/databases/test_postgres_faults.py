@@ -7,7 +7,7 @@ import pytest
 
 from lading.core.errors import Corrupt, Full, Invalid, LadingError, Unavailable
 from lading.store.database import Interrupted
-from lading.store.databases.postgres_faults import cannot_connect, translate
+from lading.store.databases.postgres_link import cannot_connect, translate
 
 
 def said(state: str) -> asyncpg.PostgresError:

@@ -10,8 +10,8 @@ import pytest
 from lading.core.errors import Corrupt, Unavailable
 from lading.core.records.record_types import COLLECTIONS
 from lading.store import records, schema
+from lading.store.databases.copying import check_database, copy_database, manifests
 from lading.store.databases.sqlite import SqliteDatabase
-from lading.store.databases.sqlite_snapshot import check_database, copy_database, manifests
 from lading.testing.sealing import make_seal
 
 

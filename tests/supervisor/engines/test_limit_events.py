@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lading.supervisor.engines.limit_events import LimitEvents, events_at_end
 from lading.supervisor.limits.cgroup import Cgroup, find_hierarchy
+from lading.supervisor.limits.counters import LimitEvents, events_at_end
 from lading.supervisor.machine import mount_table
 from tests.reality import need, need_root
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lading.supervisor import linux
-from lading.supervisor.engines.root_file_system import IN_MEMORY, mount_root
+from lading.supervisor.engines.bundle import IN_MEMORY, mount_root
 from lading.supervisor.engines.user_namespace import UserNamespace
 from lading.supervisor.id_mapping import fault_of
 from tests.reality import need, need_root

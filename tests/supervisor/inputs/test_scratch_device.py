@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor.inputs.scratch_device import device_type
+from lading.supervisor.machine import device_type
 
 
 @pytest.fixture

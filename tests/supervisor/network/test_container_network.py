@@ -10,8 +10,7 @@ import pytest
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Reach
 from lading.supervisor.network import container_network, routes
-from lading.supervisor.network.container_network import ContainerNetwork
-from lading.supervisor.network.namespace import inside, open_namespace
+from lading.supervisor.network.container_network import ContainerNetwork, inside, open_namespace
 from tests.reality import need_program, need_root
 from tests.supervisor.network.namespaces import other_network
 

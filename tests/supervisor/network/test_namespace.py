@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Invalid
-from lading.supervisor.network.namespace import inside, is_own, open_namespace
+from lading.supervisor.network.container_network import inside, is_own, open_namespace
 from tests.reality import need_root
 from tests.supervisor.network.namespaces import other_network
 

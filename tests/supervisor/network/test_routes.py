@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from lading.supervisor.network import routes
-from lading.supervisor.network.namespace import inside, open_namespace
+from lading.supervisor.network.container_network import inside, open_namespace
 from tests.reality import need_program, need_root
 from tests.supervisor.network.namespaces import other_network
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lading import removal
-from lading.supervisor.process.deferred_removal import LONGEST, PERIOD, Tidier
+from lading.supervisor.process.forkserver import LONGEST_REMOVAL_PERIOD, REMOVAL_PERIOD, Tidier
 
 PATIENCE = 180_000
 """Milliseconds. The process has the lowest priority, so a busy machine makes it wait."""
@@ -51,7 +51,7 @@ def rig(tmp_path: Path) -> Rig:
 
 def test_where_there_is_nothing_no_process_is_made(rig: Rig) -> None:
     rig.round()
-    assert (rig.tries, rig.tidier.timeout()) == (0, PERIOD)
+    assert (rig.tries, rig.tidier.timeout()) == (0, REMOVAL_PERIOD)
     assert not rig.tidier.take(-1)
 
 
@@ -63,17 +63,17 @@ def test_it_is_tried_at_the_start_and_more_rarely_where_nothing_goes(rig: Rig) -
         pauses.append(rig.tidier.timeout())
         rig.now += rig.tidier.timeout()
     assert rig.tries == 9
-    assert pauses[:3] == [2 * PERIOD, 4 * PERIOD, 8 * PERIOD]
-    assert pauses[-1] == LONGEST
+    assert pauses[:3] == [2 * REMOVAL_PERIOD, 4 * REMOVAL_PERIOD, 8 * REMOVAL_PERIOD]
+    assert pauses[-1] == LONGEST_REMOVAL_PERIOD
     rig.works = True
     rig.round()
-    assert (rig.tidier.timeout(), removal.waiting(rig.places[1])) == (PERIOD, [])
+    assert (rig.tidier.timeout(), removal.waiting(rig.places[1])) == (REMOVAL_PERIOD, [])
 
 
 def test_there_is_one_process_at_a_time(rig: Rig) -> None:
     (rig.places[0] / "uuid~1").mkdir(parents=True)
     rig.tidier.look()
-    rig.now += 2 * PERIOD
+    rig.now += 2 * REMOVAL_PERIOD
     rig.tidier.look()
     assert rig.tries == 1
     rig.round()

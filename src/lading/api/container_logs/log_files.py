@@ -21,7 +21,7 @@ from lading.api.services import ApiServices, Blocks
 from lading.core.containers.container import HELD, Container
 from lading.core.containers.finalize import LOG_DIRECTORY
 from lading.core.data import filetree
-from lading.core.data.manifest_assembly import subtree
+from lading.core.data.manifest import subtree
 from lading.core.errors import LadingError, NotFound, from_status
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record

@@ -21,7 +21,7 @@ from lading.api.resources import dispatching, generic
 from lading.api.serializer import etag, show
 from lading.api.services import ApiServices
 from lading.core import ids
-from lading.core.data import replication_state
+from lading.core.data.replication import CONFIRMATION, confirmation_after_change
 from lading.core.errors import Conflict, Invalid, NotFound, from_status
 from lading.core.ids import Infix
 from lading.core.records import attributes, versions
@@ -162,7 +162,7 @@ async def _update(call: ApiCall) -> Record:
         new |= trash_times(services, old, given)
         new |= {
             name: value
-            for name, value in replication_state.after_change(old, new).items()
+            for name, value in confirmation_after_change(old, new).items()
             if name not in given
         }
         _check_values(services, new, given)
@@ -229,7 +229,7 @@ def _check_attributes(call: ApiCall, stored: Record | None) -> Record:
     sent = dict(call.attributes(COLLECTIONS))
     counted: Record = {}
     if call.caller.is_admin:
-        for name in replication_state.NAMES:
+        for name in CONFIRMATION:
             if name in sent:
                 counted[name] = attributes.convert(COLLECTIONS.by_name[name], sent.pop(name))
     return generic.check_attributes(call, COLLECTIONS, stored, sent) | counted

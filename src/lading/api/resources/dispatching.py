@@ -32,7 +32,7 @@ from lading.core.records.record_types import CONTAINERS, LOGS
 from lading.core.records.schema import JSON, Record
 from lading.core.scheduling.wait_reasons import WaitReason, misfit
 from lading.core.timestamps import format_time
-from lading.store import containers, leases, records
+from lading.store import containers, dispatchers, records
 from lading.store.database import Transaction
 
 # Events of one report; a dispatcher sends more in further reports.
@@ -158,10 +158,12 @@ async def hold_lease(call: ApiCall) -> None:
         raise Invalid(f"holder: must be a text of at most {_LONGEST} characters")
     async with services.database.writing() as tx:
         if call.params.get("release"):
-            await leases.release(tx, token, holder)
+            await dispatchers.release_lease(tx, token, holder)
             return
         now = services.now()
-        other = await leases.take(tx, token, holder, now=now, expired=believed_since(now))
+        other = await dispatchers.take_lease(
+            tx, token, holder, now=now, expired=believed_since(now)
+        )
     if other is not None:
         raise Conflict(
             f"another dispatcher works with this token: {other.holder}, "

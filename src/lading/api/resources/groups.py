@@ -34,7 +34,7 @@ from lading.core.records.record_types import (
     USERS,
 )
 from lading.core.records.schema import Record, RecordType
-from lading.store import permissions, records, trash
+from lading.store import permissions, records, upkeep
 from lading.store.database import Transaction
 from lading.store.graph import PERMISSION
 
@@ -121,7 +121,7 @@ async def delete_expired(tx: Transaction, services: ApiServices) -> int:
     of groups.
     """
     unit = UnitOfWork(tx, services, user_uuid=services.system_user)
-    expired = await trash.expired_groups(tx, services.now())
+    expired = await upkeep.expired_groups(tx, services.now())
     for uuid in expired:
         group = await records.get(tx, GROUPS, uuid)
         if group is not None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
 from lading.cli.display import write_all
-from lading.cli.running.log_stream import LogFile
+from lading.cli.running.log_output import LogFile
 from lading.client.api import ApiClient, Record
 from lading.client.events import events
 from lading.core.errors import LadingError

@@ -15,7 +15,7 @@ from lading.cli.options import MOMENT, PROPERTY
 from lading.cli.references import find_request
 from lading.cli.running import explanation, log_output
 from lading.cli.running.following import Follower, Watcher
-from lading.cli.running.log_stream import LogFile
+from lading.cli.running.log_output import LogFile
 from lading.cli.running.run import is_reused, run_time
 from lading.cli.session import Session, with_session
 from lading.client.api import Record

@@ -20,7 +20,17 @@ import click
 
 from lading.cli import display
 from lading.cli.files import data
-from lading.cli.options import ASSIGNMENT, DURATION, INPUT, MOMENT, NUMBERS, PROPERTY, SIZES
+from lading.cli.options import (
+    ASSIGNMENT,
+    DURATION,
+    INPUT,
+    MOMENT,
+    NUMBERS,
+    PROPERTY,
+    SIZES,
+    SectionedCommand,
+    option_of,
+)
 from lading.cli.references import Reference, find_request, find_tree
 from lading.cli.running import explanation
 from lading.cli.running.following import Follower, Outcome, Sink, Watcher, reason
@@ -33,7 +43,6 @@ from lading.cli.running.submission import (
     request_body,
     store_inputs,
 )
-from lading.cli.sections import SectionedCommand, option_of
 from lading.cli.session import Session, with_session
 from lading.client.api import Record
 from lading.core.errors import Conflict

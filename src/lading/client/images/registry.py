@@ -3,6 +3,9 @@
 A tag is resolved to a manifest, an index to the manifest for a platform; everything else is fetched
 by its digest and refused when its digest differs. An interrupted layer is continued (Range).
 Redirects are followed without the login, which is for the registry only.
+
+From a registry to the normal form: the steps of `lading image pull` before the image is
+stored.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 from urllib.parse import urljoin, urlsplit
@@ -20,11 +24,13 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from lading.client.collections import Progress
+from lading.client.images.archive import NormalImage, Parts, read_config, write_archive
 from lading.client.images.layer_cache import LayerShelf
+from lading.client.images.members import DirectoryMembers, read_layers
 from lading.client.images.reference import Reference
 from lading.client.images.registry_login import Login, parse_challenge, read_token
 from lading.client.retry import Retries, RetryPolicy
-from lading.client.transport import StreamedResponse, Transport
+from lading.client.transport import HttpTransport, StreamedResponse, Transport
 from lading.core.errors import (
     Forbidden,
     Full,
@@ -472,3 +478,37 @@ def _write(file: BinaryIO, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]
+
+
+def origin_of(reference: Reference, *, is_plain: bool) -> str:
+    """The origin of a registry: HTTPS, unless `is_plain` or the registry is on this machine."""
+    return f"{'http' if is_plain or reference.is_local else 'https'}://{reference.host}"
+
+
+def connector(authorities: Path | None) -> Connect:
+    """Transports that verify certificates with the file `authorities`, or with the machine's
+    authorities.
+    """
+    return lambda origin: HttpTransport(origin, verify=authorities or True)
+
+
+def parse_platform(text: str) -> Platform:
+    """Parse `linux/ARCHITECTURE[/VARIANT]`. Raises Invalid."""
+    parts = text.split("/")
+    if not 2 <= len(parts) <= 3 or parts[0] != "linux" or not all(parts):
+        raise Invalid(f"--platform {text}: write for example linux/amd64 or linux/arm64/v8")
+    return Platform(os="linux", architecture=parts[1], variant=parts[2] if len(parts) > 2 else "")
+
+
+async def assemble(
+    image: RemoteImage, config: bytes, shelf: LayerShelf, folder: Path
+) -> NormalImage:
+    """The image in the normal form below `folder`, from cached layers. Raises Malformed, Full."""
+    return await asyncio.to_thread(_assemble, image, config, shelf, folder)
+
+
+def _assemble(image: RemoteImage, config: bytes, shelf: LayerShelf, folder: Path) -> NormalImage:
+    members = DirectoryMembers(shelf.directory, image.reference.name)
+    names = [shelf.member(layer.digest) for layer in image.layers]
+    layers = read_layers(members, names, read_config(config).rootfs.diff_ids, folder)
+    return write_archive(Parts(config=config, layers=layers), folder / "image.tar")

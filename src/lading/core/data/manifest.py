@@ -16,6 +16,12 @@ text, not by the product of files and blocks.
 
 Texts of 10 MB are usual, so everything here is a pass of a regular expression or of `split`, never
 a loop over characters.
+
+Assembles manifests without parsing them: whole collections side by side in one directory tree.
+
+The log of a request shows the last attempt at its top and every attempt in a directory of its own
+(docs/spec/api, section Retries and results). Streams are moved by changing their first word, so
+large logs cost no parsing. Texts are normalised manifests.
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -392,3 +398,56 @@ def _line(stream: Stream) -> str:
 
 def _shown(word: str) -> str:
     return repr(word if len(word) <= _SHOWN else word[:_SHOWN] + "...")
+
+
+def assemble(existing: str, pieces: Iterable[tuple[str, str]], *, keep: str) -> str:
+    """The manifest of `pieces`, pairs of a manifest and its directory ("" is the top).
+
+    Directories at the top of `existing` whose name starts with `keep` stay, unless a piece replaces
+    them.
+    """
+    placed = [(_prefix(directory), text) for text, directory in pieces]
+    kept = [
+        line
+        for line in _lines(existing)
+        if line.startswith(f"./{escape(keep)}")
+        and not any(_inside(line, prefix) for prefix, _ in placed)
+    ]
+    for prefix, text in placed:
+        kept += [f"{prefix}{line[1:]}" for line in _lines(text)]
+    # The normal form sorts streams by their names.
+    return "".join(sorted(kept, key=lambda line: line.partition(" ")[0]))
+
+
+def are_apart(pieces: Sequence[tuple[str, str]], *, below: str) -> bool:
+    """Whether the paths of all pieces are distinct, so that their counts and sizes add up.
+
+    At most one piece is at the top, without names that start with `below`, as the directories of
+    the others do.
+    """
+    directories = [directory for _, directory in pieces]
+    if len(set(directories)) < len(directories):
+        return False
+    if not all(one.startswith(below) and "/" not in one for one in directories if one):
+        return False
+    return not any(escape(below) in text for text, directory in pieces if not directory)
+
+
+def subtree(text: str, directory: str) -> str:
+    """The part of a manifest below a directory at its top, as a manifest."""
+    prefix = _prefix(directory)
+    lines = [line for line in _lines(text) if _inside(line, prefix)]
+    return "".join(f".{line[len(prefix) :]}" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    # Not `splitlines`, which also splits at other characters, which names may contain.
+    return [f"{line}\n" for line in text.split("\n") if line]
+
+
+def _prefix(directory: str) -> str:
+    return f"./{escape(directory)}" if directory else "."
+
+
+def _inside(line: str, prefix: str) -> bool:
+    return prefix != "." and line.startswith((f"{prefix} ", f"{prefix}/"))

@@ -8,6 +8,12 @@ once.
 
 The draw is weighted rendezvous hashing: score = -weight / ln(u), with u from the hash of block and
 volume.
+
+Invalidation of the known replication of a collection when its content changes. Source:
+docs/spec/api, section Collections.
+
+`replication_confirmed` and `storage_classes_confirmed` are written by programs that count copies.
+They describe the blocks of that time: a content with other blocks must be counted again.
 """
 
 from __future__ import annotations
@@ -16,9 +22,25 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
+
+from lading.core.data import filetree, manifest
+from lading.core.records.schema import Record
 
 # Number of values of the 64 bits that are drawn.
 _SPAN = 1 << 64
+CONFIRMATION: Final = (
+    "replication_confirmed",
+    "replication_confirmed_at",
+    "storage_classes_confirmed",
+    "storage_classes_confirmed_at",
+)
+UNCONFIRMED: Final[Record] = {
+    "replication_confirmed": None,
+    "replication_confirmed_at": None,
+    "storage_classes_confirmed": [],
+    "storage_classes_confirmed_at": None,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,3 +116,18 @@ def _score(place: Place, hash: str) -> float:
     # Half a step keeps the share above 0, where the logarithm is undefined.
     share = (int.from_bytes(drawn[:8], "big") + 0.5) / _SPAN
     return -max(place.free, 1) / math.log(share)
+
+
+def confirmation_after_change(old: Record, new: Record) -> Record:
+    """The four values after a change of content; values that the change sets itself are not
+    considered.
+    """
+    known = {name: old[name] for name in CONFIRMATION}
+    if known == UNCONFIRMED or old["portable_data_hash"] == new["portable_data_hash"]:
+        return known
+    # A content with fewer blocks keeps the confirmation: each of its blocks was counted.
+    return known if _blocks(new) <= _blocks(old) else dict(UNCONFIRMED)
+
+
+def _blocks(record: Record) -> set[str]:
+    return {filetree.bare(one) for one in manifest.locators(record["manifest_text"])}

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lading.core.errors import Invalid
-from lading.core.hpc.cluster_addresses import Address, parse_address
+from lading.core.hpc.addresses import Address, parse_address
 from lading.core.hpc.daemon_states import ChildPolicy
 
 CODE_PARAMETERS = "codeParameters"

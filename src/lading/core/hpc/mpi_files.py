@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from lading.core.hpc.cluster_addresses import Address
+from lading.core.hpc.addresses import Address
 from lading.core.hpc.daemon_configuration import (
     Settings,
     fits_a_variable,

@@ -4,6 +4,9 @@ one statement.
 A commit costs more than its statements, so concurrent writers share one. Their blocks run one after
 another, and no writer is answered before the commit is on disk. SQLite rolls a failed block back
 alone. With PostgreSQL the other writers of the group get `Interrupted` and retry.
+
+Placeholders `?` rewritten to `$1`, `$2`... for PostgreSQL, with a cache of rewritten
+statements.
 """
 
 from __future__ import annotations
@@ -15,12 +18,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lading.store.database import Deferred, Interrupted, Value
-from lading.store.databases.placeholders import Placeholders
 
 # The row of placeholders of an INSERT, which is repeated for further rows.
 _ROW: Final = re.compile(r"(?<= VALUES )\([?, ]+\)")
 # Statements that are cached; then the cache is emptied, as in steady use far fewer occur.
 _REMEMBERED: Final = 512
+# Quoted texts and names are matched first, so that a `?` in them is not a placeholder.
+_PARTS = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\?")
+# Statements that are cached; then the cache is emptied.
+_LIMIT = 4096
 
 
 @dataclass(slots=True)
@@ -121,3 +127,32 @@ class Batches:
         # sent apart (`Deferred.row`).
         text = f"WITH {', '.join(parts)} SELECT {', '.join(counts) or '1'}"
         return Batch(self._number(text), tuple(order), tuple(checked))
+
+
+class Placeholders:
+    """Cache of rewritten statements."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def number(self, sql: str) -> str:
+        """The statement with numbered placeholders; quoted text is unchanged."""
+        found = self._known.get(sql)
+        if found is None:
+            if len(self._known) >= _LIMIT:
+                self._known.clear()
+            found = self._known[sql] = _number(sql)
+        return found
+
+
+def _number(sql: str) -> str:
+    count = 0
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal count
+        if match[0] != "?":
+            return match[0]
+        count += 1
+        return f"${count}"
+
+    return _PARTS.sub(replace, sql)

@@ -22,15 +22,15 @@ from contextlib import asynccontextmanager
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.records.schema import Field
 from lading.store.database import Deferred, Dialect, Interrupted, Row, Value, first_rows, text_size
-from lading.store.databases.group_commit import Batches, Group, settle
-from lading.store.databases.placeholders import Placeholders
-from lading.store.databases.postgres_faults import FAULTS, translate
+from lading.store.databases.group_commit import Batches, Group, Placeholders, settle
 from lading.store.databases.postgres_link import (
     ATTEMPTS,
+    FAULTS,
     Address,
     Connection,
     Readers,
     Writer,
+    translate,
     unknown,
 )
 from lading.store.seal import Seal

@@ -46,11 +46,11 @@ from lading.supervisor.engines import (
 from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY
 from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
-from lading.supervisor.engines.limit_events import LimitEvents, events_at_end
 from lading.supervisor.engines.seccomp import make_profile
 from lading.supervisor.gather_or_cancel import Interrupted, unless
 from lading.supervisor.inputs.image_archive import ImageArchive, Proofs, fetch, stream, sweep
 from lading.supervisor.limits.cgroup import LEAST_RAM, PERIOD
+from lading.supervisor.limits.counters import LimitEvents, events_at_end
 
 if TYPE_CHECKING:
     from lading.supervisor.engines.docker_network import DockerNetwork

@@ -42,11 +42,10 @@ from lading.supervisor.engines import (
     Spec,
     crun_start,
 )
-from lading.supervisor.engines.bundle import OPEN_LINE, Bundle, make_config
+from lading.supervisor.engines.bundle import IN_MEMORY, OPEN_LINE, Bundle, make_config, mount_root
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.program import SealedProgram
-from lading.supervisor.engines.root_file_system import IN_MEMORY, mount_root
-from lading.supervisor.engines.seccomp_filter import make_annotation
+from lading.supervisor.engines.seccomp import make_annotation
 from lading.supervisor.engines.streams import guarded, null
 from lading.supervisor.engines.user_namespace import Policy, UserNamespace, refuse
 from lading.supervisor.gang.gang_output import GangOutput

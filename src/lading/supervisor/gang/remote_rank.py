@@ -29,7 +29,7 @@ from lading.supervisor.container_spec import specify
 from lading.supervisor.engines import Engine, EngineSettings, Spec, Spread
 from lading.supervisor.gang import gang_output
 from lading.supervisor.gang.remote_rank_client import Invitation
-from lading.supervisor.inputs.image import CollectionImage
+from lading.supervisor.inputs.image_archive import CollectionImage
 from lading.supervisor.inputs.keep_mount import KeepMount
 from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.journal import CONTAINER_STEP, Journal, Mark, Opening

@@ -4,6 +4,9 @@ An archive names its layers and itself by hashes. Somebody who knows such a hash
 content, could name it to get content that another user's archive has brought to this machine. So
 nothing is used by its hash before the present archive was seen to contain that content (`prove`),
 once for each collection.
+
+An image in a collection: found by its portable data hash; the archive is read only when an
+engine wants it.
 """
 
 from __future__ import annotations
@@ -24,11 +27,15 @@ from typing import IO, Any, Self
 
 import msgspec
 
+from lading.client.api import ApiClient
+from lading.client.blocks import BlockClient
+from lading.client.collections import read_file
 from lading.client.disk_cache import CacheLayout, DiskCache
 from lading.core.containers.disk_space import Amount
-from lading.core.errors import ExecutionError, Failure
+from lading.core.data.filetree import File, from_manifest
+from lading.core.errors import ExecutionError, Failure, LadingError, RequestError
 from lading.core.images import image_layout
-from lading.core.images.image_layout import ImageConfig, SavedImage
+from lading.core.images.image_layout import ImageConfig, SavedImage, image_member
 from lading.supervisor import linux
 from lading.supervisor.engines import ImageSource
 from lading.supervisor.inputs.tar_reader import Reader, members
@@ -287,3 +294,51 @@ def _no_archive(error: Exception) -> ExecutionError:
 
 def _fault(text: str) -> ExecutionError:
     return ExecutionError(text, Failure.IMAGE)
+
+
+class CollectionImage:
+    """The image in the collection with portable data hash `pdh`. Nothing is fetched before it is
+    used.
+    """
+
+    def __init__(self, api: ApiClient, blocks: BlockClient, pdh: str) -> None:
+        self._api = api
+        self._blocks = blocks
+        self._pdh = pdh
+        self._found: tuple[str, File] | None = None
+
+    @property
+    def pdh(self) -> str:
+        """Portable data hash of the collection."""
+        return self._pdh
+
+    async def name(self) -> str:
+        """The id of the image, `sha256:<hex>`. Raises ExecutionError(IMAGE)."""
+        return (await self._find())[0]
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The bytes of the archive. Raises ExecutionError(IMAGE)."""
+        _, file = await self._find()
+        try:
+            async for chunk in read_file(self._blocks, file):
+                yield chunk
+        except LadingError as error:
+            raise ExecutionError(
+                f"image {self._pdh}: cannot be read: {error.message}", Failure.IMAGE
+            ) from error
+
+    async def _find(self) -> tuple[str, File]:
+        if self._found is None:
+            try:
+                record = await self._api.get(
+                    "collections", self._pdh, select=("uuid", "manifest_text")
+                )
+                entries = from_manifest(record["manifest_text"]).entries
+            except RequestError as error:
+                raise ExecutionError(
+                    f"image {self._pdh}: {error.message}", Failure.IMAGE
+                ) from error
+            files = {name: node for name, node in entries.items() if isinstance(node, File)}
+            member, identity = image_member(files)
+            self._found = identity, files[member]
+        return self._found

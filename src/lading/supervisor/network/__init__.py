@@ -1,7 +1,6 @@
 """The network of a container that asks for one: its own namespace, and its connections.
 
     container_network  the network of one container, from its start to its end; open this first
-    namespace          work inside another network namespace
     routes             routes of the kernel (rtnetlink)
     forwarder          TCP connections to the API on behalf of the container
     resolver           DNS queries, forwarded to the resolvers of the machine

@@ -9,27 +9,32 @@
 The host's namespace gets no address, route or filter: everything ends with the processes of the
 container and with the supervisor, also when they are killed. The container cannot change the
 filter, as it has no rights over its own namespace (CAP_NET_ADMIN).
+
+Work inside the network namespace of another process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import os
 import socket
 import subprocess
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from lading.core.containers import container_network as rules
 from lading.core.containers.container_network import Endpoint
-from lading.core.errors import ExecutionError, Failure, Invalid
+from lading.core.errors import ExecutionError, Failure, Invalid, LadingError
 from lading.supervisor.engines import Bind, Reach
 from lading.supervisor.gather_or_cancel import together
 from lading.supervisor.network import routes
 from lading.supervisor.network.forwarder import Forwarder
-from lading.supervisor.network.namespace import inside, is_own, open_namespace
 from lading.supervisor.network.resolver import CONFIGURATION, PORT, Resolver
 
 UPLINK_PROGRAM, FILTER_PROGRAM = "slirp4netns", "nft"
@@ -47,6 +52,10 @@ _IPV6_FREEBIND = 78
 # An address for documentation (RFC 3849), at the discard port.
 _DOCUMENTATION = ("2001:db8::1", 9)
 _logger = logging.getLogger("lading.supervisor")
+# Of linux/sched.h.
+_CLONE_NEWNET = 0x40000000
+_Answer = TypeVar("_Answer")
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(slots=True)
@@ -364,3 +373,41 @@ def _read(path: Path) -> str:
         return path.read_text(errors="replace")
     except OSError:
         return ""
+
+
+def open_namespace(pid: int) -> int:
+    """A descriptor of the network namespace of a process. Raises OSError."""
+    return os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def is_own(descriptor: int) -> bool:
+    """Whether this process is in the namespace."""
+    theirs, ours = os.fstat(descriptor), Path("/proc/self/ns/net").stat()
+    return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
+
+
+def inside(descriptor: int, work: Callable[[], _Answer]) -> _Answer:
+    """Do some work in the namespace; sockets that it makes stay there. Raises OSError, and
+    LadingError of the work.
+
+    The work runs in a thread that ends with it: setns(2) applies to the thread, which must not be
+    used again.
+    """
+    answers: list[_Answer] = []
+    faults: list[OSError | LadingError] = []
+
+    def do() -> None:
+        try:
+            if _libc.setns(descriptor, _CLONE_NEWNET) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), "network namespace")
+            answers.append(work())
+        except (OSError, LadingError) as error:
+            faults.append(error)
+
+    thread = threading.Thread(target=do, name="network namespace")
+    thread.start()
+    thread.join()
+    for fault in faults:
+        raise fault
+    return answers[0]

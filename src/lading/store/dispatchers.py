@@ -1,10 +1,17 @@
-"""Statuses of waiting containers as reported by dispatchers, shared by all server processes."""
+"""Statuses of waiting containers as reported by dispatchers, shared by all server processes.
+
+Leases of dispatchers: which process works with a dispatcher's token, and when it was last heard
+of.
+
+Source: docs/spec/dispatch, section Leases.
+"""
 
 # ruff: noqa: S608 - names are constants of this module, values go into placeholders
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from lading.core.scheduling.wait_reasons import WaitReason
@@ -15,6 +22,8 @@ TABLES = (
     " dispatcher_uuid TEXT NOT NULL, reason TEXT NOT NULL, sentence TEXT NOT NULL,"
     " PRIMARY KEY (container_uuid, dispatcher_uuid))",
     "CREATE TABLE IF NOT EXISTS dispatchers (uuid TEXT PRIMARY KEY, reported_at TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS dispatcher_leases (token_uuid TEXT PRIMARY KEY,"
+    " holder TEXT NOT NULL, renewed_at TEXT NOT NULL)",
 )
 # Rows per statement.
 _BATCH = 100
@@ -81,3 +90,40 @@ async def last_report(tx: Transaction) -> str | None:
 
 def _batches(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
     return (rows[at : at + _BATCH] for at in range(0, len(rows), _BATCH))
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Holder of the lease of a token, and the time of its last renewal (API timestamp)."""
+
+    holder: str
+    renewed_at: str
+
+
+async def take_lease(
+    tx: Transaction, token_uuid: str, holder: str, *, now: str, expired: str
+) -> Lease | None:
+    """Take or renew the lease of a token; None, or the lease of another holder renewed at `expired`
+    or later.
+    """
+    rows = await tx.fetch(
+        "SELECT holder, renewed_at FROM dispatcher_leases WHERE token_uuid = ?", (token_uuid,)
+    )
+    # Of all holders the current one may always renew; others only after the lease has expired.
+    for found, renewed_at in rows:
+        if found != holder and str(renewed_at) >= expired:
+            return Lease(str(found), str(renewed_at))
+    await tx.execute(
+        "INSERT INTO dispatcher_leases (token_uuid, holder, renewed_at) VALUES (?, ?, ?)"
+        " ON CONFLICT (token_uuid) DO UPDATE"
+        " SET holder = excluded.holder, renewed_at = excluded.renewed_at",
+        (token_uuid, holder, now),
+    )
+    return None
+
+
+async def release_lease(tx: Transaction, token_uuid: str, holder: str) -> None:
+    """Give up the lease of a token, if this holder has it."""
+    await tx.execute(
+        "DELETE FROM dispatcher_leases WHERE token_uuid = ? AND holder = ?", (token_uuid, holder)
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lading.core.containers import container, diagrams
+from docs import diagrams
+from lading.core.containers import container
 
 
 def test_every_transition_is_drawn() -> None:
