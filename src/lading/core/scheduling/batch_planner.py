@@ -75,8 +75,7 @@ def plan(snapshot: Snapshot) -> DispatchPlan:
         return DispatchPlan()
     first = _workflow_starts(snapshot) if snapshot.workflow_runners else ()
     rooms = [_WorkerRoom(worker) for worker in snapshot.workers]
-    limits = [limit for limit in (snapshot.slots, snapshot.most) if limit is not None]
-    slots = min(limits, default=len(snapshot.queue))
+    slots = _slots(snapshot)
     if not _any_open(rooms) or slots <= 0:
         return DispatchPlan(starts=first)
     taken = snapshot.present | snapshot.held.keys()
@@ -98,6 +97,12 @@ def plan(snapshot: Snapshot) -> DispatchPlan:
     return DispatchPlan(
         starts=first + _grown(starts, rooms, snapshot.queue), head=head, reserved=reserved
     )
+
+
+def _slots(snapshot: Snapshot) -> int:
+    """How many containers may be started now."""
+    limits = [limit for limit in (snapshot.slots, snapshot.most) if limit is not None]
+    return min(limits, default=len(snapshot.queue))
 
 
 def admitted(worker: FleetWorker, asking: Mapping[str, Place]) -> tuple[str, ...]:

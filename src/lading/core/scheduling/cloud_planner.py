@@ -265,21 +265,8 @@ class Planner:
         """
         if promised:
             return self._start(one, shape, place)
-        if not self.eligible(shape):
-            self._blocked[shape] = (BlockReason.NO_TYPE, "")
-            return False
-        kinds = self.eligible(shape) if shape.nodes > 1 else ()
-        fewest = min(
-            (machines(shape, kind, most_containers=self._places()) for kind in kinds), default=1
-        )
-        if one.limits.most and fewest > one.limits.most:
-            self._blocked[shape] = (BlockReason.TOO_MANY, f"{fewest}")
-            return False
-        if shape.runs_workflow and self._workflows >= one.most_workflows:
-            self._blocked[shape] = (BlockReason.WORKFLOWS, f"{one.most_workflows}")
-            return False
-        if one.left is not None and one.left <= 0:
-            self._blocked[shape] = (BlockReason.BUSY, "")
+        if (refusal := self._refusal(one, shape)) is not None:
+            self._blocked[shape] = refusal
             return False
         placed = (
             self._start(one, shape, place)
@@ -289,6 +276,22 @@ class Planner:
         if one.left is not None:
             one.left -= placed
         return placed
+
+    def _refusal(self, one: PlanningPass, shape: ContainerShape) -> tuple[BlockReason, str] | None:
+        """Why none of a shape can be placed now, whatever room there is; None if it may be."""
+        if not self.eligible(shape):
+            return (BlockReason.NO_TYPE, "")
+        kinds = self.eligible(shape) if shape.nodes > 1 else ()
+        fewest = min(
+            (machines(shape, kind, most_containers=self._places()) for kind in kinds), default=1
+        )
+        if one.limits.most and fewest > one.limits.most:
+            return (BlockReason.TOO_MANY, f"{fewest}")
+        if shape.runs_workflow and self._workflows >= one.most_workflows:
+            return (BlockReason.WORKFLOWS, f"{one.most_workflows}")
+        if one.left is not None and one.left <= 0:
+            return (BlockReason.BUSY, "")
+        return None
 
     def _start(self, one: PlanningPass, shape: ContainerShape, place: Place) -> bool:
         uuid = place[2]

@@ -67,20 +67,7 @@ def keep(
     asked for now. A room of another type makes place for a VM when it is empty.
     """
     most = min(most, shape.nodes)
-    right = [
-        (min(_capacity(shape, one, types), most), one)
-        for one in rooms
-        if one.open and one.type in types
-    ]
-    right.sort(
-        key=lambda pair: (
-            not pair[1].ready,
-            pair[0] - min(_holds(shape, pair[1]), pair[0]),
-            pair[1].id,
-        )
-    )
-    wrong = [one for one in rooms if one.open and one.type not in types and one.ready]
-    wrong.sort(key=lambda one: (not one.empty, one.id))
+    right, wrong = _usable(shape, rooms, types, most)
     kept, left, places = set[str](), shape.nodes, 0
     for whole, room in right:
         if _holds(shape, room) >= whole and left > 0:
@@ -96,10 +83,41 @@ def keep(
         if left > 0:
             kept.add(room.id)
             left -= each
-    # What leaves, or boots for others, makes place one day: then it is this gang's.
-    others = (one.type not in types if one.open else not one.stays for one in rooms)
-    later = sum(others) - len(wrong)
+    later = _later(rooms, types) - len(wrong)
     return None if left > each * later else Kept(frozenset(kept), places)
+
+
+def _usable(
+    shape: ContainerShape,
+    rooms: Collection[InstanceRoom],
+    types: Mapping[str, InstanceType],
+    most: int,
+) -> tuple[list[tuple[int, InstanceRoom]], list[InstanceRoom]]:
+    """Open rooms of eligible types, each after the ranks that it holds at most, and ready ones of
+    other types; the best to keep first.
+    """
+    right = [
+        (min(_capacity(shape, one, types), most), one)
+        for one in rooms
+        if one.open and one.type in types
+    ]
+    right.sort(
+        key=lambda pair: (
+            not pair[1].ready,
+            pair[0] - min(_holds(shape, pair[1]), pair[0]),
+            pair[1].id,
+        )
+    )
+    wrong = [one for one in rooms if one.open and one.type not in types and one.ready]
+    wrong.sort(key=lambda one: (not one.empty, one.id))
+    return right, wrong
+
+
+def _later(rooms: Collection[InstanceRoom], types: Mapping[str, InstanceType]) -> int:
+    """How many rooms make place for a VM of an eligible type one day: they leave, boot for others,
+    or are of another type.
+    """
+    return sum(one.type not in types if one.open else not one.stays for one in rooms)
 
 
 def _holds(shape: ContainerShape, room: InstanceRoom) -> int:

@@ -378,12 +378,7 @@ class Trial:
     async def _clear(self) -> None:
         """Remove all that there is."""
         self._doing("removing what is left")
-        if self._creating is not None and not self._creating.done():
-            await asyncio.wait((self._creating,), timeout=self._settings.operation_timeout)
-            self._creating.cancel()
-        await asyncio.gather(
-            *([self._creating] if self._creating is not None else []), return_exceptions=True
-        )
+        await self._end_creation()
         until, empty, fault, left = self._means.clock() + _REMOVAL_PATIENCE, 0, "", list[str]()
         # One list may leave something out.
         while empty < 2 and self._means.clock() < until:
@@ -407,6 +402,15 @@ class Trial:
             )
         else:
             self._over("nothing left", "the cloud lists no instance of this test")
+
+    async def _end_creation(self) -> None:
+        """Wait for the creation that is under way, but not for ever."""
+        if self._creating is not None and not self._creating.done():
+            await asyncio.wait((self._creating,), timeout=self._settings.operation_timeout)
+            self._creating.cancel()
+        await asyncio.gather(
+            *([self._creating] if self._creating is not None else []), return_exceptions=True
+        )
 
     async def _attempt(
         self, name: str, work: Awaitable[_Answer], found: Callable[[_Answer], str]
