@@ -239,7 +239,7 @@ def _occupants(
             need = (
                 _need(record, worker) if process is None else process.takes(_need(record, worker))
             )
-            if record is not None and record.sized and uuid in spread:
+            if uuid in spread and record is not None and record.sized:
                 need = rank_need(need, record.nodes)
             yield Occupant(uuid=uuid, need=need + extra, started=state.began(uuid))
 

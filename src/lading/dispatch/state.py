@@ -25,6 +25,7 @@ from lading.dispatch.queue import Queue
 from lading.dispatch.settings import DispatchSettings
 
 NOTHING = Resources()
+_BEFORE = float("-inf")
 _BUSY = "An earlier attempt is being cleared away."
 
 
@@ -165,8 +166,8 @@ class DispatchState:
 
     def began(self, uuid: str) -> float:
         """When this loop started it; minus infinity for one that it found running."""
-        began = self._at(uuid).began
-        return float("-inf") if began is None else began
+        one = self._activities.get(uuid)
+        return _BEFORE if one is None or one.began is None else one.began
 
     def engage(
         self,
@@ -195,8 +196,10 @@ class DispatchState:
 
     def may_act(self, uuid: str, *, now: float) -> bool:
         """Whether nothing is under way and no pause holds."""
-        one = self._at(uuid)
-        return not one.busy and (one.retry is None or one.retry.until <= now)
+        # Asked of each container with a process at each step, as are `began` and `read_after`: the
+        # record is looked up without a further call.
+        one = self._activities.get(uuid)
+        return one is None or (not one.busy and (one.retry is None or one.retry.until <= now))
 
     # Processes.
 
@@ -225,7 +228,8 @@ class DispatchState:
         """The version that a record must exceed to have been read after its process was last
         seen.
         """
-        return max(self._at(uuid).gone, self._known_since)
+        one = self._activities.get(uuid)
+        return self._known_since if one is None or one.gone < self._known_since else one.gone
 
     def stop_signal(
         self, uuid: str, *, now: float, nothing_to_save: bool = False
