@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.figures import Figure, absent, throughput
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.resources import MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch.fleet import StartRequest
@@ -140,7 +140,7 @@ async def _through_fleet(slurm: SlurmCluster, folder: Path, count: int, number: 
         asyncio.timeout(_LIMIT),
         SlurmFleet(settings, Slurm(run_program, timeout=60.0)) as fleet,
     ):
-        fleet.set_lookup(lambda uuid: TrackedContainer(uuid=uuid, state=State.COMPLETE))
+        fleet.set_lookup(lambda uuid: TrackedContainer(uuid=uuid, state=ContainerState.COMPLETE))
         while not fleet.view().workers:
             await fleet.changed()
         began = time.monotonic()

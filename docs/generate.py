@@ -262,7 +262,7 @@ def _paragraph(text: str) -> str:
     return f"```\n{textwrap.dedent(text)}\n```" if re.search(r"\S {2,}\S", text) else text
 
 
-def _path(kind: schema.RecordType, action: schema.Action) -> str:
+def _path(kind: schema.RecordType, action: schema.RecordAction) -> str:
     member = "/{uuid}" if action.scope is schema.Scope.MEMBER else ""
     return (
         f"/{kind.plural}{member}"

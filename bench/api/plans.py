@@ -13,7 +13,7 @@ from bench.api.places import Place
 from bench.api.sample import IMAGE
 from bench.api.templates import Recorder
 from lading.api.resources.generic import narrowed
-from lading.core.containers.recipe import Key
+from lading.core.containers.recipe import ReuseKey
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.filters import check_query
@@ -77,7 +77,7 @@ def _questions(place: Place) -> dict[str, Question]:
 
     return {
         "candidates for reuse": lambda tx: containers.candidates(
-            tx, dialect, [Key("0" * 64, "0" * 64)], now=NOW
+            tx, dialect, [ReuseKey("0" * 64, "0" * 64)], now=NOW
         ),
         "containers like a new one (why)": lambda tx: containers.earlier(tx, dialect, NOW, IMAGE),
         "what waits ahead (why)": lambda tx: waiting.ahead(tx, 500, NOW, most=1000),

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from bench.api.sample import IMAGE, INPUTS, MARK, PROJECTS, REFERENCE, USERS, Site, body, name, pdh
 from lading.core.containers import recipe, request
-from lading.core.containers.container import State
-from lading.core.containers.recipe import Facts
+from lading.core.containers.container import ContainerState
+from lading.core.containers.recipe import RequestFacts
 from lading.core.ids import Infix
 from lading.core.json_values import canonical
 from lading.core.policy import Policy
@@ -169,14 +169,14 @@ class _Maker:
             REFERENCE: REFERENCE,
             pdh("reads", reads): pdh("reads", reads),
         }
-        facts = Facts(image_pdh=IMAGE, hashes=hashes, user_uuid=site.user(1))
+        facts = RequestFacts(image_pdh=IMAGE, hashes=hashes, user_uuid=site.user(1))
         made_of = recipe.resolve(change.request, facts, policy=Policy())
         container = recipe.new_container(
             made_of, uuid=site.uuid(Infix.CONTAINER, "template"), now=now
         )
         ended = replace(
             container,
-            state=State.COMPLETE,
+            state=ContainerState.COMPLETE,
             exit_code=0,
             lock_count=1,
             cost=0.25,
@@ -184,7 +184,10 @@ class _Maker:
             finished_at=now,
         )
         final = replace(
-            change.request, state=request.State.FINAL, container_count=1, cumulative_cost=0.25
+            change.request,
+            state=request.RequestState.FINAL,
+            container_count=1,
+            cumulative_cost=0.25,
         )
         owned = {
             "owner_uuid": f"{site.cluster}-tpzed-000000000000000",

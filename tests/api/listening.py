@@ -17,12 +17,12 @@ from pathlib import Path
 from lading.core.containers import sessions
 from lading.core.errors import Unavailable
 from lading.core.protocols import http_head
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 from lading.net.certificates import make_certificate
 from lading.net.pipes import Pipe, read_head
 from lading.testing.world import World
 
-Answer = Callable[[Head, bytes], str]
+Answer = Callable[[HttpHead, bytes], str]
 LOG = {"stdout.txt": "0123456789", "a b.txt": "", "deep/c.txt": "c"}
 
 
@@ -31,7 +31,7 @@ class Listener:
     """Somebody with a certificate for a key of his own, who keeps what he hears."""
 
     port: int = 0
-    heard: list[Head] = field(default_factory=list)
+    heard: list[HttpHead] = field(default_factory=list)
     once: bool = False
     """Whether it goes away after one answer."""
 
@@ -70,7 +70,7 @@ async def listening(directory: Path, answer: Answer) -> AsyncIterator[Listener]:
 def arvados(key: str, *, more: str = "Content-Length: 3\r\n\r\nno\n") -> Answer:
     """As the gateway of Arvados' crunch-run answers to a server that proves itself."""
 
-    def answer(request: Head, certificate: bytes) -> str:
+    def answer(request: HttpHead, certificate: bytes) -> str:
         proof = sessions.request_proof(key, certificate)
         if request.get(sessions.AUTHORIZATION) != proof:
             return "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
@@ -86,7 +86,7 @@ def crunch_run(key: str, files: Mapping[str, str] = LOG) -> Answer:
     """
     prove = arvados(key)
 
-    def answer(request: Head, certificate: bytes) -> str:
+    def answer(request: HttpHead, certificate: bytes) -> str:
         prefix = request.get("x-webdav-prefix")
         said = prove(request, certificate)
         if request.get("x-webdav-source") != "/log":

@@ -9,7 +9,7 @@ import pytest
 from lading.blobs.collector import Collector, Outcome
 from lading.blobs.references import Named
 from lading.blobs.volume_set import Mount, Mounts
-from lading.core.data.garbage import DAY_NS, Kind
+from lading.core.data.garbage import DAY_NS, GarbageAction
 from lading.core.errors import Invalid, NotFound, Unavailable
 from lading.testing.references import MemoryReferences
 from lading.testing.volume import MemoryVolume
@@ -66,13 +66,13 @@ async def hashes(volume: MemoryVolume) -> set[str]:
 
 async def test_a_life_of_garbage(site: Site) -> None:
     outcome = await site.run()
-    assert (outcome.done, outcome.bytes) == ({Kind.TRASH: 1}, {Kind.TRASH: 7})
+    assert (outcome.done, outcome.bytes) == ({GarbageAction.TRASH: 1}, {GarbageAction.TRASH: 7})
     assert await hashes(site.volumes[0]) == {NAMED}
     assert [one.hash async for one in site.volumes[0].discarded()] == [UNNAMED]
     site.wait(13)
     assert (await site.run()).done == {}
     site.wait(2)
-    assert (await site.run()).done == {Kind.DELETE: 1}
+    assert (await site.run()).done == {GarbageAction.DELETE: 1}
     assert [one async for one in site.volumes[0].discarded()] == []
     assert (await site.run()).done == {}
 
@@ -80,7 +80,7 @@ async def test_a_life_of_garbage(site: Site) -> None:
 async def test_a_look_changes_nothing(site: Site) -> None:
     told: list[str] = []
     look = await site.collector.look(progress=lambda what, *_: told.append(what))
-    assert [step.kind for step in look.plan.steps] == [Kind.TRASH]
+    assert [step.kind for step in look.plan.steps] == [GarbageAction.TRASH]
     assert (look.blocks, look.bytes, look.named) == (2, 12, 1)
     assert set(told) == {"volumes", "collections"}
     assert await hashes(site.volumes[0]) == {NAMED, UNNAMED}
@@ -89,17 +89,17 @@ async def test_a_look_changes_nothing(site: Site) -> None:
 async def test_what_is_named_again_comes_back(site: Site) -> None:
     await site.run()
     site.references.save("two", UNNAMED)
-    assert (await site.run()).done == {Kind.UNTRASH: 1}
+    assert (await site.run()).done == {GarbageAction.UNTRASH: 1}
     assert await site.volumes[0].get(UNNAMED) == b"unnamed"
 
 
 async def test_copies_are_made_and_taken_back(site: Site) -> None:
     site.references.save("one", NAMED, copies=2)
-    assert (await site.run()).done[Kind.PULL] == 1
+    assert (await site.run()).done[GarbageAction.PULL] == 1
     assert await site.volumes[1].get(NAMED) == b"named"
     site.references.save("one", NAMED, copies=1)
     site.wait(15)
-    assert (await site.run()).done[Kind.TRASH] == 1
+    assert (await site.run()).done[GarbageAction.TRASH] == 1
     assert (
         len(await hashes(site.volumes[0]) & {NAMED}) + len(await hashes(site.volumes[1]) & {NAMED})
         == 1

@@ -8,7 +8,7 @@ import pytest
 from lading.blobs.directory import DirectoryVolume
 from lading.blobs.volume import Volume
 from lading.blobs.volume_set import Mount, Mounts
-from lading.core.data.replication import Wish
+from lading.core.data.replication import DesiredReplication
 from lading.core.errors import Conflict, Corrupt, Full, NotFound, Unavailable
 from lading.testing.volume import MemoryVolume
 
@@ -33,7 +33,10 @@ def mounted(
 
 
 async def put(mounts: Mounts, data: bytes = b"foo", *, copies: int = 1) -> int:
-    hash, wish = hashlib.md5(data, usedforsecurity=False).hexdigest(), Wish(copies=copies)
+    hash, wish = (
+        hashlib.md5(data, usedforsecurity=False).hexdigest(),
+        DesiredReplication(copies=copies),
+    )
     receipt = await mounts.put(hash, data, wish=wish, places=await mounts.places(hash))
     assert receipt.classes == {"default": receipt.copies}
     return receipt.copies
@@ -127,25 +130,25 @@ async def test_work_on_all_copies() -> None:
 async def test_a_draft_is_begun_where_the_block_will_stay(tmp_path: Path) -> None:
     mounts = mounted(DirectoryVolume(tmp_path / "a"), DirectoryVolume(tmp_path / "b"))
     places = await mounts.places(FOO)
-    draft = await mounts.begin(places, Wish(copies=2), 3)
+    draft = await mounts.begin(places, DesiredReplication(copies=2), 3)
     assert draft is not None
     assert draft[0] == places[0].uuid
     await draft[1].write(memoryview(b"foo"))
     assert (
-        await mounts.put(FOO, b"foo", wish=Wish(copies=2), places=places, draft=draft)
+        await mounts.put(FOO, b"foo", wish=DesiredReplication(copies=2), places=places, draft=draft)
     ).copies == 2
     assert len(await holders(mounts)) == 2
     assert list(tmp_path.glob("*/tmp/*")) == []
-    assert await mounts.begin(await mounts.places(FOO), Wish(), 3) is None
+    assert await mounts.begin(await mounts.places(FOO), DesiredReplication(), 3) is None
     await mounts.aclose()
 
 
 async def test_no_draft_where_none_can_be_had(tmp_path: Path) -> None:
-    assert await mounted().begin([], Wish(), 3) is None
+    assert await mounted().begin([], DesiredReplication(), 3) is None
     mounts = mounted(MemoryVolume())
-    assert await mounts.begin(await mounts.places(FOO), Wish(), 3) is None
+    assert await mounts.begin(await mounts.places(FOO), DesiredReplication(), 3) is None
     full = mounted(DirectoryVolume(tmp_path, reserve=1 << 60))
-    assert await full.begin(await full.places(FOO), Wish(), 3) is None
+    assert await full.begin(await full.places(FOO), DesiredReplication(), 3) is None
 
 
 async def test_space_is_asked_for_now_and_then() -> None:

@@ -13,7 +13,7 @@ from lading.client.blocks import BlockClient, hash_block, hash_part
 from lading.client.collections import CollectionWriter, download, download_file, read_file
 from lading.client.small_files import SMALL
 from lading.core.data import filetree, manifest
-from lading.core.data.filetree import File, Segment, Tree
+from lading.core.data.filetree import File, FileTree, Segment
 from lading.core.data.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, TooLarge
 from lading.testing.asgi import FlakyTransport
@@ -294,7 +294,7 @@ async def test_download_stays_inside_its_target(blocks: BlockClient, tmp_path: P
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "d").symlink_to(tmp_path / "outside")
     with pytest.raises(Conflict, match="in the way"):
-        await download(blocks, Tree({"d": Tree({"f": File()})}), tmp_path / "target")
+        await download(blocks, FileTree({"d": FileTree({"f": File()})}), tmp_path / "target")
     assert list((tmp_path / "outside").iterdir()) == []
 
 
@@ -307,10 +307,12 @@ async def test_a_broken_download_leaves_no_part_of_a_file(
     missing = Segment("0cc175b9c0f1b6a831c399e269772661+1", 0, 1)
     big = dict(filetree.files(first))["big"]
     with pytest.raises(NotFound):
-        await download(BlockStore(signing_key="").client, Tree({"f": File((missing,))}), tmp_path)
+        await download(
+            BlockStore(signing_key="").client, FileTree({"f": File((missing,))}), tmp_path
+        )
     unsigned = BlockStore(store.volume, signing_key="").client
     with pytest.raises(NotFound):
-        await download(unsigned, Tree({"big": File((*big.segments, missing))}), tmp_path)
+        await download(unsigned, FileTree({"big": File((*big.segments, missing))}), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -330,7 +332,7 @@ async def test_reading_may_stop_early(blocks: BlockClient) -> None:
 async def test_many_small_files_are_written_in_batches(blocks: BlockClient, tmp_path: Path) -> None:
     found = await blocks.put(b"foobar")
     half = File((Segment(found, 0, 3), Segment(found, 3, 3), Segment(found, 0, 1)))
-    tree = Tree({f"{number:03}": half if number % 2 else File() for number in range(700)})
+    tree = FileTree({f"{number:03}": half if number % 2 else File() for number in range(700)})
     await download(blocks, tree, tmp_path)
     assert _read(tmp_path) == {name: b"foobarf" if int(name) % 2 else b"" for name in tree.entries}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from lading.cli.files.comparing import compare
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter
-from lading.core.data.filetree import Change, Tree
+from lading.core.data.filetree import FileTree, PathChange
 from lading.testing.blocks import BlockStore
 
 
-async def _stored(blocks: BlockClient, **files: bytes) -> Tree:
+async def _stored(blocks: BlockClient, **files: bytes) -> FileTree:
     async with CollectionWriter(blocks) as writer:
         for path, data in files.items():
             await writer.add_bytes(path, data)
@@ -25,10 +25,10 @@ async def test_only_what_has_another_content_differs() -> None:
         blocks, before, after, progress=lambda done, total: steps.append((done, total))
     )
     assert [(one.path, one.change) for one in found] == [
-        ("b", Change.CHANGED),
-        ("c", Change.CHANGED),
-        ("gone", Change.REMOVED),
-        ("new", Change.ADDED),
+        ("b", PathChange.CHANGED),
+        ("c", PathChange.CHANGED),
+        ("gone", PathChange.REMOVED),
+        ("new", PathChange.ADDED),
     ]
     assert steps[-1] == (12, 12)
     assert await compare(blocks, before, before) == []

@@ -10,7 +10,7 @@ from lading.cli.files.data import fetch
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter
 from lading.client.upload_journal import Journal
-from lading.core.data.filetree import Tree
+from lading.core.data.filetree import FileTree
 from lading.core.errors import Conflict
 from lading.testing.blocks import BlockStore
 
@@ -22,7 +22,7 @@ def blocks() -> BlockClient:
     return BlockStore().client
 
 
-async def _tree(blocks: BlockClient, **files: bytes) -> Tree:
+async def _tree(blocks: BlockClient, **files: bytes) -> FileTree:
     async with CollectionWriter(blocks) as writer:
         for path, data in files.items():
             await writer.add_bytes(path.replace("_", "/"), data)

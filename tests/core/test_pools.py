@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from lading.core.pools import Claim, Pace, Pool
+from lading.core.pools import BytePool, MinimumRate, PoolClaim
 
 
-def grant(pool: Pool, claim: Claim, amount: int) -> bool:
+def grant(pool: BytePool, claim: PoolClaim, amount: int) -> bool:
     if not pool.fits(claim, amount):
         return False
     pool.add(claim, amount)
@@ -16,8 +16,8 @@ def grant(pool: Pool, claim: Claim, amount: int) -> bool:
 
 
 def test_more_is_granted_while_all_can_finish() -> None:
-    pool = Pool(10)
-    one, other = Claim(10), Claim(10)
+    pool = BytePool(10)
+    one, other = PoolClaim(10), PoolClaim(10)
     assert grant(pool, one, 4)
     # With 4 of each, 2 would be left: nobody could finish.
     assert not grant(pool, other, 4)
@@ -29,8 +29,8 @@ def test_more_is_granted_while_all_can_finish() -> None:
 
 
 def test_a_claim_that_is_complete_keeps_nobody_from_finishing() -> None:
-    pool = Pool(10)
-    done, small, large = Claim(4), Claim(3), Claim(8)
+    pool = BytePool(10)
+    done, small, large = PoolClaim(4), PoolClaim(3), PoolClaim(8)
     assert grant(pool, done, 4)
     assert grant(pool, small, 2)
     # The small one ends first and gives back what the large one lacks.
@@ -44,8 +44,8 @@ def test_a_claim_that_is_complete_keeps_nobody_from_finishing() -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_whatever_is_granted_all_finish(seed: int) -> None:
     chance = random.Random(seed)
-    pool = Pool(100)
-    waiting = [Claim(chance.randint(1, 100)) for _ in range(40)]
+    pool = BytePool(100)
+    waiting = [PoolClaim(chance.randint(1, 100)) for _ in range(40)]
     while waiting:
         granted = False
         for claim in chance.sample(waiting, len(waiting)):
@@ -61,11 +61,11 @@ def test_whatever_is_granted_all_finish(seed: int) -> None:
 
 
 def test_a_pace_counts_bytes_in_the_time_of_waiting() -> None:
-    pace = Pace(10, 3.0)
+    pace = MinimumRate(10, 3.0)
     pace.note(29, 2.0)
     assert pace.left == 1.0
     pace.note(1, 0.5)
     assert pace.left == 3.0
     pace.note(1, 5.0)
     assert pace.left == 0.0
-    assert Pace(0, 3.0).left is None
+    assert MinimumRate(0, 3.0).left is None

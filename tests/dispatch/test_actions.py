@@ -10,9 +10,9 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.containers.cost import Price
-from lading.core.containers.decisions import Decision
+from lading.core.containers.decisions import DecisionKind
 from lading.core.errors import Conflict, ExecutionError, Failure, Forbidden, Unavailable
 from lading.core.resources import Resources
 from lading.core.timestamps import format_time
@@ -39,10 +39,10 @@ class Desk:
         self.uuid = self.server.add()
         self.queue.merge([self.server.records[self.uuid]], ticket=self.queue.ticket(), now=0.0)
 
-    def noted(self) -> list[Decision]:
+    def noted(self) -> list[DecisionKind]:
         return [one.decision for one in self.decisions.take()]
 
-    def known(self) -> State | None:
+    def known(self) -> ContainerState | None:
         record = self.queue.get(self.uuid)
         return record.state if record else None
 
@@ -50,14 +50,14 @@ class Desk:
 async def test_start_locks_then_starts_with_the_token_of_the_lock() -> None:
     desk = Desk()
     await desk.actions.start(desk.uuid, worker="w1")
-    assert desk.known() is State.LOCKED
+    assert desk.known() is ContainerState.LOCKED
     container = desk.queue.get(desk.uuid)
     assert container is not None
     assert (container.need, container.priority) == (Resources(1, 1 << 20), 1)
     assert container.user == "zzzzz-tpzed-000000000000000"
     wanted = StartRequest(uuid=desk.uuid, worker="w1", token="secret1", container=container)
     assert desk.fleet.processes[desk.uuid].assignment == wanted
-    assert desk.noted() == [Decision.RUN, Decision.DISPATCHED]
+    assert desk.noted() == [DecisionKind.RUN, DecisionKind.DISPATCHED]
 
 
 async def test_start_says_how_much_it_gives() -> None:
@@ -71,11 +71,11 @@ async def test_start_says_how_much_it_gives() -> None:
 
 async def test_a_lost_lock_starts_nothing() -> None:
     desk = Desk()
-    desk.server.hold(desk.uuid, State.LOCKED, by="another")
+    desk.server.hold(desk.uuid, ContainerState.LOCKED, by="another")
     with pytest.raises(LockLost, match="cannot lock when Locked"):
         await desk.actions.start(desk.uuid, worker="w1")
     assert desk.fleet.started == []
-    assert desk.noted() == [Decision.RUN, Decision.LOCK_FAILED]
+    assert desk.noted() == [DecisionKind.RUN, DecisionKind.LOCK_FAILED]
 
 
 async def test_a_lock_of_unknown_outcome_is_not_a_lost_one() -> None:
@@ -95,7 +95,7 @@ async def test_a_lock_without_token_starts_nothing(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(desk.server, "_lock", lock)
     with pytest.raises(ExecutionError, match="no supervisor token"):
         await desk.actions.start(desk.uuid, worker="w1")
-    assert desk.known() is State.LOCKED
+    assert desk.known() is ContainerState.LOCKED
 
 
 async def test_a_refused_start_is_noted() -> None:
@@ -103,17 +103,17 @@ async def test_a_refused_start_is_noted() -> None:
     with pytest.raises(ExecutionError):
         await desk.actions.start(desk.uuid, worker="nowhere")
     last = desk.decisions.take()[-1]
-    assert (last.uuid, last.decision) == (desk.uuid, Decision.NOT_DISPATCHED)
+    assert (last.uuid, last.decision) == (desk.uuid, DecisionKind.NOT_DISPATCHED)
     assert "Could not be started on nowhere" in last.text
 
 
 async def test_requeue_gives_back_and_learns_it() -> None:
     desk = Desk()
-    desk.server.hold(desk.uuid, State.LOCKED)
+    desk.server.hold(desk.uuid, ContainerState.LOCKED)
     await desk.actions.requeue(desk.uuid)
-    assert desk.known() is desk.server.state(desk.uuid) is State.QUEUED
+    assert desk.known() is desk.server.state(desk.uuid) is ContainerState.QUEUED
     (entry,) = desk.decisions.take()
-    assert entry.decision is Decision.ABANDONED
+    assert entry.decision is DecisionKind.ABANDONED
     assert "Given back" in entry.text
 
 
@@ -124,10 +124,10 @@ async def test_cancel_says_whose_fault_it_was() -> None:
     desk.fleet.end(desk.uuid, fate="Slurm job 7: its node failed.", failure=Failure.NODE)
     await desk.actions.clean(desk.uuid)
     await desk.actions.cancel(desk.uuid)
-    assert desk.known() is State.CANCELLED
+    assert desk.known() is ContainerState.CANCELLED
     status = desk.server.records[desk.uuid]["runtime_status"]
     assert (status["failure"], status["errorDetail"]) == ("node", "Slurm job 7: its node failed.")
-    assert desk.noted()[-1] is Decision.CRASHED
+    assert desk.noted()[-1] is DecisionKind.CRASHED
 
 
 async def test_what_was_lost_with_its_machine_has_cost_until_then() -> None:
@@ -156,23 +156,23 @@ async def test_a_record_is_not_released_while_its_process_lives() -> None:
     for act in (desk.actions.requeue, desk.actions.cancel):
         with pytest.raises(Conflict):
             await act(desk.uuid)
-    assert desk.server.state(desk.uuid) is State.LOCKED
+    assert desk.server.state(desk.uuid) is ContainerState.LOCKED
 
 
 async def test_what_fits_nowhere_is_cancelled_with_the_reason() -> None:
     desk = Desk()
     await desk.actions.refuse(desk.uuid, why="Too large.")
-    assert desk.known() is State.CANCELLED
+    assert desk.known() is ContainerState.CANCELLED
     assert desk.server.records[desk.uuid]["runtime_status"] == {
         "error": "Too large.",
         "failure": "user",
     }
-    assert desk.noted() == [Decision.NOT_RUN]
+    assert desk.noted() == [DecisionKind.NOT_RUN]
 
 
 async def test_what_another_dispatcher_holds_is_not_given_back() -> None:
     desk = Desk()
-    desk.server.hold(desk.uuid, State.LOCKED, by="another")
+    desk.server.hold(desk.uuid, ContainerState.LOCKED, by="another")
     with pytest.raises(Forbidden):
         await desk.actions.requeue(desk.uuid)
     assert desk.noted() == []

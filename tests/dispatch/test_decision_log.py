@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.containers.decisions import Decision
+from lading.core.containers.decisions import DecisionKind
 from lading.dispatch.decision_log import BATCH, DecisionLog
 
 
@@ -11,7 +11,7 @@ def test_entries_are_taken_in_order_and_may_come_back() -> None:
     decisions = DecisionLog(lambda: now[0])
     decisions.on_entry = lambda: rung.append(1)
     for number in range(BATCH + 2):
-        decisions.note(f"u{number}", Decision.RUN, "text")
+        decisions.note(f"u{number}", DecisionKind.RUN, "text")
     taken = decisions.take()
     assert [one.uuid for one in taken[:2]] == ["u0", "u1"]
     assert (len(taken), len(decisions), len(rung)) == (BATCH, 2, BATCH + 2)
@@ -22,7 +22,7 @@ def test_entries_are_taken_in_order_and_may_come_back() -> None:
 def test_entries_are_shown_with_their_age() -> None:
     now = [10.0]
     decisions = DecisionLog(lambda: now[0])
-    decisions.note("u", Decision.CRASHED, "It crashed.")
+    decisions.note("u", DecisionKind.CRASHED, "It crashed.")
     now[0] = 12.5
     assert decisions.shown(decisions.take()) == [
         {

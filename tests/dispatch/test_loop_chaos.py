@@ -8,7 +8,7 @@ import asyncio
 
 import pytest
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.errors import LadingError
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.planning import FleetWorker
@@ -18,7 +18,7 @@ from lading.testing.dispatching import dispatching
 from lading.testing.fleet import FakeFleet, Meanness
 
 WORKERS = (FleetWorker("w1", Resources(8, GIB)), FleetWorker("w2", Resources(4, GIB)))
-FINAL = (State.COMPLETE, State.CANCELLED)
+FINAL = (ContainerState.COMPLETE, ContainerState.CANCELLED)
 MEAN = Meanness(refuse=0.1, pretend=0.1, crash=0.25, deaf=0.3, stuck=0.2, slow=5)
 FAULTS = Faults(refuse=0.1, forget=0.1, slow=5)
 
@@ -94,16 +94,16 @@ async def test_two_dispatchers_with_one_token_never_run_a_container_twice() -> N
 async def test_adopted_containers_count_against_the_worker() -> None:
     server = FakeContainers()
     running = server.add(vcpus=4)
-    server.hold(running, State.RUNNING)
+    server.hold(running, ContainerState.RUNNING)
     fleet = FakeFleet(
         (FleetWorker("w1", Resources(5, GIB)),), processes={running: SupervisorProcess("w1")}
     )
     async with dispatching(server, fleet):
         small = server.add(vcpus=1)
         large = server.add(vcpus=2)
-        await server.until(small, State.LOCKED)
+        await server.until(small, ContainerState.LOCKED)
         await server.until_told("Waiting in queue at position 1")
-        assert server.state(large) is State.QUEUED
+        assert server.state(large) is ContainerState.QUEUED
 
 
 def _done(world: World, uuids: list[str]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.resources import Resources
 from lading.dispatch.queue import Queue
 
@@ -33,7 +33,7 @@ def queue() -> Queue:
     return queue
 
 
-def state(queue: Queue, uuid: str = "u") -> State | None:
+def state(queue: Queue, uuid: str = "u") -> ContainerState | None:
     record = queue.get(uuid)
     assert record is not None
     return record.state
@@ -58,7 +58,7 @@ def test_an_older_list_does_not_undo_an_answer(queue: Queue) -> None:
         queue.merge([item()], ticket=ticket, now=2.0)
     record = queue.get("u")
     assert record is not None
-    assert record.state is State.LOCKED
+    assert record.state is ContainerState.LOCKED
     assert queue.holds(record)
 
 
@@ -68,7 +68,7 @@ def test_an_older_list_does_not_bring_back_what_was_forgotten(queue: Queue) -> N
         queue.merge([item(state="Running", locked_by_uuid=MINE)], ticket=ticket, now=2.0)
         assert queue.get("u") is None
     queue.merge([item()], ticket=queue.ticket(), now=3.0)
-    assert state(queue) is State.QUEUED
+    assert state(queue) is ContainerState.QUEUED
 
 
 def test_what_was_asked_for_and_not_found_is_missing(queue: Queue) -> None:
@@ -80,7 +80,7 @@ def test_what_was_asked_for_and_not_found_is_missing(queue: Queue) -> None:
 def test_an_ended_record_never_comes_back(queue: Queue) -> None:
     assert queue.advance("u", old="Running", new="Complete")
     queue.merge([item(state="Running")], ticket=queue.ticket(), now=2.0)
-    assert state(queue) is State.COMPLETE
+    assert state(queue) is ContainerState.COMPLETE
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_events_move_states_forward_only(
     queue.merge([item(state=known)], ticket=queue.ticket(), now=2.0)
     assert queue.advance("u", old=old, new=new) is enough
     assert state(queue) is (
-        State.RUNNING if (known, new) == ("Locked", "Running") else State(known)
+        ContainerState.RUNNING if (known, new) == ("Locked", "Running") else ContainerState(known)
     )
 
 
@@ -147,7 +147,7 @@ def test_what_has_run_does_not_wait_again_whatever_a_late_answer_says(queue: Que
     with queue.fetch() as ticket:
         assert queue.advance("u", old="Locked", new="Running")
         queue.merge([item(state="Locked", locked_by_uuid=MINE)], ticket=ticket, now=2.0)
-    assert state(queue) is State.RUNNING
+    assert state(queue) is ContainerState.RUNNING
 
 
 def test_a_gang_needs_what_all_its_containers_do(queue: Queue) -> None:

@@ -10,7 +10,7 @@ import pytest
 from lading.client.api import ApiClient
 from lading.client.events import Event, Reconnected
 from lading.client.retry import NO_RETRY
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.errors import Unavailable
 from lading.dispatch.queue import Queue
 from lading.dispatch.queue_sync import KIND, QueueSync
@@ -78,7 +78,7 @@ async def test_an_end_needs_no_request(fed: Fed) -> None:
     await fed.hear(event(uuid, "Running", old="Locked"), event(uuid, "Complete", old="Running"))
     record = fed.queue.get(uuid)
     assert record is not None
-    assert record.state is State.COMPLETE
+    assert record.state is ContainerState.COMPLETE
     assert fed.wake.is_set()
     assert not fed.queue_sync._pending
 
@@ -135,9 +135,9 @@ async def test_a_fetch_under_way_is_not_repeated_unless_it_is_too_old(fed: Fed) 
 async def test_load_reads_own_and_waiting_containers_and_asks_for_the_rest(fed: Fed) -> None:
     mine, waiting, gone, other = (fed.server.add() for _ in range(4))
     await fed.queue_sync.load()
-    fed.server.hold(mine, State.RUNNING)
-    fed.server.hold(other, State.RUNNING, by="another")
-    fed.server.set_state(gone, State.CANCELLED)
+    fed.server.hold(mine, ContainerState.RUNNING)
+    fed.server.hold(other, ContainerState.RUNNING, by="another")
+    fed.server.set_state(gone, ContainerState.CANCELLED)
     await fed.queue_sync.load()
     assert set(fed.queue_sync._pending) == {gone, other}
     assert set(fed.queue.waiting) == {waiting, gone, other}
@@ -170,7 +170,7 @@ async def test_a_new_one_does_not_overtake_those_beyond_the_window() -> None:
     assert shown(fed) == [*uuids[:2], urgent]
     assert fed.queue.get(late) is None
     for uuid in (urgent, *uuids[:3]):
-        fed.server.set_state(uuid, State.CANCELLED)
+        fed.server.set_state(uuid, ContainerState.CANCELLED)
         fed.queue.forget(uuid)
     await fed.queue_sync.load()
     assert shown(fed) == [uuids[3], late]
@@ -185,7 +185,7 @@ async def test_what_a_later_look_does_not_reach_is_hidden_until_one_does() -> No
     assert shown(fed) == [uuids[0], urgent]
     assert fed.queue.hides(uuids[1])
     assert not fed.queue_sync._pending, "nothing that is hidden is fetched again at every look"
-    fed.server.set_state(urgent, State.CANCELLED)
+    fed.server.set_state(urgent, ContainerState.CANCELLED)
     fed.queue.forget(urgent)
     await fed.queue_sync.load()
     assert shown(fed) == uuids[:2]

@@ -9,7 +9,7 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.errors import Conflict, Unauthenticated
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.planning import FleetWorker
@@ -44,7 +44,7 @@ async def test_queued_containers_run_to_the_end(server: FakeContainers) -> None:
     async with dispatching(server, fleet):
         late = server.add()
         for uuid in (early, late):
-            await server.until(uuid, State.COMPLETE)
+            await server.until(uuid, ContainerState.COMPLETE)
     assert set(fleet.started) == {early, late}
 
 
@@ -52,7 +52,7 @@ async def test_an_event_leads_to_a_start_without_a_poll(server: FakeContainers) 
     fleet = FakeFleet()
     async with dispatching(server, fleet, settings=EVENTS_ONLY):
         uuid = server.add()
-        await server.until(uuid, State.LOCKED)
+        await server.until(uuid, ContainerState.LOCKED)
         await fleet.wait_for(lambda: uuid in fleet.started)
 
 
@@ -60,12 +60,12 @@ async def test_the_end_of_a_process_makes_room_at_once(server: FakeContainers) -
     fleet = FakeFleet([SMALL])
     first, second = server.add(), server.add()
     async with dispatching(server, fleet, settings=EVENTS_ONLY):
-        await server.until(first, State.LOCKED)
-        assert server.state(second) is State.QUEUED
+        await server.until(first, ContainerState.LOCKED)
+        assert server.state(second) is ContainerState.QUEUED
         server.run(first, "secret1")
         server.finish(first, "secret1")
         fleet.end(first)
-        await server.until(second, State.LOCKED)
+        await server.until(second, ContainerState.LOCKED)
 
 
 async def test_a_complete_container_makes_room_before_its_supervisor_ends(
@@ -74,10 +74,10 @@ async def test_a_complete_container_makes_room_before_its_supervisor_ends(
     fleet = FakeFleet([SMALL])
     first, second = server.add(), server.add()
     async with dispatching(server, fleet, settings=EVENTS_ONLY):
-        await server.until(first, State.LOCKED)
+        await server.until(first, ContainerState.LOCKED)
         server.run(first, "secret1")
         server.finish(first, "secret1")
-        await server.until(second, State.LOCKED)
+        await server.until(second, ContainerState.LOCKED)
         assert fleet.processes[first].alive
 
 
@@ -87,12 +87,12 @@ async def test_a_container_whose_end_was_heard_is_not_asked_for_again(
     fleet = FakeFleet([SMALL])
     async with dispatching(server, fleet, settings=EVENTS_ONLY):
         uuid = server.add()
-        await server.until(uuid, State.LOCKED)
+        await server.until(uuid, ContainerState.LOCKED)
         asked = server.calls.count("GET containers")
         server.run(uuid, "secret1")
         server.finish(uuid, "secret1")
         last = server.add()
-        await server.until(last, State.LOCKED)
+        await server.until(last, ContainerState.LOCKED)
         fleet.end(uuid)
         while uuid in fleet.processes:
             await asyncio.sleep(0)
@@ -104,10 +104,10 @@ async def test_priority_zero_stops_the_process(server: FakeContainers) -> None:
     fleet = FakeFleet()
     uuid = server.add()
     async with dispatching(server, fleet):
-        await server.until(uuid, State.LOCKED)
+        await server.until(uuid, ContainerState.LOCKED)
         server.run(uuid, "secret1")
         server.change_priority(uuid, 0)
-        await server.until(uuid, State.CANCELLED)
+        await server.until(uuid, ContainerState.CANCELLED)
     assert fleet.cleaned == [uuid]
 
 
@@ -115,9 +115,9 @@ async def test_a_supervisor_that_does_not_listen_is_killed(server: FakeContainer
     fleet = FakeFleet(meanness=Meanness(deaf=0.9), seed=3)
     uuid = server.add()
     async with dispatching(server, fleet):
-        await server.until(uuid, State.LOCKED)
+        await server.until(uuid, ContainerState.LOCKED)
         server.change_priority(uuid, 0)
-        await server.until(uuid, State.QUEUED)
+        await server.until(uuid, ContainerState.QUEUED)
     assert uuid in fleet.cleaned
 
 
@@ -126,19 +126,19 @@ async def test_a_queued_container_on_hold_is_left_alone(server: FakeContainers) 
     held = server.add(priority=0)
     async with dispatching(server, fleet):
         other = server.add()
-        await server.until(other, State.LOCKED)
+        await server.until(other, ContainerState.LOCKED)
         server.change_priority(held, 7)
-        await server.until(held, State.LOCKED)
+        await server.until(held, ContainerState.LOCKED)
 
 
 async def test_a_crashed_container_is_cleaned_then_cancelled(server: FakeContainers) -> None:
     fleet = FakeFleet(meanness=Meanness(stuck=0.5), seed=1)
     uuid = server.add()
     async with dispatching(server, fleet):
-        await server.until(uuid, State.LOCKED)
+        await server.until(uuid, ContainerState.LOCKED)
         server.run(uuid, "secret1")
         fleet.end(uuid)
-        await server.until(uuid, State.CANCELLED)
+        await server.until(uuid, ContainerState.CANCELLED)
         assert fleet.cleaned == [uuid]
         await server.wait_for(
             lambda: "cleaned_up_crashed" in [kind for _, kind, _ in server.decisions]
@@ -151,10 +151,10 @@ async def test_a_supervisor_that_ends_before_running_is_tried_again(server: Fake
     fleet = FakeFleet()
     uuid = server.add()
     async with dispatching(server, fleet):
-        await server.until(uuid, State.LOCKED)
+        await server.until(uuid, ContainerState.LOCKED)
         fleet.end(uuid)
-        await server.until(uuid, State.QUEUED)
-        await server.until(uuid, State.LOCKED)
+        await server.until(uuid, ContainerState.QUEUED)
+        await server.until(uuid, ContainerState.LOCKED)
     assert server.locks[uuid] == 2
 
 
@@ -162,16 +162,16 @@ async def test_a_new_dispatcher_adopts_what_runs_and_clears_up_what_died(
     server: FakeContainers,
 ) -> None:
     alive, dead, unlocked = server.add(), server.add(), server.add()
-    server.hold(alive, State.RUNNING)
-    server.hold(dead, State.RUNNING)
-    server.hold(unlocked, State.LOCKED)
+    server.hold(alive, ContainerState.RUNNING)
+    server.hold(dead, ContainerState.RUNNING)
+    server.hold(unlocked, ContainerState.LOCKED)
     fleet = FakeFleet(
         processes={alive: SupervisorProcess("w1"), dead: SupervisorProcess("w1", alive=False)}
     )
     async with dispatching(server, fleet):
-        await server.until(dead, State.CANCELLED)
+        await server.until(dead, ContainerState.CANCELLED)
         await server.wait_for(lambda: server.locks.get(unlocked) == 1)
-        assert server.state(alive) is State.RUNNING
+        assert server.state(alive) is ContainerState.RUNNING
     assert fleet.cleaned == [dead]
     assert fleet.processes[alive].alive
 
@@ -180,7 +180,7 @@ async def test_nothing_happens_while_the_processes_are_unknown(
     server: FakeContainers, client: ApiClient
 ) -> None:
     running = server.add()
-    server.hold(running, State.RUNNING)
+    server.hold(running, ContainerState.RUNNING)
     fleet = FakeFleet(processes={running: SupervisorProcess("w1")}, known=False)
     task = asyncio.create_task(run(client, fleet, QUICK, events=server.events()))
     await server.wait_for(lambda: bool(server.calls))
@@ -191,20 +191,20 @@ async def test_nothing_happens_while_the_processes_are_unknown(
     await server.wait_for(lambda: "GET containers" in server.calls)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert server.state(running) is State.RUNNING
+    assert server.state(running) is ContainerState.RUNNING
 
 
 async def test_a_worker_that_does_not_answer_stops_nothing_else(server: FakeContainers) -> None:
     there = server.add()
-    server.hold(there, State.RUNNING)
+    server.hold(there, ContainerState.RUNNING)
     fleet = FakeFleet()
     fleet.unasked = ("w2",)
     async with dispatching(server, fleet):
         other = server.add()
-        await server.until(other, State.LOCKED)
-        assert server.state(there) is State.RUNNING
+        await server.until(other, ContainerState.LOCKED)
+        assert server.state(there) is ContainerState.RUNNING
         fleet.ask_all()
-        await server.until(there, State.CANCELLED)
+        await server.until(there, ContainerState.CANCELLED)
 
 
 async def test_trouble_with_the_provider_does_not_keep_it_from_being_ready(
@@ -219,7 +219,7 @@ async def test_trouble_with_the_provider_does_not_keep_it_from_being_ready(
     await server.wait_for(lambda: uuid in server.statuses)
     assert ready == [True]
     fleet.become_known()
-    await server.until(uuid, State.LOCKED)
+    await server.until(uuid, ContainerState.LOCKED)
     assert ready == [True]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -230,7 +230,7 @@ async def test_a_second_dispatcher_with_the_same_token_is_refused(
 ) -> None:
     fleet, other, uuid = FakeFleet(), FakeFleet(), server.add()
     first = asyncio.create_task(run(client, fleet, QUICK, events=server.events(), holder="a:/x"))
-    await server.until(uuid, State.LOCKED)
+    await server.until(uuid, ContainerState.LOCKED)
     with pytest.raises(Conflict, match="another dispatcher works with this token: a:/x"):
         await run(client, other, QUICK, events=server.events(), holder="b:/y")
     assert other.started == []
@@ -245,7 +245,7 @@ async def test_one_whose_token_was_taken_over_ends(
 ) -> None:
     fleet, uuid = FakeFleet(), server.add()
     first = asyncio.create_task(run(client, fleet, QUICK, events=server.events(), holder="a:/x"))
-    await server.until(uuid, State.LOCKED)
+    await server.until(uuid, ContainerState.LOCKED)
     server.holder = "b:/y"
     server.add()
     with pytest.raises(Conflict, match="another dispatcher works with this token: b:/y"):
@@ -257,9 +257,9 @@ async def test_cancelling_leaves_processes_and_records_as_they_are(server: FakeC
     fleet = FakeFleet()
     uuid = server.add()
     async with dispatching(server, fleet):
-        await server.until(uuid, State.LOCKED)
+        await server.until(uuid, ContainerState.LOCKED)
         server.run(uuid, "secret1")
-    assert server.state(uuid) is State.RUNNING
+    assert server.state(uuid) is ContainerState.RUNNING
     assert fleet.processes[uuid].signals == []
 
 
@@ -274,8 +274,8 @@ async def test_a_container_cancelled_by_an_admin_is_stopped(server: FakeContaine
     fleet = FakeFleet()
     uuid = server.add()
     async with dispatching(server, fleet):
-        await server.until(uuid, State.LOCKED)
-        server.set_state(uuid, State.CANCELLED)
+        await server.until(uuid, ContainerState.LOCKED)
+        server.set_state(uuid, ContainerState.CANCELLED)
         await fleet.wait_for(lambda: not fleet.processes)
     assert fleet.cleaned == [uuid]
 
@@ -283,10 +283,10 @@ async def test_a_container_cancelled_by_an_admin_is_stopped(server: FakeContaine
 async def test_what_another_dispatcher_runs_is_not_ours(server: FakeContainers) -> None:
     fleet = FakeFleet()
     uuid = server.add()
-    server.hold(uuid, State.RUNNING, by="zzzzz-gj3su-other0000000000")
+    server.hold(uuid, ContainerState.RUNNING, by="zzzzz-gj3su-other0000000000")
     async with dispatching(server, fleet):
-        await server.until(server.add(), State.LOCKED)
-    assert server.state(uuid) is State.RUNNING
+        await server.until(server.add(), ContainerState.LOCKED)
+    assert server.state(uuid) is ContainerState.RUNNING
     assert uuid not in fleet.started
 
 
@@ -298,7 +298,7 @@ async def test_reasons_are_posted_and_taken_back(server: FakeContainers) -> None
         await server.until_told("Too large for this dispatcher")
         assert "Cannot be sized" in server.statuses[unsized]
         fleet.offer(FleetWorker("w2", Resources(64, GIB)))
-        await server.until(huge, State.LOCKED)
+        await server.until(huge, ContainerState.LOCKED)
         server.run(huge, "secret1")
         await server.wait_for(lambda: server.statuses[huge] == "")
 
@@ -328,9 +328,11 @@ async def test_what_a_container_waited_for_is_told_with_its_start(server: FakeCo
     assert server.waited == {second: "waited 41 s for 1 VCPU and 1.0 MiB RAM"}
 
 
-@pytest.mark.parametrize(("only", "state"), [(False, State.QUEUED), (True, State.CANCELLED)])
+@pytest.mark.parametrize(
+    ("only", "state"), [(False, ContainerState.QUEUED), (True, ContainerState.CANCELLED)]
+)
 async def test_what_fits_nowhere_is_left_to_others_if_there_may_be_any(
-    server: FakeContainers, only: bool, state: State
+    server: FakeContainers, only: bool, state: ContainerState
 ) -> None:
     """A dispatcher does not know what others can run (docs/spec/decisions)."""
     fleet = FakeFleet([SMALL], work=lambda told: _ended(server, told))
@@ -340,7 +342,7 @@ async def test_what_fits_nowhere_is_left_to_others_if_there_may_be_any(
             lambda: (huge, "decided_not_to_run") in [one[:2] for one in server.decisions]
         )
         await server.until(huge, state)
-        await server.until(server.add(), State.COMPLETE)
+        await server.until(server.add(), ContainerState.COMPLETE)
         await server.until(huge, state)
     assert server.locks.get(huge, 0) == 0
     assert huge not in fleet.started
@@ -356,8 +358,8 @@ async def test_what_has_failed_is_not_run_again(server: FakeContainers) -> None:
     fleet = FakeFleet(work=lambda told: _ended(server, told, exit_code=1))
     uuid = server.add()
     async with dispatching(server, fleet):
-        await server.until(uuid, State.COMPLETE)
-        await server.until(server.add(), State.COMPLETE)
+        await server.until(uuid, ContainerState.COMPLETE)
+        await server.until(server.add(), ContainerState.COMPLETE)
     assert fleet.started.count(uuid) == server.locks[uuid] == 1
     assert len(server.records) == 2
 
@@ -372,8 +374,8 @@ async def test_a_lost_lock_is_normal(server: FakeContainers) -> None:
     fleet = FakeFleet()
     async with dispatching(server, fleet):
         uuid = server.add()
-        server.hold(uuid, State.LOCKED, by="zzzzz-gj3su-other0000000000")
-        await server.until(server.add(), State.LOCKED)
+        server.hold(uuid, ContainerState.LOCKED, by="zzzzz-gj3su-other0000000000")
+        await server.until(server.add(), ContainerState.LOCKED)
     assert fleet.started == [two for two in fleet.started if two != uuid]
 
 
@@ -381,17 +383,17 @@ async def test_a_failed_start_is_given_back_and_tried_again(server: FakeContaine
     fleet = FakeFleet(meanness=Meanness(refuse=0.5), seed=4)
     async with dispatching(server, fleet):
         uuid = server.add()
-        await server.until(uuid, State.LOCKED)
+        await server.until(uuid, ContainerState.LOCKED)
         await fleet.wait_for(lambda: uuid in fleet.started)
 
 
 async def test_a_missed_event_is_made_up_for(server: FakeContainers) -> None:
     fleet = FakeFleet()
     async with dispatching(server, fleet, settings=EVENTS_ONLY):
-        await server.until(server.add(), State.LOCKED)
+        await server.until(server.add(), ContainerState.LOCKED)
         missed = server.add()
         server.interrupt_events()
-        await server.until(missed, State.LOCKED)
+        await server.until(missed, ContainerState.LOCKED)
 
 
 async def test_it_waits_for_the_api(server: FakeContainers, client: ApiClient) -> None:
@@ -400,12 +402,12 @@ async def test_it_waits_for_the_api(server: FakeContainers, client: ApiClient) -
     task = asyncio.create_task(run(client, FakeFleet(), QUICK, events=server.events()))
     await server.wait_for(lambda: len(server.calls) > 2)
     server.down = False
-    await server.until(uuid, State.LOCKED)
+    await server.until(uuid, ContainerState.LOCKED)
     server.down = True
     missed = server.add()
     await server.wait_for(lambda: server.calls[-2:] == ["GET containers"] * 2)
     server.down = False
-    await server.until(missed, State.LOCKED)
+    await server.until(missed, ContainerState.LOCKED)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -426,4 +428,4 @@ async def test_a_long_queue_is_read_in_windows(server: FakeContainers) -> None:
         server, FakeFleet(work=work), settings=DispatchSettings(window=8, poll_interval=3600)
     ):
         for uuid in uuids:
-            await server.until(uuid, State.COMPLETE)
+            await server.until(uuid, ContainerState.COMPLETE)

@@ -8,7 +8,7 @@ from signal import Signals
 
 import pytest
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.resources import Resources
 from lading.core.scheduling.planning import Category, TrackedContainer, WaitStatus
 from lading.dispatch.fleet import FleetView, SupervisorProcess
@@ -91,10 +91,10 @@ def test_a_record_must_be_read_after_its_process_vanished(state: DispatchState) 
 
 
 def test_an_ended_container_may_linger_for_a_while(state: DispatchState) -> None:
-    ended = TrackedContainer(uuid="u", state=State.COMPLETE)
+    ended = TrackedContainer(uuid="u", state=ContainerState.COMPLETE)
     assert [state.lingering(ended, now=now) for now in (5.0, 14.9, 15.0)] == [False, False, True]
     assert state.next_moment(now=6.0) == 15.0
-    assert not state.lingering(TrackedContainer(uuid="v", state=State.RUNNING), now=99.0)
+    assert not state.lingering(TrackedContainer(uuid="v", state=ContainerState.RUNNING), now=99.0)
     assert not state.lingering(None, now=99.0)
 
 
@@ -127,14 +127,14 @@ def test_a_container_that_was_given_back_is_not_adopted(state: DispatchState) ->
 
 
 def test_a_twin_is_left_alone_for_a_while(state: DispatchState) -> None:
-    locked = TrackedContainer(uuid="u", state=State.LOCKED)
+    locked = TrackedContainer(uuid="u", state=ContainerState.LOCKED)
     assert [state.leave_to_twin(locked, now=now) for now in (0.0, 59.0, 60.0)] == [
         True,
         True,
         False,
     ]
     assert state.next_moment(now=1.0) == 60.0
-    assert state.leave_to_twin(TrackedContainer(uuid="u", state=State.RUNNING), now=99.0)
+    assert state.leave_to_twin(TrackedContainer(uuid="u", state=ContainerState.RUNNING), now=99.0)
     state.adopt(["u"])
     assert not state.leave_to_twin(locked, now=0.0)
     assert state.next_moment(now=1.0) is None

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lading.core.records.record_types import RECORDS
-from lading.core.records.schema import Action, RecordType, Scope
+from lading.core.records.schema import RecordAction, RecordType, Scope
 from tests.fuzz.site import Site
 
 ODD: tuple[Any, ...] = (
@@ -26,7 +26,7 @@ ODD: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def writes() -> Iterator[tuple[RecordType, Action]]:
+def writes() -> Iterator[tuple[RecordType, RecordAction]]:
     """Every action that changes something."""
     for kind in RECORDS:
         for action in kind.actions:
@@ -97,7 +97,7 @@ def try_bodies(site: Site, *, calls: int, number: int) -> list[str]:
     return faults
 
 
-def _one(site: Site, kind: RecordType, action: Action, body: bytes) -> str:
+def _one(site: Site, kind: RecordType, action: RecordAction, body: bytes) -> str:
     path = f"/arvados/v1/{kind.plural}"
     if action.scope is Scope.MEMBER:
         path += f"/{site.uuid(kind.plural) or 'zzzzz-4zz18-000000000000000'}"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Invalid, Unavailable
-from lading.core.hpc.daemon_configuration import Settings
+from lading.core.hpc.daemon_configuration import DaemonSettings
 from lading.hpc import delivery
 from lading.hpc.delivery import ATTEMPTS, Delivery, describe, pack, place
 from lading.hpc.layout import Layout
@@ -63,7 +63,7 @@ def _delivery(layout: Layout, pauses: list[float] | None = None, **settings: str
     async def sleep(seconds: float) -> None:
         (pauses if pauses is not None else []).append(seconds)
 
-    return Delivery(layout, Settings(**settings), sleep)  # type: ignore[arg-type]
+    return Delivery(layout, DaemonSettings(**settings), sleep)  # type: ignore[arg-type]
 
 
 async def test_one_object_with_everything_is_sent(layout: Layout) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Forbidden, LadingError, Unavailable
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 from lading.net.http_upgrade import Way, parse_url, switch, trusting
 
 
@@ -33,7 +33,7 @@ async def answering(path: Path, answer: bytes) -> AsyncIterator[tuple[Way, list[
         server.close()
 
 
-async def ask(way: Way) -> Head:
+async def ask(way: Way) -> HttpHead:
     pipe = await way.open()
     answer = await switch(pipe, "/ssh", "ssh", host="h", headers={"X-A": "1"}, form={"a": "b c"})
     assert await pipe.reader.read() == b"SSH-2.0"

@@ -17,11 +17,11 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from lading.core.containers import finalize, lifecycle, priority, retry, reuse
-from lading.core.containers.container import Container, State
+from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.effects import CancelChildren, ContainerEffect, RevokeTokens
-from lading.core.containers.lifecycle import Change
+from lading.core.containers.lifecycle import ContainerChange
 from lading.core.containers.request import ContainerRequest
-from lading.core.containers.write_permissions import Caller
+from lading.core.containers.write_permissions import ContainerWriter
 from lading.core.scheduling.planning import TrackedContainer
 from lading.core.scheduling.reconcile import (
     Case,
@@ -96,9 +96,11 @@ def planted(bug: Bug | None) -> Iterator[ServerRules]:
 # Bugs of the server.
 
 
-def _lock_anything(container: Container, *, caller: Caller, **more: Any) -> Change:
-    if container.state is State.LOCKED:
-        container = replace(container, state=State.QUEUED)
+def _lock_anything(
+    container: Container, *, caller: ContainerWriter, **more: Any
+) -> ContainerChange:
+    if container.state is ContainerState.LOCKED:
+        container = replace(container, state=ContainerState.QUEUED)
     return lifecycle.lock(container, caller=caller, **more)
 
 
@@ -106,21 +108,25 @@ def _update_as_anybody(
     container: Container,
     changes: Mapping[str, Any],
     *,
-    caller: Caller,
+    caller: ContainerWriter,
     **more: Any,
-) -> Change:
+) -> ContainerChange:
     if container.supervisor_auth_uuid is not None and not caller.is_own:
-        caller = Caller(token_uuid=container.supervisor_auth_uuid)
+        caller = ContainerWriter(token_uuid=container.supervisor_auth_uuid)
     return lifecycle.update(container, changes, caller=caller, **more)
 
 
-def _unlock_as_anybody(container: Container, *, caller: Caller, **more: Any) -> Change:
+def _unlock_as_anybody(
+    container: Container, *, caller: ContainerWriter, **more: Any
+) -> ContainerChange:
     if container.locked_by_uuid is not None:
-        caller = Caller(token_uuid=container.locked_by_uuid, is_admin=True)
+        caller = ContainerWriter(token_uuid=container.locked_by_uuid, is_admin=True)
     return lifecycle.unlock(container, caller=caller, **more)
 
 
-def _update_without_code(container: Container, changes: Mapping[str, Any], **more: Any) -> Change:
+def _update_without_code(
+    container: Container, changes: Mapping[str, Any], **more: Any
+) -> ContainerChange:
     kept = {name: value for name, value in changes.items() if name != "exit_code"}
     return lifecycle.update(container, kept, **more)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from typing import Any
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.testing.cloud import FakeCloud
 
 PASSED = 180.0
@@ -88,12 +88,12 @@ class Referee:
 
     # Records.
 
-    def moved(self, uuid: str, old: str, new: State) -> None:
+    def moved(self, uuid: str, old: str, new: ContainerState) -> None:
         """A record has another state."""
         del old
-        if new is State.QUEUED:
+        if new is ContainerState.QUEUED:
             self._enqueue(uuid)
-        elif new is State.LOCKED:
+        elif new is ContainerState.LOCKED:
             self._lock(uuid)
         else:
             self._queued.pop(uuid, None)

@@ -28,7 +28,7 @@ from typing import Any
 
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.containers.cost import share
 from lading.core.errors import LadingError
 from lading.core.resources import GIB, Resources
@@ -46,7 +46,7 @@ from lading.testing.simulated_loop import play
 from tests.simulation.cloud_exits import tell_exits
 from tests.simulation.cloud_invariants import Referee
 
-FINAL = (State.COMPLETE, State.CANCELLED)
+FINAL = (ContainerState.COMPLETE, ContainerState.CANCELLED)
 TYPES = tuple(
     InstanceType(
         name=f"type{n}",

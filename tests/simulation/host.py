@@ -21,7 +21,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.errors import Conflict, LadingError
 from lading.core.timestamps import format_time
 from lading.dispatch.fleet import SupervisorProcess
@@ -206,18 +206,18 @@ class Host:
         if not one.record:
             record = await self._ask(one, "read", "GET", "")
             self._take_record(one, record, await self._ask(one, "auth", "GET", "/auth"))
-        if one.record["state"] != State.LOCKED:
+        if one.record["state"] != ContainerState.LOCKED:
             return
         preparing = 0.1 if self.is_calm else self.random.choice((0.0, 0.1, 30.0, 200.0))
         await self._or_stop(one, preparing)
         if one.stop.is_set():
-            await self._report(one, {"state": State.QUEUED})
+            await self._report(one, {"state": ContainerState.QUEUED})
             return
         if not self.is_calm and self.random.random() < 0.04:
             status = {"error": "the image could not be unpacked", "failure": "node"}
-            await self._report(one, {"state": State.CANCELLED, "runtime_status": status})
+            await self._report(one, {"state": ContainerState.CANCELLED, "runtime_status": status})
             return
-        await self._report(one, {"state": State.RUNNING, "started_at": self._moment()})
+        await self._report(one, {"state": ContainerState.RUNNING, "started_at": self._moment()})
         command = await self._run(one)
         if not one.lost:
             await self._end(one, command)
@@ -295,10 +295,13 @@ class Host:
 
     async def _end(self, one: Supervisor, command: Command) -> None:
         """Save the results and report the end, in one call or step by step."""
-        changes: dict[str, Any] = {"state": State.CANCELLED, "finished_at": command.ended_at}
+        changes: dict[str, Any] = {
+            "state": ContainerState.CANCELLED,
+            "finished_at": command.ended_at,
+        }
         manifests = {"log": content_of(f"log-of-{one.uuid}-{command.lock}")}
         if command.done:
-            changes |= {"state": State.COMPLETE, "exit_code": command.exit_code}
+            changes |= {"state": ContainerState.COMPLETE, "exit_code": command.exit_code}
             manifests["output"] = content_of(command.output)
         if self.random.random() < 0.6:
             body = {"container": changes, "collections": manifests, "blocks": []}

@@ -11,14 +11,14 @@ from lading.core.containers.container import Container
 from lading.core.containers.effects import ContainerEffect, Reprioritise
 from lading.core.containers.request import ContainerRequest
 
-ContainerChange: TypeAlias = lifecycle.Change
+ContainerChange: TypeAlias = lifecycle.ContainerChange
 
 
 def _every(_: ContainerEffect) -> bool:
     return True
 
 
-def concerned(change: request.Change) -> tuple[str, ...]:
+def concerned(change: request.RequestChange) -> tuple[str, ...]:
     """The containers whose priority may change with a request."""
     effects = [one for one in change.effects if isinstance(one, Reprioritise)]
     return tuple(uuid for one in effects for uuid in one.container_uuids)
@@ -46,7 +46,7 @@ class ServerRules:
     propagate: Callable[..., dict[str, int]] = priority.propagate
     finalize: Callable[..., finalize.Finalization] = finalize.finalize
     carries_out: Callable[[ContainerEffect], bool] = _every
-    concerned: Callable[[request.Change], tuple[str, ...]] = concerned
+    concerned: Callable[[request.RequestChange], tuple[str, ...]] = concerned
     below: Callable[[Container, ContainerRequest], bool] = below
     fences: bool = True
 

@@ -20,7 +20,7 @@ from random import Random
 from typing import Any, Final
 
 from lading.core.containers import request
-from lading.core.containers.container import FINAL, HELD, State
+from lading.core.containers.container import FINAL, HELD, ContainerState
 from lading.core.errors import LadingError
 from lading.testing.simulated_loop import SimulatedLoop
 from tests.simulation.comparison import ComparedServer, Drift
@@ -222,7 +222,9 @@ class Scenario:
     def _running(self) -> list[str]:
         """The Committed requests whose container is Running."""
         records = self.server.records
-        running = [uuid for uuid, one in records.containers.items() if one.state is State.RUNNING]
+        running = [
+            uuid for uuid, one in records.containers.items() if one.state is ContainerState.RUNNING
+        ]
         return [one.uuid for uuid in running for one in records.wanting(uuid)]
 
     def _misuse(self) -> None:
@@ -338,7 +340,7 @@ class Scenario:
         """Cancel the requests on hold, and those of commands that never end."""
         self._cancel_endless()
         for uuid, one in list(self.server.records.requests.items()):
-            if one.state is request.State.COMMITTED and one.priority == 0:
+            if one.state is request.RequestState.COMMITTED and one.priority == 0:
                 self._cancel(uuid)
 
     def _cancel_endless(self) -> None:
@@ -384,7 +386,7 @@ class Scenario:
         if any(host.runs or host.ghosts for host in self.hosts):
             return False
         requests = self.server.records.requests.values()
-        if any(one.state is not request.State.FINAL for one in requests):
+        if any(one.state is not request.RequestState.FINAL for one in requests):
             return False
         queues = [one.fleet.queue for one in self.dispatchers if one.fleet is not None]
         return not any(queue is None or queue.waiting or queue.others for queue in queues)

@@ -31,10 +31,10 @@ from lading.core.containers.effects import (
     RevokeTokens,
 )
 from lading.core.containers.finalize import Keeps
-from lading.core.containers.recipe import Facts
+from lading.core.containers.recipe import RequestFacts
 from lading.core.containers.request import ContainerRequest, Parent
 from lading.core.containers.reuse import Candidate, Reuse
-from lading.core.containers.write_permissions import Caller
+from lading.core.containers.write_permissions import ContainerWriter
 from lading.core.data import manifest
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
 from lading.core.ids import Infix
@@ -78,7 +78,7 @@ def content_of(name: str) -> str:
 
 IMAGE_MANIFEST: Final = content_of("sha256:" + "0" * 64 + ".tar")
 IMAGE: Final = manifest.portable_data_hash(IMAGE_MANIFEST)
-_FACTS: Final = Facts(image_pdh=IMAGE, hashes={}, user_uuid=ADMIN_USER)
+_FACTS: Final = RequestFacts(image_pdh=IMAGE, hashes={}, user_uuid=ADMIN_USER)
 
 
 def request_body(
@@ -318,7 +318,7 @@ class ModelServer:
 
     # Requests.
 
-    def _resolve(self, change: request.Change) -> request.Change:
+    def _resolve(self, change: request.RequestChange) -> request.RequestChange:
         subject = change.request
         made_of = recipe.resolve(subject, _FACTS, policy=POLICY)
         choice = self.rules.choose(
@@ -365,7 +365,7 @@ class ModelServer:
             frontier = [one for one in above if one not in seen]
         return seen
 
-    def _change_request(self, change: request.Change) -> ContainerRequest:
+    def _change_request(self, change: request.RequestChange) -> ContainerRequest:
         self.records.requests[change.request.uuid] = change.request
         self._stale |= dict.fromkeys(self.rules.concerned(change))
         return change.request
@@ -376,7 +376,11 @@ class ModelServer:
         after = self._change_request(request.cancel(subject, container_state=state))
         if after.state is not subject.state:
             self._charge_for(subject)
-        if container is not None and after.state is request.State.FINAL and state not in FINAL:
+        if (
+            container is not None
+            and after.state is request.RequestState.FINAL
+            and state not in FINAL
+        ):
             self._abandon(container.uuid)
         return after
 
@@ -393,7 +397,7 @@ class ModelServer:
         container: Container,
         *,
         reused: bool,
-    ) -> request.Change:
+    ) -> request.RequestChange:
         parent = self.records.containers.get(subject.requesting_container_uuid or "")
         end = self.rules.finalize(subject, container, now=self.now(), parent=parent, reused=reused)
         kept = {_KEPT_IN[one.keeps]: "kept" for one in end.collections if one.keeps in _KEPT_IN}
@@ -403,11 +407,13 @@ class ModelServer:
 
     # Containers.
 
-    def _write(self, sender: Sender, before: Container, change: lifecycle.Change) -> Container:
+    def _write(
+        self, sender: Sender, before: Container, change: lifecycle.ContainerChange
+    ) -> Container:
         self.records.writes.append(ContainerWrite(sender.token_uuid, before))
         return self._change_container(before, change)
 
-    def _change_container(self, before: Container, change: lifecycle.Change) -> Container:
+    def _change_container(self, before: Container, change: lifecycle.ContainerChange) -> Container:
         after = change.container
         if change.changed:
             self._store(after, before.state)
@@ -463,7 +469,7 @@ class ModelServer:
             # A request may have ended with an earlier one of the list.
             subject = self.records.requests[uuid]
             is_child = subject.requesting_container_uuid == container_uuid
-            if is_child and subject.state is request.State.COMMITTED:
+            if is_child and subject.state is request.RequestState.COMMITTED:
                 self._cancel_request(subject)
 
     def _abandon(self, uuid: str) -> None:
@@ -496,7 +502,7 @@ class ModelServer:
         return [
             str(one.container_uuid)
             for one in self.records.requests.values()
-            if one.state is request.State.COMMITTED
+            if one.state is request.RequestState.COMMITTED
             and containers[str(one.container_uuid)].state in LIVE
             and any(self.rules.below(containers[uuid], one) for uuid in uuids)
         ]
@@ -547,8 +553,8 @@ def refusal(error: LadingError) -> tuple[int, bytes]:
     return error.status, msgspec.json.encode({"errors": [error.message]})
 
 
-def _caller(sender: Sender, container_uuid: str) -> Caller:
-    return Caller(
+def _caller(sender: Sender, container_uuid: str) -> ContainerWriter:
+    return ContainerWriter(
         token_uuid=sender.token_uuid,
         is_admin=sender.is_admin,
         is_own=sender.container == container_uuid,

@@ -28,7 +28,7 @@ from random import Random
 
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.errors import LadingError
 from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.slurm.job_script import JobSite
@@ -106,12 +106,12 @@ class SlurmDrama:
         self._faults: list[AssertionError] = []
         self._there = 0
 
-    def moved(self, uuid: str, old: str, new: State) -> None:
+    def moved(self, uuid: str, old: str, new: ContainerState) -> None:
         """A record has another state. Of two dispatchers with one token each may undo what it sees
         no reason for.
         """
         self.referee.moved(uuid, old, new)
-        if new is State.CANCELLED and self._there > 1:
+        if new is ContainerState.CANCELLED and self._there > 1:
             self.excused.add(uuid)
 
     def unheard(self, uuid: str) -> None:
@@ -170,7 +170,9 @@ class SlurmDrama:
             lies=sum(one.lies for one in self.programs),
             locks=sum(self.server.locks.values()), relocks=self.referee.relocks,
             most=max(self.server.locks.values()),
-            complete=sum(self.server.state(uuid) is State.COMPLETE for uuid in self.server.records),
+            complete=sum(
+                self.server.state(uuid) is ContainerState.COMPLETE for uuid in self.server.records
+            ),
             jobs=len(self.slurm.jobs),
         )  # fmt: skip
 
@@ -189,9 +191,9 @@ class SlurmDrama:
     def _cancel(self, uuid: str) -> None:
         """As the API does when nobody wants a container any more."""
         self.excused.add(uuid)
-        if self.server.state(uuid) is State.QUEUED:
-            self.server.set_state(uuid, State.CANCELLED)
-        elif self.server.state(uuid) in (State.LOCKED, State.RUNNING):
+        if self.server.state(uuid) is ContainerState.QUEUED:
+            self.server.set_state(uuid, ContainerState.CANCELLED)
+        elif self.server.state(uuid) in (ContainerState.LOCKED, ContainerState.RUNNING):
             self.server.change_priority(uuid, 0)
 
     async def _harm(self) -> None:
@@ -257,7 +259,8 @@ class SlurmDrama:
     def _over(self) -> bool:
         """Whether all have ended, or wait and are not wanted."""
         return all(
-            self.server.state(uuid) is State.QUEUED and not self.server.records[uuid]["priority"]
+            self.server.state(uuid) is ContainerState.QUEUED
+            and not self.server.records[uuid]["priority"]
             for uuid in self.server.left()
         )
 
@@ -278,9 +281,9 @@ class SlurmDrama:
         """What is wrong in the end."""
         yield from (f"{uuid} ran {times} times" for uuid, times in self.ran.items() if times > 1)
         for uuid in self.server.records:
-            if self.server.state(uuid) is not State.COMPLETE and uuid not in self.excused:
+            if self.server.state(uuid) is not ContainerState.COMPLETE and uuid not in self.excused:
                 yield f"{uuid} ended {self.server.state(uuid)}, though nothing had happened to it"
-            if self.server.state(uuid) is State.COMPLETE and uuid not in self.ran:
+            if self.server.state(uuid) is ContainerState.COMPLETE and uuid not in self.ran:
                 yield f"{uuid} is complete and never ran"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.dispatch.fleets.cloud.drivers.driver import InstanceSpec
 from lading.testing.cloud import FakeCloud, Troubles
 from lading.testing.containers import FakeContainers
@@ -78,7 +78,7 @@ def test_the_referee_sees_who_is_passed_for_long() -> None:
         for other, verdict in zip(others, verdicts, strict=True):
             await pass_time(100.0)
             server.records[other]["locked_by_uuid"] = "token"
-            server.set_state(other, State.LOCKED)
+            server.set_state(other, ContainerState.LOCKED)
             assert referee.verdict == verdict
         assert referee.longest_passed == 200.0
 
@@ -93,9 +93,9 @@ def test_the_referee_sees_a_lock_without_a_cause() -> None:
         for verdict in ("", f"{uuid} was locked at 1.0 and again at 2.0 without a cause"):
             await pass_time(1.0)
             server.records[uuid]["locked_by_uuid"] = "token"
-            server.set_state(uuid, State.LOCKED)
+            server.set_state(uuid, ContainerState.LOCKED)
             assert referee.verdict == verdict
-            server.set_state(uuid, State.QUEUED)
+            server.set_state(uuid, ContainerState.QUEUED)
 
     play(acts())
 

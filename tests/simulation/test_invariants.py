@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from lading.core.containers.container import Container, State
-from lading.core.containers.request import ContainerRequest
-from lading.core.containers.request import State as RequestState
+from lading.core.containers.container import Container, ContainerState
+from lading.core.containers.request import ContainerRequest, RequestState
 from lading.core.data.manifest import portable_data_hash
 from tests.simulation.host import Command, Supervisor
 from tests.simulation.invariants import (
@@ -84,17 +83,17 @@ class Case:
         made = self.records.requests[uuid] = msgspec.structs.replace(old, **changes)
         return made
 
-    def lock(self, state: State = State.LOCKED, **changes: Any) -> None:
+    def lock(self, state: ContainerState = ContainerState.LOCKED, **changes: Any) -> None:
         """The first container is locked by the first dispatcher."""
         held = {"locked_by_uuid": D1, "auth_uuid": OWN, "supervisor_auth_uuid": SUPERVISOR}
-        self.container(C1, state=State.LOCKED, lock_count=1, **held, **changes)
+        self.container(C1, state=ContainerState.LOCKED, lock_count=1, **held, **changes)
         self.records.tokens.update({OWN: C1, SUPERVISOR: C1})
         self.look()
-        if state is not State.LOCKED:
+        if state is not ContainerState.LOCKED:
             self.container(C1, state=state)
             self.look()
 
-    def end(self, state: State = State.CANCELLED, **changes: Any) -> None:
+    def end(self, state: ContainerState = ContainerState.CANCELLED, **changes: Any) -> None:
         """The first container ends; its requests do not yet."""
         gone = {"locked_by_uuid": None, "auth_uuid": None, "supervisor_auth_uuid": None}
         self.container(C1, state=state, **{**gone, **changes})
@@ -102,14 +101,14 @@ class Case:
 
     def complete(self, **changes: Any) -> None:
         """The first container ran to its end with success."""
-        self.lock(State.RUNNING)
+        self.lock(ContainerState.RUNNING)
         command = Command(C1, 1, token_text(SUPERVISOR))
         self.invariants.begin(self.machines[0], command)
         command.done, command.ended_at = True, NOW
         output, log = (portable_data_hash(content_of(name)) for name in (command.output, "log"))
         self.records.saved |= {output, log}
         result = {"exit_code": 0, "output": output, "log": log, "finished_at": NOW}
-        self.end(State.COMPLETE, **{**result, **changes})
+        self.end(ContainerState.COMPLETE, **{**result, **changes})
         self.request(R1, state=RequestState.FINAL)
 
     def look(self, seconds: float = 1.0) -> None:
@@ -119,19 +118,19 @@ class Case:
 
 
 def two_commands(it: Case) -> None:
-    it.lock(State.RUNNING)
+    it.lock(ContainerState.RUNNING)
     it.machines[0].alive.append(Command(C1, 1, token_text(SUPERVISOR)))
     it.invariants.begin(it.machines[1], Command(C1, 1, token_text(SUPERVISOR)))
 
 
 def one_command_after_the_other(it: Case) -> None:
-    it.lock(State.RUNNING)
+    it.lock(ContainerState.RUNNING)
     for machine in it.machines:
         it.invariants.begin(machine, Command(C1, 1, token_text(SUPERVISOR)))
 
 
 def start_without_the_lock(it: Case) -> None:
-    it.lock(State.RUNNING)
+    it.lock(ContainerState.RUNNING)
     it.invariants.begin(it.machines[0], Command(C1, 1, token_text(OTHER)))
 
 
@@ -141,13 +140,15 @@ def start_before_running(it: Case) -> None:
 
 
 def run_from_the_queue(it: Case) -> None:
-    it.container(C1, state=State.RUNNING, locked_by_uuid=D1, supervisor_auth_uuid=SUPERVISOR)
+    it.container(
+        C1, state=ContainerState.RUNNING, locked_by_uuid=D1, supervisor_auth_uuid=SUPERVISOR
+    )
 
 
 def run_again(it: Case) -> None:
     it.complete()
     it.look()
-    it.container(C1, state=State.QUEUED)
+    it.container(C1, state=ContainerState.QUEUED)
 
 
 def reopen(it: Case) -> None:
@@ -163,12 +164,12 @@ def take_the_lock(it: Case) -> None:
 
 def lock_uncounted(it: Case) -> None:
     held = {"locked_by_uuid": D1, "auth_uuid": OWN, "supervisor_auth_uuid": SUPERVISOR}
-    it.container(C1, state=State.LOCKED, **held)
+    it.container(C1, state=ContainerState.LOCKED, **held)
 
 
 def keep_the_lock(it: Case) -> None:
     it.lock()
-    it.container(C1, state=State.QUEUED)
+    it.container(C1, state=ContainerState.QUEUED)
 
 
 def write_to_anothers(it: Case) -> None:
@@ -208,8 +209,8 @@ def end_when_heard(it: Case) -> None:
 
 
 def complete_without_a_command(it: Case) -> None:
-    it.lock(State.RUNNING)
-    it.end(State.COMPLETE)
+    it.lock(ContainerState.RUNNING)
+    it.end(ContainerState.COMPLETE)
 
 
 def code_changes_afterwards(it: Case) -> None:
@@ -221,19 +222,19 @@ def code_changes_afterwards(it: Case) -> None:
 def one_attempt_too_many(it: Case) -> None:
     it.request(R1, container_count_max=1)
     it.look()
-    it.container(C1, state=State.CANCELLED)
+    it.container(C1, state=ContainerState.CANCELLED)
     it.container(C2)
     it.request(R1, container_uuid=C2, container_count=2)
 
 
 def attempt_uncounted(it: Case) -> None:
-    it.container(C1, state=State.CANCELLED)
+    it.container(C1, state=ContainerState.CANCELLED)
     it.container(C2)
     it.request(R1, container_uuid=C2)
 
 
 def given_up(it: Case) -> None:
-    it.container(C1, state=State.CANCELLED)
+    it.container(C1, state=ContainerState.CANCELLED)
     it.request(R1, state=RequestState.FINAL)
 
 
@@ -254,7 +255,7 @@ def run_for_nobody(it: Case) -> None:
 
 
 def reuse_of_a_failed_one(it: Case) -> None:
-    it.container(C1, state=State.CANCELLED)
+    it.container(C1, state=ContainerState.CANCELLED)
     it.request(R1, priority=0, state=RequestState.FINAL)
     it.look()
     it.request(R2, state=RequestState.FINAL)
@@ -300,11 +301,11 @@ def given_back_under_it(it: Case) -> None:
     it.lock()
     it.machines[0].runs[C1] = Supervisor(C1, token_text(SUPERVISOR))
     it.records.writes.append(ContainerWrite(D1, it.records.containers[C1]))
-    it.end(State.QUEUED)
+    it.end(ContainerState.QUEUED)
 
 
 def cancelled_under_it(it: Case) -> None:
-    it.lock(State.RUNNING)
+    it.lock(ContainerState.RUNNING)
     it.machines[1].runs[C1] = Supervisor(C1, token_text(SUPERVISOR))
     it.records.writes.append(ContainerWrite(D1, it.records.containers[C1]))
     it.end()
@@ -312,7 +313,7 @@ def cancelled_under_it(it: Case) -> None:
 
 
 def runs_on(it: Case) -> None:
-    it.lock(State.RUNNING)
+    it.lock(ContainerState.RUNNING)
     it.machines[0].alive.append(Command(C1, 1, token_text(SUPERVISOR)))
     it.request(R1, priority=0)
     it.container(C1, priority=0)
@@ -321,16 +322,16 @@ def runs_on(it: Case) -> None:
 
 
 def runs_on_lost(it: Case) -> None:
-    it.lock(State.RUNNING)
+    it.lock(ContainerState.RUNNING)
     it.machines[0].alive.append(Command(C1, 1, token_text(OTHER)))
     for _ in range(STOP_STEPS + 2):
         it.look(seconds=STOP_SECONDS / STOP_STEPS)
 
 
 def forgets(it: Case) -> None:
-    queue = SimpleNamespace(waiting={}, others={C1: SimpleNamespace(state=State.RUNNING)})
+    queue = SimpleNamespace(waiting={}, others={C1: SimpleNamespace(state=ContainerState.RUNNING)})
     it.invariants.look_at_queue("d1", queue)
-    queue.others = {C1: SimpleNamespace(state=State.LOCKED)}
+    queue.others = {C1: SimpleNamespace(state=ContainerState.LOCKED)}
     it.invariants.look_at_queue("d1", queue)
 
 
@@ -402,11 +403,11 @@ def test_every_invariant_has_a_case() -> None:
 def test_a_whole_life_satisfies_all() -> None:
     it = Case()
     it.lock()
-    it.end(State.QUEUED)
+    it.end(ContainerState.QUEUED)
     it.look()
     it.container(
         C1,
-        state=State.LOCKED,
+        state=ContainerState.LOCKED,
         lock_count=2,
         locked_by_uuid=D2,
         auth_uuid=OTHER,
@@ -430,14 +431,14 @@ def test_a_request_costs_what_its_attempts_have_cost() -> None:
     it.container(C2)
     it.request(R1, container_uuid=C2, container_count=2, cumulative_cost=0.5)
     it.look()
-    it.container(C2, state=State.CANCELLED)
+    it.container(C2, state=ContainerState.CANCELLED)
     it.request(R1, state=RequestState.FINAL)
     it.look()
 
 
 def test_success_is_shared_and_a_child_ranks_with_its_parent() -> None:
     it = Case()
-    it.lock(State.RUNNING)
+    it.lock(ContainerState.RUNNING)
     it.container(C2)
     it.request(R2, container_uuid=C2, requesting_container_uuid=C1)
     it.look()
@@ -450,7 +451,7 @@ def test_success_is_shared_and_a_child_ranks_with_its_parent() -> None:
 
 def test_a_command_that_nobody_wants_has_its_time_and_more_while_no_dispatcher_is_up() -> None:
     it = Case()
-    it.lock(State.RUNNING)
+    it.lock(ContainerState.RUNNING)
     it.machines[0].alive.append(Command(C1, 1, token_text(SUPERVISOR)))
     it.request(R1, priority=0)
     it.container(C1, priority=0)

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from lading.core.containers import lifecycle
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from tests.simulation.__main__ import find
 from tests.simulation.bugs import Bug, planted
 from tests.simulation.invariants import Invariant
@@ -76,9 +76,9 @@ def test_a_found_bug_is_found_again_by_its_seed_and_leaves_nothing_behind() -> N
 
 
 def test_a_model_that_differs_from_the_handlers_is_told() -> None:
-    def lock(container: Any, **more: Any) -> lifecycle.Change:
+    def lock(container: Any, **more: Any) -> lifecycle.ContainerChange:
         change = lifecycle.lock(container, **more)
-        container = replace(change.container, state=State.QUEUED)
+        container = replace(change.container, state=ContainerState.QUEUED)
         return replace(change, container=container)
 
     expected = r"the handlers have 'Locked', the model has .*Queued"

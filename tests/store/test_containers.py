@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.containers.recipe import Key
+from lading.core.containers.recipe import ReuseKey
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.store import containers, records
 from lading.store.database import Database
@@ -38,9 +38,9 @@ async def test_candidates_come_in_a_useful_order(database: Database) -> None:
             tx, CONTAINERS, {"uuid": "other size", "broad_key": "b", "reuse_key": "l"}
         )
         found = await containers.candidates(
-            tx, database.dialect, [Key("b", "k"), Key("b", "other")], now="5"
+            tx, database.dialect, [ReuseKey("b", "k"), ReuseKey("b", "other")], now="5"
         )
-        any_size = await containers.candidates(tx, database.dialect, [Key("b", None)], now="5")
+        any_size = await containers.candidates(tx, database.dialect, [ReuseKey("b", None)], now="5")
     assert [one.record["uuid"] for one in found] == ["early", "late", "queued", "bad"]
     assert (
         [one.log_present for one in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.records.filters import Order, Query
+from lading.core.records.filters import Query, SortKey
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.visibility import Accessible
 from lading.store import permission_queries, records
@@ -115,7 +115,7 @@ async def test_the_table_of_all(database: Database) -> None:
         await it.project(P, ALICE)
         await it.link(BOB, P, 2)
         query = Query(
-            order=(Order("user_uuid"), Order("target_uuid")),
+            order=(SortKey("user_uuid"), SortKey("target_uuid")),
             select=("user_uuid", "perm_level"),
             limit=2,
         )

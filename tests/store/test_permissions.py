@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from lading.core.records.permissions import LEVELS, NAMES, Standing
+from lading.core.records.permissions import LEVELS, NAMES, GroupFlags
 from lading.core.records.record_types import GROUPS, LINKS, USERS
 from lading.core.records.schema import Record, RecordType
 from lading.store import graph, permissions, records
@@ -187,15 +187,15 @@ async def test_trash_and_frost_are_inherited(database: Database) -> None:
         await it.project(R, Q)
         await it.change(P, trash_at="7")
         await it.change(R, frozen_by_uuid=ALICE)
-        assert await permissions.standing(it.tx, R) == Standing("5", frozen=True)
-        assert await permissions.standing(it.tx, P) == Standing("7")
+        assert await permissions.standing(it.tx, R) == GroupFlags("5", frozen=True)
+        assert await permissions.standing(it.tx, P) == GroupFlags("7")
         await it.change(Q, owner_uuid=BOB, trash_at=None)
         assert (
             await permissions.standing(it.tx, Q)
             == await permissions.standing(it.tx, BOB)
-            == Standing()
+            == GroupFlags()
         )
-        assert await permissions.standing(it.tx, R) == Standing(None, frozen=True)
+        assert await permissions.standing(it.tx, R) == GroupFlags(None, frozen=True)
 
 
 async def test_what_is_deleted_is_forgotten(database: Database) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.records.filters import Order, check_filters
+from lading.core.records.filters import SortKey, check_filters
 from lading.core.records.record_types import COLLECTIONS, LINKS, REQUESTS
 from lading.core.records.schema import JSON
 from lading.store.databases.postgres import PostgresDialect
@@ -36,7 +36,7 @@ def test_nothing_to_write() -> None:
         Writer(SqliteDialect(), "links").where(()) == order_by(SqliteDialect(), (), "links") == ""
     )
     assert (
-        order_by(SqliteDialect(), (Order("a"), Order("b", descending=True)), "t")
+        order_by(SqliteDialect(), (SortKey("a"), SortKey("b", descending=True)), "t")
         == " ORDER BY t.a ASC, t.b DESC"
     )
 
@@ -47,12 +47,12 @@ def test_not_an_expression() -> None:
 
 
 def test_what_follows_a_uuid_decides_nothing() -> None:
-    pages = (Order("created_at"), Order("uuid"), Order("modified_at", descending=True))
+    pages = (SortKey("created_at"), SortKey("uuid"), SortKey("modified_at", descending=True))
     assert order_by(SqliteDialect(), pages, "t") == " ORDER BY t.created_at ASC, t.uuid ASC"
     # As its own index has it: a uuid is never null.
     assert order_by(PostgresDialect(), pages[1:], "t") == " ORDER BY t.uuid"
     assert (
-        order_by(PostgresDialect(), (Order("uuid", descending=True),), "t")
+        order_by(PostgresDialect(), (SortKey("uuid", descending=True),), "t")
         == " ORDER BY t.uuid DESC"
     )
 

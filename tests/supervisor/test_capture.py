@@ -13,8 +13,8 @@ from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY
 from lading.client.tree_cache import TreeCache
 from lading.confined import Stop, Tree, never
-from lading.core.containers.mount_plan import Collection, GitTree, Host, Source, plan
-from lading.core.containers.output import CopyFile, CopyFiles, Entry, Mark, OutputPlan, Refer
+from lading.core.containers.mount_plan import CollectionPath, GitTree, HostPath, Source, plan
+from lading.core.containers.output import CopyFile, CopyFiles, EmptyFile, Entry, OutputPlan, Refer
 from lading.core.data.manifest import counts, portable_data_hash
 from lading.core.errors import ExecutionError, Failure
 from lading.core.json_values import JsonObject
@@ -48,12 +48,12 @@ async def test_what_is_planned_is_saved(server: FakeServer, inputs: Inputs, tmp_
     (tmp_path / "small").write_bytes(b"small")
     (tmp_path / "large").write_bytes(b"l" * 300_000)
     items = (
-        CopyFile("a/small", Host(str(tmp_path / "small"))),
-        CopyFile("large", Host(str(tmp_path / "large"))),
-        Mark("e/.keep"),
-        Refer("all", Collection(pdh)),
-        Refer("one", Collection(pdh, "d/x")),
-        Refer("sub", Collection(pdh, "d")),
+        CopyFile("a/small", HostPath(str(tmp_path / "small"))),
+        CopyFile("large", HostPath(str(tmp_path / "large"))),
+        EmptyFile("e/.keep"),
+        Refer("all", CollectionPath(pdh)),
+        Refer("one", CollectionPath(pdh, "d/x")),
+        Refer("sub", CollectionPath(pdh, "d")),
     )
     manifest = await save_output(
         OutputPlan(items), inputs=inputs, blocks=inputs.blocks, files=Plain()
@@ -78,7 +78,7 @@ async def test_a_collection_that_is_mounted_at_many_places_is_read_once(
     """200 mounts from one collection must not read its manifest each time."""
     pdh = server.add_collection({f"d{number % 5}/{number:04}": b"x" for number in range(1000)})
     items = tuple(
-        Refer(f"m{number:03}", Collection(pdh, f"d{number % 5}")) for number in range(200)
+        Refer(f"m{number:03}", CollectionPath(pdh, f"d{number % 5}")) for number in range(200)
     )
     manifest = await save_output(
         OutputPlan(items), inputs=inputs, blocks=inputs.blocks, files=Plain()
@@ -88,7 +88,7 @@ async def test_a_collection_that_is_mounted_at_many_places_is_read_once(
 
 
 async def test_a_file_that_is_gone_is_a_failure(inputs: Inputs, tmp_path: Path) -> None:
-    items = OutputPlan((CopyFile("a", Host(str(tmp_path / "none"))),))
+    items = OutputPlan((CopyFile("a", HostPath(str(tmp_path / "none"))),))
     with pytest.raises(ExecutionError, match="a cannot be read") as caught:
         await save_output(items, inputs=inputs, blocks=inputs.blocks, files=Plain())
     assert caught.value.failure is Failure.NODE
@@ -99,7 +99,7 @@ async def test_a_file_of_a_folder_that_is_gone_is_a_failure(
     inputs: Inputs, tmp_path: Path, count: int
 ) -> None:
     names = tuple(f"{number:03}" for number in range(count))
-    items = OutputPlan((CopyFiles("d", Host(str(tmp_path)), names),))
+    items = OutputPlan((CopyFiles("d", HostPath(str(tmp_path)), names),))
     with pytest.raises(ExecutionError, match="d/000 cannot be read: No such file") as caught:
         await save_output(items, inputs=inputs, blocks=inputs.blocks, files=Plain())
     assert caught.value.failure is Failure.NODE

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.containers.container import Container, State
+from lading.core.containers.container import Container, ContainerState
 from lading.core.errors import ExecutionError, Failure, Full
 from lading.supervisor.ending import (
     Circumstances,
@@ -26,19 +26,19 @@ CONTAINER = Container(
 @pytest.mark.parametrize(
     ("exit_", "stopped", "timed_out", "state", "failure"),
     [
-        (Exit(code=0), False, False, State.COMPLETE, None),
-        (Exit(code=3), False, False, State.COMPLETE, None),
-        (Exit(code=137, out_of_memory=True), False, False, State.COMPLETE, Failure.OOM),
-        (Exit(code=143), True, False, State.CANCELLED, None),
-        (Exit(code=143), True, True, State.CANCELLED, Failure.TIMEOUT),
+        (Exit(code=0), False, False, ContainerState.COMPLETE, None),
+        (Exit(code=3), False, False, ContainerState.COMPLETE, None),
+        (Exit(code=137, out_of_memory=True), False, False, ContainerState.COMPLETE, Failure.OOM),
+        (Exit(code=143), True, False, ContainerState.CANCELLED, None),
+        (Exit(code=143), True, True, ContainerState.CANCELLED, Failure.TIMEOUT),
     ],
 )
 def test_what_an_end_means(
-    exit_: Exit, stopped: bool, timed_out: bool, state: State, failure: Failure | None
+    exit_: Exit, stopped: bool, timed_out: bool, state: ContainerState, failure: Failure | None
 ) -> None:
     ending = judge(exit_, CONTAINER, Circumstances(stopped=stopped, timed_out=timed_out))
     assert (ending.state, ending.failure) == (state, failure)
-    assert ending.exit_code == (None if state is State.CANCELLED else exit_.code)
+    assert ending.exit_code == (None if state is ContainerState.CANCELLED else exit_.code)
 
 
 @pytest.mark.parametrize(("code", "shown"), [(137, None), (143, None), (9, 9), (0, 0)])
@@ -54,12 +54,16 @@ def test_a_signal_of_ours_is_no_exit_code(
     code: int, shown: int | None, known: Circumstances
 ) -> None:
     ending = judge(Exit(code=code), CONTAINER, known)
-    assert (ending.state, ending.exit_code) == (State.CANCELLED, shown)
+    assert (ending.state, ending.exit_code) == (ContainerState.CANCELLED, shown)
 
 
 def test_what_was_lost_with_its_runtime_has_no_result_and_is_the_machines_fault() -> None:
     ending = judge(Exit(code=137, lost="crun was ended by signal 9"), CONTAINER, Circumstances())
-    assert (ending.state, ending.failure, ending.exit_code) == (State.CANCELLED, Failure.NODE, None)
+    assert (ending.state, ending.failure, ending.exit_code) == (
+        ContainerState.CANCELLED,
+        Failure.NODE,
+        None,
+    )
     assert (
         ending.error == "crun was ended by signal 9; the container runs again if its request allows"
     )
@@ -73,7 +77,7 @@ def test_a_command_that_survives_the_lack_of_memory_is_warned_about() -> None:
 
 def test_who_was_refused_processes_is_told_the_limit() -> None:
     ending = judge(Exit(code=2, refused_processes=7), CONTAINER, Circumstances())
-    assert (ending.state, ending.failure, ending.error) == (State.COMPLETE, None, "")
+    assert (ending.state, ending.failure, ending.error) == (ContainerState.COMPLETE, None, "")
     assert "refused it 7 new processes or threads" in ending.warning
     assert "Containers.MaxProcesses" in ending.warning
 
@@ -85,42 +89,44 @@ def test_who_ends_after_a_notice_was_preempted(code: int, stopped: bool, failure
     known = Circumstances(stopped=stopped, preempted="EC2 will terminate this instance")
     ending = judge(Exit(code=code), CONTAINER, known)
     assert ending.failure is (Failure.PREEMPTED if failure else None)
-    assert ending.state is (State.CANCELLED if failure else State.COMPLETE)
+    assert ending.state is (ContainerState.CANCELLED if failure else ContainerState.COMPLETE)
 
 
 @pytest.mark.parametrize(("code", "failure"), [(0, None), (1, Failure.DISK)])
 def test_a_command_that_fails_on_a_full_disk(code: int, failure: Failure | None) -> None:
     ending = judge(Exit(code=code), CONTAINER, Circumstances(full="the disk was full"))
-    assert (ending.state, ending.failure) == (State.COMPLETE, failure)
+    assert (ending.state, ending.failure) == (ContainerState.COMPLETE, failure)
     assert ("when the disk was full" in ending.error) is bool(failure)
 
 
 def test_a_failure_keeps_its_class() -> None:
     assert failed(ExecutionError("x", Failure.IMAGE), exit_code=1) == Ending(
-        state=State.CANCELLED, exit_code=1, failure=Failure.IMAGE, error="x"
+        state=ContainerState.CANCELLED, exit_code=1, failure=Failure.IMAGE, error="x"
     )
 
 
 def test_nothing_is_complete_without_its_results() -> None:
-    full, given_back = Full("no room"), Ending(state=State.QUEUED)
+    full, given_back = Full("no room"), Ending(state=ContainerState.QUEUED)
     assert without_results(given_back, full) == given_back
-    done = without_results(Ending(state=State.COMPLETE, exit_code=0), full)
-    said = (State.CANCELLED, 0, Failure.DISK, "its results cannot be saved: no room")
+    done = without_results(Ending(state=ContainerState.COMPLETE, exit_code=0), full)
+    said = (ContainerState.CANCELLED, 0, Failure.DISK, "its results cannot be saved: no room")
     assert (done.state, done.exit_code, done.failure, done.error) == said
-    known = Ending(state=State.COMPLETE, exit_code=1, failure=Failure.OOM, error="out of memory")
+    known = Ending(
+        state=ContainerState.COMPLETE, exit_code=1, failure=Failure.OOM, error="out of memory"
+    )
     assert without_results(known, full) == Ending(
-        state=State.CANCELLED, exit_code=1, failure=Failure.OOM, error="out of memory"
+        state=ContainerState.CANCELLED, exit_code=1, failure=Failure.OOM, error="out of memory"
     )
 
 
 def test_the_status_keeps_what_the_container_said() -> None:
-    ending = Ending(state=State.CANCELLED, error="e", failure=Failure.USER)
+    ending = Ending(state=ContainerState.CANCELLED, error="e", failure=Failure.USER)
     assert runtime_status(ending, {"activity": "a"}) == {
         "activity": "a",
         "error": "e",
         "failure": "user",
     }
-    assert runtime_status(Ending(state=State.COMPLETE), {"activity": "a"}) is None
+    assert runtime_status(Ending(state=ContainerState.COMPLETE), {"activity": "a"}) is None
 
 
 @pytest.mark.parametrize(("code", "text"), [(0, ""), (128, ""), (137, " (SIGKILL)"), (255, "")])
@@ -129,9 +135,9 @@ def test_signals_are_named(code: int, text: str) -> None:
 
 
 def test_an_end_whose_results_nobody_wants() -> None:
-    ending = stopped_while_saving(Ending(state=State.COMPLETE, exit_code=3))
+    ending = stopped_while_saving(Ending(state=ContainerState.COMPLETE, exit_code=3))
     assert (ending.state, ending.exit_code, ending.failure, ending.error) == (
-        State.CANCELLED,
+        ContainerState.CANCELLED,
         3,
         None,
         "",
@@ -144,7 +150,7 @@ def test_an_end_whose_results_nobody_wants() -> None:
 def test_who_is_stopped_though_wanted_is_told_and_tried_again() -> None:
     ending = judge(Exit(code=143), CONTAINER, Circumstances(stopped=True, wanted=True))
     assert (ending.state, ending.failure, ending.exit_code) == (
-        State.CANCELLED,
+        ContainerState.CANCELLED,
         Failure.INFRASTRUCTURE,
         None,
     )

@@ -70,7 +70,7 @@ class Site:
         """The paths of a collection; directories end in a slash."""
         record: Record = await self.world.ok("GET", f"collections/{uuid}")
         found = filetree.walk(filetree.from_manifest(record["unsigned_manifest_text"]))
-        return [f"{path}/" if isinstance(node, filetree.Tree) else path for path, node in found]
+        return [f"{path}/" if isinstance(node, filetree.FileTree) else path for path, node in found]
 
     async def pdh(self, uuid: str) -> str:
         """The present content of a collection."""

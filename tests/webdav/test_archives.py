@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.data import filetree
-from lading.core.data.filetree import File, Node, Segment, Tree
+from lading.core.data.filetree import File, FileTree, Node, Segment
 from lading.webdav import archives
 from lading.webdav.archives import Format
 from tests.reality import need_program
@@ -22,7 +22,7 @@ TREE = filetree.from_files(
     {
         "a": File((Segment("x", 0, 3),)),
         "d/ü": File(),
-        "empty": Tree(),
+        "empty": FileTree(),
         f"{LONG}/{LONG}/{LONG}": File((Segment("y", 0, 7),)),
     }
 )
@@ -33,7 +33,7 @@ async def read(file: File) -> AsyncGenerator[bytes]:
         yield segment.locator.encode() * segment.length
 
 
-async def packed(form: Format, tree: Tree = TREE, modified: datetime | None = NOW) -> bytes:
+async def packed(form: Format, tree: FileTree = TREE, modified: datetime | None = NOW) -> bytes:
     return b"".join(
         [piece async for piece in archives.stream(form, tree, read=read, modified=modified)]
     )

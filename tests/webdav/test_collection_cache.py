@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from lading.core.data.filetree import File, Segment, Tree
+from lading.core.data.filetree import File, FileTree, Segment
 from lading.core.errors import NotFound, Unauthenticated
 from lading.webdav.collection_cache import Library, tag_of
 from tests.webdav.site import Site
@@ -67,4 +67,4 @@ def test_tags_are_of_the_blocks() -> None:
     block = f"{'a' * 32}+5"
     assert tag_of(File((Segment(block, 0, 3),))) == tag_of(File((Segment(f"{block}+Ax@1", 0, 3),)))
     assert tag_of(File((Segment(block, 0, 3),))) != tag_of(File((Segment(block, 1, 3),)))
-    assert tag_of(Tree()) == ""
+    assert tag_of(FileTree()) == ""

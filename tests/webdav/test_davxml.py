@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.data.filetree import File, Segment, Tree
+from lading.core.data.filetree import File, FileTree, Segment
 from lading.core.errors import Malformed
 from lading.webdav import davxml
 from lading.webdav.davxml import Kind, Question, Resource
@@ -69,7 +69,7 @@ def answer(*resources: Resource, question: Question = ALL) -> ElementTree.Elemen
 
 
 def test_properties() -> None:
-    found = answer(FILE, Resource(href="/d/", name="d", node=Tree()))
+    found = answer(FILE, Resource(href="/d/", name="d", node=FileTree()))
     assert [one.text for one in found.iter("{DAV:}href")] == ["/f", "/d/"]
     assert [one.text for one in found.iter("{DAV:}getcontentlength")] == ["5"]
     assert [one.text for one in found.iter("{DAV:}getetag")] == ['"t"']

@@ -252,7 +252,7 @@ async def test_writes_into_a_large_collection_read_it_once(
     read: list[str] = []
     original = filetree.from_manifest
 
-    def reading(text: str) -> filetree.Tree:
+    def reading(text: str) -> filetree.FileTree:
         read.append(text)
         return original(text)
 

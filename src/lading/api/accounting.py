@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lading.core.containers import request
-from lading.core.containers.container import FINAL, HELD, State
+from lading.core.containers.container import FINAL, HELD, ContainerState
 from lading.core.containers.request import ContainerRequest
 from lading.core.records.schema import Record
 from lading.store import accounting as intervals
@@ -37,12 +37,12 @@ async def follow_request(unit: UnitOfWork, old: Record, new: Record) -> None:
     """End and begin intervals after a request's change, or after its creation (`old` empty)."""
     if all(old.get(name) == new[name] for name in _ACCOUNTED):
         return
-    if old.get("container_uuid") and old["state"] == request.State.COMMITTED:
+    if old.get("container_uuid") and old["state"] == request.RequestState.COMMITTED:
         await intervals.end(unit.tx, old["container_uuid"], unit.now, request_uuid=new["uuid"])
     uuid = new["container_uuid"]
     # A container that was made in this transaction is Queued: it holds nothing, and need not be
     # read.
-    if uuid is None or uuid in unit.made or new["state"] != request.State.COMMITTED:
+    if uuid is None or uuid in unit.made or new["state"] != request.RequestState.COMMITTED:
         return
     container = await unit.container(uuid)
     if container is not None and container["state"] in HELD:
@@ -68,7 +68,7 @@ async def charge_parent(unit: UnitOfWork, subject: ContainerRequest) -> None:
     """
     if subject.requesting_container_uuid is not None and subject.cumulative_cost > 0:
         row = await unit.container(subject.requesting_container_uuid)
-        if row is not None and row["state"] == State.RUNNING:
+        if row is not None and row["state"] == ContainerState.RUNNING:
             await charge(unit, row["uuid"], row["subrequests_cost"] + subject.cumulative_cost)
 
 

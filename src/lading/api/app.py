@@ -57,7 +57,7 @@ from lading.core.errors import (
 )
 from lading.core.ids import make_request_id
 from lading.core.protocols import origins
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 from lading.core.records.access import Principal, check_active, check_blocks, check_scope, covers
 from lading.core.records.filters import check_select
 from lading.core.records.schema import JSON
@@ -481,7 +481,7 @@ async def _left(receive: Receive) -> None:
 async def _hand_over(response: ApiResponse, request_id: str, take_over: TakeOver) -> None:
     assert response.session is not None
     fields = (*response.headers.items(), ("X-Request-Id", request_id))
-    head = Head(f"HTTP/1.1 {response.status} Switching Protocols", fields)
+    head = HttpHead(f"HTTP/1.1 {response.status} Switching Protocols", fields)
     await response.session(await take_over(head.encode()))
 
 

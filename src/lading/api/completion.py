@@ -21,7 +21,7 @@ from lading.core.containers import finalize, request, retry
 from lading.core.containers.container import Container
 from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
 from lading.core.containers.request import ContainerRequest
-from lading.core.containers.waiting import Standing
+from lading.core.containers.waiting import Readiness
 from lading.core.data import manifest
 from lading.core.data.manifest import are_apart, assemble
 from lading.core.ids import Infix
@@ -78,7 +78,7 @@ async def finish(unit: UnitOfWork, before: Container, after: Container) -> None:
 
 async def make_final(
     unit: UnitOfWork, subject: ContainerRequest, container: Container | None, *, reused: bool
-) -> request.Change:
+) -> request.RequestChange:
     """The change that makes a request Final, not stored yet: its collections are made, and the
     container that made the request is charged.
     """
@@ -117,12 +117,12 @@ async def cancel_children(unit: UnitOfWork, container_uuid: str) -> None:
         unit.tx,
         REQUESTS,
         requesting_container_uuid=container_uuid,
-        state=request.State.COMMITTED,
+        state=request.RequestState.COMMITTED,
     )
     for row in rows:
         # An earlier child may have ended this one meanwhile.
         fresh = await records.get(unit.tx, REQUESTS, row["uuid"])
-        if fresh is not None and fresh["state"] == request.State.COMMITTED:
+        if fresh is not None and fresh["state"] == request.RequestState.COMMITTED:
             await unit.cancel(fresh)
 
 
@@ -131,22 +131,22 @@ async def release_dependents(unit: UnitOfWork, ended: Iterable[str]) -> None:
     for one in ended:
         for uuid in await waits.dependents(unit.tx, one):
             row = await records.get(unit.tx, REQUESTS, uuid)
-            if row is None or row["state"] != request.State.COMMITTED:
+            if row is None or row["state"] != request.RequestState.COMMITTED:
                 await waits.unwatch(unit.tx, uuid)
                 continue
             subject = ContainerRequest.from_record(row)
             judgement = await priorities.judge_one(unit.tx, subject, now=unit.now)
-            if judgement.standing is Standing.BROKEN:
+            if judgement.standing is Readiness.BROKEN:
                 await unit.fail(row, judgement.sentence)
             elif row["container_uuid"] is not None:
                 unit.stale([row["container_uuid"]])
-            elif judgement.standing in (Standing.READY, Standing.EARLY):
+            elif judgement.standing in (Readiness.READY, Readiness.EARLY):
                 await waits.unwatch(unit.tx, uuid)
 
 
 async def _with_attempt_log(
-    unit: UnitOfWork, subject: ContainerRequest, ended: Container, change: request.Change
-) -> request.Change:
+    unit: UnitOfWork, subject: ContainerRequest, ended: Container, change: request.RequestChange
+) -> request.RequestChange:
     """The change to a further attempt, with the log of the attempt that ended."""
     if await _is_closed(unit, subject):
         return change

@@ -21,10 +21,10 @@ from lading.core import ids
 from lading.core.containers import explain, git_trees, mounts, priority, recipe, request, reuse
 from lading.core.containers.container import FINAL, Container
 from lading.core.containers.effects import Resolve
-from lading.core.containers.recipe import Facts, Recipe
+from lading.core.containers.recipe import Recipe, RequestFacts
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse import Candidate, Choice, Reuse
-from lading.core.containers.waiting import Standing
+from lading.core.containers.waiting import Readiness
 from lading.core.data import manifest
 from lading.core.errors import Conflict, Invalid, LadingError, Unavailable
 from lading.core.ids import Infix
@@ -66,12 +66,12 @@ class AssignmentChoice:
         return isinstance(self.choice, Reuse) and self.choice.container.state in FINAL
 
 
-def defer(change: request.Change, principal: Principal) -> request.Change:
+def defer(change: request.RequestChange, principal: Principal) -> request.RequestChange:
     """The change of a request whose git trees are still being fetched: a Committed request waits
     for its container. Raises Unavailable for a token of limited scopes.
     """
     subject = change.request
-    if subject.state is not request.State.COMMITTED:
+    if subject.state is not request.RequestState.COMMITTED:
         return change
     # The server goes on later with the rights of the user, whose token it does not know any more.
     if subject.runtime_token is None and access.is_limited(principal):
@@ -83,7 +83,7 @@ def defer(change: request.Change, principal: Principal) -> request.Change:
 
 
 async def look_ahead(
-    services: ApiServices, change: request.Change, principal: Principal, trees: Trees | None
+    services: ApiServices, change: request.RequestChange, principal: Principal, trees: Trees | None
 ) -> AssignmentChoice | None:
     """The decision for a new request, made before its write transaction where several servers share
     the database; else None.
@@ -159,7 +159,7 @@ async def check_image(
     )
 
 
-async def is_over(unit: UnitOfWork, change: request.Change) -> bool:
+async def is_over(unit: UnitOfWork, change: request.RequestChange) -> bool:
     """Whether a request that is being committed ends at once, because a request that it depends on
     did not end well.
 
@@ -167,7 +167,7 @@ async def is_over(unit: UnitOfWork, change: request.Change) -> bool:
     request has ended.
     """
     subject = change.request
-    if subject.state is not request.State.COMMITTED:
+    if subject.state is not request.RequestState.COMMITTED:
         return False
     if subject.requesting_container_uuid is not None:
         parent = await unit.container(subject.requesting_container_uuid)
@@ -179,23 +179,23 @@ async def is_over(unit: UnitOfWork, change: request.Change) -> bool:
     if not subject.depends_on:
         return False
     judgement = await priorities.judge_one(unit.tx, subject, now=unit.now, new=True)
-    if judgement.standing is Standing.BROKEN:
+    if judgement.standing is Readiness.BROKEN:
         about = {"uuid": subject.uuid, "owner_uuid": subject.owner_uuid}
         reason = {"reason": judgement.sentence}
         await audit.note(unit.tx, unit.services, about, "end", judgement.sentence, reason)
         return True
-    if judgement.standing in (Standing.DEPENDENT, Standing.EXPIRED):
+    if judgement.standing in (Readiness.DEPENDENT, Readiness.EXPIRED):
         await waits.watch(unit.tx, subject.uuid, subject.depends_on)
     return False
 
 
 async def resolve(
     unit: UnitOfWork,
-    change: request.Change,
+    change: request.RequestChange,
     principal: Principal,
     trees: Trees,
     ahead: AssignmentChoice | None = None,
-) -> request.Change:
+) -> request.RequestChange:
     """The change with the container that `core.containers.reuse` chooses, or with a new one.
     `ahead` is a decision that was made before this transaction. Raises Invalid.
     """
@@ -231,11 +231,11 @@ async def resolve(
 
 
 async def _attach(
-    unit: UnitOfWork, change: request.Change, container: Container, made_of: Recipe
-) -> request.Change:
+    unit: UnitOfWork, change: request.RequestChange, container: Container, made_of: Recipe
+) -> request.RequestChange:
     """The change with a container that exists; the request is Final if the container has ended."""
     change = request.then(change, request.assign(change.request, container.uuid))
-    if container.state in FINAL and change.request.state is request.State.COMMITTED:
+    if container.state in FINAL and change.request.state is request.RequestState.COMMITTED:
         end = await completion.make_final(unit, change.request, container, reused=True)
         return request.then(change, end)
     sizes = recipe.joined(made_of, container)
@@ -248,8 +248,8 @@ async def _attach(
 
 
 async def confirm(
-    unit: UnitOfWork, change: request.Change, principal: Principal, uuid: str, trees: Trees
-) -> request.Change:
+    unit: UnitOfWork, change: request.RequestChange, principal: Principal, uuid: str, trees: Trees
+) -> request.RequestChange:
     """The change with the draft's container if that still satisfies the request, else with
     another.
     """
@@ -263,12 +263,12 @@ async def confirm(
 
 async def adopt(
     unit: UnitOfWork,
-    change: request.Change,
+    change: request.RequestChange,
     principal: Principal,
     uuid: str,
     trees: Trees,
     reason: str = _BY_HAND,
-) -> request.Change:
+) -> request.RequestChange:
     """The change with the container that the client named. Raises Invalid unless the caller can
     read the container and it satisfies the request.
     """
@@ -303,7 +303,7 @@ async def _facts(
     subject: ContainerRequest,
     acting: Principal,
     trees: Trees,
-) -> Facts:
+) -> RequestFacts:
     if {one.target for one in git_trees.references(subject.mounts)} != trees.keys():
         raise Conflict(f"{subject.uuid}: somebody else changed its mounts first; read it again")
     named, term = (
@@ -326,7 +326,7 @@ async def _facts(
                     tx, services, acting, pdh, f"mounts [{one.target}]", uuid=uuid
                 )
     scopes = acting.scopes if access.is_limited(acting) else access.ALL_SCOPES
-    return Facts(
+    return RequestFacts(
         trees=trees, image_pdh=image, hashes=found, user_uuid=acting.user_uuid, scopes=scopes
     )
 
@@ -348,7 +348,7 @@ def _bare(pdh: str) -> str:
 async def _hash(
     tx: Transaction,
     services: ApiServices,
-    reference: mounts.Reference,
+    reference: mounts.CollectionReference,
     acting: Principal,
     present: Collection[str],
 ) -> str | None:

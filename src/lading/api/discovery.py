@@ -11,7 +11,7 @@ from typing import Final
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.public import websocket_url
 from lading.core.records.record_types import RECORDS
-from lading.core.records.schema import Action, Parameter, Record, RecordType, Scope, Type
+from lading.core.records.schema import Parameter, Record, RecordAction, RecordType, Scope, Type
 
 REVISION: Final = "20250402"
 _TYPES: Final = {
@@ -156,7 +156,7 @@ def _list_schema(kind: RecordType) -> Record:
     }
 
 
-def _method(kind: RecordType, action: Action) -> Record:
+def _method(kind: RecordType, action: RecordAction) -> Record:
     parts = [kind.plural, "{uuid}" if action.scope is Scope.MEMBER else "", action.path]
     parameters: Record = {one.name: _parameter(one) for one in action.parameters}
     if action.scope is Scope.MEMBER:
@@ -195,7 +195,7 @@ def _parameter(one: Parameter) -> Record:
     return shown
 
 
-def _response(kind: RecordType, action: Action) -> Record:
+def _response(kind: RecordType, action: RecordAction) -> Record:
     match action.answer:
         case "":
             return {"$ref": kind.schema}

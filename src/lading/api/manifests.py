@@ -22,8 +22,8 @@ from lading.api.services import ApiServices
 from lading.api.tree_cache import Trees
 from lading.core import ids
 from lading.core.data import filetree, locator, manifest, splice
-from lading.core.data.filetree import Tree
-from lading.core.data.splice import Repoint, Source
+from lading.core.data.filetree import FileTree
+from lading.core.data.splice import Repoint, SpliceSource
 from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, NotFound
 from lading.core.records import access
 from lading.core.records.access import Principal
@@ -44,7 +44,7 @@ _Result = TypeVar("_Result")
 class Splicing:
     """The splices of a call: sources by target, and segments."""
 
-    files: Mapping[str, Source]
+    files: Mapping[str, SpliceSource]
     segments: tuple[Repoint, ...] = ()
 
     def __bool__(self) -> bool:
@@ -185,7 +185,7 @@ def _spliced(
     sent = filetree.from_manifest(manifest.strip_signatures(supplied or ""))
     tree = before
     if splicing.files:
-        found: dict[str, Tree] = {pdh: trees.read(text) for pdh, text in contents.items()}
+        found: dict[str, FileTree] = {pdh: trees.read(text) for pdh, text in contents.items()}
         tree = splice.replace_files(before, splicing.files, supplied=sent, contents=found)
     elif supplied is not None:
         tree = sent

@@ -14,7 +14,15 @@ from lading import __version__
 from lading.api.http import ApiCall, ApiResponse
 from lading.core.ids import Infix
 from lading.core.records.record_types import COLLECTIONS, RECORDS
-from lading.core.records.schema import Action, Field, Parameter, Record, RecordType, Scope, Type
+from lading.core.records.schema import (
+    Field,
+    Parameter,
+    Record,
+    RecordAction,
+    RecordType,
+    Scope,
+    Type,
+)
 
 _TYPES: Final[dict[Type, Record]] = {
     Type.STRING: {"type": "string"},
@@ -167,11 +175,11 @@ def describe() -> Record:
     }
 
 
-def _methods(action: Action) -> tuple[str, ...]:
+def _methods(action: RecordAction) -> tuple[str, ...]:
     return ("put", "patch") if action.method == "PUT" else (action.method.lower(),)
 
 
-def _path(kind: RecordType, action: Action) -> str:
+def _path(kind: RecordType, action: RecordAction) -> str:
     parts = [
         kind.plural,
         "{uuid}" if action.scope is Scope.MEMBER else "",
@@ -181,7 +189,7 @@ def _path(kind: RecordType, action: Action) -> str:
     return "/arvados/v1/" + "/".join(part for part in parts if part)
 
 
-def _operation(kind: RecordType, action: Action, method: str) -> Record:
+def _operation(kind: RecordType, action: RecordAction, method: str) -> Record:
     parameters = [_parameter(one) for one in action.parameters]
     if action.scope is Scope.MEMBER:
         parameters.append({"name": "uuid", "in": "path", "required": True, "schema": _uuid(kind)})
@@ -238,7 +246,7 @@ def _body(kind: RecordType) -> Record:
     return {"anyOf": [wrapped, attributes]}
 
 
-def _answers(kind: RecordType, action: Action, name: str) -> Record:
+def _answers(kind: RecordType, action: RecordAction, name: str) -> Record:
     statuses = {*_ALWAYS, 401, 403, *_ACTIONS.get(name, ())}
     named = any(one.name == "uuid" for one in action.parameters)
     if action.scope is Scope.MEMBER or named or action.method == "POST" or action.answer == "":
@@ -256,7 +264,7 @@ def _answers(kind: RecordType, action: Action, name: str) -> Record:
     return answers
 
 
-def _answer(kind: RecordType, action: Action) -> Record:
+def _answer(kind: RecordType, action: RecordAction) -> Record:
     match action.answer:
         case "object":
             return _OBJECT

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from lading.core.containers import priority, request, waiting
 from lading.core.containers.container import LIVE, Container
 from lading.core.containers.request import ContainerRequest
-from lading.core.containers.waiting import Dependency, Judgement, Standing
+from lading.core.containers.waiting import Dependency, Readiness, ReadinessVerdict
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
 from lading.store import containers, permissions, records
@@ -34,7 +34,7 @@ async def settle(unit: UnitOfWork, stale: Iterable[str]) -> None:
     wanting = [
         ContainerRequest.from_record(row)
         for row in await records.among(unit.tx, REQUESTS, "container_uuid", recompute)
-        if row["state"] == request.State.COMMITTED
+        if row["state"] == request.RequestState.COMMITTED
     ]
     counting = await _counting(unit, wanting)
     known = {uuid: row["priority"] for uuid, row in rows.items()}
@@ -45,7 +45,7 @@ async def settle(unit: UnitOfWork, stale: Iterable[str]) -> None:
 
 async def judge(
     tx: Transaction, subjects: list[ContainerRequest], *, now: str, new: bool = False
-) -> dict[str, Judgement]:
+) -> dict[str, ReadinessVerdict]:
     """Whether each request counts now, by uuid; `new`: they are being committed.
 
     A request that has ceased to wait for others does not wait again, whatever becomes of them.
@@ -70,7 +70,7 @@ async def judge(
 
 async def judge_one(
     tx: Transaction, subject: ContainerRequest, *, now: str, new: bool = False
-) -> Judgement:
+) -> ReadinessVerdict:
     """Whether a request counts now; `new`: it is being committed."""
     return (await judge(tx, [subject], now=now, new=new))[subject.uuid]
 
@@ -112,7 +112,7 @@ async def _counting(unit: UnitOfWork, wanting: list[ContainerRequest]) -> list[C
     judgements = await judge(unit.tx, wanting, now=unit.now)
     for subject in wanting:
         standing = judgements[subject.uuid].standing
-        if subject.depends_on and standing in (Standing.READY, Standing.EARLY):
+        if subject.depends_on and standing in (Readiness.READY, Readiness.EARLY):
             await waits.unwatch(unit.tx, subject.uuid)
     trashed = await owners_in_trash(unit.tx, wanting, unit.now)
     return [

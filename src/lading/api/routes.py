@@ -33,7 +33,7 @@ from lading.api.resources import (
 )
 from lading.core.protocols.forwarding_claims import Purpose
 from lading.core.records.record_types import RECORDS
-from lading.core.records.schema import Action, RecordType, Scope
+from lading.core.records.schema import RecordAction, RecordType, Scope
 
 Handler = Callable[[ApiCall], Awaitable[ApiResponse]]
 PREFIX: Final = "/arvados/v1/"
@@ -162,14 +162,14 @@ class Routes:
         return methods, uuid, rest
 
 
-def actions() -> Iterator[tuple[RecordType, Action]]:
+def actions() -> Iterator[tuple[RecordType, RecordAction]]:
     """All actions of all record types."""
     for kind in RECORDS:
         for action in kind.actions:
             yield kind, action
 
 
-def _route(kind: RecordType, action: Action) -> ApiRoute:
+def _route(kind: RecordType, action: RecordAction) -> ApiRoute:
     name = f"{kind.plural}.{action.name}"
     return ApiRoute(
         handler=HANDLERS[name],
@@ -181,7 +181,7 @@ def _route(kind: RecordType, action: Action) -> ApiRoute:
     )
 
 
-def _methods(action: Action) -> tuple[str, ...]:
+def _methods(action: RecordAction) -> tuple[str, ...]:
     if action.rest and action.method == "GET":
         return ("GET", "PROPFIND")
     return ("PUT", "PATCH") if action.method == "PUT" else (action.method,)

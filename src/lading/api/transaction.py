@@ -72,14 +72,14 @@ class Commit:
     is what `container_assignment.look_ahead` found.
     """
 
-    change: request.Change
+    change: request.RequestChange
     principal: Principal
     trees: Trees
     ahead: AssignmentChoice | None
     is_early: bool
 
 
-_Target: TypeAlias = Transition | Commit | request.Change
+_Target: TypeAlias = Transition | Commit | request.RequestChange
 
 
 class UnitOfWork:
@@ -126,12 +126,12 @@ class UnitOfWork:
                 commit.change = await container_assignment.confirm(
                     self, change, principal, uuid, trees
                 )
-            case Resolve() | Adopt() | Confirm(), request.Change():
+            case Resolve() | Adopt() | Confirm(), request.RequestChange():
                 pass  # `commit` carried them out before the request was stored.
             case _:
                 raise TypeError(f"{effect} is no effect of the change of a {type(target).__name__}")
 
-    async def change_container(self, old: Record, change: lifecycle.Change) -> Record:
+    async def change_container(self, old: Record, change: lifecycle.ContainerChange) -> Record:
         """Store a container's change and carry out its effects; the new row. Raises Conflict when
         the stored container is not the expected one any more.
         """
@@ -141,7 +141,7 @@ class UnitOfWork:
             await self._carry_out(effect, target)
         return new
 
-    async def change_request(self, old: Record, change: request.Change) -> Record:
+    async def change_request(self, old: Record, change: request.RequestChange) -> Record:
         """Store a request's change and carry out its effects; the new row. Raises Conflict."""
         new = old
         if change.changed:
@@ -153,11 +153,11 @@ class UnitOfWork:
 
     async def commit(
         self,
-        change: request.Change,
+        change: request.RequestChange,
         principal: Principal,
         trees: Trees | None = NO_TREES,
         ahead: AssignmentChoice | None = None,
-    ) -> request.Change:
+    ) -> request.RequestChange:
         """The change of a request, to be stored, with a container assigned; the request is Final if
         that container has ended, or if a request that it depends on did not end well.
 
@@ -172,7 +172,7 @@ class UnitOfWork:
             await self._carry_out(effect, commit)
         return commit.change
 
-    async def add_request(self, change: request.Change) -> Record:
+    async def add_request(self, change: request.RequestChange) -> Record:
         """Store a new request whose change was committed (`commit`); its row."""
         row: Record = {**change.request.to_record(), "modified_at": self.now}
         await records.add(self.tx, REQUESTS, row)
@@ -189,7 +189,7 @@ class UnitOfWork:
         self._set_timers(was, new)
         if new["attempted_container_uuids"] != was.get("attempted_container_uuids", []):
             await attempts.note(self.tx, new)
-        if old is not None and new["state"] == request.State.FINAL != old["state"]:
+        if old is not None and new["state"] == request.RequestState.FINAL != old["state"]:
             self._ended[new["uuid"]] = None
             if new["depends_on"]:
                 await waits.unwatch(self.tx, new["uuid"])
@@ -209,7 +209,7 @@ class UnitOfWork:
         await waits.unwatch(self.tx, row["uuid"])
         await attempts.forget(self.tx, row["uuid"])
         await accounting.end_request(self, row)
-        if row["state"] == request.State.COMMITTED:
+        if row["state"] == request.RequestState.COMMITTED:
             await accounting.charge_parent(self, ContainerRequest.from_record(row))
 
     async def fail(self, row: Record, reason: str) -> Record:
@@ -236,7 +236,7 @@ class UnitOfWork:
             await accounting.charge_parent(self, subject)
         if (
             subject.container_uuid is not None
-            and new["state"] == request.State.FINAL
+            and new["state"] == request.RequestState.FINAL
             and state not in FINAL
         ):
             await self.abandon(subject.container_uuid)
@@ -285,7 +285,7 @@ class UnitOfWork:
     async def committed(self, container_uuid: str) -> list[tuple[Record, ContainerRequest]]:
         """The Committed requests of a container, with their rows."""
         rows = await records.matching(
-            self.tx, REQUESTS, container_uuid=container_uuid, state=request.State.COMMITTED
+            self.tx, REQUESTS, container_uuid=container_uuid, state=request.RequestState.COMMITTED
         )
         return [(row, ContainerRequest.from_record(row)) for row in rows]
 
@@ -354,6 +354,6 @@ class UnitOfWork:
         await records.add(self.tx, TOKENS, row)
 
 
-def asks_for_container(change: request.Change) -> bool:
+def asks_for_container(change: request.RequestChange) -> bool:
     """Whether the effects of a request's change find a container for it."""
     return any(isinstance(effect, Resolve | Adopt | Confirm) for effect in change.effects)

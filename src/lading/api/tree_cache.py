@@ -12,7 +12,7 @@ import threading
 from typing import Final
 
 from lading.core.data import filetree
-from lading.core.data.filetree import Tree
+from lading.core.data.filetree import FileTree
 from lading.core.lru import LruMap
 
 # Characters below which a manifest is parsed each time, which takes a millisecond or so.
@@ -29,9 +29,9 @@ class Trees:
     def __init__(self, *, limit: int = _KEPT, small: int = _SMALL) -> None:
         self._limit, self._small = limit, small
         self._lock = threading.Lock()
-        self._trees = LruMap[tuple[int, bytes], Tree](limit)
+        self._trees = LruMap[tuple[int, bytes], FileTree](limit)
 
-    def read(self, text: str) -> Tree:
+    def read(self, text: str) -> FileTree:
         """The tree of a manifest. Raises Malformed."""
         if len(text) < self._small:
             return filetree.from_manifest(text)
@@ -44,12 +44,12 @@ class Trees:
         self._keep(key, tree)
         return tree
 
-    def note(self, text: str, tree: Tree) -> None:
+    def note(self, text: str, tree: FileTree) -> None:
         """Keep the tree from which `filetree.to_manifest` made a text."""
         if len(text) >= self._small:
             self._keep(_key(text), tree)
 
-    def _keep(self, key: tuple[int, bytes], tree: Tree) -> None:
+    def _keep(self, key: tuple[int, bytes], tree: FileTree) -> None:
         if key[0] <= self._limit:
             with self._lock:
                 self._trees.put(key, tree, key[0])

@@ -41,7 +41,7 @@ from lading.blobs.volume_set import Mounts
 from lading.config import Config
 from lading.core.data import locator as locators
 from lading.core.data.locator import Locator
-from lading.core.data.replication import Place, Wish
+from lading.core.data.replication import DesiredReplication, ReplicaPlace
 from lading.core.errors import (
     Corrupt,
     LadingError,
@@ -201,7 +201,7 @@ class _Store:
         return PlainTextResponse(f"{stored}\n", headers=headers)
 
     async def _begin(
-        self, places: Sequence[Place] | None, wish: Wish, size: int
+        self, places: Sequence[ReplicaPlace] | None, wish: DesiredReplication, size: int
     ) -> tuple[str, Draft] | None:
         """A draft on the volume that will probably keep the block; `places` is None while the hash
         is unknown.
@@ -309,9 +309,11 @@ def _holder(token: str) -> str:
     return parts[2] if parts[0] == "v2" and len(parts) > 2 else token
 
 
-def _wish(headers: Mapping[str, str], default: Sequence[str], default_copies: int) -> Wish:
+def _wish(
+    headers: Mapping[str, str], default: Sequence[str], default_copies: int
+) -> DesiredReplication:
     text = headers.get("x-keep-desired-replicas", "")
     copies = int(text) if _DIGITS.fullmatch(text) else default_copies
     classes = dict.fromkeys(_CLASSES.findall(headers.get("x-keep-storage-classes", ""))) or default
     # Classes are unique and keep their order.
-    return Wish(copies=min(max(copies, 1), _MOST_COPIES), classes=tuple(classes))
+    return DesiredReplication(copies=min(max(copies, 1), _MOST_COPIES), classes=tuple(classes))

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from lading.blobs.memory import Room
 from lading.core.errors import TooLarge, Unavailable
-from lading.core.pools import Pace
+from lading.core.pools import MinimumRate
 
 RECEIVE_INTO: Final = "lading.receive_into"
 """ASGI extension: `await scope["extensions"][RECEIVE_INTO](view, progress, extend)` fills `view`,
@@ -47,7 +47,7 @@ async def take_in(
     beyond the view, ClientDisconnect for a closed connection, Unavailable without memory or for a
     slow body, and errors of followers.
     """
-    feed = _Feed(room, Pace(rate, WINDOW))
+    feed = _Feed(room, MinimumRate(rate, WINDOW))
     tasks = [asyncio.create_task(_follow(feed, follower)) for follower in followers]
     try:
         async with asyncio.timeout(feed.pace.left) as feed.timer:
@@ -74,7 +74,7 @@ class _Feed:
 
     timer: asyncio.Timeout
 
-    def __init__(self, room: Room, pace: Pace) -> None:
+    def __init__(self, room: Room, pace: MinimumRate) -> None:
         self._room = room
         self.view = room.view
         self.pace = pace

@@ -23,8 +23,16 @@ from typing import Final
 from lading.blobs.references import References
 from lading.blobs.volume_set import Mount, Mounts
 from lading.core.data import garbage
-from lading.core.data.garbage import Holder, Kind, Plan, Replica, Sight, Step, Terms
-from lading.core.data.replication import Place
+from lading.core.data.garbage import (
+    GarbageAction,
+    GarbagePlan,
+    GarbageStep,
+    GarbageVolume,
+    Replica,
+    Sight,
+    Terms,
+)
+from lading.core.data.replication import ReplicaPlace
 from lading.core.errors import Conflict, Corrupt, Invalid, NotFound, Unavailable
 from lading.telemetry import event
 
@@ -33,7 +41,12 @@ Progress = Callable[[str, int, int], None]
 
 # Restore first, so that a block that is needed is not deleted, and copy before originals are
 # discarded.
-_ORDER: Final = (Kind.UNTRASH, Kind.PULL, Kind.TRASH, Kind.DELETE)
+_ORDER: Final = (
+    GarbageAction.UNTRASH,
+    GarbageAction.PULL,
+    GarbageAction.TRASH,
+    GarbageAction.DELETE,
+)
 # Seconds before the start of the listing from which changed collections are read again; clocks of
 # servers may differ by it.
 _MARGIN: Final = 60.0
@@ -48,7 +61,7 @@ _logger = logging.getLogger("lading.blobs.collector")
 class Look:
     """A plan, its inputs, and the time when the listing began (Unix seconds)."""
 
-    plan: Plan
+    plan: GarbagePlan
     began: float
     blocks: int
     bytes: int
@@ -129,7 +142,9 @@ class Collector:
             plan=plan, began=began, blocks=len(sight.held), bytes=size, named=len(sight.needs)
         )
 
-    async def _look_again(self, plan: Plan, sight: Sight, terms: Terms, progress: Progress) -> Plan:
+    async def _look_again(
+        self, plan: GarbagePlan, sight: Sight, terms: Terms, progress: Progress
+    ) -> GarbagePlan:
         """The plan without false alarms: a block that seemed lost may have been put after its
         volume was listed.
         """
@@ -170,7 +185,7 @@ class Collector:
         event(
             _logger,
             "balanced",
-            **{kind: outcome.done[kind] for kind in Kind},
+            **{kind: outcome.done[kind] for kind in GarbageAction},
             left=outcome.left,
             failed=len(outcome.failures),
             lost=len(look.plan.lost),
@@ -180,16 +195,16 @@ class Collector:
             event(_logger, "block lost", block=hash)
         return outcome
 
-    async def _holder(self, mount: Mount) -> Holder:
+    async def _holder(self, mount: Mount) -> GarbageVolume:
         free = (await self._mounts.space(mount)).free
-        place = Place(
+        place = ReplicaPlace(
             uuid=mount.uuid,
             device=mount.device,
             copies=mount.copies,
             classes=mount.classes,
             free=free,
         )
-        return Holder(place=place, is_read_only=mount.is_read_only)
+        return GarbageVolume(place=place, is_read_only=mount.is_read_only)
 
     async def _see(self, mount: Mount, sight: Sight) -> int:
         size = 0
@@ -211,10 +226,10 @@ class Collector:
                 named.update(one.hashes)
         return named
 
-    async def _do_all(self, steps: Iterable[Step], outcome: Outcome) -> None:
+    async def _do_all(self, steps: Iterable[GarbageStep], outcome: Outcome) -> None:
         gate = asyncio.Semaphore(self._at_once)
 
-        async def one(step: Step) -> None:
+        async def one(step: GarbageStep) -> None:
             async with gate:
                 try:
                     await self._do(step)
@@ -231,22 +246,22 @@ class Collector:
 
         await asyncio.gather(*(one(step) for step in steps))
 
-    async def _do(self, step: Step) -> None:
+    async def _do(self, step: GarbageStep) -> None:
         mount = self._mounts.find(step.volume)
         volume = mount.volume
         match step.kind:
-            case Kind.UNTRASH:
+            case GarbageAction.UNTRASH:
                 await self._mounts.attempt(mount, volume.restore(step.hash))
-            case Kind.PULL:
+            case GarbageAction.PULL:
                 data = await self._mounts.get(step.hash)
                 await self._mounts.attempt(mount, volume.put(step.hash, data))
-            case Kind.TRASH:
+            case GarbageAction.TRASH:
                 await self._mounts.attempt(mount, volume.discard(step.hash, step.moment_ns))
-            case Kind.DELETE:
+            case GarbageAction.DELETE:
                 await self._mounts.attempt(mount, volume.delete(step.hash, step.moment_ns))
         event(_logger, step.kind, block=step.hash, volume=step.volume, reason=step.reason)
 
 
 # Only discarding can do harm; restoring and copying a named block is right.
-def _is_hindered(step: Step, named: set[str]) -> bool:
-    return step.kind in (Kind.TRASH, Kind.DELETE) and step.hash in named
+def _is_hindered(step: GarbageStep, named: set[str]) -> bool:
+    return step.kind in (GarbageAction.TRASH, GarbageAction.DELETE) and step.hash in named

@@ -22,7 +22,7 @@ from typing import Self
 
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import Unavailable
-from lading.core.pools import Claim, Pool
+from lading.core.pools import BytePool, PoolClaim
 
 # Bytes. Larger rooms get a mapping; also the distance to the limit at which more is requested.
 _MAPPED = 1 << 20
@@ -36,7 +36,7 @@ _IDLE = 4
 _REST = 10.0
 
 
-class Room(Claim):
+class Room(PoolClaim):
     """`view`: writable memory of the requested size, until `release` or the end of `with`.
 
     The first `held` bytes may be used.
@@ -120,11 +120,11 @@ class Memory:
     ) -> None:
         self._rest = rest
         # At least one block, or no request could ever be granted.
-        self._all = Pool(max(limit, MAX_BLOCK))
+        self._all = BytePool(max(limit, MAX_BLOCK))
         self._share = max(int(self._all.limit * min(share, 1.0)), MAX_BLOCK)
         self._patience = patience
         self._resting: asyncio.TimerHandle | None = None
-        self._shares: dict[str, Pool] = {}
+        self._shares: dict[str, BytePool] = {}
         self._waiting: list[_Waiter] = []
         self._idle: list[mmap.mmap] = []
 
@@ -211,10 +211,10 @@ class Memory:
             self._resting = asyncio.get_running_loop().call_later(self._rest, self.close)
         self._admit()
 
-    def _pools(self, room: Room) -> tuple[Pool, ...]:
+    def _pools(self, room: Room) -> tuple[BytePool, ...]:
         if not room.holder:
             return (self._all,)
-        return self._all, self._shares.setdefault(room.holder, Pool(self._share))
+        return self._all, self._shares.setdefault(room.holder, BytePool(self._share))
 
     def _forget_share(self, room: Room) -> None:
         if room.holder and not self._shares[room.holder].taken:

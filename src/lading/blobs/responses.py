@@ -13,7 +13,7 @@ from lading.blobs.body_reader import WINDOW
 from lading.blobs.memory import Room
 from lading.blobs.volume import Buffer
 from lading.core.errors import Full, LadingError, TooLarge, Unavailable
-from lading.core.pools import Pace
+from lading.core.pools import MinimumRate
 from lading.net.peer import end
 
 ANY_ORIGIN: Final = {"Access-Control-Allow-Origin": "*"}
@@ -56,7 +56,7 @@ class BlockAnswer(Response):
         )
         self._data = memoryview(data)
         self._room = room
-        self._pace = Pace(rate, WINDOW)
+        self._pace = MinimumRate(rate, WINDOW)
 
     async def __call__(
         self,

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from lading.blobs.volume import Buffer, Draft, Drafting, Lending, Loan, Space, Stored, Volume
 from lading.core.data import replication
-from lading.core.data.replication import Place, Tally, Wish
+from lading.core.data.replication import DesiredReplication, ReplicaPlace, Tally
 from lading.core.errors import Conflict, Corrupt, Full, LadingError, NotFound, Unavailable
 from lading.telemetry import event
 
@@ -100,7 +100,7 @@ class Mounts:
         for mount in self.all:
             await mount.volume.close()
 
-    async def places(self, hash: str, *, look: bool = True) -> list[Place]:
+    async def places(self, hash: str, *, look: bool = True) -> list[ReplicaPlace]:
         """The writable volumes in the order of preference for a block; `look` also asks which ones
         have it.
         """
@@ -110,7 +110,7 @@ class Mounts:
         return replication.order(places, hash)
 
     async def begin(
-        self, places: Sequence[Place], wish: Wish, size: int
+        self, places: Sequence[ReplicaPlace], wish: DesiredReplication, size: int
     ) -> tuple[str, Draft] | None:
         """A draft on the first volume for a new block of this size, or None if no draft is
         possible.
@@ -133,8 +133,8 @@ class Mounts:
         hash: str,
         data: Buffer,
         *,
-        wish: Wish,
-        places: Sequence[Place],
+        wish: DesiredReplication,
+        places: Sequence[ReplicaPlace],
         draft: tuple[str, Draft] | None = None,
     ) -> Receipt:
         """Store a block with the requested copies, as far as possible.
@@ -252,7 +252,7 @@ class Mounts:
             event(_logger, "volume failed", volume=mount.uuid, fault=error)
             raise
 
-    async def _place(self, mount: Mount, hash: str, *, look: bool) -> Place:
+    async def _place(self, mount: Mount, hash: str, *, look: bool) -> ReplicaPlace:
         free, holds = 0, False
         fails = self._clock() < self._health[mount.uuid].avoided_until
         try:
@@ -265,7 +265,7 @@ class Mounts:
             pass
         except (Corrupt, Unavailable):
             fails = True
-        return Place(
+        return ReplicaPlace(
             uuid=mount.uuid,
             device=mount.device,
             copies=mount.copies,
@@ -276,7 +276,7 @@ class Mounts:
         )
 
     async def _keep(
-        self, place: Place, hash: str, data: Buffer, draft: tuple[str, Draft] | None
+        self, place: ReplicaPlace, hash: str, data: Buffer, draft: tuple[str, Draft] | None
     ) -> LadingError | None:
         mount = self.find(place.uuid)
         try:
@@ -302,7 +302,7 @@ class Mounts:
         raise fault
 
 
-def _worst(faults: Sequence[LadingError], wish: Wish) -> LadingError:
+def _worst(faults: Sequence[LadingError], wish: DesiredReplication) -> LadingError:
     """The error for a write without any copy: a retryable one if a retry may help."""
     passing = [fault for fault in faults if not isinstance(fault, Full)]
     if passing:

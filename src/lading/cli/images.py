@@ -282,11 +282,11 @@ async def _pull(
     is_quiet: bool,
 ) -> tuple[Registration, RemoteImage, int]:
     from lading.client.environment import cache_directory
-    from lading.client.images.layer_cache import LayerShelf
+    from lading.client.images.layer_cache import LayerCache
     from lading.client.images.registry import assemble
 
     # Layers are cached, so that an interrupted pull can continue.
-    shelf = await asyncio.to_thread(LayerShelf, cache_directory(os.environ) / "layers")
+    shelf = await asyncio.to_thread(LayerCache, cache_directory(os.environ) / "layers")
     with display.progress("Fetching the image", is_quiet=is_quiet) as report:
         config = await registry.config(found)
         fetched = await registry.fetch(found, shelf, progress=report)

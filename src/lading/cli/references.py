@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lading.cli.session import Session
 from lading.client.api import Record
 from lading.core.data import filetree
-from lading.core.data.filetree import Node, Tree
+from lading.core.data.filetree import FileTree, Node
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
 
@@ -117,10 +117,10 @@ async def find_node(session: Session, reference: Reference) -> Node:
     return node
 
 
-async def find_tree(session: Session, reference: Reference) -> Tree:
+async def find_tree(session: Session, reference: Reference) -> FileTree:
     """The directory of a reference. Raises NotFound, Invalid for a file."""
     node = await find_node(session, reference)
-    if not isinstance(node, Tree):
+    if not isinstance(node, FileTree):
         raise Invalid(f"{reference.name}/{reference.path}: is a file, not a directory")
     return node
 

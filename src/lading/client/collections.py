@@ -26,7 +26,7 @@ from lading.client.safe_writer import Landing
 from lading.client.small_files import SMALL, Folder
 from lading.confined import Stop, Stopped, open_regular
 from lading.core.data import filetree
-from lading.core.data.filetree import File, Node, Segment, Tree
+from lading.core.data.filetree import File, FileTree, Node, Segment
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.data.packing import SHARED
 from lading.core.errors import Corrupt, Invalid, TooLarge
@@ -93,7 +93,7 @@ class CollectionWriter:
         # A file above half a packed block gets blocks of its own.
         self._pack, self._large = pack, pack // 2
         self._nodes: dict[str, Node] = {}
-        self._trees: list[Tree] = []
+        self._trees: list[FileTree] = []
         self._pieces: dict[str, list[tuple[int, int, int]]] = {}
         self._runs: list[_Run] = []
         self._locators: list[str] = []
@@ -231,8 +231,8 @@ class CollectionWriter:
 
         Raises Invalid for a malformed path, and for a file that was added before.
         """
-        if isinstance(node, Tree):
-            self._trees.append(filetree.place(Tree(), path, node))
+        if isinstance(node, FileTree):
+            self._trees.append(filetree.place(FileTree(), path, node))
         else:
             self._refuse_known(path)
             self._nodes[path] = node
@@ -241,7 +241,7 @@ class CollectionWriter:
         """Add an empty directory; it is kept in the manifest if nothing is added to it. Raises
         Invalid for a malformed path.
         """
-        self._trees.append(filetree.place(Tree(), path, Tree()))
+        self._trees.append(filetree.place(FileTree(), path, FileTree()))
 
     async def finish(self) -> str:
         """Store the remaining blocks; return the signed, normalised manifest. Raises Invalid when
@@ -253,7 +253,7 @@ class CollectionWriter:
             return await asyncio.to_thread(lambda: filetree.to_manifest(self._make_tree()))
         return filetree.to_manifest(self._make_tree())
 
-    async def finish_tree(self) -> Tree:
+    async def finish_tree(self) -> FileTree:
         """Like `finish`, but returns the tree."""
         await self._settle()
         return await asyncio.to_thread(self._make_tree) if self._is_large else self._make_tree()
@@ -270,7 +270,7 @@ class CollectionWriter:
             self._trees
         )
 
-    def _make_tree(self) -> Tree:
+    def _make_tree(self) -> FileTree:
         """The tree of everything that was added and stored. Raises Invalid."""
         nodes = dict(self._nodes)
         for path, pieces in self._pieces.items():
@@ -280,7 +280,7 @@ class CollectionWriter:
         for path, entries in self._folders().items():
             if path in nodes:
                 raise Invalid(f"{path}: added as a file and as a directory")
-            nodes[path] = Tree(entries)
+            nodes[path] = FileTree(entries)
         tree = filetree.from_files(nodes)
         for other in self._trees:
             tree = filetree.merge(tree, other)
@@ -399,7 +399,7 @@ async def read_file(blocks: BlockClient, file: File) -> AsyncGenerator[bytes]:
 
 async def download(
     blocks: BlockClient,
-    tree: Tree,
+    tree: FileTree,
     target: Path,
     *,
     progress: Progress | None = None,
@@ -413,7 +413,7 @@ async def download(
     """
     landing = await asyncio.to_thread(Landing, target)
     try:
-        folders = [path for path, node in filetree.walk(tree) if isinstance(node, Tree)]
+        folders = [path for path, node in filetree.walk(tree) if isinstance(node, FileTree)]
         await asyncio.to_thread(landing.make_folders, folders)
         await _download(blocks, list(filetree.files(tree)), landing, progress, landed or _nothing)
     finally:

@@ -6,16 +6,16 @@ import os
 from pathlib import Path
 
 from lading.core.containers import disk_space
-from lading.core.containers.disk_space import Amount, Disk
+from lading.core.containers.disk_space import Amount, FileSystemSpace
 from lading.core.resources import format_bytes
 
 
-def read_disk(path: str | Path) -> Disk:
+def read_disk(path: str | Path) -> FileSystemSpace:
     """Total and free space of the file system at `path`, for users other than root. Raises
     OSError.
     """
     found = os.statvfs(path)
-    return Disk(
+    return FileSystemSpace(
         Amount(found.f_blocks * found.f_frsize, found.f_files),
         # f_bavail and f_favail leave out what the file system keeps for root.
         Amount(found.f_bavail * found.f_frsize, found.f_favail),
@@ -44,7 +44,7 @@ def is_short(path: str | Path, wanted: Amount) -> str:
     return _told(path, disk, kept) if disk_space.is_short(disk, kept) else ""
 
 
-def _told(path: str | Path, disk: Disk, kept: Amount) -> str:
+def _told(path: str | Path, disk: FileSystemSpace, kept: Amount) -> str:
     files = f" and room for {disk.free.files} files" if disk.total.files else ""
     return (
         f"the disk of {path} is almost full: {format_bytes(disk.free.size)}{files} are free, and"

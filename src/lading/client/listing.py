@@ -20,7 +20,7 @@ from typing import IO, NamedTuple, Self
 import msgspec
 
 from lading.core.data import filetree
-from lading.core.data.packing import Folder
+from lading.core.data.packing import PackedDirectory
 from lading.core.errors import Full, Invalid
 
 # Nested directories; each level is one level of recursion.
@@ -104,11 +104,11 @@ class Listing:
         if self._file is not None:
             self._file.close()
 
-    def folders(self) -> Iterator[Folder]:
+    def folders(self) -> Iterator[PackedDirectory]:
         """All files, and directories without files, in the form that `core.data.packing` needs."""
         return (folder for _, folder in self.placed())
 
-    def placed(self) -> Iterator[tuple[int, Folder]]:
+    def placed(self) -> Iterator[tuple[int, PackedDirectory]]:
         """As `folders`, each with its offset in the listing, from which `found` reads on."""
         hollow = 0
         for place, part in self._parts(0):
@@ -117,7 +117,7 @@ class Listing:
             is_hollow = hollow < len(self._hollow) and self._hollow[hollow] == part.begin
             yield (
                 place,
-                Folder(
+                PackedDirectory(
                     path=part.path,
                     names=part.names,
                     sizes=[stamp[0] for stamp in part.stamps],

@@ -17,7 +17,7 @@ from typing import Protocol, cast, runtime_checkable
 
 from lading.core.errors import Malformed
 from lading.core.protocols import http_head
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 
 Sink = Callable[[memoryview], Awaitable[None]]
 """Consumer of the body, called with each piece; the memory is reused after it returns."""
@@ -79,7 +79,7 @@ class Receiver:
         self, path: str, *, headers: Mapping[str, str], sink: Sink, timeout: float
     ) -> None:
         """See Receiving. Raises Unusual, Broken, and what `sink` raises."""
-        head = Head(
+        head = HttpHead(
             f"GET {path} HTTP/1.1", (("Host", self._address.name), *headers.items())
         ).encode()
         while (connection := self._take_idle()) is not None:

@@ -39,7 +39,7 @@ from lading.core.data import locator as locators
 from lading.core.data import packing
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.data.manifest import Digest
-from lading.core.data.packing import Block
+from lading.core.data.packing import PackedBlock
 from lading.core.errors import Invalid, Malformed
 
 # Blocks that are hashed or sent at a time.
@@ -82,7 +82,7 @@ class Upload:
         self._clock = clock
         self._pack = pack
         self._listing = Listing()
-        self._blocks: list[Block] = []
+        self._blocks: list[PackedBlock] = []
         self._places: list[int] = []
         self._keys: list[str] = []
         self._hashes: list[str] = []

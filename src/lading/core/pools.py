@@ -8,7 +8,7 @@ Source: E. W. Dijkstra, EWD 108.
 from __future__ import annotations
 
 
-class Claim:
+class PoolClaim:
     """Memory of one holder in bytes: `held` now, `size` in the end."""
 
     __slots__ = ("held", "size")
@@ -23,7 +23,7 @@ class Claim:
         return self.size - self.held
 
 
-class Pool:
+class BytePool:
     """At most `limit` bytes in all, which must be at least the largest claim."""
 
     __slots__ = ("_growing", "_promised", "limit", "taken")
@@ -31,11 +31,11 @@ class Pool:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.taken = 0
-        self._growing: dict[Claim, None] = {}
+        self._growing: dict[PoolClaim, None] = {}
         self._promised = 0
         """Sum of the bytes held by unfinished claims."""
 
-    def fits(self, claim: Claim, amount: int) -> bool:
+    def fits(self, claim: PoolClaim, amount: int) -> bool:
         """Whether the claim can get `amount` more bytes such that all can finish afterwards."""
         if self.taken + amount > self.limit:
             return False
@@ -57,7 +57,7 @@ class Pool:
             left += freed
         return True
 
-    def add(self, claim: Claim, amount: int) -> None:
+    def add(self, claim: PoolClaim, amount: int) -> None:
         """Record that the claim gets `amount` more bytes; called before its `held` is changed."""
         self.taken += amount
         self._forget(claim)
@@ -66,18 +66,18 @@ class Pool:
             self._growing[claim] = None
             self._promised += held
 
-    def remove(self, claim: Claim) -> None:
+    def remove(self, claim: PoolClaim) -> None:
         """Record the end of the claim."""
         self._forget(claim)
         self.taken -= claim.held
 
-    def _forget(self, claim: Claim) -> None:
+    def _forget(self, claim: PoolClaim) -> None:
         if claim in self._growing:
             del self._growing[claim]
             self._promised -= claim.held
 
 
-class Pace:
+class MinimumRate:
     """Checks whether a peer sends or receives fast enough: `rate` bytes a second within each
     `window` seconds.
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from signal import Signals
 
 from lading.client.api import ApiClient
-from lading.core.containers.decisions import Decision
+from lading.core.containers.decisions import DecisionKind
 from lading.core.errors import Conflict, ExecutionError, Failure, LadingError, RequestError
 from lading.core.scheduling.planning import TrackedContainer
 from lading.core.timestamps import format_time
@@ -68,7 +68,7 @@ class Actions:
         where = ", ".join(dict.fromkeys((worker, *others)))
         after = f"; it {waited}" if waited else ""
         self._decisions.note(
-            uuid, Decision.RUN, f"Decided to run it on {where}{after}.", waited=waited
+            uuid, DecisionKind.RUN, f"Decided to run it on {where}{after}.", waited=waited
         )
         try:
             body = {"known": True} | ({"runtime_constraints": dict(amounts)} if amounts else {})
@@ -77,7 +77,7 @@ class Actions:
                 self._queue.answer(answer)
         except (RequestError, Conflict) as error:
             event(_logger, "lock lost", container=uuid, why=error)
-            self._decisions.note(uuid, Decision.LOCK_FAILED, f"Could not be locked: {error}")
+            self._decisions.note(uuid, DecisionKind.LOCK_FAILED, f"Could not be locked: {error}")
             raise LockLost(f"Not started: {error}") from error
         token = answer.get("supervisor_token")
         if not token:
@@ -100,7 +100,7 @@ class Actions:
             await self._fleet.start(request)
         except LadingError as error:
             self._decisions.note(
-                uuid, Decision.NOT_DISPATCHED, f"Could not be started on {worker}: {error}"
+                uuid, DecisionKind.NOT_DISPATCHED, f"Could not be started on {worker}: {error}"
             )
             raise
         event(_logger, "container started", container=uuid, worker=worker)
@@ -110,7 +110,7 @@ class Actions:
             if process is not None and process.note
             else f"Its supervisor was started on {worker}."
         )
-        self._decisions.note(uuid, Decision.DISPATCHED, where)
+        self._decisions.note(uuid, DecisionKind.DISPATCHED, where)
 
     async def admit(self, uuid: str) -> None:
         """Let a container that was prepared go on. Raises Unavailable."""
@@ -168,7 +168,7 @@ class Actions:
         )
         self._queue.answer(answer)
         event(_logger, "container refused", container=uuid, why=why)
-        self._decisions.note(uuid, Decision.NOT_RUN, f"Cancelled: {why}")
+        self._decisions.note(uuid, DecisionKind.NOT_RUN, f"Cancelled: {why}")
 
     async def _spent(self, uuid: str, spending: Spending) -> dict[str, object]:
         """When a container ended with its machine, and what it has cost by then: at least what is
@@ -180,9 +180,9 @@ class Actions:
         cost = max(float(record.get("cost") or 0.0), spending.since(str(record["started_at"])))
         return {"cost": cost, "finished_at": format_time(spending.end)}
 
-    def _fate(self, uuid: str) -> tuple[Decision, str, Failure]:
+    def _fate(self, uuid: str) -> tuple[DecisionKind, str, Failure]:
         """How it came to have no process: seen to end, or never seen."""
         process = self._fates.pop(uuid, None)
         if process is None:
-            return Decision.ABANDONED, _ABANDONED, Failure.INFRASTRUCTURE
-        return Decision.CRASHED, process.fate or _CRASHED, process.failure
+            return DecisionKind.ABANDONED, _ABANDONED, Failure.INFRASTRUCTURE
+        return DecisionKind.CRASHED, process.fate or _CRASHED, process.failure

@@ -77,7 +77,7 @@ def _rocm_targets(root: Path) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _rocm_memory(root: Path, cards: Sequence[gpus.Card]) -> int:
+def _rocm_memory(root: Path, cards: Sequence[gpus.GpuDevice]) -> int:
     """Bytes of the GPU that has the least; 0 when that is not known of each."""
     names = [card.device.rpartition("/")[2] for card in cards]
     texts = [_read(root / "sys/class/drm" / name / "device/mem_info_vram_total") for name in names]

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lading.core.containers.decisions import Decision
+from lading.core.containers.decisions import DecisionKind
 
 BATCH = 500
 """Decisions in one request, so that a request stays below 200 KB."""
@@ -29,7 +29,7 @@ class DecisionEntry:
     """
 
     uuid: str
-    decision: Decision
+    decision: DecisionKind
     text: str
     at: float
     waited: str = ""
@@ -43,7 +43,7 @@ class DecisionLog:
         self._entries: deque[DecisionEntry] = deque(maxlen=_MOST)
         self.on_entry: Callable[[], None] = lambda: None
 
-    def note(self, uuid: str, decision: Decision, text: str, *, waited: str = "") -> None:
+    def note(self, uuid: str, decision: DecisionKind, text: str, *, waited: str = "") -> None:
         """Remember a decision."""
         self._entries.append(DecisionEntry(uuid, decision, text, self._clock(), waited))
         self.on_entry()

@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Protocol, runtime_checkable
 
-from lading.core.containers.container import State
-from lading.core.containers.decisions import Decision
+from lading.core.containers.container import ContainerState
+from lading.core.containers.decisions import DecisionKind
 from lading.core.errors import ExecutionError, LadingError
 from lading.core.resources import Resources
 from lading.core.scheduling import batch_planner
@@ -170,7 +170,7 @@ class Loop:
         overdue = {uuid for uuid in misfits if self._state.is_overdue_misfit(uuid, now=now)}
         for uuid, sentence in misfits.items():
             if self._state.is_news(uuid, sentence):
-                self._decisions.note(uuid, Decision.NOT_RUN, sentence)
+                self._decisions.note(uuid, DecisionKind.NOT_RUN, sentence)
             if uuid in overdue and self._only and self._state.may_act(uuid, now=now):
                 self._do(uuid, partial(self._actions.refuse, why=sentence), now=now)
         self.overdue = frozenset() if self._only else frozenset(overdue)
@@ -184,9 +184,13 @@ class Loop:
         """
         waited = self._state.tell_waits(uuid, now=now)
         record = self._queue.get(uuid)
-        if waited and record is not None and record.state not in (State.QUEUED, State.CANCELLED):
+        if (
+            waited
+            and record is not None
+            and record.state not in (ContainerState.QUEUED, ContainerState.CANCELLED)
+        ):
             self._decisions.note(
-                uuid, Decision.DISPATCHED, f"It began to run; it {waited}.", waited=waited
+                uuid, DecisionKind.DISPATCHED, f"It began to run; it {waited}.", waited=waited
             )
 
     def _begin(self, uuid: str, action: ReconcileAction, *, now: float) -> None:

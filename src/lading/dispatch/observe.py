@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.resources import Resources, rank_need
 from lading.core.scheduling import batch_planner
 from lading.core.scheduling.batch_planner import explain as explain_wait
@@ -187,7 +187,7 @@ def _asking(record: TrackedContainer | None) -> WaitStatus:
 
 
 def _unstarted(record: TrackedContainer | None) -> bool:
-    return record is not None and record.state in (State.QUEUED, State.LOCKED)
+    return record is not None and record.state in (ContainerState.QUEUED, ContainerState.LOCKED)
 
 
 def _difference(
@@ -232,8 +232,8 @@ def _occupants(
 ) -> Iterator[Occupant]:
     for uuid in uuids:
         record = queue.get(uuid)
-        if not (record and record.state is State.COMPLETE):
-            waiting = record is not None and record.state is State.QUEUED
+        if not (record and record.state is ContainerState.COMPLETE):
+            waiting = record is not None and record.state is ContainerState.QUEUED
             extra = state.given(uuid) if waiting else Resources()
             process = view.processes.get(uuid)
             need = (

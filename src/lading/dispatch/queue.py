@@ -25,7 +25,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from lading.core import resources
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.errors import Invalid
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import gpu_wish
@@ -38,15 +38,15 @@ FIELDS = (
 )  # fmt: skip
 DISK_FIELDS = ("mounts", "container_image")
 """Further attributes, from which the need of scratch disk follows."""
-_STATES = frozenset(state.value for state in State)
-_RANK: Mapping[State | None, int] = MappingProxyType(
+_STATES = frozenset(state.value for state in ContainerState)
+_RANK: Mapping[ContainerState | None, int] = MappingProxyType(
     {
         None: 0,
-        State.QUEUED: 0,
-        State.LOCKED: 0,
-        State.RUNNING: 1,
-        State.COMPLETE: 2,
-        State.CANCELLED: 2,
+        ContainerState.QUEUED: 0,
+        ContainerState.LOCKED: 0,
+        ContainerState.RUNNING: 1,
+        ContainerState.COMPLETE: 2,
+        ContainerState.CANCELLED: 2,
     }
 )
 
@@ -221,7 +221,7 @@ class Queue:
                     old,
                     need=need,
                     fault=fault,
-                    state=State(str(item["state"])),
+                    state=ContainerState(str(item["state"])),
                     priority=_whole(item.get("priority")),
                     locked_by=str(item.get("locked_by_uuid") or ""),
                     version=self.ticket(),
@@ -236,10 +236,10 @@ class Queue:
         record = self.get(uuid)
         if new not in _STATES:
             return False
-        state = State(new)
+        state = ContainerState(new)
         if record is None:
-            return state is not State.QUEUED
-        if state is State.LOCKED and uuid in self._locking:
+            return state is not ContainerState.QUEUED
+        if state is ContainerState.LOCKED and uuid in self._locking:
             return True
         if _RANK[state] > _RANK[record.state]:
             self._store(replace(record, state=state))
@@ -302,7 +302,7 @@ def _read(
     partitions = scheduling.get("partitions")
     return TrackedContainer(
         uuid=str(item["uuid"]),
-        state=State(str(item["state"])),
+        state=ContainerState(str(item["state"])),
         priority=_whole(item.get("priority")),
         created_at=str(item.get("created_at") or ""),
         locked_by=str(item.get("locked_by_uuid") or ""),

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from signal import Signals
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.resources import Resources
 from lading.core.scheduling import wait_history
 from lading.core.scheduling.planning import TrackedContainer, WaitStatus
@@ -291,7 +291,7 @@ class DispatchState:
         since = one.twin_since
         if since is None:
             since = self._timed_change(record.uuid).twin_since = now
-        return record.state is State.RUNNING or now - since < self._settings.twin_patience
+        return record.state is ContainerState.RUNNING or now - since < self._settings.twin_patience
 
     # Pauses.
 

@@ -34,9 +34,9 @@ from typing import Any
 
 from lading.core.errors import ExecutionError, LadingError, Unavailable
 from lading.core.hpc import addresses, gang
-from lading.core.hpc.addresses import Address
+from lading.core.hpc.addresses import SshdAddress
 from lading.core.hpc.daemon_states import ENDED, ChildPolicy, CodeStatus, ResultStatus
-from lading.core.hpc.gang import Launcher, RankView, Verdict
+from lading.core.hpc.gang import GangResult, Launcher, RankView
 from lading.hpc import network, processes
 from lading.hpc.credentials import SshKeys, make_identity, make_ssh_keys
 from lading.hpc.daemon_client import Caller
@@ -180,7 +180,8 @@ class Conductor:
             "worldRank": number,
             "worldSize": size,
             "sshAddresses": {
-                str(rank): str(Address(one.caller.host)) for rank, one in enumerate(self._members)
+                str(rank): str(SshdAddress(one.caller.host))
+                for rank, one in enumerate(self._members)
             },
             "sshPrivateKey": keys.private,
             "sshPublicKey": keys.public,
@@ -199,7 +200,7 @@ class Conductor:
             if one.view.started:
                 await one.caller.command("start")
 
-    async def _follow(self) -> Verdict:
+    async def _follow(self) -> GangResult:
         async with asyncio.TaskGroup() as group:
             watching = []
             for one in self._members:
@@ -213,14 +214,14 @@ class Conductor:
             await self._look()
         return verdict
 
-    async def _judge(self) -> Verdict:
+    async def _judge(self) -> GangResult:
         while True:
             self._show()
             verdict = gang.judge([one.view for one in self._members], self._plan.policy)
             if verdict is not None:
                 return verdict
             if self.stop.is_set():
-                return Verdict(128 + signal.SIGTERM, "told to stop")
+                return GangResult(128 + signal.SIGTERM, "told to stop")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stop.wait(), PERIOD)
 

@@ -26,9 +26,9 @@ from urllib.parse import urlsplit
 
 from lading import confined
 from lading.core.errors import Invalid, LadingError, Malformed, Unavailable
-from lading.core.hpc.daemon_configuration import RESULTS, Settings
+from lading.core.hpc.daemon_configuration import RESULTS, DaemonSettings
 from lading.core.protocols import http_head
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 from lading.hpc.layout import Layout, make_folder
 
 # Attempts of an upload, and the pauses between them in seconds, which double.
@@ -47,7 +47,7 @@ class Delivery:
     """Delivers once. `sleep`: pauses between attempts."""
 
     layout: Layout
-    settings: Settings
+    settings: DaemonSettings
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self) -> list[dict[str, Any]]:
@@ -169,7 +169,7 @@ async def _put(url: str, file: IO[bytes], size: int) -> str:
         reader, writer = await asyncio.open_connection(host, port, ssl=context)
     try:
         fields = (("Host", shown), ("Content-Length", str(size)), ("Connection", "close"))
-        writer.write(Head(f"PUT {target} HTTP/1.1", fields).encode())
+        writer.write(HttpHead(f"PUT {target} HTTP/1.1", fields).encode())
         file.seek(0)
         while chunk := file.read(_CHUNK):
             writer.write(chunk)

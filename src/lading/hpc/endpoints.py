@@ -22,7 +22,7 @@ from typing import Any
 from lading import __version__
 from lading.core.errors import Invalid, MethodNotAllowed, NotFound
 from lading.core.hpc import daemon_configuration, mpi_files
-from lading.core.hpc.daemon_document import COMMANDS, LOGS, ROUTES, Call, openapi
+from lading.core.hpc.daemon_document import COMMANDS, LOGS, ROUTES, DaemonCall, openapi
 from lading.core.hpc.daemon_states import CodeStatus, ResultStatus
 from lading.core.protocols.daemon_http import (
     FormPart,
@@ -85,21 +85,21 @@ class Endpoints:
         if head.method != route.method:
             raise MethodNotAllowed(f"{path} takes {route.method} only")
         match route.call:
-            case Call.CODE_CONFIGURATION:
+            case DaemonCall.CODE_CONFIGURATION:
                 return await self._configure_code(head, body)
-            case Call.DAEMON_CONFIGURATION:
+            case DaemonCall.DAEMON_CONFIGURATION:
                 return self._configure_daemon(head, body)
-            case Call.CODE_NAME:
+            case DaemonCall.CODE_NAME:
                 return self._name_code(head, body)
-            case Call.COMMAND:
+            case DaemonCall.COMMAND:
                 return await self._command(head, body)
-            case Call.QUERY:
+            case DaemonCall.QUERY:
                 return await self._state(head)
-            case Call.HEARTBEAT:
+            case DaemonCall.HEARTBEAT:
                 return _heartbeat(head)
-            case Call.LOG:
+            case DaemonCall.LOG:
                 return self._log(head, path.rpartition("/")[2])
-            case Call.DOCUMENT:
+            case DaemonCall.DOCUMENT:
                 return Answer(200, json.dumps(openapi(__version__)).encode())
 
     # Configuration.

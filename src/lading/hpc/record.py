@@ -16,7 +16,7 @@ from typing import Any
 
 from lading.core.errors import LadingError
 from lading.core.hpc import daemon_configuration, daemon_states
-from lading.core.hpc.daemon_configuration import Settings
+from lading.core.hpc.daemon_configuration import DaemonSettings
 from lading.core.hpc.daemon_states import CodeStatus, ContainerStatus, ResultStatus, StartedBy
 from lading.hpc.layout import PRIVATE, write
 
@@ -47,7 +47,7 @@ class Record:
     code: CodeStatus = CodeStatus.WAITING
     result: ResultStatus = ResultStatus.WAITING
     started_by: StartedBy | None = None
-    settings: Settings = field(default_factory=Settings)
+    settings: DaemonSettings = field(default_factory=DaemonSettings)
     parameters: dict[str, Any] = field(default_factory=dict)
     given: dict[str, Any] = field(default_factory=dict)
     pid: int = 0
@@ -120,7 +120,7 @@ def load(path: Path, *, allow_http: bool = False) -> Record:
         record.result = ResultStatus(content["result"])
         record.started_by = StartedBy(content["startedBy"]) if content["startedBy"] else None
         record.settings = daemon_configuration.apply(
-            Settings(), record.given, allow_http=True
+            DaemonSettings(), record.given, allow_http=True
         ).settings
     except FileNotFoundError:
         return Record(path=path, allow_http=allow_http)

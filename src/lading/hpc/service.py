@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from lading.core.errors import LadingError, Malformed, RequestError, TooLarge
-from lading.core.hpc.daemon_document import Status, jsend
+from lading.core.hpc.daemon_document import DocumentStatus, jsend
 from lading.core.protocols.connection_limits import Connection, HttpLimits
 from lading.core.protocols.daemon_http import MOST_HEAD, RequestHead, Searchable, parse_head
-from lading.core.protocols.http_head import END, Head
+from lading.core.protocols.http_head import END, HttpHead
 from lading.net.acceptor import StreamServer
 from lading.net.http_bodies import read_chunks, read_sized
 
@@ -72,14 +72,14 @@ Handler = Callable[[RequestHead, Searchable], Awaitable[Answer]]
 
 def success(data: Mapping[str, Any]) -> Answer:
     """The caller gets what it asked for."""
-    return Answer(200, jsend(Status.SUCCESS, data))
+    return Answer(200, jsend(DocumentStatus.SUCCESS, data))
 
 
 def refusal(error: LadingError) -> Answer:
     """The answer to an error: 200 for logical failures, the error's own status for a bad
     request.
     """
-    status = Status.FAIL if isinstance(error, RequestError) else Status.ERROR
+    status = DocumentStatus.FAIL if isinstance(error, RequestError) else DocumentStatus.ERROR
     proper = error.status not in (400, 401, 404, 405, 413)
     return Answer(200 if proper else error.status, jsend(status, {"message": error.message}))
 
@@ -135,7 +135,9 @@ class Service:
             head = parse_head((await reader.readuntil(END)).removesuffix(END))
             unread = self._limits.linger_bytes if head.length is None else head.length
             if not self.is_authorized(head.headers):
-                answer = Answer(401, jsend(Status.FAIL, {"message": "Bad Authorization header"}))
+                answer = Answer(
+                    401, jsend(DocumentStatus.FAIL, {"message": "Bad Authorization header"})
+                )
             else:
                 self._server.table.know(connection)
                 self._server.table.serve(connection)
@@ -167,13 +169,16 @@ class Service:
                     f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror}"
                 )
                 _logger.error("%s %s: %s", head.method, head.path, told)
-                return Answer(200, jsend(Status.ERROR, {"message": told})), head.keep_alive
+                return Answer(200, jsend(DocumentStatus.ERROR, {"message": told})), head.keep_alive
             except Exception:
                 # One call that goes wrong must not end the daemon, or the code's supervision with
                 # it.
                 _logger.exception("%s %s", head.method, head.path)
                 return Answer(
-                    500, jsend(Status.ERROR, {"message": "internal error; see the daemon's log"})
+                    500,
+                    jsend(
+                        DocumentStatus.ERROR, {"message": "internal error; see the daemon's log"}
+                    ),
                 ), False
 
     @asynccontextmanager
@@ -244,7 +249,7 @@ async def _send(writer: asyncio.StreamWriter, answer: Answer, *, keep: bool) -> 
         "Connection": "keep-alive" if keep else "close",
     }
     start = f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"
-    writer.write(Head(start, tuple(fields.items())).encode() + answer.body)
+    writer.write(HttpHead(start, tuple(fields.items())).encode() + answer.body)
     await writer.drain()
 
 

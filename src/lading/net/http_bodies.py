@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from lading.core.errors import Corrupt, Malformed
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 
 _PIECE = 1 << 17
 """Bytes of one piece, at most; as `net.pipes` passes them on."""
@@ -22,7 +22,7 @@ _MOST_TRAILERS = 100
 
 
 async def read_body(
-    reader: asyncio.StreamReader, head: Head, *, method: str
+    reader: asyncio.StreamReader, head: HttpHead, *, method: str
 ) -> AsyncGenerator[bytes]:
     """The body of an answer in pieces. Raises Corrupt when it ends too soon or cannot be read."""
     if method == "HEAD" or head.status in (204, 304) or head.status < 200:
@@ -64,7 +64,7 @@ async def read_chunks(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
     raise Malformed("the body has too many trailers")
 
 
-def _pieces(reader: asyncio.StreamReader, head: Head) -> AsyncGenerator[bytes]:
+def _pieces(reader: asyncio.StreamReader, head: HttpHead) -> AsyncGenerator[bytes]:
     length = head.get("content-length")
     if head.says("transfer-encoding", "chunked"):
         return read_chunks(reader)

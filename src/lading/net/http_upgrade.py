@@ -21,7 +21,7 @@ import msgspec
 
 from lading.core.errors import LadingError, Unavailable, from_status
 from lading.core.protocols import http_head
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 from lading.net.pipes import Pipe, read_head
 
 LIMIT = 1 << 17
@@ -92,8 +92,8 @@ async def switch(
     host: str,
     headers: Mapping[str, str],
     form: Mapping[str, str],
-    check: Callable[[Head], None] | None = None,
-) -> Head:
+    check: Callable[[HttpHead], None] | None = None,
+) -> HttpHead:
     """Ask for another protocol on a new connection; the head of the answer, which has status 101.
 
     `check` is called with the answer first, whatever its status. Raises the error of the answer's
@@ -109,7 +109,7 @@ async def switch(
         "Content-Length": str(len(body)),
     }
     try:
-        pipe.writer.write(Head(f"POST {path} HTTP/1.1", tuple(fields.items())).encode() + body)
+        pipe.writer.write(HttpHead(f"POST {path} HTTP/1.1", tuple(fields.items())).encode() + body)
         answer = http_head.parse_answer(await read_head(pipe, timeout=TIMEOUT))
         if check is not None:
             check(answer)
@@ -126,7 +126,7 @@ async def switch(
     return answer
 
 
-async def _text(pipe: Pipe, answer: Head) -> str:
+async def _text(pipe: Pipe, answer: HttpHead) -> str:
     """The text of an error."""
     length = answer.get("content-length")
     try:

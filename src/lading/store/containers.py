@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from lading.core.containers.container import Container
-from lading.core.containers.recipe import Key, broad_key, of_container
+from lading.core.containers.recipe import ReuseKey, broad_key, of_container
 from lading.core.records.filters import Expression
 from lading.core.records.record_types import CONTAINERS
 from lading.core.records.schema import Record
@@ -46,7 +46,7 @@ class Found:
 async def candidates(
     tx: Transaction,
     dialect: Dialect,
-    keys: Sequence[Key],
+    keys: Sequence[ReuseKey],
     filters: Sequence[Expression] = (),
     *,
     now: str,

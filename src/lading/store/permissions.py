@@ -33,8 +33,8 @@ from typing import Final, TypeAlias, TypeVar
 from lading.core.records.permissions import (
     LEVELS,
     NAMES,
+    GroupFlags,
     Level,
-    Standing,
     inherit,
     is_group,
     is_user,
@@ -355,15 +355,15 @@ async def _subject_links(tx: Transaction, users: Sequence[str]) -> Mapping[str, 
 async def _stand_all(tx: Transaction, nodes: Sequence[tuple[str, str]]) -> None:
     """Recompute the flags of groups; owners come first."""
     names = [node for node, _ in nodes]
-    own, found = await _own_standing(tx, names), dict[str, Standing]()
+    own, found = await _own_standing(tx, names), dict[str, GroupFlags]()
     for number, (node, owner) in enumerate(nodes):
         above = await standing(tx, owner) if number == 0 else found[owner]
-        found[node] = stand(own.get(node, Standing()), above)
+        found[node] = stand(own.get(node, GroupFlags()), above)
     # Deleted and inserted again: most groups have no row, and few change.
     for part in _chunks(names):
         await tx.execute(f"DELETE FROM group_standing WHERE uuid IN ({_marks(part)})", part)
     special = [
-        (node, one.trash_at, int(one.frozen)) for node, one in found.items() if one != Standing()
+        (node, one.trash_at, int(one.frozen)) for node, one in found.items() if one != GroupFlags()
     ]
     for rows in _chunks(special):
         await tx.execute(
@@ -373,17 +373,17 @@ async def _stand_all(tx: Transaction, nodes: Sequence[tuple[str, str]]) -> None:
         )
 
 
-async def standing(tx: Transaction, uuid: str) -> Standing:
+async def standing(tx: Transaction, uuid: str) -> GroupFlags:
     """Flags of a group; the default for users and for groups without a row."""
     if not is_group(uuid):
-        return Standing()
+        return GroupFlags()
     rows = await tx.fetch("SELECT trash_at, frozen FROM group_standing WHERE uuid = ?", (uuid,))
     if not rows:
-        return Standing()
-    return Standing(None if rows[0][0] is None else str(rows[0][0]), bool(rows[0][1]))
+        return GroupFlags()
+    return GroupFlags(None if rows[0][0] is None else str(rows[0][0]), bool(rows[0][1]))
 
 
-async def standings(tx: Transaction, uuids: Iterable[str]) -> dict[str, Standing]:
+async def standings(tx: Transaction, uuids: Iterable[str]) -> dict[str, GroupFlags]:
     """Flags of those owners that are in the trash, now or later, or frozen."""
     found = {}
     for part in _chunks([uuid for uuid in dict.fromkeys(uuids) if is_group(uuid)]):
@@ -392,11 +392,11 @@ async def standings(tx: Transaction, uuids: Iterable[str]) -> dict[str, Standing
             part,
         )
         for uuid, trash_at, frozen in rows:
-            found[str(uuid)] = Standing(None if trash_at is None else str(trash_at), bool(frozen))
+            found[str(uuid)] = GroupFlags(None if trash_at is None else str(trash_at), bool(frozen))
     return found
 
 
-async def _own_standing(tx: Transaction, names: Sequence[str]) -> dict[str, Standing]:
+async def _own_standing(tx: Transaction, names: Sequence[str]) -> dict[str, GroupFlags]:
     found = {}
     for part in _chunks(names):
         rows = await tx.fetch(
@@ -405,7 +405,7 @@ async def _own_standing(tx: Transaction, names: Sequence[str]) -> dict[str, Stan
             part,
         )
         for uuid, trash_at, frozen_by in rows:
-            found[str(uuid)] = Standing(
+            found[str(uuid)] = GroupFlags(
                 None if trash_at is None else str(trash_at), frozen_by is not None
             )
     return found

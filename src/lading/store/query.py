@@ -21,13 +21,13 @@ from lading.core.records.filters import (
     Expression,
     Holds,
     IsKind,
-    Key,
     KeyContains,
     KeyExists,
     Like,
     Not,
     OfContainer,
-    Order,
+    PropertyKey,
+    SortKey,
     Target,
 )
 from lading.core.records.permissions import HEADS
@@ -73,7 +73,7 @@ class Writer:
         return write(self, part)
 
     def _compare(self, part: Compare) -> str:
-        if isinstance(part.target, Key):
+        if isinstance(part.target, PropertyKey):
             return self._compare_key(part.target, part.operator, part.value)
         name = self._name(part.target.name)
         if part.value is None:
@@ -88,7 +88,7 @@ class Writer:
         return f"{name} {part.operator} ?"
 
     def _among(self, part: Among) -> str:
-        if isinstance(part.target, Key):
+        if isinstance(part.target, PropertyKey):
             found = self._key_among(part.target, part.values)
             return f"NOT ({found})" if part.negated else found
         name = self._name(part.target.name)
@@ -122,7 +122,7 @@ class Writer:
         return self._listed(number=numbers)
 
     def _like(self, part: Like) -> str:
-        if len(part.targets) == 1 and isinstance(part.targets[0], Key):
+        if len(part.targets) == 1 and isinstance(part.targets[0], PropertyKey):
             text = self._dialect.value("e", number=False)
             return self._in_key(
                 part.targets[0], f"e.type = 'text' AND {self._matches(text, part)}", part.pattern
@@ -299,18 +299,18 @@ class Writer:
     def _matches(self, text: str, part: Like) -> str:
         return self._dialect.like(text, fold=part.fold)
 
-    def _in_key(self, key: Key, condition: str, *values: Value) -> str:
+    def _in_key(self, key: PropertyKey, condition: str, *values: Value) -> str:
         self.values += [key.key, *values]
         each = self._dialect.each(self._name(key.column))
         return f"EXISTS (SELECT 1 FROM {each} e WHERE e.key = ? AND {condition})"
 
-    def _key_is(self, key: Key, value: JSON) -> str:
+    def _key_is(self, key: PropertyKey, value: JSON) -> str:
         self.values.append(key.key)
         condition = self._equals("e", value)
         each = self._dialect.each(self._name(key.column))
         return f"EXISTS (SELECT 1 FROM {each} e WHERE e.key = ? AND {condition})"
 
-    def _key_among(self, key: Key, wanted: tuple[JSON, ...]) -> str:
+    def _key_among(self, key: PropertyKey, wanted: tuple[JSON, ...]) -> str:
         # Values by type: JSON values of different types are never equal, and columns are compared
         # once for each type.
         lists: dict[str, list[JSON]] = {}
@@ -340,7 +340,7 @@ class Writer:
             key, f"({' OR '.join(conditions)})", *(json.dumps(values) for values in lists.values())
         )
 
-    def _compare_key(self, key: Key, operator: str, value: JSON) -> str:
+    def _compare_key(self, key: PropertyKey, operator: str, value: JSON) -> str:
         if operator in ("=", "!="):
             found = self._key_is(key, value)
             return found if operator == "=" else f"NOT {found}"
@@ -370,7 +370,7 @@ class Writer:
         return f"{alias}.type IN ('object', 'array') AND {alias}.value = ?"
 
 
-def order_by(dialect: Dialect, order: tuple[Order, ...], table: str) -> str:
+def order_by(dialect: Dialect, order: tuple[SortKey, ...], table: str) -> str:
     """` ORDER BY ...`, or "". Keys after a uuid are left out, since uuids are unique."""
     # The primary key alone; for it both databases have the same order.
     names = [one.column for one in order]

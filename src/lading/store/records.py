@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from lading.core.records.filters import Column, Compare, Expression, Order, Query
+from lading.core.records.filters import Column, Compare, Expression, Query, SortKey
 from lading.core.records.record_types import RECORDS
 from lading.core.records.schema import JSON, Field, Record, RecordType, Type
 from lading.core.records.visibility import Accessible
@@ -319,13 +319,13 @@ def _counted(one: Expression) -> Expression:
     return replace(one, dense=False) if isinstance(one, Accessible) and one.shared == () else one
 
 
-def _distinct_order(order: Sequence[Order], fields: Sequence[Field]) -> tuple[Order, ...]:
+def _distinct_order(order: Sequence[SortKey], fields: Sequence[Field]) -> tuple[SortKey, ...]:
     """Sort keys among the selected columns, then all other selected columns, so that pages do not
     overlap.
     """
     names = [one.name for one in fields]
     keys = tuple(one for one in order if one.column in names)
-    return keys + tuple(Order(name) for name in names if name not in {one.column for one in keys})
+    return keys + tuple(SortKey(name) for name in names if name not in {one.column for one in keys})
 
 
 async def insert(tx: Transaction, kind: RecordType, record: Mapping[str, JSON]) -> int:

@@ -11,14 +11,14 @@ from typing import Protocol, TypeVar
 
 from lading.client.collections import BlockSink, CollectionWriter
 from lading.confined import Stop, Stopped, Tree, never
-from lading.core.containers.mount_plan import Host, Source
+from lading.core.containers.mount_plan import HostPath, Source
 from lading.core.containers.output import (
     CopyFile,
     CopyFiles,
     DirectoryEntry,
+    EmptyFile,
     Entry,
     Look,
-    Mark,
     OutputPlan,
     Refer,
     plan_output,
@@ -103,7 +103,7 @@ async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int =
 
     def look(source: Source, stop: Stop = never) -> Entry | None:
         entry = stage.look(source, stop=stop)
-        if entry is None and source == Host(plan.output_directory):
+        if entry is None and source == HostPath(plan.output_directory):
             raise ExecutionError(
                 f"output: {plan.output_path} does not exist, nothing of it can be saved",
                 Failure.USER,
@@ -146,7 +146,7 @@ async def save_output(
                         writer.add_tree(
                             name, filetree.get(tree, source.path) if source.path else tree
                         )
-                    case Mark(name):
+                    case EmptyFile(name):
                         await writer.add_bytes(name, b"")
             return await writer.finish()
         except TooLarge:

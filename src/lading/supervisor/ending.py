@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lading.core.containers.container import Container, State
+from lading.core.containers.container import Container, ContainerState
 from lading.core.errors import ExecutionError, Failure, Full
 from lading.supervisor.engines import Exit
 
@@ -20,7 +20,7 @@ class Ending:
     written.
     """
 
-    state: State | None
+    state: ContainerState | None
     exit_code: int | None = None
     failure: Failure | None = None
     error: str = ""
@@ -30,7 +30,10 @@ class Ending:
 def failed(error: ExecutionError, *, exit_code: int | None = None) -> Ending:
     """Outcome of a container that could not be run, or whose output could not be saved."""
     return Ending(
-        state=State.CANCELLED, exit_code=exit_code, failure=error.failure, error=error.message
+        state=ContainerState.CANCELLED,
+        exit_code=exit_code,
+        failure=error.failure,
+        error=error.message,
     )
 
 
@@ -38,7 +41,7 @@ def without_results(ending: Ending, error: Full) -> Ending:
     """The same outcome when neither output nor log could be saved: a Complete container has
     both.
     """
-    if ending.state is not State.COMPLETE:
+    if ending.state is not ContainerState.COMPLETE:
         return ending
     why = ending.error or f"its results cannot be saved: {error.message}"
     return failed(ExecutionError(why, ending.failure or Failure.DISK), exit_code=ending.exit_code)
@@ -46,11 +49,11 @@ def without_results(ending: Ending, error: Full) -> Ending:
 
 def stopped_while_saving(ending: Ending) -> Ending:
     """The same outcome when its results were refused: a Complete container has an output."""
-    if ending.state is not State.COMPLETE:
+    if ending.state is not ContainerState.COMPLETE:
         return ending
     return replace(
         ending,
-        state=State.CANCELLED,
+        state=ContainerState.CANCELLED,
         warning="cancelled while its output was saved; none of it is kept",
     )
 
@@ -101,26 +104,35 @@ def _judge_cancelled(
     # Ended by the supervisor itself, with a signal: tested before the results of that signal.
     if circumstances.overfull:
         error = circumstances.overfull
-        return Ending(state=State.CANCELLED, exit_code=own, failure=Failure.DISK, error=error)
+        return Ending(
+            state=ContainerState.CANCELLED, exit_code=own, failure=Failure.DISK, error=error
+        )
     if circumstances.timed_out:
         limit = container.scheduling_parameters.get("max_run_time")
         error = f"stopped after its max_run_time of {limit} s; ask for more time"
-        return Ending(state=State.CANCELLED, exit_code=own, failure=Failure.TIMEOUT, error=error)
+        return Ending(
+            state=ContainerState.CANCELLED, exit_code=own, failure=Failure.TIMEOUT, error=error
+        )
     # After a notice of preemption the machine may end the command before the supervisor does.
     if circumstances.preempted and (circumstances.stopped or exit_.code in _ENDED):
         error = (
             f"{circumstances.preempted}; the container runs again elsewhere if its request allows"
         )
-        return Ending(state=State.CANCELLED, exit_code=own, failure=Failure.PREEMPTED, error=error)
+        return Ending(
+            state=ContainerState.CANCELLED, exit_code=own, failure=Failure.PREEMPTED, error=error
+        )
     if circumstances.stopped and circumstances.wanted:
         return Ending(
-            state=State.CANCELLED, exit_code=own, failure=Failure.INFRASTRUCTURE, error=_STOPPED
+            state=ContainerState.CANCELLED,
+            exit_code=own,
+            failure=Failure.INFRASTRUCTURE,
+            error=_STOPPED,
         )
     if circumstances.stopped:
-        return Ending(state=State.CANCELLED, exit_code=own)
+        return Ending(state=ContainerState.CANCELLED, exit_code=own)
     if exit_.lost:
         error = f"{exit_.lost}; the container runs again if its request allows"
-        return Ending(state=State.CANCELLED, failure=Failure.NODE, error=error)
+        return Ending(state=ContainerState.CANCELLED, failure=Failure.NODE, error=error)
     return None
 
 
@@ -134,14 +146,18 @@ def _judge_complete(exit_: Exit, container: Container, circumstances: Circumstan
     # it.
     if exit_.out_of_memory and exit_.code != 0:
         error = f"{sentence}; ask for more"
-        return Ending(state=State.COMPLETE, exit_code=exit_.code, failure=Failure.OOM, error=error)
+        return Ending(
+            state=ContainerState.COMPLETE, exit_code=exit_.code, failure=Failure.OOM, error=error
+        )
     if circumstances.full and exit_.code != 0:
         error = f"the command failed when {circumstances.full}; ask for more, or write less"
-        return Ending(state=State.COMPLETE, exit_code=exit_.code, failure=Failure.DISK, error=error)
+        return Ending(
+            state=ContainerState.COMPLETE, exit_code=exit_.code, failure=Failure.DISK, error=error
+        )
     warnings = [sentence] if exit_.out_of_memory else []
     if exit_.refused_processes:
         warnings.append(_refused(exit_.refused_processes))
-    return Ending(state=State.COMPLETE, exit_code=exit_.code, warning="; ".join(warnings))
+    return Ending(state=ContainerState.COMPLETE, exit_code=exit_.code, warning="; ".join(warnings))
 
 
 def _refused(number: int) -> str:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lading import confined
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.containers.output import OutputPlan
 from lading.core.errors import (
     ExecutionError,
@@ -101,7 +101,7 @@ class Results:
             raise fault
         if isinstance(fault, Full) and not is_last:
             raise fault
-        if fault is not None and ending.state is State.COMPLETE:
+        if fault is not None and ending.state is ContainerState.COMPLETE:
             ending = failed(
                 _as_output_error(fault, "output" if fault is output else "log"),
                 exit_code=ending.exit_code,
@@ -138,7 +138,9 @@ class Results:
         accepted and the answer lost.
         """
         # Saved by the container itself, or not to be saved.
-        if isinstance(plan, str) or (plan is not None and ending.state is not State.COMPLETE):
+        if isinstance(plan, str) or (
+            plan is not None and ending.state is not ContainerState.COMPLETE
+        ):
             return False
         parcel, manifests = Parcel(), dict[str, str]()
         try:
@@ -174,7 +176,7 @@ class Results:
         try:
             plan = await plan_capture(self.stage, container.output_glob, limit=self.limit)
         except (ExecutionError, OSError) as error:
-            if ending.state is State.COMPLETE:
+            if ending.state is ContainerState.COMPLETE:
                 return failed(_as_output_error(error, "output"), exit_code=ending.exit_code), None
             self.log.say(str(error))
             return ending, None
@@ -209,7 +211,7 @@ class Results:
         changes = await self._changes(ending)
         if log is not None:
             changes["log"] = log
-        if output is not None and ending.state is State.COMPLETE:
+        if output is not None and ending.state is ContainerState.COMPLETE:
             changes["output"] = output
         try:
             await self.session.report_end(changes)
@@ -219,10 +221,10 @@ class Results:
                 "container=%s end refused: %s", self.session.container.uuid, error.message
             )
             refused = Ending(
-                state=State.CANCELLED, failure=Failure.INFRASTRUCTURE, error=error.message
+                state=ContainerState.CANCELLED, failure=Failure.INFRASTRUCTURE, error=error.message
             )
             await self.session.report_end(
-                {"state": State.CANCELLED, "runtime_status": runtime_status(refused, {})}
+                {"state": ContainerState.CANCELLED, "runtime_status": runtime_status(refused, {})}
             )
 
     async def _changes(self, ending: Ending) -> dict[str, object]:
@@ -271,7 +273,7 @@ class Report:
         """
         try:
             # The container goes back to the queue: nothing of it is saved.
-            if ending.state is State.QUEUED:
+            if ending.state is ContainerState.QUEUED:
                 giving_back = self._results.session.give_back()
                 await unless(self._told_again(), giving_back, grace=LAST_CALL)
             elif ending.state is not None:
@@ -308,7 +310,7 @@ class Report:
         once.
         """
         self._results.log.say("told to stop before all results were saved")
-        if ending.state is State.QUEUED:
+        if ending.state is ContainerState.QUEUED:
             return False
         try:
             async with asyncio.timeout(_LAST_TIME):

@@ -26,7 +26,7 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY, RetryPolicy
 from lading.client.transport import HttpTransport, Transport
-from lading.core.containers.container import Container, State
+from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.mount_plan import GitTree
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
 from lading.core.timestamps import format_time
@@ -106,13 +106,13 @@ class Session:
         """Read the container and its token, unless the assignment has them. Raises Lost when it is
         not Locked.
         """
-        await self._open(State.LOCKED)
+        await self._open(ContainerState.LOCKED)
 
     async def join(self) -> None:
         """Like `open`, for a remote rank: the container may be Running already. Raises Lost."""
-        await self._open(State.LOCKED, State.RUNNING)
+        await self._open(ContainerState.LOCKED, ContainerState.RUNNING)
 
-    async def _open(self, *states: State) -> None:
+    async def _open(self, *states: ContainerState) -> None:
         try:
             if not self._known:
                 await together(self._read_record(), self._read_token())
@@ -175,7 +175,7 @@ class Session:
         same again after a lost answer.
         """
         self._started = self._started or format_time(self._clock())
-        changes: dict[str, Any] = {"state": State.RUNNING, "started_at": self._started}
+        changes: dict[str, Any] = {"state": ContainerState.RUNNING, "started_at": self._started}
         if clear_status:
             changes["runtime_status"] = {}
         if gateway:
@@ -196,7 +196,7 @@ class Session:
 
     async def give_back(self) -> None:
         """Return the container to Queued: nothing was run."""
-        await self._api.update("containers", self._uuid, {"state": State.QUEUED})
+        await self._api.update("containers", self._uuid, {"state": ContainerState.QUEUED})
 
     async def report_cost(self, amount: float) -> None:
         """Report the cost until now, in dollars."""

@@ -37,8 +37,14 @@ from lading.client.transport import Transport
 from lading.client.tree_cache import TreeCache
 from lading.core.containers import mount_plan
 from lading.core.containers.constraints import KEEP_ON_FAILURE
-from lading.core.containers.container import State
-from lading.core.containers.disk_space import Allowance, Amount, ScratchLimits, allowance, spent
+from lading.core.containers.container import ContainerState
+from lading.core.containers.disk_space import (
+    Amount,
+    ScratchLimits,
+    WriteAllowance,
+    allowance,
+    spent,
+)
 from lading.core.containers.mounts import slower
 from lading.core.errors import ExecutionError, Failure, LadingError
 from lading.core.hpc.gang import read_gang
@@ -204,7 +210,9 @@ class Supervisor:
             return Ending(state=None)
         except Interrupted:
             self._log.say("told to stop before anything was run")
-            return Ending(state=State.CANCELLED if self._running else State.QUEUED)
+            return Ending(
+                state=ContainerState.CANCELLED if self._running else ContainerState.QUEUED
+            )
         except ExecutionError as error:
             return await self._blame(error)
         except (LadingError, OSError) as error:
@@ -240,13 +248,13 @@ class Supervisor:
         if self._overfull:
             return failed(ExecutionError(self._overfull, Failure.DISK))
         if self.stop.is_set() and self._running:
-            return Ending(state=State.CANCELLED)
+            return Ending(state=ContainerState.CANCELLED)
         told = self._assignment
         if error is self._engine_fault and is_broken(error.message) and can_report(told):
             self._log.say(error.message)
             self._log.say(await report(told, error.message))
             if not self._running:
-                return Ending(state=State.QUEUED)
+                return Ending(state=ContainerState.QUEUED)
         return failed(error)
 
     async def _by_engine(self, work: Coroutine[Any, Any, None]) -> None:
@@ -490,7 +498,7 @@ class Supervisor:
     def _limit_disk(self) -> None:
         """Set the quota of the container in the kernel, where the file system supports it."""
         allowed = self._allowance
-        if self._project is not None and allowed != Allowance():
+        if self._project is not None and allowed != WriteAllowance():
             used = self._project.used()
             # Inputs and copies are in the same project, so they add to the allowance.
             size, files = (
@@ -512,7 +520,7 @@ class Supervisor:
         return processes(folders) if folders else (descendants(pid) if pid else [])
 
     @property
-    def _allowance(self) -> Allowance:
+    def _allowance(self) -> WriteAllowance:
         told, container = self._assignment, self._session.container
         limits = ScratchLimits(
             mount=told.tmp_capacity, beside=told.scratch_beside, files=told.scratch_files

@@ -21,7 +21,7 @@ import msgspec
 
 from lading.client.events import Event, Reconnected
 from lading.client.transport import Response
-from lading.core.containers.container import TRANSITIONS, State
+from lading.core.containers.container import TRANSITIONS, ContainerState
 from lading.core.errors import (
     Conflict,
     Forbidden,
@@ -35,7 +35,7 @@ from lading.testing.exchanges import ExchangesOnly
 from lading.testing.pulse import Pulse
 
 TOKEN = "zzzzz-gj3su-dispatcher00000"
-_FINAL = {State.COMPLETE, State.CANCELLED}
+_FINAL = {ContainerState.COMPLETE, ContainerState.CANCELLED}
 _PATIENCE = 180.0
 _PARAMETERS = ("filters", "order", "select", "limit", "offset")
 Fields = dict[str, Any]
@@ -59,7 +59,7 @@ class Faults:
 class Watch(Protocol):
     """Who is told what happens to records."""
 
-    def moved(self, uuid: str, old: str, new: State) -> None:
+    def moved(self, uuid: str, old: str, new: ContainerState) -> None:
         """A record has another state; `old` is "" for a new one. It was written already."""
 
     def unheard(self, uuid: str) -> None:
@@ -122,11 +122,11 @@ class FakeContainers(ExchangesOnly):
         self.records[uuid] = {**record, **more}
         self._live[uuid] = None
         if self.watch is not None:
-            self.watch.moved(uuid, "", State.QUEUED)
+            self.watch.moved(uuid, "", ContainerState.QUEUED)
         self._announce(uuid, "", "create")
         return uuid
 
-    def hold(self, uuid: str, state: State, *, by: str = TOKEN) -> None:
+    def hold(self, uuid: str, state: ContainerState, *, by: str = TOKEN) -> None:
         """Put a container in a state in which somebody holds its lock."""
         self.records[uuid] |= {"state": state.value, "locked_by_uuid": by}
 
@@ -135,13 +135,13 @@ class FakeContainers(ExchangesOnly):
         self.records[uuid]["priority"] = priority
         self._announce(uuid, self.state(uuid), "update")
 
-    def set_state(self, uuid: str, state: State) -> None:
+    def set_state(self, uuid: str, state: ContainerState) -> None:
         """As another admin does."""
         self._move(uuid, state)
 
-    def state(self, uuid: str) -> State:
+    def state(self, uuid: str) -> ContainerState:
         """The state of a container."""
-        return State(self.records[uuid]["state"])
+        return ContainerState(self.records[uuid]["state"])
 
     @property
     def quiet(self) -> bool:
@@ -152,7 +152,7 @@ class FakeContainers(ExchangesOnly):
         """Those that have not ended."""
         return list(self._live)
 
-    async def until(self, uuid: str, *states: State) -> None:
+    async def until(self, uuid: str, *states: ContainerState) -> None:
         """Wait until a container is in one of these states."""
         await self.wait_for(lambda: self.state(uuid) in states)
 
@@ -169,7 +169,7 @@ class FakeContainers(ExchangesOnly):
         AssertionError for two.
         """
         self._check(uuid, token)
-        self._move(uuid, State.RUNNING)
+        self._move(uuid, ContainerState.RUNNING)
         assert uuid not in self._using, f"{uuid} runs twice at the same time"
         self._using[uuid] = token
 
@@ -184,7 +184,7 @@ class FakeContainers(ExchangesOnly):
         """The command has ended, and the supervisor says so."""
         self._using.pop(uuid, None)
         self._check(uuid, token)
-        self._move(uuid, State.COMPLETE)
+        self._move(uuid, ContainerState.COMPLETE)
 
     def abandon(self, uuid: str) -> None:
         """Whatever was left of the container is gone."""
@@ -287,7 +287,7 @@ class FakeContainers(ExchangesOnly):
             case "PUT", ["containers", uuid]:
                 changes = content["container"]
                 self._owned(uuid, caller)
-                self._move(uuid, State(changes.pop("state")))
+                self._move(uuid, ContainerState(changes.pop("state")))
                 self.records[uuid] |= changes
                 return self.records[uuid]
             case "POST", ["dispatch", "statuses"]:
@@ -345,7 +345,7 @@ class FakeContainers(ExchangesOnly):
         record["locked_by_uuid"] = caller
         if amounts:
             record["runtime_constraints"] = {**record["runtime_constraints"], **amounts}
-        self._move(uuid, State.LOCKED)
+        self._move(uuid, ContainerState.LOCKED)
         self._tokens[uuid] = token
         given = {"runtime_constraints": record["runtime_constraints"]} if amounts else {}
         return {**_brief(record), **given, "supervisor_token": token}
@@ -355,7 +355,10 @@ class FakeContainers(ExchangesOnly):
         if record["state"] != "Locked":
             raise Invalid(f"cannot unlock when {record['state']}")
         self._move(
-            uuid, State.QUEUED if self.locks.get(uuid, 0) < self._attempts else State.CANCELLED
+            uuid,
+            ContainerState.QUEUED
+            if self.locks.get(uuid, 0) < self._attempts
+            else ContainerState.CANCELLED,
         )
         return _brief(record)
 
@@ -371,15 +374,18 @@ class FakeContainers(ExchangesOnly):
         return self.records[uuid]
 
     def _check(self, uuid: str, token: str) -> None:
-        if self._tokens.get(uuid) != token or self.state(uuid) not in (State.LOCKED, State.RUNNING):
+        if self._tokens.get(uuid) != token or self.state(uuid) not in (
+            ContainerState.LOCKED,
+            ContainerState.RUNNING,
+        ):
             raise Forbidden(f"{uuid}: this supervisor token is dead")
 
-    def _move(self, uuid: str, state: State) -> None:
+    def _move(self, uuid: str, state: ContainerState) -> None:
         record, old = self._record(uuid), self.state(uuid)
         if state not in TRANSITIONS[old]:
             raise Invalid(f"State cannot change from {old} to {state}")
         record["state"] = state.value
-        if state not in (State.LOCKED, State.RUNNING):
+        if state not in (ContainerState.LOCKED, ContainerState.RUNNING):
             record["locked_by_uuid"] = None
             self._tokens.pop(uuid, None)
         if state in _FINAL:

@@ -59,7 +59,7 @@ def make_request(number: int = 1, **changes: Any) -> ContainerRequest:
 def make_recipe(**changes: Any) -> Recipe:
     """The recipe of a request with these attributes; every collection that it names can be read."""
     made = make_request(**changes)
-    facts = recipe.Facts(image_pdh=IMAGE, hashes={INPUT: INPUT}, user_uuid=USER)
+    facts = recipe.RequestFacts(image_pdh=IMAGE, hashes={INPUT: INPUT}, user_uuid=USER)
     return recipe.resolve(made, facts, policy=POLICY)
 
 

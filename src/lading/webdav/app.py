@@ -41,9 +41,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lading.client.transport import Transport
 from lading.core.data import filetree
-from lading.core.data.filetree import Tree
+from lading.core.data.filetree import FileTree
 from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllowed, from_status
-from lading.core.pools import Pace
+from lading.core.pools import MinimumRate
 from lading.core.protocols import origins
 from lading.net.peer import note_known
 from lading.webdav import addresses, davxml, responses
@@ -220,7 +220,7 @@ class _Gateway:
         while waiting:
             path, node, left = waiting.pop()
             yield self._resource(shelf, address, path, node)
-            if left > 0 and isinstance(node, Tree):
+            if left > 0 and isinstance(node, FileTree):
                 above = f"{path}/" if path else ""
                 waiting += [
                     (above + name, node.entries[name], left - 1)
@@ -230,7 +230,7 @@ class _Gateway:
 
     def _resource(self, shelf: Shelf, address: Address, path: str, node: filetree.Node) -> Resource:
         return Resource(
-            href=address.url(path, folder=isinstance(node, Tree)),
+            href=address.url(path, folder=isinstance(node, FileTree)),
             name=path.rpartition("/")[2] or shelf.name,
             node=node,
             tag=tag_of(node),
@@ -250,7 +250,7 @@ def _raw_path(scope: Scope) -> str:
 async def _body(incoming: Incoming, rate: int) -> AsyncGenerator[bytes]:
     """The body in pieces, at `rate` bytes a second or more; 0 disables the limit."""
     # 0 disables the limit: `left` is None then.
-    stream, pace = incoming.stream(), Pace(rate, WINDOW)
+    stream, pace = incoming.stream(), MinimumRate(rate, WINDOW)
     now = asyncio.get_running_loop().time
     while True:
         began = now()

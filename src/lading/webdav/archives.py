@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import IO, Final, cast
 
 from lading.core.data import filetree
-from lading.core.data.filetree import File, Node, Tree
+from lading.core.data.filetree import File, FileTree, Node
 
 Read = Callable[[File], AsyncGenerator[bytes]]
 """Reads a whole file in pieces."""
@@ -44,13 +44,13 @@ _EARLIEST: Final[_Time] = (1980, 1, 1, 0, 0, 0)
 
 
 def stream(
-    format: Format, tree: Tree, *, read: Read, modified: datetime | None
+    format: Format, tree: FileTree, *, read: Read, modified: datetime | None
 ) -> AsyncGenerator[bytes]:
     """The archive of a tree, in pieces. Raises the errors of `read`."""
     return _zip(tree, read, modified) if format is Format.ZIP else _tar(tree, read, modified)
 
 
-async def _tar(tree: Tree, read: Read, modified: datetime | None) -> AsyncGenerator[bytes]:
+async def _tar(tree: FileTree, read: Read, modified: datetime | None) -> AsyncGenerator[bytes]:
     written = 0
     for path, node in filetree.walk(tree):
         header = _tar_header(path, node, modified)
@@ -103,7 +103,7 @@ class _Sink:
         return (bytes(one) if isinstance(one, bytearray) else one for one in pieces)
 
 
-async def _zip(tree: Tree, read: Read, modified: datetime | None) -> AsyncGenerator[bytes]:
+async def _zip(tree: FileTree, read: Read, modified: datetime | None) -> AsyncGenerator[bytes]:
     # A file without `tell` is one that cannot be rewound: `zipfile` then writes the checksum of a
     # member after its data. It keeps 0.4 KB for each member, about as much as the tree has itself.
     sink = _Sink()
@@ -111,7 +111,7 @@ async def _zip(tree: Tree, read: Read, modified: datetime | None) -> AsyncGenera
     stamp = _zip_time(modified)
     try:
         for path, node in filetree.walk(tree):
-            if isinstance(node, Tree):
+            if isinstance(node, FileTree):
                 archive.mkdir(_member(f"{path}/", _FOLDER_MODE, stamp))
                 continue
             member = _member(path, _FILE_MODE, stamp)

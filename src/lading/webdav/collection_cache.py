@@ -20,7 +20,7 @@ from lading.client.retry import RetryPolicy
 from lading.client.transport import Transport
 from lading.core import ids
 from lading.core.data import filetree
-from lading.core.data.filetree import Node, Tree
+from lading.core.data.filetree import FileTree, Node
 from lading.core.errors import NotFound, Unauthenticated
 from lading.core.lru import LruMap
 from lading.core.timestamps import parse_time
@@ -44,14 +44,14 @@ class Shelf:
     pdh: str
     etag: str
     name: str
-    tree: Tree
+    tree: FileTree
     modified: datetime | None = None
     editable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    tree: Tree
+    tree: FileTree
     size: int
     until: float
 
@@ -119,7 +119,7 @@ class Library:
             editable=ids.is_uuid(collection) and present,
         )
 
-    def note(self, token: str, pdh: str, tree: Tree, *, like: Shelf) -> None:
+    def note(self, token: str, pdh: str, tree: FileTree, *, like: Shelf) -> None:
         """Cache the tree after a change, as computed here.
 
         `like` is the changed collection: trees of small collections are not cached.
@@ -136,16 +136,16 @@ class Library:
             raise NotFound(f"Path not found: {collection}")
         return found
 
-    def _find(self, key: tuple[bytes, str]) -> Tree | None:
+    def _find(self, key: tuple[bytes, str]) -> FileTree | None:
         kept = self._kept.get(key)
         if kept is None or kept.until <= self._clock():
             return None
         return kept.tree
 
-    def _keep(self, key: tuple[bytes, str], tree: Tree, size: int) -> None:
+    def _keep(self, key: tuple[bytes, str], tree: FileTree, size: int) -> None:
         self._kept.put(key, _Kept(tree, size, self._clock() + _LIFE), size)
 
-    async def _parse(self, text: str) -> Tree:
+    async def _parse(self, text: str) -> FileTree:
         if len(text) > self._large:
             return await asyncio.to_thread(filetree.from_manifest, text)
         return filetree.from_manifest(text)
@@ -155,7 +155,7 @@ def tag_of(node: Node) -> str:
     """The entity tag of a file, without quotes: the same for the same blocks. "" for a
     directory.
     """
-    if isinstance(node, Tree):
+    if isinstance(node, FileTree):
         return ""
     digest = hashlib.md5(usedforsecurity=False)
     # Signatures differ for each token; the tag must not.

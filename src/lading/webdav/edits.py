@@ -13,7 +13,7 @@ from typing import Final
 
 from lading.core import ids
 from lading.core.data import filetree
-from lading.core.data.filetree import Node, Tree
+from lading.core.data.filetree import FileTree, Node
 from lading.core.data.splice import Origin
 from lading.core.errors import Forbidden, LadingError, MethodNotAllowed, NotFound, from_status
 
@@ -44,10 +44,10 @@ class Transfer:
     away: bool = False
 
 
-def put(tree: Tree, path: str) -> Edit:
+def put(tree: FileTree, path: str) -> Edit:
     """Put the uploaded file at `path`."""
     found = filetree.find(tree, path)
-    if isinstance(found, Tree):
+    if isinstance(found, FileTree):
         raise MethodNotAllowed(f"/{path}: is a directory; a file cannot be put in its place")
     # PUT creates missing parents.
     _check_parents(tree, path, missing=True)
@@ -56,7 +56,7 @@ def put(tree: Tree, path: str) -> Edit:
     )
 
 
-def delete(tree: Tree, path: str) -> Edit:
+def delete(tree: FileTree, path: str) -> Edit:
     """Delete a file, or a directory with all its members."""
     if not path:
         raise Forbidden(
@@ -67,7 +67,7 @@ def delete(tree: Tree, path: str) -> Edit:
     return Edit({f"/{path}": ""}, REPLACED)
 
 
-def make_directory(tree: Tree, path: str) -> Edit:
+def make_directory(tree: FileTree, path: str) -> Edit:
     """Make an empty directory."""
     if filetree.find(tree, path) is not None:
         raise MethodNotAllowed(f"/{path}: is there already")
@@ -75,7 +75,7 @@ def make_directory(tree: Tree, path: str) -> Edit:
     return Edit({f"/{path}": ids.EMPTY_PDH}, CREATED)
 
 
-def transfer(tree: Tree, wish: Transfer) -> Edit:
+def transfer(tree: FileTree, wish: Transfer) -> Edit:
     """Copy or move inside one collection."""
     node = _get(tree, wish.source)
     source, target = f"/{wish.source}", f"/{wish.target}"
@@ -93,7 +93,7 @@ def transfer(tree: Tree, wish: Transfer) -> Edit:
     return Edit({**edit.files, source: ""}, edit.status)
 
 
-def receive(tree: Tree, wish: Transfer, *, node: Node, origin: str) -> Edit:
+def receive(tree: FileTree, wish: Transfer, *, node: Node, origin: str) -> Edit:
     """Copy a node from another collection into a tree; `origin` is a source of `replace_files`."""
     target = f"/{wish.target}"
     if not wish.target:
@@ -104,7 +104,7 @@ def receive(tree: Tree, wish: Transfer, *, node: Node, origin: str) -> Edit:
     if found is not None and not wish.overwrite:
         raise _refused(412, f"{target}: is there already, and 'Overwrite: F' was sent")
     _check_parents(tree, wish.target, missing=False)
-    empty = wish.shallow and isinstance(node, Tree)
+    empty = wish.shallow and isinstance(node, FileTree)
     # The source of an empty directory is the empty collection.
     source = (
         ids.EMPTY_PDH if empty or origin == ids.EMPTY_PDH else f"{origin}/{wish.source}".rstrip("/")
@@ -117,14 +117,14 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _get(tree: Tree, path: str) -> Node:
+def _get(tree: FileTree, path: str) -> Node:
     found = filetree.find(tree, path)
     if found is None:
         raise NotFound(f"Path not found: /{path[:200]} is not in the collection")
     return found
 
 
-def _check_parents(tree: Tree, path: str, *, missing: bool) -> None:
+def _check_parents(tree: FileTree, path: str, *, missing: bool) -> None:
     """Check that `path` can exist in the tree; `missing`: missing parent directories are
     created.
     """
@@ -132,10 +132,10 @@ def _check_parents(tree: Tree, path: str, *, missing: bool) -> None:
     # From the top down: the first missing one decides.
     node: Node | None = tree
     for name in above.split("/") if above else ():
-        node = node.entries.get(name) if isinstance(node, Tree) else node
+        node = node.entries.get(name) if isinstance(node, FileTree) else node
         if node is None and missing:
             return
-        if not isinstance(node, Tree):
+        if not isinstance(node, FileTree):
             raise _refused(409, f"/{path}: /{above} is not a directory; make it with MKCOL")
 
 

@@ -12,7 +12,7 @@ from html import escape
 from typing import Final
 
 from lading.core.data import filetree
-from lading.core.data.filetree import File, Node, Tree
+from lading.core.data.filetree import File, FileTree, Node
 from lading.core.records.schema import JSON
 from lading.webdav.addresses import Address
 from lading.webdav.archives import Format
@@ -45,12 +45,12 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _BATCH: Final = 500
 
 
-def entries(tree: Tree) -> list[tuple[str, Node]]:
+def entries(tree: FileTree) -> list[tuple[str, Node]]:
     """Directories first, then files, each by name."""
     return sorted(tree.entries.items(), key=lambda one: (isinstance(one[1], File), one[0]))
 
 
-def document(shelf: Shelf, address: Address, tree: Tree) -> JSON:
+def document(shelf: Shelf, address: Address, tree: FileTree) -> JSON:
     """The JSON listing: {collection, portable_data_hash, path, items: [{name, type, size}]}."""
     return {
         "collection": address.collection,
@@ -65,7 +65,7 @@ def document(shelf: Shelf, address: Address, tree: Tree) -> JSON:
     }
 
 
-def page(shelf: Shelf, address: Address, tree: Tree) -> Iterator[str]:
+def page(shelf: Shelf, address: Address, tree: FileTree) -> Iterator[str]:
     """The HTML listing, in pieces."""
     found = entries(tree)
     title = escape(f"{shelf.name}/{address.path}".rstrip("/"))
@@ -126,19 +126,19 @@ def _downloads(address: Address) -> str:
 
 
 def _row(address: Address, name: str, node: Node) -> str:
-    folder = isinstance(node, Tree)
+    folder = isinstance(node, FileTree)
     path = f"{address.path}/{name}" if address.path else name
     shown = escape(f"{name}/" if folder else name)
-    size = "" if isinstance(node, Tree) else size_text(node.size)
+    size = "" if isinstance(node, FileTree) else size_text(node.size)
     return (
         f'<tr><td><a href="{escape(address.url(path, folder=folder))}">{shown}</a></td>'
         f"<td>{size}</td></tr>\n"
     )
 
 
-def subtree(tree: Tree, path: str) -> Tree:
+def subtree(tree: FileTree, path: str) -> FileTree:
     """The directory at `path` as a tree with this one directory; the whole tree for the root."""
     # The archive contains the directory under its name.
     name = path.rpartition("/")[2]
     found = filetree.subtree(tree, path)
-    return Tree({name: found}) if name else found
+    return FileTree({name: found}) if name else found

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from lading.core.data import filetree
-from lading.core.data.filetree import File, Tree
+from lading.core.data.filetree import File, FileTree
 from lading.core.errors import Malformed, NotFound, from_status
 from lading.webdav import archives, conditions, file_reader, listings, media_types
 from lading.webdav.archives import Format
@@ -136,7 +136,7 @@ async def _bytes(parts: Parts, request: Request, file: File, span: Span) -> Asyn
             yield piece
 
 
-async def _directory(parts: Parts, request: Request, shelf: Shelf, tree: Tree) -> Answer:
+async def _directory(parts: Parts, request: Request, shelf: Shelf, tree: FileTree) -> Answer:
     address = request.address
     form = _form(request)
     if form in (Format.ZIP, Format.TAR):

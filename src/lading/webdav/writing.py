@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from lading.client.blocks import BlockClient
 from lading.core.data import filetree, splice
-from lading.core.data.filetree import File, Tree
+from lading.core.data.filetree import File, FileTree
 from lading.core.errors import (
     Conflict,
     Forbidden,
@@ -74,7 +74,7 @@ class Writer:
         file = await self._parts.intake.store(
             blocks, request.body, length=request.length, holder=request.holder
         )
-        uploaded = filetree.to_manifest(Tree({edits.UPLOADED: file}))
+        uploaded = filetree.to_manifest(FileTree({edits.UPLOADED: file}))
 
         def plan(shelf: Shelf) -> Edit:
             self._check_conditions(request, shelf)
@@ -151,7 +151,7 @@ class Writer:
         try:
             if missing:
                 # A lock on a missing path creates an empty file (RFC 4918, 7.3).
-                uploaded = filetree.to_manifest(Tree({edits.UPLOADED: File()}))
+                uploaded = filetree.to_manifest(FileTree({edits.UPLOADED: File()}))
                 await self._change(
                     request, address, lambda now: _reserve(now, address), uploaded=uploaded
                 )
@@ -344,8 +344,8 @@ def _take_away(shelf: Shelf, path: str, node: filetree.Node) -> Edit:
     return edits.delete(shelf.tree, path)
 
 
-def _alone(node: filetree.Node) -> Tree:
-    return Tree({edits.UPLOADED: node})
+def _alone(node: filetree.Node) -> FileTree:
+    return FileTree({edits.UPLOADED: node})
 
 
 def _lists(header: str) -> list[tuple[str, list[Condition]]]:

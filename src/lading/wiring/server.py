@@ -37,7 +37,7 @@ from lading.blobs.volume_set import Mounts
 from lading.client.transport import HttpTransport
 from lading.config import Config
 from lading.core.data import locator
-from lading.core.data.replication import Wish
+from lading.core.data.replication import DesiredReplication
 from lading.core.errors import LadingError, Unavailable
 from lading.core.protocols.connection_limits import Connection, ConnectionTable, HttpLimits
 from lading.core.timestamps import format_time
@@ -84,7 +84,7 @@ class VolumeBlocks:
     def __init__(self, mounts: Mounts, config: Config) -> None:
         self._mounts = mounts
         classes = tuple(name for name, one in config.StorageClasses.items() if one.get("Default"))
-        self._wish = Wish(
+        self._wish = DesiredReplication(
             copies=config.Collections.DefaultReplication, classes=classes or ("default",)
         )
 

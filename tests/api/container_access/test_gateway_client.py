@@ -13,7 +13,7 @@ from lading.api.container_access.gateway_client import Gateway, reach
 from lading.core.containers.container import Container
 from lading.core.errors import Corrupt, Unavailable
 from lading.core.protocols import http_head
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 from lading.net.pipes import Pipe, read_head
 from lading.testing.world import World, world
 from tests.api.listening import Answer, arvados, listening
@@ -32,10 +32,14 @@ async def test_only_the_expected_answer_is_believed() -> None:
     with theirs:
         pipe = Pipe(*await asyncio.open_connection(sock=ours))
         gateway = Gateway(pipe, "uuid", "proof", "expected")
-        gateway.check(Head("HTTP/1.1 101 x", (("X-Arvados-Authorization-Response", "expected"),)))
+        gateway.check(
+            HttpHead("HTTP/1.1 101 x", (("X-Arvados-Authorization-Response", "expected"),))
+        )
         for said in ("", "proof", "unexpected"):
             with pytest.raises(Corrupt, match="did not prove"):
-                gateway.check(Head("HTTP/1.1 101 x", (("X-Arvados-Authorization-Response", said),)))
+                gateway.check(
+                    HttpHead("HTTP/1.1 101 x", (("X-Arvados-Authorization-Response", said),))
+                )
         assert gateway.headers["X-Arvados-Authorization"] == "proof"
         await pipe.close()
 
@@ -59,7 +63,7 @@ async def test_a_gateway_of_arvados_proves_itself_before_it_is_asked_anything(
             )
         ]
         # The same connection takes the request itself.
-        sent = Head("GET /page HTTP/1.1", (("Host", "h"), *gateway.headers.items()))
+        sent = HttpHead("GET /page HTTP/1.1", (("Host", "h"), *gateway.headers.items()))
         gateway.pipe.writer.write(sent.encode())
         gateway.check(http_head.parse_answer(await read_head(gateway.pipe, timeout=60)))
         assert listener.heard[-1].target == "/page"

@@ -14,7 +14,7 @@ from lading.api.container_logs.gateway_logs import is_source
 from lading.core.containers import sessions
 from lading.core.containers.container import Container
 from lading.core.protocols.forwarding_claims import Purpose
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 from lading.core.records.access import Principal
 from lading.testing.world import World, world
 from tests.api.listening import Answer, arvados, crunch_run, listening, running
@@ -77,7 +77,7 @@ async def test_a_gateway_that_does_not_answer(it: World, tmp_path: Path) -> None
 @pytest.mark.parametrize("said", ["500 Internal Server Error", "302 Found", "nonsense"])
 async def test_an_answer_that_is_none(it: World, tmp_path: Path, said: str) -> None:
     def strange(key: str) -> Answer:
-        def answer(head: Head, certificate: bytes) -> str:
+        def answer(head: HttpHead, certificate: bytes) -> str:
             text = arvados(key)(head, certificate)
             return text if head.target == "/" else text.replace("404 Not Found", said)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lading.api.events import timers
-from lading.core.containers.git_trees import Found
+from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.errors import Invalid, Unavailable
 from lading.core.records.schema import Record
 from lading.core.timestamps import format_time
@@ -22,7 +22,7 @@ GIT = {
     "/out": {"kind": "tmp"},
     "/src": {"kind": "git_tree", "repository_name": "tools", "commit": "main"},
 }
-TREE = (Found("c" * 40, "tree", "a" * 40),)
+TREE = (ResolvedGitTree("c" * 40, "tree", "a" * 40),)
 
 
 def moment(it: World, seconds: float) -> str:
@@ -100,11 +100,13 @@ async def test_the_server_acts_by_itself(it: World) -> None:
 class SlowGit:
     """Answers when it is told to."""
 
-    def __init__(self, answer: tuple[Found, ...] | Exception = TREE) -> None:
+    def __init__(self, answer: tuple[ResolvedGitTree, ...] | Exception = TREE) -> None:
         self.answer = answer
         self.ready = False
 
-    async def find(self, url: str, wanted: object, *, patience: float) -> tuple[Found, ...] | None:
+    async def find(
+        self, url: str, wanted: object, *, patience: float
+    ) -> tuple[ResolvedGitTree, ...] | None:
         if not self.ready:
             return None
         if isinstance(self.answer, Exception):

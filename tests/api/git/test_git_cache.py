@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lading.api.git.git_cache import GitCache
-from lading.core.containers.git_trees import Found, Reference
+from lading.core.containers.git_trees import GitReference, ResolvedGitTree
 from lading.core.errors import Invalid, Unavailable
 from tests.repository import Repository
 
@@ -29,19 +29,21 @@ async def cache(tmp_path: Path) -> AsyncIterator[GitCache]:
     await made.close()
 
 
-def commit(revision: str, path: str = "") -> Reference:
-    return Reference(
+def commit(revision: str, path: str = "") -> GitReference:
+    return GitReference(
         target="/x", source="git_url", name="u", selector="commit", revision=revision, path=path
     )
 
 
-def revisions(revision: str, path: str = "") -> Reference:
-    return Reference(
+def revisions(revision: str, path: str = "") -> GitReference:
+    return GitReference(
         target="/x", source="git_url", name="u", selector="revisions", revision=revision, path=path
     )
 
 
-async def find(cache: GitCache, repository: Repository, wanted: Reference) -> tuple[Found, ...]:
+async def find(
+    cache: GitCache, repository: Repository, wanted: GitReference
+) -> tuple[ResolvedGitTree, ...]:
     found = await cache.find(repository.url, wanted, patience=20.0)
     assert found is not None
     return found
@@ -51,15 +53,15 @@ async def test_a_commit_is_resolved_to_its_tree_a_path_to_tree_or_blob(
     cache: GitCache, repository: Repository
 ) -> None:
     head = repository.commit(tools__grep="x", readme="y")
-    whole = (Found(head, "tree", repository.hash("HEAD^{tree}")),)
+    whole = (ResolvedGitTree(head, "tree", repository.hash("HEAD^{tree}")),)
     assert await find(cache, repository, commit("main")) == whole
     assert await find(cache, repository, commit(head)) == whole
     assert await find(cache, repository, commit("main", "tools")) == (
-        Found(head, "tree", repository.hash("HEAD:tools")),
+        ResolvedGitTree(head, "tree", repository.hash("HEAD:tools")),
     )
     blob = repository.hash("HEAD:tools/grep")
     assert await find(cache, repository, commit("main", "tools/grep")) == (
-        Found(head, "blob", blob),
+        ResolvedGitTree(head, "blob", blob),
     )
 
 
@@ -93,7 +95,7 @@ async def test_a_range_is_a_set_of_trees_the_newest_first(
     "wanted", [commit("nope"), commit("main", "nope"), revisions("main..main"), revisions("a..b")]
 )
 async def test_what_is_not_there(
-    cache: GitCache, repository: Repository, wanted: Reference
+    cache: GitCache, repository: Repository, wanted: GitReference
 ) -> None:
     repository.commit(a="1")
     with pytest.raises(Invalid, match=r"Mounts \[/x\].* has no commit"):

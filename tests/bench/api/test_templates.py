@@ -7,7 +7,7 @@ import json
 from bench.api.sample import PROJECTS, Site, name, pdh, readable
 from bench.api.templates import bulks, container_uuid, request_uuid, usable
 from lading.core.containers import recipe
-from lading.core.containers.container import Container, State
+from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.request import ContainerRequest
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
 from lading.core.records.schema import Record, RecordType
@@ -40,7 +40,7 @@ async def test_containers_are_found_by_their_keys_and_their_results_are_there() 
     hashes = {row["portable_data_hash"] for row in made[COLLECTIONS.plural]}
     for number, row in enumerate(made[CONTAINERS.plural]):
         container = Container.from_record(row)
-        assert container.state is State.COMPLETE
+        assert container.state is ContainerState.COMPLETE
         assert (container.exit_code == 0) is usable(number)
         assert recipe.key(recipe.of_container(container)) == container.reuse_key
         assert recipe.broad_key(recipe.of_container(container)) == container.broad_key

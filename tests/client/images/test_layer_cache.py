@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.layer_cache import LayerShelf
+from lading.client.images.layer_cache import LayerCache
 from lading.core.errors import Conflict, Malformed
 from tests.client.images.images_on_disk import digest
 
@@ -15,7 +15,7 @@ _DATA = b"a layer"
 _DIGEST = digest(_DATA)
 
 
-def _put(shelf: LayerShelf, data: bytes, name: str = "") -> Path:
+def _put(shelf: LayerCache, data: bytes, name: str = "") -> Path:
     with shelf.part(name or digest(data)) as file:
         file.write(data)
     shelf.keep(name or digest(data))
@@ -23,7 +23,7 @@ def _put(shelf: LayerShelf, data: bytes, name: str = "") -> Path:
 
 
 def test_a_part_goes_on_and_becomes_whole(tmp_path: Path) -> None:
-    shelf = LayerShelf(tmp_path / "new" / "layers")
+    shelf = LayerCache(tmp_path / "new" / "layers")
     assert not shelf.has(_DIGEST)
     with shelf.part(_DIGEST) as file:
         file.write(_DATA[:3])
@@ -37,7 +37,7 @@ def test_a_part_goes_on_and_becomes_whole(tmp_path: Path) -> None:
 
 
 def test_what_differs_from_its_digest_is_removed(tmp_path: Path) -> None:
-    shelf = LayerShelf(tmp_path)
+    shelf = LayerCache(tmp_path)
     with pytest.raises(Malformed, match="what the registry sent is sha256:"):
         _put(shelf, b"other", _DIGEST)
     path = _put(shelf, _DATA)
@@ -47,7 +47,7 @@ def test_what_differs_from_its_digest_is_removed(tmp_path: Path) -> None:
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
-    shelf = LayerShelf(tmp_path)
+    shelf = LayerCache(tmp_path)
     with (
         shelf.part(_DIGEST),
         pytest.raises(Conflict, match="another command fetches this layer"),
@@ -57,7 +57,7 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_the_old_and_the_many_are_forgotten(tmp_path: Path) -> None:
-    shelf = LayerShelf(tmp_path, room=20)
+    shelf = LayerCache(tmp_path, room=20)
     paths = [_put(shelf, bytes([number]) * 8) for number in range(4)]
     for number, path in enumerate(paths):
         age = 40 * 86400 if number == 0 else 100 - number

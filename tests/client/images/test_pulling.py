@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.layer_cache import LayerShelf
+from lading.client.images.layer_cache import LayerCache
 from lading.client.images.reference import parse_reference
 from lading.client.images.registry import (
     Blob,
@@ -26,7 +26,7 @@ from tests.client.images.images_on_disk import LAYERS, config_of, digest
 _REFERENCE = parse_reference("h:5/tools:1")
 
 
-def _shelved(shelf: LayerShelf, data: bytes) -> Blob:
+def _shelved(shelf: LayerCache, data: bytes) -> Blob:
     with shelf.part(digest(data)) as file:
         file.write(data)
     shelf.keep(digest(data))
@@ -39,7 +39,7 @@ def _image(*layers: Blob) -> RemoteImage:
 
 
 async def test_layers_are_uncompressed_into_one_archive(tmp_path: Path) -> None:
-    shelf = LayerShelf(tmp_path / "shelf")
+    shelf = LayerCache(tmp_path / "shelf")
     layers = (_shelved(shelf, gzip.compress(LAYERS[0])), _shelved(shelf, LAYERS[1]))
     normal = await assemble(_image(*layers), config_of(*LAYERS), shelf, tmp_path)
     assert normal.digest == digest(config_of(*LAYERS))
@@ -48,7 +48,7 @@ async def test_layers_are_uncompressed_into_one_archive(tmp_path: Path) -> None:
 
 
 async def test_layers_that_the_configuration_does_not_list_are_refused(tmp_path: Path) -> None:
-    shelf = LayerShelf(tmp_path / "shelf")
+    shelf = LayerCache(tmp_path / "shelf")
     with pytest.raises(Malformed, match="h:5/tools:1: damaged image: layer 1 is sha256"):
         await assemble(_image(_shelved(shelf, LAYERS[0])), config_of(LAYERS[1]), shelf, tmp_path)
 

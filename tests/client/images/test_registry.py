@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.layer_cache import LayerShelf
+from lading.client.images.layer_cache import LayerCache
 from lading.client.images.reference import Reference, parse_reference
 from lading.client.images.registry import Platform, Registry, RemoteImage
 from lading.client.images.registry_login import Login
@@ -53,7 +53,7 @@ async def _resolved(fake: FakeRegistry, login: Login | None = None) -> RemoteIma
 
 
 async def test_an_image_and_its_layers(tmp_path: Path) -> None:
-    fake, shelf = FakeRegistry(), LayerShelf(tmp_path)
+    fake, shelf = FakeRegistry(), LayerCache(tmp_path)
     manifest = fake.push("tools", "1", *LAYERS)
     seen: list[tuple[int, int]] = []
     async with _at(fake) as (registry, reference):
@@ -93,7 +93,7 @@ async def test_an_index_by_platform() -> None:
 
 
 async def test_a_layer_that_breaks_off_goes_on(tmp_path: Path) -> None:
-    fake, shelf = FakeRegistry(breaks=[20_000, 10_000]), LayerShelf(tmp_path)
+    fake, shelf = FakeRegistry(breaks=[20_000, 10_000]), LayerCache(tmp_path)
     fake.push("tools", "1", _LARGE)
     seen: list[int] = []
     async with _at(fake) as (registry, reference):
@@ -107,7 +107,7 @@ async def test_a_layer_that_breaks_off_goes_on(tmp_path: Path) -> None:
 
 
 async def test_a_registry_that_cannot_go_on_sends_all_of_it_again(tmp_path: Path) -> None:
-    fake, shelf = FakeRegistry(ranges=False), LayerShelf(tmp_path)
+    fake, shelf = FakeRegistry(ranges=False), LayerCache(tmp_path)
     fake.push("tools", "1", _LARGE)
     with shelf.part(digest(_LARGE)) as file:
         file.write(_LARGE[:49_990])
@@ -119,7 +119,7 @@ async def test_a_registry_that_cannot_go_on_sends_all_of_it_again(tmp_path: Path
 
 
 async def test_a_part_that_is_too_long_begins_anew(tmp_path: Path) -> None:
-    fake, shelf = FakeRegistry(), LayerShelf(tmp_path)
+    fake, shelf = FakeRegistry(), LayerCache(tmp_path)
     fake.push("tools", "1", _LARGE)
     with shelf.part(digest(_LARGE)) as file:
         file.write(_LARGE + b"x")
@@ -134,7 +134,7 @@ async def test_a_registry_that_gives_up(tmp_path: Path) -> None:
     async with _at(fake) as (registry, reference):
         image = await registry.resolve(reference, platform=_AMD)
         with pytest.raises(Unavailable):
-            await registry.fetch(image, LayerShelf(tmp_path))
+            await registry.fetch(image, LayerCache(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ async def test_a_registry_that_gives_up(tmp_path: Path) -> None:
 async def test_other_bytes_than_the_digest_are_refused(
     tmp_path: Path, sent: bytes, fault: str
 ) -> None:
-    fake, shelf = FakeRegistry(), LayerShelf(tmp_path)
+    fake, shelf = FakeRegistry(), LayerCache(tmp_path)
     fake.push("tools", "1", _LARGE)
     fake.blobs[digest(_LARGE)] = sent
     async with _at(fake) as (registry, reference):
@@ -194,7 +194,7 @@ async def test_redirects_are_followed_without_the_login(tmp_path: Path) -> None:
     other = FakeRegistry(blobs=fake.blobs)
     async with serving(other) as elsewhere, _at(fake, login) as (registry, reference):
         fake.elsewhere = f"http://127.0.0.1:{elsewhere.port}"
-        await registry.fetch(await registry.resolve(reference, platform=_AMD), LayerShelf(tmp_path))
+        await registry.fetch(await registry.resolve(reference, platform=_AMD), LayerCache(tmp_path))
     assert set(other.authorizations) == {""}
 
 

@@ -21,7 +21,7 @@ from lading.client.mount.layout import Fixed
 from lading.client.mount.operations import Operations
 from lading.client.mount.places import Text
 from lading.client.mount.reading import Bridge, OpenBlocks
-from lading.core.data.filetree import File, Segment, Tree
+from lading.core.data.filetree import File, FileTree, Segment
 from tests.reality import need
 
 BIG = bytes(range(256)) * 8000
@@ -40,9 +40,12 @@ async def mounted(tmp_path: Path) -> AsyncGenerator[Path]:
     from lading.client.mount.fuse import FuseSettings, FuseThread
 
     big = File((Segment(f"{DIGEST}+{len(BIG)}", 0, len(BIG)),))
-    many = Tree({f"file {number}": big for number in range(FILES)})
+    many = FileTree({f"file {number}": big for number in range(FILES)})
     root = Fixed(
-        {"README": Text(b"read me\n"), "tree": Tree({"big": big, "empty": File(), "many": many})},
+        {
+            "README": Text(b"read me\n"),
+            "tree": FileTree({"big": big, "empty": File(), "many": many}),
+        },
         7.25,
     )
     bridge = Bridge(asyncio.get_running_loop(), 10.0)

@@ -14,7 +14,7 @@ from lading.client.mount.layout import Fixed
 from lading.client.mount.operations import Operations
 from lading.client.mount.places import Node, Text
 from lading.client.mount.reading import Bridge, OpenBlocks
-from lading.core.data.filetree import File, Segment, Tree
+from lading.core.data.filetree import File, FileTree, Segment
 from lading.core.errors import Forbidden, LadingError, NotFound, Unavailable
 
 DATA = b"hello"
@@ -62,7 +62,7 @@ async def _fetch(locator: str, descriptor: int) -> None:
 def entries() -> dict[str, Node]:
     """What is in the root directory."""
     return {
-        "tree": Tree({"hello": HELLO, "gone": GONE, "sub": Tree()}),
+        "tree": FileTree({"hello": HELLO, "gone": GONE, "sub": FileTree()}),
         "README": Text(b"read me"),
         ".arvados#project": Text(b"{}"),
         "forbidden": Asking(Forbidden("not yours")),
@@ -130,7 +130,7 @@ async def test_a_path_that_leads_to_another_file_is_read_anew(
     operations: Operations, entries: dict[str, Node]
 ) -> None:
     assert await _read(operations, "/tree/hello") == DATA
-    entries["tree"] = Tree({"hello": File((Segment(f"{DIGEST}+5", 1, 2),))})
+    entries["tree"] = FileTree({"hello": File((Segment(f"{DIGEST}+5", 1, 2),))})
     assert await _read(operations, "/tree/hello") == b"el"
 
 
@@ -146,7 +146,7 @@ async def test_what_is_being_read_goes_on_being_read(
 
 @pytest.mark.parametrize("operations", [2], indirect=True, ids=["two"])
 async def test_few_files_are_remembered(operations: Operations, entries: dict[str, Node]) -> None:
-    entries["tree"] = Tree({str(number): HELLO for number in range(5)})
+    entries["tree"] = FileTree({str(number): HELLO for number in range(5)})
     for number in (0, 1, 2, 0, 3):
         assert await _read(operations, f"/tree/{number}") == DATA
     # Only a file that is remembered can be read when the server does not answer.

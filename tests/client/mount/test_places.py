@@ -5,10 +5,10 @@ import pytest
 from lading.client.mount.collection_cache import Listed
 from lading.client.mount.layout import Fixed
 from lading.client.mount.places import Node, Text, Unknown, find, peek
-from lading.core.data.filetree import File, Segment, Tree
+from lading.core.data.filetree import File, FileTree, Segment
 
 FILE = File((Segment("acbd18db4cc2f85cedef654fccc4a4d8+3", 0, 3),))
-TREE = Tree({"dir": Tree({"file": FILE}), "top": FILE})
+TREE = FileTree({"dir": FileTree({"file": FILE}), "top": FILE})
 
 
 async def _list() -> dict[str, Node]:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lading.core.containers import container
-from lading.core.containers.container import Container, State
+from lading.core.containers.container import Container, ContainerState
 from lading.core.errors import Failure
 from lading.core.json_values import Json
 from lading.testing.records import container_uuid, make_container
@@ -25,7 +25,7 @@ def test_the_table_is_that_of_the_seed() -> None:
         ("Running", "Cancelled"),
         ("Complete", "Cancelled"),
     }
-    assert set(container.TRANSITIONS) == set(State)
+    assert set(container.TRANSITIONS) == set(ContainerState)
 
 
 def test_a_record_survives_the_round_trip() -> None:
@@ -36,7 +36,7 @@ def test_a_record_survives_the_round_trip() -> None:
 
 def test_null_and_missing_columns_take_their_default() -> None:
     bare = Container.from_record({"uuid": container_uuid(1), "mounts": None})
-    assert (bare.state, bare.mounts, bare.cwd) == (State.QUEUED, {}, ".")
+    assert (bare.state, bare.mounts, bare.cwd) == (ContainerState.QUEUED, {}, ".")
 
 
 def test_hidden_columns_are_not_shown() -> None:

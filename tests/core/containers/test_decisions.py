@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lading.core.containers.decisions import Decision
+from lading.core.containers.decisions import DecisionKind
 
 
 def test_every_decision_that_the_seed_lists_has_a_name() -> None:
-    assert set(Decision) == {
+    assert set(DecisionKind) == {
         "decided_to_run", "decided_not_to_run", "lock_failed", "dispatched", "dispatch",
         "cleaned_up_crashed", "cleaned_up_abandoned",
     }  # fmt: skip

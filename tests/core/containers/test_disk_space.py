@@ -4,11 +4,11 @@ import pytest
 
 from lading.core.containers.disk_space import (
     AUTOMATIC,
-    Allowance,
     Amount,
-    Disk,
+    DiskWriter,
+    FileSystemSpace,
     ScratchLimits,
-    Writer,
+    WriteAllowance,
     allowance,
     excess,
     is_short,
@@ -30,8 +30,8 @@ KEPT = Amount(64, 640)
 
 def disk(
     free: int, files: int = 100_000, *, total: int = 10_000, total_files: int = 1_000_000
-) -> Disk:
-    return Disk(Amount(total, total_files), Amount(free, files))
+) -> FileSystemSpace:
+    return FileSystemSpace(Amount(total, total_files), Amount(free, files))
 
 
 def test_what_a_container_may_write() -> None:
@@ -43,10 +43,10 @@ def test_what_a_container_may_write() -> None:
         "/in": {"kind": "collection", "portable_data_hash": "x"},
         "/odd": 3,
     }
-    assert allowance(mounts, LIMITS, output_path="/out") == Allowance(
+    assert allowance(mounts, LIMITS, output_path="/out") == WriteAllowance(
         mounts=1027, beside=100, files=10
     )
-    assert allowance(mounts, LIMITS, output_path="/out", ranks=3) == Allowance(
+    assert allowance(mounts, LIMITS, output_path="/out", ranks=3) == WriteAllowance(
         mounts=1027, beside=300, files=30
     )
 
@@ -66,13 +66,13 @@ def test_zero_is_no_limit(limits: ScratchLimits, capacity: int, size: int) -> No
 
 
 def test_what_is_too_much_is_told() -> None:
-    allowed = Allowance(mounts=2 * GIB, beside=GIB, files=10)
+    allowed = WriteAllowance(mounts=2 * GIB, beside=GIB, files=10)
     assert excess(Amount(3 * GIB, 10), allowed) == ""
     said = excess(Amount(4 * GIB, 1), allowed)
     assert "has written 4.0 GiB" in said
     assert "3.0 GiB are allowed: 2.0 GiB for its tmp mounts and 1.0 GiB beside them" in said
     assert "has made 11 files" in excess(Amount(1, 11), allowed)
-    assert excess(Amount(1 << 60, 1 << 40), Allowance()) == ""
+    assert excess(Amount(1 << 60, 1 << 40), WriteAllowance()) == ""
 
 
 def test_the_reserve_is_a_part_of_the_disk_or_what_is_configured() -> None:
@@ -112,8 +112,8 @@ def test_a_disk_that_fills(free: int, files: int, short: bool, urgent: bool) -> 
     )
 
 
-def writer(name: str, size: int, files: int = 0, *, grown: int = -1) -> Writer:
-    return Writer(
+def writer(name: str, size: int, files: int = 0, *, grown: int = -1) -> DiskWriter:
+    return DiskWriter(
         name, Amount(size, files), Amount(size, files) if grown < 0 else Amount(grown, grown)
     )
 
@@ -145,9 +145,9 @@ def test_looks_are_as_far_apart_as_room_allows() -> None:
 
 
 def test_what_is_left() -> None:
-    assert left_of(Amount(5, 6), Allowance(mounts=7, beside=1, files=10)) == Amount(3, 4)
-    assert left_of(Amount(50, 60), Allowance(mounts=7, beside=1, files=10)) == Amount(0, 0)
-    assert left_of(Amount(5, 6), Allowance()) == Amount(UNLIMITED, UNLIMITED)
+    assert left_of(Amount(5, 6), WriteAllowance(mounts=7, beside=1, files=10)) == Amount(3, 4)
+    assert left_of(Amount(50, 60), WriteAllowance(mounts=7, beside=1, files=10)) == Amount(0, 0)
+    assert left_of(Amount(5, 6), WriteAllowance()) == Amount(UNLIMITED, UNLIMITED)
 
 
 @pytest.mark.parametrize(

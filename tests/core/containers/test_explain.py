@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lading.core.containers import explain, recipe, reuse
 from lading.core.containers.explain import Nearest
-from lading.core.containers.git_trees import Found
+from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.differences import FieldDifference
 from lading.testing.records import (
     INPUT,
@@ -93,7 +93,12 @@ def test_explanations_are_plain_json() -> None:
         ours, [reuse.Candidate(make_container(1, state="Cancelled"))], policy=POLICY
     )
     near = explain.nearest(ours, [make_container(2, cwd="/tmp")])
-    trees = {"/src": (Found("c" * 40, "tree", "a" * 40), Found("d" * 40, "tree", "b" * 40))}
+    trees = {
+        "/src": (
+            ResolvedGitTree("c" * 40, "tree", "a" * 40),
+            ResolvedGitTree("d" * 40, "tree", "b" * 40),
+        )
+    }
     same = Nearest(make_container(3), ())
     made = explain.explain(
         choice, container_uuid=container_uuid(9), near=(*near, same), trees=trees

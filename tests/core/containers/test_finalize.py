@@ -7,7 +7,7 @@ from typing import Any
 from lading.core.containers import finalize
 from lading.core.containers.container import Container
 from lading.core.containers.finalize import Keeps, Piece
-from lading.core.containers.request import ContainerRequest, State
+from lading.core.containers.request import ContainerRequest, RequestState
 from lading.testing.records import (
     IMAGE,
     INPUT,
@@ -65,7 +65,7 @@ def test_log_output_and_the_containers_own_log_are_kept() -> None:
 
 def test_the_request_is_final_and_paid() -> None:
     found = finalize.finalize(asking(cumulative_cost=0.5, runtime_token="v2/x"), ended(), now=NOW)
-    assert found.change.request.state is State.FINAL
+    assert found.change.request.state is RequestState.FINAL
     assert (found.change.request.cumulative_cost, found.change.request.runtime_token) == (3.5, None)
     assert (found.parent_uuid, found.parent_cost) == (None, 0.0)
 
@@ -121,7 +121,7 @@ def test_there_may_be_nothing_to_keep() -> None:
     assert finalize.finalize(asking(), ended(log=None, output=None), now=NOW).collections == ()
     assert finalize.finalize(asking(), ended(), now=NOW, keep_collections=False).collections == ()
     gone = finalize.finalize(asking(), None, now=NOW)
-    assert (gone.collections, gone.change.request.state) == ((), State.FINAL)
+    assert (gone.collections, gone.change.request.state) == ((), RequestState.FINAL)
 
 
 def test_the_log_while_it_runs_and_after_an_attempt() -> None:

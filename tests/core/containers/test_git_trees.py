@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.containers import git_trees
-from lading.core.containers.git_trees import Found, Reference
+from lading.core.containers.git_trees import GitReference, ResolvedGitTree
 from lading.core.errors import Invalid
 from lading.core.json_values import JsonObject
 
@@ -95,7 +95,7 @@ def test_references() -> None:
         "revision": "main",
         "path": "a/b",
     }
-    assert git_trees.references(mounts) == (Reference(target="/src", **named),)
+    assert git_trees.references(mounts) == (GitReference(target="/src", **named),)
 
 
 def test_looking_up_a_path_in_commits() -> None:
@@ -103,7 +103,9 @@ def test_looking_up_a_path_in_commits() -> None:
     assert git_trees.lookup_lines([one, two], "a/b") == f"{one}:a/b\n{two}:a/b\n"
     assert git_trees.lookup_lines([one], "") == f"{one}^{{tree}}\n"
     answer = f"{'a' * 40} tree 12\n{two}:a/b missing\n{'a' * 40} tree 12\n"
-    assert git_trees.read_lookup([one, two, three], answer) == (Found(one, "tree", "a" * 40),)
+    assert git_trees.read_lookup([one, two, three], answer) == (
+        ResolvedGitTree(one, "tree", "a" * 40),
+    )
     blob = git_trees.read_lookup([one], f"{'b' * 40} blob 3\n")
     assert blob[0].mount == {"kind": "git_tree", "blob": "b" * 40}
 

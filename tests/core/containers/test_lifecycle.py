@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.containers import lifecycle
-from lading.core.containers.container import FINAL, HELD, TRANSITIONS, Container, State
+from lading.core.containers.container import FINAL, HELD, TRANSITIONS, Container, ContainerState
 from lading.core.containers.effects import (
     CancelChildren,
     Finish,
@@ -19,16 +19,16 @@ from lading.core.containers.effects import (
     ReprioritiseChildren,
     RevokeTokens,
 )
-from lading.core.containers.lifecycle import Change, NewTokens
-from lading.core.containers.write_permissions import Caller
+from lading.core.containers.lifecycle import ContainerChange, NewTokens
+from lading.core.containers.write_permissions import ContainerWriter
 from lading.core.errors import Forbidden, IllegalTransition, Invalid, RequestError
 from lading.core.json_values import Json
 from lading.testing.records import IMAGE, NOW, make_container
 
-HOLDER = Caller(token_uuid="holder", is_admin=True)
-ADMIN = Caller(token_uuid="another", is_admin=True)
-OWN = Caller(token_uuid="own")
-SUPERVISOR = Caller(token_uuid="supervisor")
+HOLDER = ContainerWriter(token_uuid="holder", is_admin=True)
+ADMIN = ContainerWriter(token_uuid="another", is_admin=True)
+OWN = ContainerWriter(token_uuid="own")
+SUPERVISOR = ContainerWriter(token_uuid="supervisor")
 TOKENS = NewTokens(auth_uuid="own", supervisor_uuid="supervisor")
 HELD_BY: dict[str, Any] = {
     "locked_by_uuid": "holder",
@@ -42,7 +42,9 @@ def held(state: str, **changes: Any) -> Container:
     return make_container(state=state, **{**HELD_BY, **changes})
 
 
-def write(container: Container, caller: Caller = HOLDER, **changes: Json) -> Change:
+def write(
+    container: Container, caller: ContainerWriter = HOLDER, **changes: Json
+) -> ContainerChange:
     return lifecycle.update(container, changes, caller=caller, now=NOW, tokens=TOKENS)
 
 
@@ -111,13 +113,13 @@ def test_a_write_can_lock_too() -> None:
 
 
 @pytest.mark.parametrize("caller", [HOLDER, SUPERVISOR])
-def test_unlock_gives_the_container_back_and_ends_its_tokens(caller: Caller) -> None:
+def test_unlock_gives_the_container_back_and_ends_its_tokens(caller: ContainerWriter) -> None:
     change = lifecycle.unlock(
         held("Locked", runtime_status={"warning": "x"}), caller=caller, now=NOW
     )
     after = change.container
     assert (after.state, after.locked_by_uuid, after.auth_uuid, after.runtime_status) == (
-        State.QUEUED,
+        ContainerState.QUEUED,
         None,
         None,
         {},
@@ -131,7 +133,7 @@ def test_unlock_refusals() -> None:
         lifecycle.unlock(held("Running"), caller=HOLDER, now=NOW)
     with pytest.raises(Forbidden, match="locked by a different token"):
         lifecycle.unlock(held("Locked"), caller=ADMIN, now=NOW)
-    for caller in (OWN, Caller(token_uuid="nobody")):
+    for caller in (OWN, ContainerWriter(token_uuid="nobody")):
         with pytest.raises(Forbidden):
             lifecycle.unlock(held("Locked"), caller=caller, now=NOW)
 
@@ -141,7 +143,7 @@ def test_too_many_locks_cancel_the_container() -> None:
         held("Locked", lock_count=10), caller=HOLDER, now=NOW, max_attempts=10
     )
     after = change.container
-    assert (after.state, after.finished_at) == (State.CANCELLED, NOW)
+    assert (after.state, after.finished_at) == (ContainerState.CANCELLED, NOW)
     assert "Containers.MaxDispatchAttempts' (lock_count=10)" in str(after.runtime_status["error"])
     assert after.runtime_status["failure"] == "infrastructure"
     assert Finish(after.uuid) in change.effects
@@ -248,7 +250,7 @@ def test_an_unknown_state_is_refused() -> None:
         write(make_container(), state="Failed")
 
 
-STATES = st.sampled_from(list(State))
+STATES = st.sampled_from(list(ContainerState))
 CHANGES = st.fixed_dictionaries(
     {},
     optional={
@@ -266,10 +268,10 @@ CHANGES = st.fixed_dictionaries(
     STATES,
     STATES,
     CHANGES,
-    st.sampled_from([HOLDER, ADMIN, OWN, SUPERVISOR, Caller(token_uuid="nobody")]),
+    st.sampled_from([HOLDER, ADMIN, OWN, SUPERVISOR, ContainerWriter(token_uuid="nobody")]),
 )
 def test_no_event_breaks_the_rules(
-    old: State, new: State, changes: dict[str, Json], caller: Caller
+    old: ContainerState, new: ContainerState, changes: dict[str, Json], caller: ContainerWriter
 ) -> None:
     container = held(old) if old in HELD else make_container(state=old)
     before = copy.deepcopy(container)

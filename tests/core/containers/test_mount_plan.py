@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from lading.core.containers.mount_plan import (
     Area,
     BindMount,
-    Collection,
+    CollectionPath,
     CopyCollection,
     GitTree,
-    Host,
+    HostPath,
     Keep,
     KeepTree,
     MakeDirectory,
@@ -45,7 +45,7 @@ def area_at(made: MountPlan, target: str) -> Area:
 def test_the_output_is_a_fresh_directory() -> None:
     made = make({})
     assert made.steps == (MakeDirectory("/s/1"),)
-    assert made.binds == (BindMount(Host("/s/1"), "/out", False),)
+    assert made.binds == (BindMount(HostPath("/s/1"), "/out", False),)
     assert made.output_directory == "/s/1"
     assert made.collections == ()
 
@@ -67,8 +67,8 @@ def test_parents_come_first() -> None:
 )
 def test_a_collection_is_bound_read_only_and_referred_to(spec: dict[str, Any], path: str) -> None:
     made = make({"/in": {"kind": "collection", **spec}})
-    assert bind_at(made, "/in") == BindMount(Collection(PDH, path), "/in", True)
-    assert area_at(made, "/in") == Area("/in", Keep.REFERENCE, Collection(PDH, path))
+    assert bind_at(made, "/in") == BindMount(CollectionPath(PDH, path), "/in", True)
+    assert area_at(made, "/in") == Area("/in", Keep.REFERENCE, CollectionPath(PDH, path))
     assert made.collections == (PDH,)
 
 
@@ -107,7 +107,7 @@ def test_secrets_are_never_kept() -> None:
 def test_a_secret_below_the_output_is_bound_so_that_it_cannot_be_moved() -> None:
     made = make({}, {"/out/key": {"kind": "text", "content": "s"}})
     assert made.steps[1:] == (WriteFile("/s/2", b"s"),)
-    assert bind_at(made, "/out/key") == BindMount(Host("/s/2"), "/out/key", True)
+    assert bind_at(made, "/out/key") == BindMount(HostPath("/s/2"), "/out/key", True)
     with pytest.raises(ExecutionError, match="read-only mount /out/c"):
         make(
             {"/out/c": {"kind": "collection", "portable_data_hash": PDH}},
@@ -118,7 +118,7 @@ def test_a_secret_below_the_output_is_bound_so_that_it_cannot_be_moved() -> None
 def test_a_secret_as_input() -> None:
     made = make({}, {"stdin": {"kind": "text", "content": "s"}})
     assert made.steps[1:] == (WriteFile("/s/2", b"s"),)
-    assert made.stdin == Host("/s/2")
+    assert made.stdin == HostPath("/s/2")
 
 
 @pytest.mark.parametrize("kind", ["tree", "blob"])
@@ -142,8 +142,8 @@ def test_a_writable_collection_below_the_output_is_copied() -> None:
     spec = {"kind": "collection", "portable_data_hash": PDH, "path": "d", "writable": True}
     made = make({"/out/d": spec, "/out/e": {**spec, "exclude_from_output": True}})
     assert made.steps[1:] == (
-        CopyCollection(Collection(PDH, "d"), "/s/1/d"),
-        CopyCollection(Collection(PDH, "d"), "/s/1/e"),
+        CopyCollection(CollectionPath(PDH, "d"), "/s/1/d"),
+        CopyCollection(CollectionPath(PDH, "d"), "/s/1/e"),
     )
     assert [area.target for area in made.areas] == ["/out", "/out/e"]
     assert made.collections == (PDH,)
@@ -176,10 +176,10 @@ def test_the_output_may_be_a_copy_of_a_collection() -> None:
         {"/c": {"kind": "collection", "portable_data_hash": PDH, "writable": True}}, output="/c"
     )
     assert (made.steps[0], made.output_directory) == (
-        CopyCollection(Collection(PDH), "/s/1"),
+        CopyCollection(CollectionPath(PDH), "/s/1"),
         "/s/1",
     )
-    assert bind_at(made, "/c") == BindMount(Host("/s/1"), "/c", False)
+    assert bind_at(made, "/c") == BindMount(HostPath("/s/1"), "/c", False)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_the_output_path_may_lie_inside_a_mount(
     made = make({"/out/t": {"kind": "tmp"}}, output=output)
     assert made.output_directory == "/s/1" + output.removeprefix("/out")
     assert made.steps == (MakeDirectory("/s/1"), MakeDirectory("/s/2"), *made_first)
-    assert area_at(made, "/out") == Area("/out", Keep.FILES, Host("/s/1"))
+    assert area_at(made, "/out") == Area("/out", Keep.FILES, HostPath("/s/1"))
     with pytest.raises(ExecutionError, match="below the output path"):
         make({f"{output}/t": {"kind": "tmp"}}, output=output)
 
@@ -199,8 +199,8 @@ def test_the_output_path_may_lie_inside_a_mount(
 def test_a_writable_collection_beside_the_output_is_a_copy() -> None:
     spec = {"kind": "collection", "portable_data_hash": PDH, "path": "d", "writable": True}
     made = make({"/c": spec})
-    assert made.steps[0] == CopyCollection(Collection(PDH, "d"), "/s/1")
-    assert bind_at(made, "/c") == BindMount(Host("/s/1"), "/c", False)
+    assert made.steps[0] == CopyCollection(CollectionPath(PDH, "d"), "/s/1")
+    assert bind_at(made, "/c") == BindMount(HostPath("/s/1"), "/c", False)
 
 
 def test_a_file_mount_shows_again_what_another_mount_has() -> None:
@@ -218,8 +218,8 @@ def test_a_file_mount_shows_again_what_another_mount_has() -> None:
         },
         {"/key": text},
     )
-    assert bind_at(made, "/a") == BindMount(Collection(PDH, "p/d/x"), "/a", True)
-    assert area_at(made, "/a") == Area("/a", Keep.REFERENCE, Collection(PDH, "p/d/x"))
+    assert bind_at(made, "/a") == BindMount(CollectionPath(PDH, "p/d/x"), "/a", True)
+    assert area_at(made, "/a") == Area("/a", Keep.REFERENCE, CollectionPath(PDH, "p/d/x"))
     assert area_at(made, "/out/b") == Area("/out/b", Keep.NOTHING)
     assert bind_at(made, "/c").source == GitTree("a" * 40, "tree", "y")
     assert made.git_trees == (GitTree("a" * 40, "tree"),)
@@ -233,10 +233,10 @@ def test_standard_input_may_be_a_file_of_another_mount() -> None:
         "/in": {"kind": "collection", "portable_data_hash": PDH, "path": "p"},
         "/out/x": {"kind": "text", "content": "a"},
     }
-    assert make({**mounts, "stdin": {"kind": "file", "path": "/in/x"}}).stdin == Collection(
+    assert make({**mounts, "stdin": {"kind": "file", "path": "/in/x"}}).stdin == CollectionPath(
         PDH, "p/x"
     )
-    assert make({**mounts, "stdin": {"kind": "file", "path": "/out/x"}}).stdin == Host("/s/1/x")
+    assert make({**mounts, "stdin": {"kind": "file", "path": "/out/x"}}).stdin == HostPath("/s/1/x")
 
 
 def test_streams_may_go_to_any_writable_mount() -> None:
@@ -274,7 +274,7 @@ def test_streams() -> None:
         }
     )
     assert (made.stdin, made.stdout, made.stderr) == (
-        Collection(OTHER, "in.txt"),
+        CollectionPath(OTHER, "in.txt"),
         "/s/1/log/o.txt",
         "/s/1/e.txt",
     )
@@ -285,7 +285,7 @@ def test_streams() -> None:
     "spec", [{"kind": "json", "content": [1]}, {"kind": "text", "content": "[1]"}]
 )
 def test_standard_input_from_the_record(spec: dict[str, Any]) -> None:
-    assert make({"stdin": spec}).stdin == Host("/s/2")
+    assert make({"stdin": spec}).stdin == HostPath("/s/2")
     assert WriteFile("/s/2", b"[1]") in make({}, {"stdin": spec}).steps
 
 
@@ -303,15 +303,15 @@ def test_the_tree_of_all_collections_is_bound_read_only() -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        (f"by_id/{PDH}", Collection(PDH)),
-        (f"by_id/{PDH}/a/b", Collection(PDH, "a/b")),
+        (f"by_id/{PDH}", CollectionPath(PDH)),
+        (f"by_id/{PDH}/a/b", CollectionPath(PDH, "a/b")),
         ("by_id/zzzzz-4zz18-000000000000000/a", None),
         (f"home/{PDH}", None),
         ("by_id", None),
         ("", None),
     ],
 )
-def test_what_a_portable_data_hash_names_in_it(path: str, expected: Collection | None) -> None:
+def test_what_a_portable_data_hash_names_in_it(path: str, expected: CollectionPath | None) -> None:
     assert KeepTree(path).collection == expected
 
 

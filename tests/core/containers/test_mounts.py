@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lading.core.containers import git_trees, mounts
-from lading.core.containers.mounts import Reference
+from lading.core.containers.mounts import CollectionReference
 from lading.core.errors import Invalid
 from lading.core.ids import EMPTY_PDH
 from lading.core.json_values import Json, JsonObject
@@ -161,7 +161,7 @@ BAD: list[tuple[str, Json, str]] = [
 ]
 
 
-TREE = git_trees.Found("c" * 40, "tree", "a" * 40)
+TREE = git_trees.ResolvedGitTree("c" * 40, "tree", "a" * 40)
 
 
 def test_keep_needs_the_api() -> None:
@@ -178,7 +178,7 @@ def test_a_git_tree_becomes_its_hash() -> None:
         }
     }
     assert [one.target for one in mounts.git_references({**OUT, **spec})] == ["/src"]
-    older = git_trees.Found("d" * 40, "tree", "b" * 40)
+    older = git_trees.ResolvedGitTree("d" * 40, "tree", "b" * 40)
     assert mounts.resolve(spec, {}, {"/src": (TREE, older)}) == {
         "/src": {"kind": "git_tree", "tree": "a" * 40}
     }
@@ -262,8 +262,8 @@ def test_what_has_to_be_looked_up() -> None:
         "/out": {"kind": "tmp"},
     }
     assert mounts.references(given) == (
-        Reference("/both", INPUT, True),
-        Reference("/uuid", UUID, False),
+        CollectionReference("/both", INPUT, True),
+        CollectionReference("/uuid", UUID, False),
     )
 
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from lading.core.containers.mount_plan import (
     Area,
-    Collection,
+    CollectionPath,
     GitTree,
-    Host,
+    HostPath,
     Keep,
     KeepTree,
     Source,
@@ -20,11 +20,11 @@ from lading.core.containers.output import (
     CopyFile,
     CopyFiles,
     DirectoryEntry,
+    EmptyFile,
     Entry,
     FileEntry,
     Item,
     LinkEntry,
-    Mark,
     OutputPlan,
     Refer,
     SpecialEntry,
@@ -35,9 +35,9 @@ from lading.core.errors import ExecutionError, Failure
 
 PDH = "acbd18db4cc2f85cedef654fccc4a4d8+3"
 OUT, SRC, IN = (
-    Area("/out", Keep.FILES, Host("/s/o")),
-    Area("/src", Keep.FILES, Host("/s/t")),
-    Area("/in", Keep.REFERENCE, Collection(PDH, "sub")),
+    Area("/out", Keep.FILES, HostPath("/s/o")),
+    Area("/src", Keep.FILES, HostPath("/s/t")),
+    Area("/in", Keep.REFERENCE, CollectionPath(PDH, "sub")),
 )
 SECRET = Area("/key", Keep.NOTHING)
 TMP = Area("/tmp", Keep.TEMPORARY)
@@ -75,7 +75,7 @@ def walk(
 
     def look(place: Source) -> Entry | None:
         return entries.get(
-            place.path if not isinstance(place, Collection) else f"pdh/{place.path}".rstrip("/")
+            place.path if not isinstance(place, CollectionPath) else f"pdh/{place.path}".rstrip("/")
         )
 
     return plan_output(
@@ -98,7 +98,7 @@ def one_by_one(plan: OutputPlan) -> list[Item]:
         if isinstance(item, CopyFiles):
             folder = f"{item.name}/" if item.name else ""
             found += [
-                CopyFile(f"{folder}{name}", Host(f"{item.source.path}/{name}"))
+                CopyFile(f"{folder}{name}", HostPath(f"{item.source.path}/{name}"))
                 for name in item.names
             ]
         else:
@@ -108,14 +108,14 @@ def one_by_one(plan: OutputPlan) -> list[Item]:
 
 def test_an_output_path_may_be_a_file_or_directory_in_a_mount() -> None:
     tree: dict[str, Entry | str] = {"/s/o/a/b.txt": FileEntry(), "/s/o/c": FileEntry()}
-    assert walk(tree, output="/out/a/b.txt").items == (CopyFile("b.txt", Host("/s/o/a/b.txt")),)
+    assert walk(tree, output="/out/a/b.txt").items == (CopyFile("b.txt", HostPath("/s/o/a/b.txt")),)
     assert walk(tree, output="/out/a/b.txt", globs=("*.csv",)).items == ()
-    assert one_by_one(walk(tree, output="/out/a")) == [CopyFile("b.txt", Host("/s/o/a/b.txt"))]
+    assert one_by_one(walk(tree, output="/out/a")) == [CopyFile("b.txt", HostPath("/s/o/a/b.txt"))]
 
 
 def test_files_and_directories_are_copied_in_order() -> None:
     plan = walk({"/s/o/b": FileEntry(), "/s/o/a/c": FileEntry()})
-    assert plan.items == (CopyFile("a/c", Host("/s/o/a/c")), CopyFile("b", Host("/s/o/b")))
+    assert plan.items == (CopyFile("a/c", HostPath("/s/o/a/c")), CopyFile("b", HostPath("/s/o/b")))
 
 
 def test_links_into_the_tree_of_all_collections() -> None:
@@ -128,7 +128,7 @@ def test_links_into_the_tree_of_all_collections() -> None:
         f"by_id/{PDH}": DirectoryEntry(()),
     }
     assert walk(tree, OUT, keep).items == (
-        Refer("one", Collection(PDH, "x")),
+        Refer("one", CollectionPath(PDH, "x")),
         CopyFile("two", KeepTree("home/mine/y")),
     )
 
@@ -170,7 +170,7 @@ def test_an_empty_output() -> None:
 
 
 def test_an_empty_directory_is_marked() -> None:
-    assert walk({"/s/o/d": DirectoryEntry(())}).items == (Mark("d/.keep"),)
+    assert walk({"/s/o/d": DirectoryEntry(())}).items == (EmptyFile("d/.keep"),)
 
 
 def test_special_files_are_left_out_with_a_note() -> None:
@@ -182,18 +182,18 @@ def test_special_files_are_left_out_with_a_note() -> None:
 @pytest.mark.parametrize("target", ["/in/d", "../in/d", "/in/./d", "/../in/d"])
 def test_a_link_into_a_collection_is_a_reference(target: str) -> None:
     plan = walk({"/s/o/l": target, "pdh/sub/d/x": FileEntry()})
-    assert plan.items == (Refer("l", Collection(PDH, "sub/d")),)
+    assert plan.items == (Refer("l", CollectionPath(PDH, "sub/d")),)
 
 
 def test_a_link_to_a_whole_mount() -> None:
     assert walk({"/s/o/l": "/in", "pdh/sub/x": FileEntry()}).items == (
-        Refer("l", Collection(PDH, "sub")),
+        Refer("l", CollectionPath(PDH, "sub")),
     )
 
 
 def test_a_link_into_another_directory_is_mapped_through_its_mount() -> None:
     plan = walk({"/s/o/l": "/src/x", "/s/t/x": FileEntry()})
-    assert plan.items == (CopyFile("l", Host("/s/t/x")),)
+    assert plan.items == (CopyFile("l", HostPath("/s/t/x")),)
 
 
 def test_links_in_the_middle_of_a_path_are_followed_inside_the_container() -> None:
@@ -202,7 +202,7 @@ def test_links_in_the_middle_of_a_path_are_followed_inside_the_container() -> No
         "/s/t/d": "/src/e",
         "/s/t/e/f": FileEntry(),
     }
-    assert walk(tree).items == (CopyFile("l", Host("/s/t/e/f")),)
+    assert walk(tree).items == (CopyFile("l", HostPath("/s/t/e/f")),)
 
 
 def test_a_link_to_a_directory_of_links() -> None:
@@ -254,9 +254,9 @@ def test_a_link_to_another_tmp_mount_is_refused_and_never_looked_at(target: str,
 
 
 def test_a_link_to_a_collection_that_is_mounted_in_another_tmp_mount() -> None:
-    inner = Area("/tmp/in", Keep.REFERENCE, Collection(PDH))
+    inner = Area("/tmp/in", Keep.REFERENCE, CollectionPath(PDH))
     assert walk({"/s/o/l": "/tmp/in/x", "pdh/x": FileEntry()}, OUT, TMP, inner).items == (
-        Refer("l", Collection(PDH, "x")),
+        Refer("l", CollectionPath(PDH, "x")),
     )
 
 
@@ -267,28 +267,28 @@ def test_ten_links_are_not_too_many() -> None:
 
 def test_a_link_to_a_secret_is_dropped() -> None:
     assert walk({"/s/o/l": "/key", "/s/o/m": "/key/x", "/s/o/f": FileEntry()}).items == (
-        CopyFile("f", Host("/s/o/f")),
+        CopyFile("f", HostPath("/s/o/f")),
     )
 
 
 def test_a_mounted_collection_is_referred_to() -> None:
-    areas = (OUT, Area("/out/in", Keep.REFERENCE, Collection(PDH)))
+    areas = (OUT, Area("/out/in", Keep.REFERENCE, CollectionPath(PDH)))
     plan = walk({"/s/o/in": DirectoryEntry(()), "pdh/x": FileEntry()}, *areas)
-    assert plan.items == (Refer("in", Collection(PDH)),)
+    assert plan.items == (Refer("in", CollectionPath(PDH)),)
 
 
 def test_a_mounted_file_of_a_collection() -> None:
-    areas = (OUT, Area("/out/in", Keep.REFERENCE, Collection(PDH, "x")))
+    areas = (OUT, Area("/out/in", Keep.REFERENCE, CollectionPath(PDH, "x")))
     assert walk({"/s/o/in": FileEntry(), "pdh/x": FileEntry()}, *areas).items == (
-        Refer("in", Collection(PDH, "x")),
+        Refer("in", CollectionPath(PDH, "x")),
     )
 
 
 def test_mounts_in_a_mounted_collection_are_visited() -> None:
     areas = (
         OUT,
-        Area("/out/in", Keep.REFERENCE, Collection(PDH)),
-        Area("/out/in/a", Keep.REFERENCE, Collection(PDH, "other")),
+        Area("/out/in", Keep.REFERENCE, CollectionPath(PDH)),
+        Area("/out/in/a", Keep.REFERENCE, CollectionPath(PDH, "other")),
     )
     plan = walk(
         {
@@ -300,25 +300,32 @@ def test_mounts_in_a_mounted_collection_are_visited() -> None:
         *areas,
     )
     assert plan.items[:2] == (
-        Refer("in/a", Collection(PDH, "other")),
-        Refer("in/b", Collection(PDH, "b")),
+        Refer("in/a", CollectionPath(PDH, "other")),
+        Refer("in/b", CollectionPath(PDH, "b")),
     )
 
 
 def test_mounts_below_what_is_excluded_are_visited() -> None:
-    areas = (OUT, Area("/out/x", Keep.NOTHING), Area("/out/x/y", Keep.REFERENCE, Collection(PDH)))
+    areas = (
+        OUT,
+        Area("/out/x", Keep.NOTHING),
+        Area("/out/x/y", Keep.REFERENCE, CollectionPath(PDH)),
+    )
     plan = walk({"/s/o/x/f": FileEntry(), "pdh/z": FileEntry()}, *areas)
-    assert plan.items == (Refer("x/y", Collection(PDH)),)
+    assert plan.items == (Refer("x/y", CollectionPath(PDH)),)
 
 
 def test_a_mount_whose_folder_the_host_does_not_show() -> None:
     areas = (
         OUT,
-        Area("/out/x/y", Keep.REFERENCE, Collection(PDH)),
+        Area("/out/x/y", Keep.REFERENCE, CollectionPath(PDH)),
         Area("/out/x/y/z", Keep.NOTHING),
     )
     plan = walk({"/s/o/f": FileEntry(), "pdh/w": FileEntry()}, *areas)
-    assert plan.items == (CopyFile("f", Host("/s/o/f")), Refer("x/y/w", Collection(PDH, "w")))
+    assert plan.items == (
+        CopyFile("f", HostPath("/s/o/f")),
+        Refer("x/y/w", CollectionPath(PDH, "w")),
+    )
 
 
 def test_an_excluded_output_keeps_nothing_of_its_own() -> None:
@@ -416,7 +423,7 @@ def test_files_that_a_directory_tells_of_are_the_same_as_those_that_were_looked_
         SECRET,
         TMP,
         Area("/out/a/f/m", Keep.NOTHING),
-        Area("/out/b", Keep.FILES, Host("/s/t")),
+        Area("/out/b", Keep.FILES, HostPath("/s/t")),
     )
     try:
         plan = walk(leaves, *areas, globs=globs)
@@ -438,9 +445,9 @@ def test_the_files_of_a_directory_are_one_item() -> None:
         sure=True,
     )
     assert plan.items == (
-        CopyFiles("d", Host("/s/o/d"), ("a", "b")),
-        CopyFiles("d/e", Host("/s/o/d/e"), ("f",)),
-        CopyFile("d/l", Host("/s/o/d/a")),
+        CopyFiles("d", HostPath("/s/o/d"), ("a", "b")),
+        CopyFiles("d/e", HostPath("/s/o/d/e"), ("f",)),
+        CopyFile("d/l", HostPath("/s/o/d/a")),
     )
 
 
@@ -454,14 +461,14 @@ def test_what_a_link_leads_to_in_a_git_tree_is_copied() -> None:
 @pytest.mark.parametrize(
     ("area", "item"),
     [
-        (OUT, CopyFiles("", Host("/s/o"), ("f",))),
+        (OUT, CopyFiles("", HostPath("/s/o"), ("f",))),
         (
             Area("/out", Keep.FILES, GitTree("a" * 40, "tree")),
             CopyFile("f", GitTree("a" * 40, "tree", "f")),
         ),
         (
-            Area("/out", Keep.REFERENCE, Collection(PDH, "sub")),
-            Refer("f", Collection(PDH, "sub/f")),
+            Area("/out", Keep.REFERENCE, CollectionPath(PDH, "sub")),
+            Refer("f", CollectionPath(PDH, "sub/f")),
         ),
     ],
 )
@@ -482,11 +489,11 @@ def test_a_file_that_is_mounted_over_is_looked_at() -> None:
         "/s/o": DirectoryEntry(("f",), frozenset("f")),
         "/s/m": FileEntry(),
     }
-    mounted = Area("/out/f", Keep.FILES, Host("/s/m"))
+    mounted = Area("/out/f", Keep.FILES, HostPath("/s/m"))
     plan = plan_output(
         "/out", [OUT, mounted], look=lambda place: entries[place.path], globs=compile_globs([])
     )
-    assert plan.items == (CopyFile("f", Host("/s/m")),)
+    assert plan.items == (CopyFile("f", HostPath("/s/m")),)
 
 
 def test_a_name_that_is_not_utf_8_is_refused_though_it_is_surely_a_file() -> None:
@@ -520,7 +527,7 @@ def test_the_walk_can_be_ended_from_outside(files: int, globs: tuple[str, ...], 
         return plan_output("/out", (OUT,), look=look, globs=compile_globs(globs), ask=ask)
 
     if least == 1:
-        assert work().items == (CopyFiles("", Host("/s/o"), names),)
+        assert work().items == (CopyFiles("", HostPath("/s/o"), names),)
     least -= 1
     asked = 0
     with pytest.raises(_Enough):
@@ -535,4 +542,4 @@ def test_very_many_names_are_in_order() -> None:
         look=lambda place: DirectoryEntry(names, frozenset(names)),
         globs=compile_globs(()),
     )
-    assert plan.items == (CopyFiles("", Host("/s/o"), names[::-1]),)
+    assert plan.items == (CopyFiles("", HostPath("/s/o"), names[::-1]),)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.containers import constraints, ranges, recipe
-from lading.core.containers.container import Container, State
-from lading.core.containers.git_trees import Found
+from lading.core.containers.container import Container, ContainerState
+from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.errors import Invalid
 from lading.core.json_values import JsonObject
 from lading.testing.records import (
@@ -30,7 +30,7 @@ OUT: JsonObject = {"kind": "tmp", "capacity": 1000}
 
 def resolved(spec: JsonObject, **changes: Any) -> recipe.Recipe:
     made = make_request(mounts={"/out": OUT, "/in": spec}, **changes)
-    facts = recipe.Facts(image_pdh=IMAGE, hashes={UUID: INPUT, INPUT: INPUT}, user_uuid=USER)
+    facts = recipe.RequestFacts(image_pdh=IMAGE, hashes={UUID: INPUT, INPUT: INPUT}, user_uuid=USER)
     return recipe.resolve(made, facts, policy=POLICY)
 
 
@@ -110,7 +110,7 @@ def test_a_container_is_made_of_its_recipe() -> None:
     ours = make_recipe()
     made = recipe.new_container(ours, uuid=container_uuid(1), now=NOW)
     assert (made.state, made.priority, made.created_at, made.reuse_key) == (
-        State.QUEUED,
+        ContainerState.QUEUED,
         0,
         NOW,
         recipe.key(ours),
@@ -138,7 +138,7 @@ def test_a_container_chosen_by_hand_must_satisfy_the_request() -> None:
             r"runtime_constraints.keep_cache_ram differs \(.* is asked for, it has 5\)",
         ),
         ({"secret_mounts_md5": "0" * 32}, r"secret_mounts differs \(\"\(secret\)\" is asked for"),
-        ({"state": State.CANCELLED}, "it was cancelled"),
+        ({"state": ContainerState.CANCELLED}, "it was cancelled"),
     ]
     for changes, fault in cases:
         other = type(made).from_record({**made.to_record(), **changes})
@@ -146,13 +146,13 @@ def test_a_container_chosen_by_hand_must_satisfy_the_request() -> None:
             recipe.check_adoption(ours, other, policy=POLICY)
 
 
-TREES = tuple(Found(digit * 40, "tree", digit * 40) for digit in "abc")
+TREES = tuple(ResolvedGitTree(digit * 40, "tree", digit * 40) for digit in "abc")
 
 
-def git_recipe(trees: tuple[Found, ...], **changes: Any) -> recipe.Recipe:
+def git_recipe(trees: tuple[ResolvedGitTree, ...], **changes: Any) -> recipe.Recipe:
     spec: JsonObject = {"kind": "git_tree", "repository_name": "tools", "revisions": "v1..main"}
     made = make_request(mounts={"/out": OUT, "/src": spec}, **changes)
-    facts = recipe.Facts(image_pdh=IMAGE, hashes={}, user_uuid=USER, trees={"/src": trees})
+    facts = recipe.RequestFacts(image_pdh=IMAGE, hashes={}, user_uuid=USER, trees={"/src": trees})
     return recipe.resolve(made, facts, policy=POLICY)
 
 
@@ -176,8 +176,8 @@ def test_any_tree_of_a_set_satisfies_and_the_newest_is_taken() -> None:
     assert satisfies(older, ours)
     assert not satisfies(older, git_recipe(TREES[:2]))
     keys = recipe.keys(ours)
-    assert keys[0] == recipe.Key(recipe.broad_key(ours), recipe.key(ours))
-    assert recipe.Key(str(older.broad_key), older.reuse_key) in keys
+    assert keys[0] == recipe.ReuseKey(recipe.broad_key(ours), recipe.key(ours))
+    assert recipe.ReuseKey(str(older.broad_key), older.reuse_key) in keys
 
 
 def needs(**changes: Any) -> JsonObject:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lading.core.containers import container, request
 from lading.core.containers.effects import Adopt, Confirm, Reprioritise, Resolve
-from lading.core.containers.request import Change, ContainerRequest, Parent, State
+from lading.core.containers.request import ContainerRequest, Parent, RequestChange, RequestState
 from lading.core.errors import IllegalTransition, Invalid, RequestError
 from lading.core.json_values import Json, JsonObject
 from lading.core.policy import Policy
@@ -28,10 +28,12 @@ from lading.testing.records import (
 )
 
 C1, C2 = container_uuid(1), container_uuid(2)
-PARENT = Parent(container_uuid=C2, state=container.State.RUNNING, priority=7)
+PARENT = Parent(container_uuid=C2, state=container.ContainerState.RUNNING, priority=7)
 
 
-def create(*, parent: Parent | None = None, policy: Policy = POLICY, **changes: Any) -> Change:
+def create(
+    *, parent: Parent | None = None, policy: Policy = POLICY, **changes: Any
+) -> RequestChange:
     return request.create(
         attributes(**changes),
         uuid=request_uuid(1),
@@ -43,7 +45,7 @@ def create(*, parent: Parent | None = None, policy: Policy = POLICY, **changes: 
     )
 
 
-def update(old: ContainerRequest, *, admin: bool = False, **changes: Any) -> Change:
+def update(old: ContainerRequest, *, admin: bool = False, **changes: Any) -> RequestChange:
     return request.update(old, changes, policy=POLICY, admin=admin, user_uuid=USER)
 
 
@@ -69,7 +71,7 @@ def test_a_draft_is_filled_with_defaults() -> None:
     change = create(priority=None, container_count_max=None)
     made = change.request
     assert (made.state, made.priority, made.cwd, made.use_existing) == (
-        State.UNCOMMITTED,
+        RequestState.UNCOMMITTED,
         None,
         ".",
         True,
@@ -128,7 +130,7 @@ def test_a_parent_that_is_named_must_be_the_callers_and_running() -> None:
     for parent in (None, PARENT):
         with pytest.raises(Invalid, match="not a container that this token acts for"):
             create(parent=parent, requesting_container_uuid=C1)
-    waiting = Parent(container_uuid=C2, state=container.State.QUEUED)
+    waiting = Parent(container_uuid=C2, state=container.ContainerState.QUEUED)
     with pytest.raises(Invalid, match="is Queued, not Running"):
         create(parent=waiting, requesting_container_uuid=C2)
 
@@ -151,8 +153,8 @@ def test_unknown_and_dropped_attributes() -> None:
         update(make_request(), color="red")
 
 
-@pytest.mark.parametrize("state", list(State))
-def test_sending_everything_back_changes_nothing(state: State) -> None:
+@pytest.mark.parametrize("state", list(RequestState))
+def test_sending_everything_back_changes_nothing(state: RequestState) -> None:
     old = make_request(
         state=state, container_uuid=C1, container_count=1, log_uuid="x", secret_mounts={"/s": {}}
     )
@@ -260,20 +262,20 @@ def test_letting_go_of_a_container_does_not_find_another() -> None:
     ],
 )
 def test_cancelling(state: str, container_state: str | None, after: str) -> None:
-    found = container.State(container_state) if container_state else None
+    found = container.ContainerState(container_state) if container_state else None
     change = request.cancel(committed(state=state, priority=5), container_state=found)
     assert (change.request.priority, str(change.request.state)) == (0, after)
 
 
 def test_a_final_request_is_not_cancelled() -> None:
     change = request.cancel(
-        committed(state="Final", priority=5), container_state=container.State.COMPLETE
+        committed(state="Final", priority=5), container_state=container.ContainerState.COMPLETE
     )
     assert change.changed == {}
 
 
 def test_what_waits_for_nobody_can_be_cancelled() -> None:
-    queued, running = container.State.QUEUED, container.State.RUNNING
+    queued, running = container.ContainerState.QUEUED, container.ContainerState.RUNNING
     assert request.is_abandoned(queued, [committed(state="Final")])
     assert not request.is_abandoned(queued, [committed(priority=0)])
     assert not request.is_abandoned(running, [])
@@ -408,9 +410,11 @@ CHANGES = st.fixed_dictionaries(
 )
 
 
-@given(st.sampled_from(list(State)), CHANGES)
-def test_no_write_breaks_the_rules(state: State, changes: dict[str, Any]) -> None:
-    old = make_request(state=state, container_uuid=C1 if state is not State.UNCOMMITTED else None)
+@given(st.sampled_from(list(RequestState)), CHANGES)
+def test_no_write_breaks_the_rules(state: RequestState, changes: dict[str, Any]) -> None:
+    old = make_request(
+        state=state, container_uuid=C1 if state is not RequestState.UNCOMMITTED else None
+    )
     before = old.to_record()
     try:
         change = update(old, **changes)
@@ -419,10 +423,10 @@ def test_no_write_breaks_the_rules(state: State, changes: dict[str, Any]) -> Non
         return
     after = change.request
     assert after.state is state or after.state in request.TRANSITIONS[state]
-    assert after.state is not State.COMMITTED or after.priority is not None
-    assert state is State.UNCOMMITTED or after.command == old.command
+    assert after.state is not RequestState.COMMITTED or after.priority is not None
+    assert state is RequestState.UNCOMMITTED or after.command == old.command
     assert ContainerRequest.from_record({**before, **change.changed}) == after
-    commits = state is State.UNCOMMITTED and after.state is State.COMMITTED
+    commits = state is RequestState.UNCOMMITTED and after.state is RequestState.COMMITTED
     named = bool(changes.get("container_uuid"))
     assert (Resolve() in change.effects) == (commits and not named)
-    assert (Adopt(C2) in change.effects) == (named and after.state is State.COMMITTED)
+    assert (Adopt(C2) in change.effects) == (named and after.state is RequestState.COMMITTED)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lading.core.containers import recipe, retry
-from lading.core.containers.container import Container, State
+from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Failure
 from lading.core.policy import NO_LIMIT, Policy
@@ -37,7 +37,7 @@ def test_one_new_container_serves_all() -> None:
     assert found is not None
     assert (found.container.uuid, found.container.state, found.container.priority) == (
         C2,
-        State.QUEUED,
+        ContainerState.QUEUED,
         0,
     )
     assert found.container.scheduling_parameters["max_run_time"] == 0

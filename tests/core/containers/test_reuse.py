@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.containers import reuse
-from lading.core.containers.container import Container, State
+from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.reuse import Candidate, Choice, New, Reuse
 from lading.core.policy import Policy
 from lading.testing.records import POLICY, container_uuid, make_container, make_recipe
@@ -115,7 +115,7 @@ CANDIDATES = st.lists(
         lambda changes, log, output, filtered: (changes, log, output, filtered),
         st.fixed_dictionaries(
             {
-                "state": st.sampled_from(list(State)),
+                "state": st.sampled_from(list(ContainerState)),
                 "priority": st.integers(0, 2),
                 "exit_code": st.sampled_from([None, 0, 1]),
                 "progress": st.sampled_from([None, 0.0, 0.5]),
@@ -167,20 +167,25 @@ def test_nothing_unfit_is_ever_chosen(
     assert ORDER.index(choice.container.state) == min(ranks)
 
 
-ORDER = (State.COMPLETE, State.RUNNING, State.LOCKED, State.QUEUED)
+ORDER = (
+    ContainerState.COMPLETE,
+    ContainerState.RUNNING,
+    ContainerState.LOCKED,
+    ContainerState.QUEUED,
+)
 
 
 def _is_fit(candidate: Candidate, *, spot: bool) -> bool:
     """The rule of docs/spec/containers, section Reuse, written down once more."""
     made = candidate.container
     match made.state:
-        case State.COMPLETE:
+        case ContainerState.COMPLETE:
             return made.exit_code == 0 and candidate.log_present and candidate.output_present
-        case State.RUNNING:
+        case ContainerState.RUNNING:
             return made.priority > 0 and "error" not in made.runtime_status
-        case State.LOCKED | State.QUEUED:
+        case ContainerState.LOCKED | ContainerState.QUEUED:
             return spot or made.scheduling_parameters["preemptible"] is not True
-        case State.CANCELLED:
+        case ContainerState.CANCELLED:
             return False
 
 

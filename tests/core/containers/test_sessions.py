@@ -5,22 +5,36 @@ from __future__ import annotations
 import pytest
 
 from lading.core.containers import sessions
-from lading.core.containers.container import State
-from lading.core.containers.sessions import Target, Who
+from lading.core.containers.container import ContainerState
+from lading.core.containers.sessions import SessionUser, Target
 from lading.core.errors import Forbidden, Gone, Invalid, LadingError, Malformed, Unavailable
 
 CONTAINER = "zzzzz-dz642-000000000000001"
 MATRIX = [
     # Who, {(Admin, User): status}
-    (Who.OWNER, {(True, True): 200, (True, False): 503, (False, True): 200, (False, False): 503}),
-    (Who.ADMIN, {(True, True): 200, (True, False): 200, (False, True): 403, (False, False): 503}),
-    (Who.BOTH, {(True, True): 200, (True, False): 200, (False, True): 200, (False, False): 503}),
-    (Who.OTHER, {(True, True): 403, (True, False): 503, (False, True): 403, (False, False): 503}),
+    (
+        SessionUser.OWNER,
+        {(True, True): 200, (True, False): 503, (False, True): 200, (False, False): 503},
+    ),
+    (
+        SessionUser.ADMIN,
+        {(True, True): 200, (True, False): 200, (False, True): 403, (False, False): 503},
+    ),
+    (
+        SessionUser.BOTH,
+        {(True, True): 200, (True, False): 200, (False, True): 200, (False, False): 503},
+    ),
+    (
+        SessionUser.OTHER,
+        {(True, True): 403, (True, False): 503, (False, True): 403, (False, False): 503},
+    ),
 ]
 
 
 @pytest.mark.parametrize(("who", "expected"), MATRIX)
-def test_the_matrix_of_the_contract(who: Who, expected: dict[tuple[bool, bool], int]) -> None:
+def test_the_matrix_of_the_contract(
+    who: SessionUser, expected: dict[tuple[bool, bool], int]
+) -> None:
     for (admin, user), status in expected.items():
         try:
             sessions.check_access(who, admin=admin, user=user)
@@ -33,22 +47,23 @@ def test_the_matrix_of_the_contract(who: Who, expected: dict[tuple[bool, bool], 
 @pytest.mark.parametrize(
     ("changed_by", "is_admin", "expected"),
     [
-        ({"me"}, False, Who.OWNER), ({"me"}, True, Who.BOTH), ({"me", "you"}, False, Who.OTHER),
-        ({"me", "you"}, True, Who.ADMIN), (set(), False, Who.OTHER),
+        ({"me"}, False, SessionUser.OWNER), ({"me"}, True, SessionUser.BOTH),
+        ({"me", "you"}, False, SessionUser.OTHER),
+        ({"me", "you"}, True, SessionUser.ADMIN), (set(), False, SessionUser.OTHER),
     ],
 )  # fmt: skip
 def test_an_owner_changed_every_request_last(
-    changed_by: set[str], is_admin: bool, expected: Who
+    changed_by: set[str], is_admin: bool, expected: SessionUser
 ) -> None:
     assert sessions.who("me", is_admin=is_admin, changed_by=frozenset(changed_by)) is expected
 
 
 def test_only_a_running_container_can_be_entered() -> None:
-    sessions.check_state(CONTAINER, State.RUNNING)
-    for state in (State.QUEUED, State.LOCKED):
+    sessions.check_state(CONTAINER, ContainerState.RUNNING)
+    for state in (ContainerState.QUEUED, ContainerState.LOCKED):
         with pytest.raises(Unavailable, match="not running yet"):
             sessions.check_state(CONTAINER, state)
-    for state in (State.COMPLETE, State.CANCELLED):
+    for state in (ContainerState.COMPLETE, ContainerState.CANCELLED):
         with pytest.raises(Gone, match="has ended"):
             sessions.check_state(CONTAINER, state)
 

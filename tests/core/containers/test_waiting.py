@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from lading.core.containers import waiting
-from lading.core.containers.waiting import Dependency, Judgement, Standing
+from lading.core.containers.waiting import Dependency, Readiness, ReadinessVerdict
 from lading.testing.records import NOW, make_container, make_request, request_uuid
 
 BEFORE, LATER = "2026-01-01T00:00:00.000000000Z", "2026-01-03T00:00:00.000000000Z"
 D1, D2 = request_uuid(2), request_uuid(3)
 
 
-def judge(*, known: dict[str, Dependency] | None = None, **changes: Any) -> Judgement:
+def judge(*, known: dict[str, Dependency] | None = None, **changes: Any) -> ReadinessVerdict:
     return waiting.judge(make_request(state="Committed", **changes), known or {}, now=NOW)
 
 
@@ -28,32 +28,32 @@ def ended(**changes: Any) -> Dependency:
 @pytest.mark.parametrize(
     ("changes", "standing"),
     [
-        ({}, Standing.READY),
-        ({"expires_at": LATER, "start_after": BEFORE}, Standing.READY),
-        ({"expires_at": NOW}, Standing.EXPIRED),
-        ({"expires_at": BEFORE, "start_after": LATER}, Standing.EXPIRED),
-        ({"start_after": LATER}, Standing.EARLY),
+        ({}, Readiness.READY),
+        ({"expires_at": LATER, "start_after": BEFORE}, Readiness.READY),
+        ({"expires_at": NOW}, Readiness.EXPIRED),
+        ({"expires_at": BEFORE, "start_after": LATER}, Readiness.EXPIRED),
+        ({"start_after": LATER}, Readiness.EARLY),
     ],
 )
-def test_times(changes: dict[str, Any], standing: Standing) -> None:
+def test_times(changes: dict[str, Any], standing: Readiness) -> None:
     found = judge(**changes)
-    assert (found.standing, found.counts) == (standing, standing is Standing.READY)
+    assert (found.standing, found.counts) == (standing, standing is Readiness.READY)
 
 
 @pytest.mark.parametrize(
     ("dependency", "standing", "words"),
     [
-        (ended(), Standing.READY, ""),
-        (Dependency(make_request(2)), Standing.DEPENDENT, "is still a draft"),
-        (Dependency(make_request(2, state="Committed")), Standing.DEPENDENT, "has not ended"),
-        (Dependency(None), Standing.BROKEN, "was deleted"),
-        (Dependency(make_request(2, state="Final")), Standing.BROKEN, "ended without a result"),
-        (ended(state="Running"), Standing.BROKEN, "ended without a result"),
-        (ended(state="Cancelled"), Standing.BROKEN, "was cancelled"),
-        (ended(exit_code=3), Standing.BROKEN, "ended with exit code 3"),
+        (ended(), Readiness.READY, ""),
+        (Dependency(make_request(2)), Readiness.DEPENDENT, "is still a draft"),
+        (Dependency(make_request(2, state="Committed")), Readiness.DEPENDENT, "has not ended"),
+        (Dependency(None), Readiness.BROKEN, "was deleted"),
+        (Dependency(make_request(2, state="Final")), Readiness.BROKEN, "ended without a result"),
+        (ended(state="Running"), Readiness.BROKEN, "ended without a result"),
+        (ended(state="Cancelled"), Readiness.BROKEN, "was cancelled"),
+        (ended(exit_code=3), Readiness.BROKEN, "ended with exit code 3"),
     ],
 )
-def test_dependencies(dependency: Dependency, standing: Standing, words: str) -> None:
+def test_dependencies(dependency: Dependency, standing: Readiness, words: str) -> None:
     known = {D1: dependency} if dependency.request else {}
     found = judge(known=known, depends_on=[D1], start_after=BEFORE)
     assert found.standing is standing

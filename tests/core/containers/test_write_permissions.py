@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lading.core.containers import write_permissions
-from lading.core.containers.container import HELD, RECIPE_FIELDS, State
-from lading.core.containers.write_permissions import Caller, Role
+from lading.core.containers.container import HELD, RECIPE_FIELDS, ContainerState
+from lading.core.containers.write_permissions import ContainerWriter, Role
 from lading.core.errors import Forbidden, Invalid
 from lading.core.json_values import Json
 from lading.testing.records import make_container
@@ -20,11 +20,11 @@ HELD_BY: dict[str, Any] = {
     "lock_count": 1,
 }
 CALLERS = {
-    Role.OWN: Caller(token_uuid="own"),
-    Role.SUPERVISOR: Caller(token_uuid="supervisor"),
-    Role.HOLDER: Caller(token_uuid="holder", is_admin=True),
-    Role.ADMIN: Caller(token_uuid="another", is_admin=True),
-    Role.OTHER: Caller(token_uuid="another"),
+    Role.OWN: ContainerWriter(token_uuid="own"),
+    Role.SUPERVISOR: ContainerWriter(token_uuid="supervisor"),
+    Role.HOLDER: ContainerWriter(token_uuid="holder", is_admin=True),
+    Role.ADMIN: ContainerWriter(token_uuid="another", is_admin=True),
+    Role.OTHER: ContainerWriter(token_uuid="another"),
 }
 
 
@@ -36,7 +36,10 @@ def test_roles(role: Role) -> None:
 
 def test_a_runtime_token_is_the_containers_own() -> None:
     running = make_container(state="Running", runtime_token="v2/x")
-    assert write_permissions.role_of(running, Caller(token_uuid="another", is_own=True)) is Role.OWN
+    assert (
+        write_permissions.role_of(running, ContainerWriter(token_uuid="another", is_own=True))
+        is Role.OWN
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,7 @@ def test_unknown_and_hidden_attributes_are_refused(name: str) -> None:
         write_permissions.differing(make_container(), {name: None})
 
 
-def refusal(state: State, wanted: dict[str, Json], role: Role) -> str:
+def refusal(state: ContainerState, wanted: dict[str, Json], role: Role) -> str:
     held = HELD_BY if state in HELD else {}
     with pytest.raises(Invalid) as refused:
         write_permissions.check_writable(
@@ -104,13 +107,15 @@ def refusal(state: State, wanted: dict[str, Json], role: Role) -> str:
 
 def test_attributes_are_writable_in_their_states_only() -> None:
     assert (
-        refusal(State.QUEUED, {"log": "x"}, Role.ADMIN)
+        refusal(ContainerState.QUEUED, {"log": "x"}, Role.ADMIN)
         == "Log cannot be modified in state 'Queued'"
     )
-    assert "cannot be modified" in refusal(State.COMPLETE, {"output": "x"}, Role.ADMIN)
-    assert "cannot be modified" in refusal(State.RUNNING, {"lock_count": 0}, Role.HOLDER)
-    assert refusal(State.RUNNING, {"auth_uuid": "x"}, Role.HOLDER) == "Auth uuid is readonly"
-    assert refusal(State.RUNNING, {"locked_by_uuid": "x"}, Role.HOLDER).startswith(
+    assert "cannot be modified" in refusal(ContainerState.COMPLETE, {"output": "x"}, Role.ADMIN)
+    assert "cannot be modified" in refusal(ContainerState.RUNNING, {"lock_count": 0}, Role.HOLDER)
+    assert (
+        refusal(ContainerState.RUNNING, {"auth_uuid": "x"}, Role.HOLDER) == "Auth uuid is readonly"
+    )
+    assert refusal(ContainerState.RUNNING, {"locked_by_uuid": "x"}, Role.HOLDER).startswith(
         "Locked by uuid cannot"
     )
 
@@ -122,12 +127,19 @@ def test_what_was_given_at_creation_never_changes(name: str) -> None:
 
 
 def test_some_tokens_may_write_less() -> None:
-    assert refusal(State.RUNNING, {"log": "x"}, Role.OWN) == "Log cannot be modified by this token"
-    assert "by this token" in refusal(State.RUNNING, {"priority": 1}, Role.SUPERVISOR)
-    assert "that locked the container" in refusal(State.RUNNING, {"progress": 1}, Role.ADMIN)
+    assert (
+        refusal(ContainerState.RUNNING, {"log": "x"}, Role.OWN)
+        == "Log cannot be modified by this token"
+    )
+    assert "by this token" in refusal(ContainerState.RUNNING, {"priority": 1}, Role.SUPERVISOR)
+    assert "that locked the container" in refusal(
+        ContainerState.RUNNING, {"progress": 1}, Role.ADMIN
+    )
     for attribute in ("priority", "interactive_session_started", "gateway_address"):
-        assert "that locked the container" in refusal(State.RUNNING, {attribute: 1}, Role.ADMIN)
-    for state in (State.COMPLETE, State.CANCELLED):
+        assert "that locked the container" in refusal(
+            ContainerState.RUNNING, {attribute: 1}, Role.ADMIN
+        )
+    for state in (ContainerState.COMPLETE, ContainerState.CANCELLED):
         with pytest.raises(
             Invalid, match="State can only be modified by the token that locked the container"
         ):
@@ -138,11 +150,11 @@ def test_some_tokens_may_write_less() -> None:
                 role=Role.ADMIN,
             )
     write_permissions.check_writable(
-        make_container(), {"priority": 1}, state=State.QUEUED, role=Role.ADMIN
+        make_container(), {"priority": 1}, state=ContainerState.QUEUED, role=Role.ADMIN
     )
 
 
 def test_an_interactive_session_cannot_be_undone() -> None:
     assert "only change to true" in refusal(
-        State.RUNNING, {"interactive_session_started": False}, Role.HOLDER
+        ContainerState.RUNNING, {"interactive_session_started": False}, Role.HOLDER
     )

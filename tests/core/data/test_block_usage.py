@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from lading.core.data import filetree
-from lading.core.data.block_usage import Usage, usage_of
+from lading.core.data.block_usage import BlockUsage, usage_of
 
 A, B = "a" * 32 + "+10", "b" * 32 + "+20"
 
 
 def test_blocks_are_counted_once_and_whole() -> None:
     tree = filetree.from_manifest(f". {A} {B}+Asigned@ffffffff 0:5:x 0:5:y 10:20:d/z\n")
-    assert usage_of([tree]) == ([Usage(3, 30, 30, 0)], Usage(3, 30, 30, 0))
+    assert usage_of([tree]) == ([BlockUsage(3, 30, 30, 0)], BlockUsage(3, 30, 30, 0))
 
 
 def test_what_several_use_is_shared() -> None:
     one = filetree.from_manifest(f". {A} {B} 0:30:x\n")
     other = filetree.get(filetree.from_manifest(f". {A}+Asigned@ffffffff 2:3:y\n"), "y")
     assert usage_of([one, other]) == (
-        [Usage(1, 30, 30, 10), Usage(1, 3, 10, 10)],
-        Usage(2, 33, 30, 10),
+        [BlockUsage(1, 30, 30, 10), BlockUsage(1, 3, 10, 10)],
+        BlockUsage(2, 33, 30, 10),
     )
-    assert usage_of([]) == ([], Usage(0, 0, 0, 0))
+    assert usage_of([]) == ([], BlockUsage(0, 0, 0, 0))

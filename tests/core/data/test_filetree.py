@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.data import filetree, manifest
-from lading.core.data.filetree import Change, Difference, File, Node, Segment, Tree
+from lading.core.data.filetree import Difference, File, FileTree, Node, PathChange, Segment
 from lading.core.errors import Invalid, Malformed, NotFound
 
 FOO = "acbd18db4cc2f85cedef654fccc4a4d8+3"
@@ -28,15 +28,15 @@ file_nodes = st.lists(segments, max_size=4).map(lambda parts: _file(*parts))
 
 
 def _trees(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
-    return st.dictionaries(names, inner, max_size=4).map(Tree)
+    return st.dictionaries(names, inner, max_size=4).map(FileTree)
 
 
 nodes: st.SearchStrategy[Node] = st.recursive(file_nodes, _trees, max_leaves=12)
-trees: st.SearchStrategy[Tree] = st.dictionaries(names, nodes, max_size=4).map(Tree)
+trees: st.SearchStrategy[FileTree] = st.dictionaries(names, nodes, max_size=4).map(FileTree)
 
 
 @given(trees)
-def test_a_tree_survives_its_manifest(tree: Tree) -> None:
+def test_a_tree_survives_its_manifest(tree: FileTree) -> None:
     text = filetree.to_manifest(tree)
     again = filetree.from_manifest(text)
     assert filetree.diff(tree, again) == []
@@ -44,13 +44,13 @@ def test_a_tree_survives_its_manifest(tree: Tree) -> None:
 
 
 @given(trees)
-def test_counts_agree_with_the_tree(tree: Tree) -> None:
+def test_counts_agree_with_the_tree(tree: FileTree) -> None:
     expected = len(list(filetree.files(tree))), filetree.total_size(tree)
     assert manifest.counts(filetree.to_manifest(tree)) == expected
 
 
 @given(trees, trees)
-def test_diff_is_empty_for_equals_and_turns_round(one: Tree, two: Tree) -> None:
+def test_diff_is_empty_for_equals_and_turns_round(one: FileTree, two: FileTree) -> None:
     assert filetree.diff(one, one) == []
     there, back = filetree.diff(one, two), filetree.diff(two, one)
     assert [(d.path, d.before, d.after) for d in there] == [
@@ -59,19 +59,19 @@ def test_diff_is_empty_for_equals_and_turns_round(one: Tree, two: Tree) -> None:
 
 
 @given(trees)
-def test_placing_every_leaf_rebuilds_the_tree(tree: Tree) -> None:
-    rebuilt = Tree()
+def test_placing_every_leaf_rebuilds_the_tree(tree: FileTree) -> None:
+    rebuilt = FileTree()
     for path, node in filetree.walk(tree):
-        rebuilt = filetree.place(rebuilt, path, Tree() if isinstance(node, Tree) else node)
+        rebuilt = filetree.place(rebuilt, path, FileTree() if isinstance(node, FileTree) else node)
     assert rebuilt == tree == filetree.from_files(dict(tree.entries))
 
 
 @given(trees)
-def test_a_tree_is_not_changed_by_merge_with_itself_or_nothing(tree: Tree) -> None:
+def test_a_tree_is_not_changed_by_merge_with_itself_or_nothing(tree: FileTree) -> None:
     assert (
         filetree.merge(tree, tree)
-        == filetree.merge(tree, Tree())
-        == filetree.merge(Tree(), tree)
+        == filetree.merge(tree, FileTree())
+        == filetree.merge(FileTree(), tree)
         == tree
     )
 
@@ -80,25 +80,25 @@ def test_from_manifest_cuts_at_blocks_and_joins_neighbours() -> None:
     tree = filetree.from_manifest(
         f". {FOO} {EMPTY} {BAR} 1:4:a 0:2:b 2:1:b 0:0:c\n./d {FOO} 0:1:e/f 1:2:e/f\n"
     )
-    assert tree == Tree(
+    assert tree == FileTree(
         {
             "a": _file((FOO, 1, 2), (BAR, 0, 2)),
             "b": FILE,
             "c": File(),
-            "d": Tree({"e": Tree({"f": FILE})}),
+            "d": FileTree({"e": FileTree({"f": FILE})}),
         }
     )
 
 
 def test_empty_directories_are_kept() -> None:
     text = f"./d/e {EMPTY} 0:0:\\056\n"
-    assert filetree.from_manifest(text) == Tree({"d": Tree({"e": Tree()})})
+    assert filetree.from_manifest(text) == FileTree({"d": FileTree({"e": FileTree()})})
     assert filetree.to_manifest(filetree.from_manifest(text)) == text
 
 
 def test_the_root_may_be_marked_as_empty() -> None:
-    assert filetree.from_manifest(f". {EMPTY} 0:0:\\056\n") == Tree()
-    assert filetree.to_manifest(Tree()) == ""
+    assert filetree.from_manifest(f". {EMPTY} 0:0:\\056\n") == FileTree()
+    assert filetree.to_manifest(FileTree()) == ""
 
 
 def test_a_bad_manifest_is_malformed() -> None:
@@ -107,15 +107,19 @@ def test_a_bad_manifest_is_malformed() -> None:
 
 
 def test_to_manifest_lists_a_block_once_and_joins_spans() -> None:
-    tree = Tree(
+    tree = FileTree(
         {"b": _file((SIGNED, 0, 1), (FOO, 1, 2), (BAR, 0, 3), (FOO, 0, 1)), "a": OTHER, "z": File()}
     )
     assert filetree.to_manifest(tree) == f". {BAR} {SIGNED} 0:3:a 3:3:b 0:4:b 0:0:z\n"
 
 
 def test_to_manifest_goes_depth_first() -> None:
-    tree = Tree(
-        {"a": Tree({"b": Tree({"f": FILE}), "e": File()}), "a-b": Tree({"f": FILE}), "x y": FILE}
+    tree = FileTree(
+        {
+            "a": FileTree({"b": FileTree({"f": FILE}), "e": File()}),
+            "a-b": FileTree({"f": FILE}),
+            "x y": FILE,
+        }
     )
     assert [line.split(" ")[0] for line in filetree.to_manifest(tree).splitlines()] == [
         ".",
@@ -126,11 +130,11 @@ def test_to_manifest_goes_depth_first() -> None:
 
 
 def test_get_find_and_subtree() -> None:
-    tree = Tree({"d": Tree({"f": FILE})})
+    tree = FileTree({"d": FileTree({"f": FILE})})
     assert filetree.get(tree, "d/f") is FILE
     assert filetree.get(tree, "") is tree
     assert filetree.find(tree, "d/f/g") is None
-    assert filetree.subtree(tree, "d") == Tree({"f": FILE})
+    assert filetree.subtree(tree, "d") == FileTree({"f": FILE})
     with pytest.raises(NotFound, match="d/x"):
         filetree.get(tree, "d/x")
     with pytest.raises(Invalid, match="is a file"):
@@ -140,7 +144,7 @@ def test_get_find_and_subtree() -> None:
 @pytest.mark.parametrize("path", ["/a", "a/", "a//b", ".", "a/../b", "a\0", "\ud800"])
 def test_what_is_no_path_is_invalid(path: str) -> None:
     with pytest.raises(Invalid):
-        filetree.find(Tree(), path)
+        filetree.find(FileTree(), path)
     with pytest.raises(Invalid):
         filetree.check_path(path)
 
@@ -152,16 +156,16 @@ def test_check_path_wants_a_name() -> None:
 
 
 def test_walk_and_sizes() -> None:
-    tree = Tree({"d": Tree({"f": FILE}), "c": OTHER})
+    tree = FileTree({"d": FileTree({"f": FILE}), "c": OTHER})
     assert [path for path, _ in filetree.walk(tree)] == ["c", "d", "d/f"]
     assert [path for path, _ in filetree.files(tree)] == ["c", "d/f"]
     assert filetree.total_size(tree) == 6
 
 
 def test_place_replaces_and_shares() -> None:
-    shared = Tree({"f": FILE})
-    tree = filetree.place(Tree({"s": shared, "x": FILE}), "x", OTHER)
-    assert tree == Tree({"s": shared, "x": OTHER})
+    shared = FileTree({"f": FILE})
+    tree = filetree.place(FileTree({"s": shared, "x": FILE}), "x", OTHER)
+    assert tree == FileTree({"s": shared, "x": OTHER})
     assert tree.entries["s"] is shared
 
 
@@ -172,54 +176,62 @@ def test_place_replaces_and_shares() -> None:
         lambda tree: filetree.place(tree, "", FILE),
         lambda tree: filetree.remove(tree, ""),
         lambda tree: filetree.move(tree, "d", "d/e"),
-        lambda tree: filetree.merge(tree, Tree({"d": FILE})),
-        lambda tree: filetree.merge(tree, Tree({"f": Tree()})),
+        lambda tree: filetree.merge(tree, FileTree({"d": FILE})),
+        lambda tree: filetree.merge(tree, FileTree({"f": FileTree()})),
         lambda tree: filetree.from_files({"a": FILE, "a/b": FILE}),
         lambda tree: filetree.from_files({"a/b": FILE, "a": FILE}),
         lambda tree: filetree.from_files({"": FILE}),
     ],
 )
-def test_changes_that_make_no_sense_are_invalid(change: Callable[[Tree], Tree]) -> None:
+def test_changes_that_make_no_sense_are_invalid(change: Callable[[FileTree], FileTree]) -> None:
     with pytest.raises(Invalid):
-        change(Tree({"f": FILE, "d": Tree({"g": FILE})}))
+        change(FileTree({"f": FILE, "d": FileTree({"g": FILE})}))
 
 
 def test_remove_keeps_the_empty_parent() -> None:
-    tree = Tree({"d": Tree({"f": FILE}), "g": FILE})
-    assert filetree.remove(tree, "d/f") == Tree({"d": Tree(), "g": FILE})
+    tree = FileTree({"d": FileTree({"f": FILE}), "g": FILE})
+    assert filetree.remove(tree, "d/f") == FileTree({"d": FileTree(), "g": FILE})
     with pytest.raises(NotFound):
         filetree.remove(tree, "x")
 
 
 def test_copy_and_move() -> None:
-    tree = Tree({"d": Tree({"f": FILE})})
-    assert filetree.copy(tree, "d", "e") == Tree({"d": Tree({"f": FILE}), "e": Tree({"f": FILE})})
-    assert filetree.move(tree, "d/f", "g/h") == Tree({"d": Tree(), "g": Tree({"h": FILE})})
+    tree = FileTree({"d": FileTree({"f": FILE})})
+    assert filetree.copy(tree, "d", "e") == FileTree(
+        {"d": FileTree({"f": FILE}), "e": FileTree({"f": FILE})}
+    )
+    assert filetree.move(tree, "d/f", "g/h") == FileTree(
+        {"d": FileTree(), "g": FileTree({"h": FILE})}
+    )
 
 
 def test_merge_joins_directories_and_the_other_wins() -> None:
     one, two = (
-        Tree({"d": Tree({"a": FILE, "b": FILE})}),
-        Tree({"d": Tree({"b": OTHER, "c": OTHER})}),
+        FileTree({"d": FileTree({"a": FILE, "b": FILE})}),
+        FileTree({"d": FileTree({"b": OTHER, "c": OTHER})}),
     )
-    assert filetree.merge(one, two) == Tree({"d": Tree({"a": FILE, "b": OTHER, "c": OTHER})})
+    assert filetree.merge(one, two) == FileTree(
+        {"d": FileTree({"a": FILE, "b": OTHER, "c": OTHER})}
+    )
 
 
 def test_from_files_joins_a_directory_with_what_is_below_it() -> None:
-    tree = filetree.from_files({"d": Tree({"f": FILE}), "d/g": OTHER, "e": Tree(), "e/h": FILE})
-    assert tree == Tree({"d": Tree({"f": FILE, "g": OTHER}), "e": Tree({"h": FILE})})
+    tree = filetree.from_files(
+        {"d": FileTree({"f": FILE}), "d/g": OTHER, "e": FileTree(), "e/h": FILE}
+    )
+    assert tree == FileTree({"d": FileTree({"f": FILE, "g": OTHER}), "e": FileTree({"h": FILE})})
 
 
 def test_from_files_refuses_what_two_directories_have() -> None:
     assert filetree.from_files(
-        {"d": Tree({"e": Tree({"f": FILE})}), "d/e": Tree({"g": FILE})}
-    ) == Tree({"d": Tree({"e": Tree({"f": FILE, "g": FILE})})})
+        {"d": FileTree({"e": FileTree({"f": FILE})}), "d/e": FileTree({"g": FILE})}
+    ) == FileTree({"d": FileTree({"e": FileTree({"f": FILE, "g": FILE})})})
     with pytest.raises(Invalid, match="d/e/f: two files"):
         filetree.from_files(
-            {"d/e": Tree({"f": FILE, "g": FILE}), "d": Tree({"e": Tree({"f": FILE})})}
+            {"d/e": FileTree({"f": FILE, "g": FILE}), "d": FileTree({"e": FileTree({"f": FILE})})}
         )
     with pytest.raises(Invalid, match="d"):
-        filetree.from_files({"d": FILE, "d/e": Tree()})
+        filetree.from_files({"d": FILE, "d/e": FileTree()})
 
 
 @pytest.mark.parametrize(
@@ -236,23 +248,30 @@ def test_names_that_no_file_can_have(name: str) -> None:
 
 
 def test_diff_names_what_changed_and_ignores_signatures() -> None:
-    before = Tree({"same": FILE, "gone": FILE, "new": FILE, "d": Tree(), "kind": FILE})
-    after = Tree(
-        {"same": _file((SIGNED, 0, 1), (SIGNED, 1, 2)), "new": OTHER, "more": FILE, "kind": Tree()}
+    before = FileTree({"same": FILE, "gone": FILE, "new": FILE, "d": FileTree(), "kind": FILE})
+    after = FileTree(
+        {
+            "same": _file((SIGNED, 0, 1), (SIGNED, 1, 2)),
+            "new": OTHER,
+            "more": FILE,
+            "kind": FileTree(),
+        }
     )
     found = filetree.diff(before, after)
     assert [(one.path, one.change) for one in found] == [
-        ("d", Change.REMOVED),
-        ("gone", Change.REMOVED),
-        ("kind", Change.CHANGED),
-        ("more", Change.ADDED),
-        ("new", Change.CHANGED),
+        ("d", PathChange.REMOVED),
+        ("gone", PathChange.REMOVED),
+        ("kind", PathChange.CHANGED),
+        ("more", PathChange.ADDED),
+        ("new", PathChange.CHANGED),
     ]
-    assert found[3] == Difference("more", Change.ADDED, None, FILE)
+    assert found[3] == Difference("more", PathChange.ADDED, None, FILE)
 
 
 def test_diff_ignores_empty_segments() -> None:
-    assert filetree.diff(Tree({"f": _file((FOO, 0, 3), (BAR, 0, 0))}), Tree({"f": FILE})) == []
+    assert (
+        filetree.diff(FileTree({"f": _file((FOO, 0, 3), (BAR, 0, 0))}), FileTree({"f": FILE})) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -264,21 +283,23 @@ def test_a_file_that_is_a_directory_is_no_tree(rest: str) -> None:
 
 
 def test_a_tree_deeper_than_paths_has_no_manifest() -> None:
-    tree = Tree({"f": File()})
+    tree = FileTree({"f": File()})
     for _ in range(manifest.MAX_DEPTH - 1):
-        tree = Tree({"d": tree})
+        tree = FileTree({"d": tree})
     text = filetree.to_manifest(tree)
     assert filetree.to_manifest(filetree.from_manifest(text)) == text
     with pytest.raises(Invalid, match="at most 256 names"):
-        filetree.to_manifest(Tree({"d": tree}))
+        filetree.to_manifest(FileTree({"d": tree}))
 
 
 @given(
     trees,
-    st.dictionaries(st.sampled_from(["a", "b/c", "d"]), st.sampled_from([File(), Tree(), None])),
+    st.dictionaries(
+        st.sampled_from(["a", "b/c", "d"]), st.sampled_from([File(), FileTree(), None])
+    ),
 )
 def test_changes_at_once_are_changes_one_by_one(
-    tree: Tree, changes: dict[str, filetree.Node | None]
+    tree: FileTree, changes: dict[str, filetree.Node | None]
 ) -> None:
     if isinstance(filetree.find(tree, "b"), File):
         return
@@ -292,13 +313,13 @@ def test_changes_at_once_are_changes_one_by_one(
 
 
 def test_a_change_of_the_root() -> None:
-    tree = Tree({"a": File()})
-    assert filetree.change(tree, {"": None}) == Tree()
-    assert filetree.change(tree, {"": None, "b": File()}) == Tree({"b": File()})
+    tree = FileTree({"a": File()})
+    assert filetree.change(tree, {"": None}) == FileTree()
+    assert filetree.change(tree, {"": None, "b": File()}) == FileTree({"b": File()})
     with pytest.raises(Invalid):
         filetree.change(tree, {"": File()})
     with pytest.raises(Invalid, match="a: is a file"):
-        filetree.change(tree, {"a/b": Tree()})
+        filetree.change(tree, {"a/b": FileTree()})
 
 
 def test_a_file_in_many_parts() -> None:

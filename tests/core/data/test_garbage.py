@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from lading.core.data.garbage import (
     DAY_NS,
-    Holder,
-    Kind,
-    Plan,
+    GarbageAction,
+    GarbagePlan,
+    GarbageVolume,
     Replica,
     Sight,
     Terms,
@@ -19,7 +19,7 @@ from lading.core.data.garbage import (
     make_plan,
     revise,
 )
-from lading.core.data.replication import Place
+from lading.core.data.replication import ReplicaPlace
 
 HASH = "acbd18db4cc2f85cedef654fccc4a4d8"
 NOW = 100 * DAY_NS
@@ -28,10 +28,10 @@ OLD, NEW = NOW - 20 * DAY_NS, NOW - 5 * DAY_NS
 ARCHIVE = frozenset({"archive"})
 VOLUMES = distinct(
     [
-        Holder(place=Place(uuid="a", free=1000)),
-        Holder(place=Place(uuid="b", free=1000)),
-        Holder(place=Place(uuid="archive", free=1000, classes=ARCHIVE)),
-        Holder(place=Place(uuid="ro", free=1000), is_read_only=True),
+        GarbageVolume(place=ReplicaPlace(uuid="a", free=1000)),
+        GarbageVolume(place=ReplicaPlace(uuid="b", free=1000)),
+        GarbageVolume(place=ReplicaPlace(uuid="archive", free=1000, classes=ARCHIVE)),
+        GarbageVolume(place=ReplicaPlace(uuid="ro", free=1000), is_read_only=True),
     ]
 )
 
@@ -40,26 +40,26 @@ def on(*volumes: str, at: int = OLD) -> list[Replica]:
     return [Replica(volume, 3, at) for volume in volumes]
 
 
-def steps(plan: Plan) -> list[tuple[str, str]]:
+def steps(plan: GarbagePlan) -> list[tuple[str, str]]:
     return [(step.kind, step.volume) for step in plan.steps]
 
 
 def about(
     need: dict[str, int] | None, held: Sequence[Replica] = (), thrown: Sequence[Replica] = ()
-) -> Plan:
+) -> GarbagePlan:
     return decide(HASH, need, held, thrown, VOLUMES, TERMS)
 
 
 def test_what_no_collection_names_goes_once_its_signatures_have_ended() -> None:
     plan = about(None, [*on("a"), *on("b", at=NEW), *on("ro")])
-    assert steps(plan) == [(Kind.TRASH, "a")]
+    assert steps(plan) == [(GarbageAction.TRASH, "a")]
     assert plan.steps[0].reason == "no collection names it, last put 20 days ago"
     assert plan.steps[0].moment_ns == OLD
 
 
 def test_what_lay_in_the_bin_long_enough_is_deleted() -> None:
     plan = about(None, (), [*on("a"), *on("b", at=NEW), *on("ro")])
-    assert steps(plan) == [(Kind.DELETE, "a")]
+    assert steps(plan) == [(GarbageAction.DELETE, "a")]
     assert plan.steps[0].reason == "20 days in the trash, no collection names it"
 
 
@@ -76,26 +76,33 @@ def test_nothing_goes_when_it_may_not() -> None:
 
 
 def test_what_is_needed_comes_back_from_the_bin() -> None:
-    assert steps(about({"default": 1}, (), on("a", "b"))) == [(Kind.UNTRASH, "a")]
-    assert steps(about({"default": 2}, on("a"), on("a", "b"))) == [(Kind.UNTRASH, "b")]
-    assert steps(about({"default": 1}, (), on("archive"))) == [(Kind.UNTRASH, "archive")]
+    assert steps(about({"default": 1}, (), on("a", "b"))) == [(GarbageAction.UNTRASH, "a")]
+    assert steps(about({"default": 2}, on("a"), on("a", "b"))) == [(GarbageAction.UNTRASH, "b")]
+    assert steps(about({"default": 1}, (), on("archive"))) == [(GarbageAction.UNTRASH, "archive")]
 
 
 def test_what_has_too_few_copies_is_copied() -> None:
     plan = about({"default": 2, "archive": 1}, on("a"))
-    assert sorted(steps(plan)) == [(Kind.PULL, "archive"), (Kind.PULL, "b")]
+    assert sorted(steps(plan)) == [(GarbageAction.PULL, "archive"), (GarbageAction.PULL, "b")]
     assert all(step.reason.startswith("too few copies in ") for step in plan.steps)
     assert plan.lacking == ()
 
 
 def test_copies_that_cannot_be_made_are_told() -> None:
     assert about({"default": 4}, on("a", "b", "ro")).lacking == (HASH,)
-    full = distinct([Holder(place=Place(uuid="a")), Holder(place=Place(uuid="b", free=2))])
-    assert decide(HASH, {"default": 2}, on("a"), (), full, TERMS) == Plan(steps=(), lacking=(HASH,))
+    full = distinct(
+        [
+            GarbageVolume(place=ReplicaPlace(uuid="a")),
+            GarbageVolume(place=ReplicaPlace(uuid="b", free=2)),
+        ]
+    )
+    assert decide(HASH, {"default": 2}, on("a"), (), full, TERMS) == GarbagePlan(
+        steps=(), lacking=(HASH,)
+    )
 
 
 def test_what_is_nowhere_is_lost() -> None:
-    assert about({"default": 1}) == Plan(steps=(), lost=(HASH,))
+    assert about({"default": 1}) == GarbagePlan(steps=(), lost=(HASH,))
     assert about({"default": 1}, on("unknown"), on("unknown")).lost == (HASH,)
 
 
@@ -108,36 +115,36 @@ def test_a_second_look_takes_back_what_was_said_of_a_block() -> None:
     assert (plan.lost, {step.hash for step in plan.steps}) == ((HASH,), {other})
     sight.held[HASH] = on("a")
     again = revise(plan, [HASH], sight, TERMS)
-    assert again == Plan(steps=plan.steps)
+    assert again == GarbagePlan(steps=plan.steps)
     assert revise(plan, [other], Sight(VOLUMES, needs=sight.needs), TERMS).lost == (other,)
 
 
 def test_copies_beyond_the_need_go_but_never_the_last_nor_a_recent_one() -> None:
     (trashed,) = about({"default": 1}, on("a", "b")).steps
-    assert (trashed.kind, trashed.reason) == (Kind.TRASH, "there are copies enough")
+    assert (trashed.kind, trashed.reason) == (GarbageAction.TRASH, "there are copies enough")
     assert about({"default": 1}, on("a", "b", at=NEW)).steps == ()
     assert about({"default": 0}, on("a")).steps == ()
-    assert steps(about({"default": 1}, on("a", "ro"))) == [(Kind.TRASH, "a")]
-    assert steps(about({"archive": 1}, on("a", "archive"))) == [(Kind.TRASH, "a")]
-    assert steps(about({"default": 1}, on("a"), on("b"))) == [(Kind.DELETE, "b")]
+    assert steps(about({"default": 1}, on("a", "ro"))) == [(GarbageAction.TRASH, "a")]
+    assert steps(about({"archive": 1}, on("a", "archive"))) == [(GarbageAction.TRASH, "a")]
+    assert steps(about({"default": 1}, on("a"), on("b"))) == [(GarbageAction.DELETE, "b")]
 
 
 def test_a_class_that_nobody_serves_keeps_blocks_where_they_are() -> None:
     assert about({"tape": 1}, on("a", "b")).steps == ()
-    assert steps(about({"tape": 1}, (), on("a"))) == [(Kind.UNTRASH, "a")]
+    assert steps(about({"tape": 1}, (), on("a"))) == [(GarbageAction.UNTRASH, "a")]
 
 
 def test_a_volume_that_stands_for_all_copies_is_enough() -> None:
-    volumes = distinct([Holder(place=Place(uuid="one", copies=None))])
-    assert decide(HASH, {"default": 5}, on("one"), (), volumes, TERMS) == Plan(steps=())
+    volumes = distinct([GarbageVolume(place=ReplicaPlace(uuid="one", copies=None))])
+    assert decide(HASH, {"default": 5}, on("one"), (), volumes, TERMS) == GarbagePlan(steps=())
 
 
 def test_volumes_on_one_device_are_one() -> None:
     found = distinct(
         [
-            Holder(place=Place(uuid="a", device="disk"), is_read_only=True),
-            Holder(place=Place(uuid="b", device="disk")),
-            Holder(place=Place(uuid="c")),
+            GarbageVolume(place=ReplicaPlace(uuid="a", device="disk"), is_read_only=True),
+            GarbageVolume(place=ReplicaPlace(uuid="b", device="disk")),
+            GarbageVolume(place=ReplicaPlace(uuid="c")),
         ]
     )
     assert list(found) == ["b", "c"]
@@ -153,7 +160,11 @@ def test_the_most_that_is_needed_counts() -> None:
     plan = make_plan(sight, TERMS)
     assert plan.lost == ("0" * 32,)
     assert plan.lacking == (HASH,)
-    assert sorted(steps(plan)) == [(Kind.PULL, "archive"), (Kind.PULL, "b"), (Kind.TRASH, "b")]
+    assert sorted(steps(plan)) == [
+        (GarbageAction.PULL, "archive"),
+        (GarbageAction.PULL, "b"),
+        (GarbageAction.TRASH, "b"),
+    ]
 
 
 class World:
@@ -163,13 +174,15 @@ class World:
 
     def __init__(self, names: str, copies: int) -> None:
         self.now = NOW
-        self.volumes = distinct([Holder(place=Place(uuid=name, free=1000)) for name in names])
+        self.volumes = distinct(
+            [GarbageVolume(place=ReplicaPlace(uuid=name, free=1000)) for name in names]
+        )
         self.held: dict[tuple[str, str], int] = {}
         self.thrown: dict[tuple[str, str], int] = {}
         self.collections: dict[int, tuple[str, int | None]] = {}
         self.signed: dict[str, int] = {}
         self.copies = copies
-        self.plan = Plan(steps=())
+        self.plan = GarbagePlan(steps=())
 
     def put(self, hash: str, volume: str) -> None:
         self.now += 1
@@ -215,15 +228,17 @@ class World:
     def act(self) -> None:
         for step in self.plan.steps:
             key = step.hash, step.volume
-            if step.kind is Kind.UNTRASH and key in self.thrown:
+            if step.kind is GarbageAction.UNTRASH and key in self.thrown:
                 del self.thrown[key]
                 self.held[key] = self.now
-            elif step.kind is Kind.PULL and any(hash == step.hash for hash, _ in self.held):
+            elif step.kind is GarbageAction.PULL and any(
+                hash == step.hash for hash, _ in self.held
+            ):
                 self.held[key] = self.now
-            elif step.kind is Kind.TRASH and self.held.get(key) == step.moment_ns:
+            elif step.kind is GarbageAction.TRASH and self.held.get(key) == step.moment_ns:
                 del self.held[key]
                 self.thrown[key] = self.now
-            elif step.kind is Kind.DELETE and self.thrown.get(key) == step.moment_ns:
+            elif step.kind is GarbageAction.DELETE and self.thrown.get(key) == step.moment_ns:
                 del self.thrown[key]
 
     def check(self) -> None:

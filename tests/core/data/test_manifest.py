@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.data import filetree, locator, manifest
-from lading.core.data.manifest import FileToken, Manifest, Stream
+from lading.core.data.manifest import FileToken, Manifest, ManifestStream
 from lading.core.errors import Malformed
 from lading.core.ids import EMPTY_PDH
 
@@ -36,7 +36,7 @@ def manifests(draw: st.DrawFn) -> Manifest:
         for name in draw(st.lists(names, min_size=1, max_size=4)):
             start = draw(st.integers(0, size))
             files.append(FileToken(start, draw(st.integers(0, size - start)), name))
-        streams.append(Stream(f"./{directory}", tuple(blocks), tuple(files)))
+        streams.append(ManifestStream(f"./{directory}", tuple(blocks), tuple(files)))
     return Manifest(tuple(streams))
 
 
@@ -54,7 +54,9 @@ def test_parse_gives_a_manifest_or_says_malformed(text: str) -> None:
 def test_parse() -> None:
     text = f"./a\\040b {FOO} {A}+K@zzzzz 0:2:x:y 2:2:sub/z\\134 0:0:x:y\n"
     files = (FileToken(0, 2, "x:y"), FileToken(2, 2, "sub/z\\"), FileToken(0, 0, "x:y"))
-    assert manifest.parse(text) == Manifest((Stream("./a b", (FOO, f"{A}+K@zzzzz"), files),))
+    assert manifest.parse(text) == Manifest(
+        (ManifestStream("./a b", (FOO, f"{A}+K@zzzzz"), files),)
+    )
 
 
 def test_the_empty_manifest_is_one() -> None:

@@ -9,26 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.data import filetree
-from lading.core.data.filetree import File, Node, Segment, Tree
-from lading.core.data.packing import SHARED, Block, Folder, plan, write_manifest
+from lading.core.data.filetree import File, FileTree, Node, Segment
+from lading.core.data.packing import SHARED, PackedBlock, PackedDirectory, plan, write_manifest
 
 _SIZES = st.integers(0, 3) | st.integers(0, 40)
 
 
 def test_small_files_share_a_block_and_empty_ones_have_none() -> None:
-    assert list(plan([("", 3), ("", 0), ("", 4)])) == [Block(0, 3, 0, 7)]
-    assert list(plan([("", 0), ("", 4), ("", 0)])) == [Block(1, 2, 0, 4)]
+    assert list(plan([("", 3), ("", 0), ("", 4)])) == [PackedBlock(0, 3, 0, 7)]
+    assert list(plan([("", 0), ("", 4), ("", 0)])) == [PackedBlock(1, 2, 0, 4)]
     assert list(plan([])) == list(plan([("", 0)])) == []
 
 
 def test_large_files_are_cut_and_stand_alone() -> None:
     assert list(plan([("", 1), ("", 25), ("", 2), ("", 6)], pack=10)) == [
-        Block(0, 1, 0, 1),
-        Block(1, 2, 0, 10),
-        Block(1, 2, 10, 10),
-        Block(1, 2, 20, 5),
-        Block(2, 3, 0, 2),
-        Block(3, 4, 0, 6),
+        PackedBlock(0, 1, 0, 1),
+        PackedBlock(1, 2, 0, 10),
+        PackedBlock(1, 2, 10, 10),
+        PackedBlock(1, 2, 20, 5),
+        PackedBlock(2, 3, 0, 2),
+        PackedBlock(3, 4, 0, 6),
     ]
 
 
@@ -56,14 +56,14 @@ _Files = Mapping[str, Mapping[str, int]]
 """Sizes by directory and name."""
 
 
-def _folders(files: _Files, cut: int) -> Iterator[Folder]:
+def _folders(files: _Files, cut: int) -> Iterator[PackedDirectory]:
     """The directories in the order of a manifest, `cut` files at a time."""
     begin = 0
     for path in sorted(files, key=lambda one: one.split("/") if one else []):
         names = sorted(files[path])
         for at in range(0, len(names) or 1, cut):
             some = names[at : at + cut]
-            yield Folder(
+            yield PackedDirectory(
                 path=path,
                 names=some,
                 sizes=[files[path][name] for name in some],
@@ -75,11 +75,11 @@ def _folders(files: _Files, cut: int) -> Iterator[Folder]:
         begin += len(names)
 
 
-def _tree(files: _Files, blocks: list[Block], locators: list[str]) -> Tree:
+def _tree(files: _Files, blocks: list[PackedBlock], locators: list[str]) -> FileTree:
     """The tree of the same files, made file by file."""
     sizes = [(folder, name) for folder in _folders(files, 99) for name in folder.names]
     nodes: dict[str, Node] = {
-        path: Tree() for path, entries in files.items() if path and not entries
+        path: FileTree() for path, entries in files.items() if path and not entries
     }
     segments: list[list[Segment]] = [[] for _ in sizes]
     for block, locator in zip(blocks, locators, strict=True):
@@ -130,7 +130,7 @@ def test_the_manifest_of_many_files_is_never_whole_in_memory() -> None:
     count, each = 300, 1000
     names = [f"a file with quite a long name {number:06}" for number in range(each)]
     folders = (
-        Folder(
+        PackedDirectory(
             path="d",
             names=names,
             sizes=[1] * each,

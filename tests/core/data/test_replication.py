@@ -5,23 +5,27 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.data.replication import Place, Tally, Wish, next_wave, order
+from lading.core.data.replication import DesiredReplication, ReplicaPlace, Tally, next_wave, order
 
 HASH = "acbd18db4cc2f85cedef654fccc4a4d8"
-WISH = Wish(copies=2)
+WISH = DesiredReplication(copies=2)
 
 
-def names(places: list[Place]) -> list[str]:
+def names(places: list[ReplicaPlace]) -> list[str]:
     return [place.uuid for place in places]
 
 
 def test_those_that_hold_it_come_first_and_those_that_fail_last() -> None:
-    places = [Place(uuid="a", fails=True), Place(uuid="b"), Place(uuid="c", holds=True)]
+    places = [
+        ReplicaPlace(uuid="a", fails=True),
+        ReplicaPlace(uuid="b"),
+        ReplicaPlace(uuid="c", holds=True),
+    ]
     assert names(order(places, HASH)) == ["c", "b", "a"]
 
 
 def test_every_block_has_an_order_of_its_own_and_keeps_it() -> None:
-    places = [Place(uuid=name, free=100) for name in "abcd"]
+    places = [ReplicaPlace(uuid=name, free=100) for name in "abcd"]
     firsts = Counter(order(places, f"{number:032x}")[0].uuid for number in range(400))
     assert set(firsts) == set("abcd")
     assert min(firsts.values()) > 60
@@ -30,9 +34,9 @@ def test_every_block_has_an_order_of_its_own_and_keeps_it() -> None:
 
 def test_room_decides_how_often_a_volume_is_first() -> None:
     places = [
-        Place(uuid="small", free=100),
-        Place(uuid="large", free=900),
-        Place(uuid="full", free=0),
+        ReplicaPlace(uuid="small", free=100),
+        ReplicaPlace(uuid="large", free=900),
+        ReplicaPlace(uuid="full", free=0),
     ]
     firsts = Counter(order(places, f"{number:032x}")[0].uuid for number in range(1000))
     assert 850 < firsts["large"] < 950
@@ -40,42 +44,48 @@ def test_room_decides_how_often_a_volume_is_first() -> None:
 
 
 def test_a_wave_is_as_many_volumes_as_are_needed() -> None:
-    places = [Place(uuid="a"), Place(uuid="b", copies=2), Place(uuid="c")]
+    places = [ReplicaPlace(uuid="a"), ReplicaPlace(uuid="b", copies=2), ReplicaPlace(uuid="c")]
     assert names(next_wave(places, Tally(), WISH)) == ["a", "b"]
-    assert names(next_wave(places, Tally(), Wish())) == ["a"]
-    assert names(next_wave([Place(uuid="b", copies=2)], Tally(), WISH)) == ["b"]
-    assert names(next_wave([Place(uuid="one", copies=None)], Tally(), Wish(copies=7))) == ["one"]
+    assert names(next_wave(places, Tally(), DesiredReplication())) == ["a"]
+    assert names(next_wave([ReplicaPlace(uuid="b", copies=2)], Tally(), WISH)) == ["b"]
+    assert names(
+        next_wave([ReplicaPlace(uuid="one", copies=None)], Tally(), DesiredReplication(copies=7))
+    ) == ["one"]
 
 
 def test_nothing_more_is_written_once_the_wish_is_fulfilled() -> None:
-    done = Tally().with_copy(Place(uuid="a", copies=2), WISH)
+    done = Tally().with_copy(ReplicaPlace(uuid="a", copies=2), WISH)
     assert (done.copies, done.lacks(WISH)) == (2, ())
-    assert next_wave([Place(uuid="b")], done, WISH) == []
+    assert next_wave([ReplicaPlace(uuid="b")], done, WISH) == []
 
 
 def test_two_volumes_on_one_device_are_one() -> None:
-    places = [Place(uuid="a", device="disk"), Place(uuid="b", device="disk"), Place(uuid="c")]
+    places = [
+        ReplicaPlace(uuid="a", device="disk"),
+        ReplicaPlace(uuid="b", device="disk"),
+        ReplicaPlace(uuid="c"),
+    ]
     assert names(next_wave(places, Tally(), WISH)) == ["a", "c"]
     once = Tally().with_copy(places[0], WISH)
     assert once.with_copy(places[1], WISH) is once
 
 
 def test_every_class_gets_its_copies_and_no_other_is_written() -> None:
-    wish = Wish(copies=1, classes=("fast", "slow"))
+    wish = DesiredReplication(copies=1, classes=("fast", "slow"))
     places = [
-        Place(uuid="other"),
-        Place(uuid="fast", classes=frozenset({"fast"})),
-        Place(uuid="slow", classes=frozenset({"slow"})),
+        ReplicaPlace(uuid="other"),
+        ReplicaPlace(uuid="fast", classes=frozenset({"fast"})),
+        ReplicaPlace(uuid="slow", classes=frozenset({"slow"})),
     ]
     assert names(next_wave(places, Tally(), wish)) == ["fast", "slow"]
-    both = Place(uuid="both", classes=frozenset({"fast", "slow"}))
+    both = ReplicaPlace(uuid="both", classes=frozenset({"fast", "slow"}))
     assert names(next_wave([both, *places], Tally(), wish)) == ["both"]
     assert Tally().with_copy(places[1], wish).lacks(wish) == ("slow",)
 
 
 PLACES = st.lists(
     st.builds(
-        Place,
+        ReplicaPlace,
         uuid=st.text("abcdefgh", min_size=1, max_size=2),
         copies=st.one_of(st.none(), st.integers(1, 3)),
         classes=st.frozensets(st.sampled_from(["default", "fast"]), min_size=1),
@@ -87,12 +97,16 @@ PLACES = st.lists(
     unique_by=lambda place: place.uuid,
 )
 WISHES = st.builds(
-    Wish, copies=st.integers(1, 4), classes=st.sampled_from([("default",), ("fast", "default")])
+    DesiredReplication,
+    copies=st.integers(1, 4),
+    classes=st.sampled_from([("default",), ("fast", "default")]),
 )
 
 
 @given(PLACES, WISHES)
-def test_waves_fulfil_what_can_be_fulfilled(places: list[Place], wish: Wish) -> None:
+def test_waves_fulfil_what_can_be_fulfilled(
+    places: list[ReplicaPlace], wish: DesiredReplication
+) -> None:
     tally, everything = Tally(), Tally()
     for place in next_wave(order(places, HASH), Tally(), wish):
         assert any(name in place.classes for name in tally.lacks(wish))

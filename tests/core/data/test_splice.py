@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.data import filetree, splice
-from lading.core.data.filetree import File, Segment, Tree
+from lading.core.data.filetree import File, FileTree, Segment
 from lading.core.errors import Malformed
 from lading.core.ids import EMPTY_PDH
 from lading.core.records.schema import JSON
@@ -19,17 +19,19 @@ TWO = File((Segment(B, 0, 10),))
 CURRENT = filetree.from_files({"a": ONE, "d/b": TWO})
 
 
-def spliced(spec: JSON, *, supplied: Tree | None = None) -> dict[str, filetree.Node]:
+def spliced(spec: JSON, *, supplied: FileTree | None = None) -> dict[str, filetree.Node]:
     sources = splice.read_files(spec, supplied=supplied is not None)
     contents = dict.fromkeys(splice.contents_of(sources), filetree.from_files({"x/y": TWO}))
     return dict(
         filetree.walk(
-            splice.replace_files(CURRENT, sources, supplied=supplied or Tree(), contents=contents)
+            splice.replace_files(
+                CURRENT, sources, supplied=supplied or FileTree(), contents=contents
+            )
         )
     )
 
 
-def paths(spec: JSON, *, supplied: Tree | None = None) -> list[str]:
+def paths(spec: JSON, *, supplied: FileTree | None = None) -> list[str]:
     return list(spliced(spec, supplied=supplied))
 
 
@@ -115,10 +117,10 @@ def test_a_manifest_that_nothing_uses_is_refused() -> None:
         st.sampled_from(["/a", "/b", "/a/b", "/c/d"]), st.sampled_from(["", "current/a"])
     ),
 )
-def test_what_is_not_named_stays(tree: Tree, spec: dict[str, JSON]) -> None:
+def test_what_is_not_named_stays(tree: FileTree, spec: dict[str, JSON]) -> None:
     try:
         after = splice.replace_files(
-            tree, splice.read_files(spec, supplied=False), supplied=Tree(), contents={}
+            tree, splice.read_files(spec, supplied=False), supplied=FileTree(), contents={}
         )
     except Malformed:
         return
@@ -134,7 +136,7 @@ def test_what_is_not_named_stays(tree: Tree, spec: dict[str, JSON]) -> None:
             assert filetree.find(after, target[1:]) == wanted
 
 
-def repointed(tree: Tree, spec: JSON) -> Tree:
+def repointed(tree: FileTree, spec: JSON) -> FileTree:
     return splice.replace_segments(tree, splice.read_segments(spec))
 
 
@@ -154,14 +156,14 @@ def repointed(tree: Tree, spec: JSON) -> Tree:
     ],
 )
 def test_segments(spec: dict[str, JSON], expected: tuple[tuple[str, int, int], ...]) -> None:
-    tree = repointed(Tree({"d": Tree({"f": ONE})}), spec)
+    tree = repointed(FileTree({"d": FileTree({"f": ONE})}), spec)
     assert filetree.get(tree, "d/f") == File(tuple(Segment(*one) for one in expected))
 
 
 def test_a_file_that_uses_a_part_is_repointed_for_that_part() -> None:
-    tree = Tree({"f": File((Segment(A, 3, 2), Segment(B, 0, 1), Segment(A, 6, 4)))})
+    tree = FileTree({"f": File((Segment(A, 3, 2), Segment(B, 0, 1), Segment(A, 6, 4)))})
     spec = {f"{A} 0 2": f"{B} 0 2", f"{A} 4 3": f"{B} 5 3"}  # the first ends before the file begins
-    other = Tree({"f": File((Segment(A, 0, 1),))})
+    other = FileTree({"f": File((Segment(A, 0, 1),))})
     assert repointed(other, {f"{A} 1 2": f"{B} 0 2"}) == other
     assert repointed(tree, spec).entries["f"] == File(
         (Segment(A, 3, 1), Segment(B, 5, 1), Segment(B, 0, 1), Segment(B, 7, 1), Segment(A, 7, 3))
@@ -187,7 +189,7 @@ def test_faults_of_segments(spec: JSON, fault: str) -> None:
 
 
 @given(trees)
-def test_segments_keep_sizes_and_names(tree: Tree) -> None:
+def test_segments_keep_sizes_and_names(tree: FileTree) -> None:
     blocks = {
         filetree.bare(one.locator) for _, file in filetree.files(tree) for one in file.segments
     }

@@ -8,8 +8,8 @@ import pytest
 
 from lading.core.errors import Invalid
 from lading.core.hpc import daemon_configuration as configuration
-from lading.core.hpc.addresses import Address
-from lading.core.hpc.daemon_configuration import Settings, apply
+from lading.core.hpc.addresses import SshdAddress
+from lading.core.hpc.daemon_configuration import DaemonSettings, apply
 from lading.core.hpc.daemon_states import ChildPolicy
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nx\n-----END OPENSSH PRIVATE KEY-----"
@@ -89,9 +89,10 @@ def test_everything_is_understood_under_all_its_names() -> None:
             "Name": "web", "InternalPort": 80, "ExternalContainerPorts": {"0": "10.0.0.9:8080"},
         }],
     }  # fmt: skip
-    applied = apply(Settings(), given)
-    assert applied.settings == Settings(
-        world_rank=1, world_size=2, addresses={0: Address("10.0.0.1"), 1: Address("fd00::1")},
+    applied = apply(DaemonSettings(), given)
+    assert applied.settings == DaemonSettings(
+        world_rank=1, world_size=2,
+        addresses={0: SshdAddress("10.0.0.1"), 1: SshdAddress("fd00::1")},
         private_key=KEY + "\n", public_key="ssh-ed25519 AAAA me\n", results_directory="/mnt/out",
         results_url="https://s/k?X=1", code_name="ring", code_arguments=("-n", "3"),
         child_policy=ChildPolicy.DIRECT, slots=2, watched=("/hpcaas/shared",),
@@ -103,12 +104,13 @@ def test_everything_is_understood_under_all_its_names() -> None:
 
 def test_the_rest_of_the_settings_stays() -> None:
     before = apply(
-        Settings(), {"worldRank": 0, "sshPublicKey": "ssh-rsa AAAA\n", "sshPrivateKey": KEY + "\n"}
+        DaemonSettings(),
+        {"worldRank": 0, "sshPublicKey": "ssh-rsa AAAA\n", "sshPrivateKey": KEY + "\n"},
     ).settings
     after = apply(
         before, {"sshAddresses": {"0": "a:22"}, "sharedFileSystem": "false", "codeName": "/opt/run"}
     ).settings
-    assert (after.world_rank, after.addresses, after.watched) == (0, {0: Address("a")}, ())
+    assert (after.world_rank, after.addresses, after.watched) == (0, {0: SshdAddress("a")}, ())
     assert after.code_name == "/opt/run"
     assert apply(after, {"sharedFileSystem": ["/mnt"]}).settings.watched == ("/mnt",)
 
@@ -128,34 +130,35 @@ def test_the_rest_of_the_settings_stays() -> None:
 )  # fmt: skip
 def test_wrong_values_are_refused(name: str, value: Any) -> None:
     with pytest.raises(Invalid):
-        apply(Settings(), {name: value})
+        apply(DaemonSettings(), {name: value})
 
 
 def test_the_credential_in_an_address_is_in_no_error() -> None:
     with pytest.raises(Invalid) as caught:
-        apply(Settings(), {"resultsUrl": "gopher://s/k?X-Amz-Signature=topsecret"})
+        apply(DaemonSettings(), {"resultsUrl": "gopher://s/k?X-Amz-Signature=topsecret"})
     assert "topsecret" not in caught.value.message
 
 
 def test_results_may_go_unencrypted_where_that_is_allowed() -> None:
     assert (
-        apply(Settings(), {"resultsUrl": "http://s/k"}, allow_http=True).settings.results_url
+        apply(DaemonSettings(), {"resultsUrl": "http://s/k"}, allow_http=True).settings.results_url
         == "http://s/k"
     )
-    assert apply(Settings(), {"resultsUrl": ""}).settings.results_url == ""
+    assert apply(DaemonSettings(), {"resultsUrl": ""}).settings.results_url == ""
 
 
 def test_after_the_start_only_where_results_go_may_change() -> None:
     assert (
-        apply(Settings(), {"resultsDirectory": "/"}, started=True).settings.results_directory == "/"
+        apply(DaemonSettings(), {"resultsDirectory": "/"}, started=True).settings.results_directory
+        == "/"
     )
     with pytest.raises(Invalid, match="started"):
-        apply(Settings(), {"worldRank": 1}, started=True)
+        apply(DaemonSettings(), {"worldRank": 1}, started=True)
 
 
 def test_what_is_missing_before_a_start_is_named() -> None:
-    assert configuration.missing(Settings(), ()) == configuration.REQUIRED
-    one, two = Settings(world_size=1), Settings(world_size=2)
+    assert configuration.missing(DaemonSettings(), ()) == configuration.REQUIRED
+    one, two = DaemonSettings(world_size=1), DaemonSettings(world_size=2)
     assert configuration.missing(one, configuration.REQUIRED) == ()
     assert configuration.missing(two, configuration.REQUIRED) == ("sshAddresses",)
     assert configuration.missing(two, ()) == configuration.REQUIRED
@@ -176,12 +179,12 @@ def test_parameters_fit_into_an_environment() -> None:
 
 def test_ranks_fit_the_size() -> None:
     two = {"sshAddresses": {"1": "a", "2": "b"}}
-    assert apply(Settings(), {"worldRank": 2, "worldSize": 2, **two}).warnings == ()
-    assert apply(Settings(), {"worldRank": 2, "worldSize": 2}).warnings != ()
-    assert apply(Settings(), {"worldRank": 1, "worldSize": 2}).warnings == ()
+    assert apply(DaemonSettings(), {"worldRank": 2, "worldSize": 2, **two}).warnings == ()
+    assert apply(DaemonSettings(), {"worldRank": 2, "worldSize": 2}).warnings != ()
+    assert apply(DaemonSettings(), {"worldRank": 1, "worldSize": 2}).warnings == ()
     for wrong in (
         {"worldRank": 3, "worldSize": 2},
         {"worldRank": 2, "worldSize": 2, "clusterIPs": ["a", "b"]},
     ):
         with pytest.raises(Invalid, match="does not fit"):
-            apply(Settings(), wrong)
+            apply(DaemonSettings(), wrong)

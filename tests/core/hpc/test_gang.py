@@ -16,9 +16,9 @@ from lading.core.hpc.gang import (
     PATIENCE,
     FailurePolicy,
     Gang,
+    GangResult,
     Launcher,
     RankView,
-    Verdict,
     judge,
 )
 
@@ -78,24 +78,24 @@ def test_mpirun_is_put_before_what_does_not_bring_it() -> None:
     ("views", "policy", "verdict"),
     [
         ([_view(0, RUNNING), _view(1, WAITING, started=False)], ANY, None),
-        ([_view(0, STOPPED), _view(1, RUNNING, started=False)], ANY, Verdict(0)),
-        ([_view(0, ERROR, exit_code=3, reason="why")], ANY, Verdict(3, "rank 0 failed: why")),
+        ([_view(0, STOPPED), _view(1, RUNNING, started=False)], ANY, GangResult(0)),
+        ([_view(0, ERROR, exit_code=3, reason="why")], ANY, GangResult(3, "rank 0 failed: why")),
         (
             [_view(0, RUNNING), _view(1, CodeStatus.KILLED)],
             ANY,
-            Verdict(1, "rank 1 failed: exit code 1"),
+            GangResult(1, "rank 1 failed: exit code 1"),
         ),
         ([_view(0, RUNNING), _view(1, ERROR, exit_code=3)], NONE, None),
         (
             [_view(0, STOPPED), _view(1, ERROR, exit_code=3)],
             NONE,
-            Verdict(3, "rank 1 failed: exit code 3"),
+            GangResult(3, "rank 1 failed: exit code 3"),
         ),
         ([_view(0, RUNNING), _view(1, RUNNING, started=False, silent=PATIENCE + 1)], NONE, None),
     ],
 )
 def test_when_it_is_over(
-    views: list[RankView], policy: FailurePolicy, verdict: Verdict | None
+    views: list[RankView], policy: FailurePolicy, verdict: GangResult | None
 ) -> None:
     assert judge(views, policy) == verdict
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.hpc import mpi_files
-from lading.core.hpc.addresses import Address
-from lading.core.hpc.daemon_configuration import Settings
+from lading.core.hpc.addresses import SshdAddress
+from lading.core.hpc.daemon_configuration import DaemonSettings
 
-TWO = {1: Address("fd00::1", 2222), 0: Address("10.0.0.1")}
+TWO = {1: SshdAddress("fd00::1", 2222), 0: SshdAddress("10.0.0.1")}
 
 
 def test_ssh_finds_every_container_without_asking() -> None:
@@ -30,13 +30,15 @@ def test_the_host_file_is_one_that_mpirun_reads() -> None:
 
 def test_names_of_containers_are_no_hosts() -> None:
     assert (
-        mpi_files.hosts({**TWO, 2: Address("node")})
+        mpi_files.hosts({**TWO, 2: SshdAddress("node")})
         == "10.0.0.1 container_0 container-0\nfd00::1 container_1 container-1\n"
     )
 
 
 def test_the_code_sees_its_parameters_and_its_place() -> None:
-    settings = Settings(world_rank=1, world_size=2, addresses=TWO, extra_ports={"web": {0: "a:1"}})
+    settings = DaemonSettings(
+        world_rank=1, world_size=2, addresses=TWO, extra_ports={"web": {0: "a:1"}}
+    )
     found = mpi_files.environment(settings, {"steps": 3})
     assert (found["steps"], found["PARAM_steps"], found["WORLD_RANK"], found["WORLD_SIZE"]) == (
         "3",
@@ -48,17 +50,19 @@ def test_the_code_sees_its_parameters_and_its_place() -> None:
     assert found["CLUSTER_IPS"] == "10.0.0.1,fd00::1"
     assert found["CLUSTER_SSH_ADDRESSES"] == "0=10.0.0.1:22,1=[fd00::1]:2222"
     assert "DISTRIBUTED_FILE_SYSTEM_ENABLED" not in found
-    assert mpi_files.environment(Settings(watched=("/s",)), {}) == {
+    assert mpi_files.environment(DaemonSettings(watched=("/s",)), {}) == {
         "DISTRIBUTED_FILE_SYSTEM_ENABLED": "true"
     }
     assert found["EXTRA_PORTS_WEB_0"] == "a:1"
-    assert mpi_files.environment(Settings(), {}) == {}
+    assert mpi_files.environment(DaemonSettings(), {}) == {}
 
 
 def test_lists_of_a_huge_cluster_are_in_the_files_only() -> None:
     """No program starts with a variable of more than 128 KiB in its environment."""
-    settings = Settings(
-        addresses={rank: Address(f"10.77.{rank // 250}.{rank % 250 + 1}") for rank in range(8_000)}
+    settings = DaemonSettings(
+        addresses={
+            rank: SshdAddress(f"10.77.{rank // 250}.{rank % 250 + 1}") for rank in range(8_000)
+        }
     )
     found = mpi_files.environment(settings, {})
     assert max(map(len, found.values())) < 1 << 17
@@ -88,7 +92,9 @@ def test_a_block_is_replaced_and_the_rest_stays() -> None:
 
 
 def test_the_runtime_is_told_in_both_forms() -> None:
-    settings = Settings(world_rank=0, world_size=2, addresses=TWO, extra_ports={"web": {0: "a:1"}})
+    settings = DaemonSettings(
+        world_rank=0, world_size=2, addresses=TWO, extra_ports={"web": {0: "a:1"}}
+    )
     config = json.loads(mpi_files.json_text(mpi_files.runtime_config(settings)))
     assert config["CLUSTER_SSH_ADDRESSES"] == {"0": "10.0.0.1:22", "1": "[fd00::1]:2222"}
     assert config["EXTRA_PORTS"] == {"web": {"0": "a:1"}}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lading.core.errors import Malformed
 from lading.core.protocols import http_head
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 
 REQUEST = (
     b"POST /a?b HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nX-Arvados-A: 1\r\n"
@@ -68,5 +68,5 @@ def test_what_passes_is_written_as_it_means(data: bytes) -> None:
     except Malformed:
         return
     again = http_head.parse_request(head.encode())
-    assert isinstance(again, Head)
+    assert isinstance(again, HttpHead)
     assert again == head

@@ -8,7 +8,7 @@ import pytest
 
 from lading.core.errors import Forbidden
 from lading.core.protocols import origins
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 
 HERE = {"host": "api.example:9443"}
 LINK = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
@@ -91,7 +91,7 @@ def test_what_a_page_of_another_origin_may_not(
 
 
 def passed(*fields: tuple[str, str], by_path: bool) -> list[tuple[str, str]]:
-    answer = Head("HTTP/1.1 200 OK", fields)
+    answer = HttpHead("HTTP/1.1 200 OK", fields)
     return list(origins.passed_on(answer, by_path=by_path, reserved=("arvados_api_token",)).fields)
 
 

@@ -18,12 +18,12 @@ from lading.core.records.filters import (
     Either,
     Holds,
     IsKind,
-    Key,
     KeyContains,
     KeyExists,
     Like,
     OfContainer,
-    Order,
+    PropertyKey,
+    SortKey,
     check_filters,
     check_order,
     check_query,
@@ -42,7 +42,7 @@ from lading.core.records.schema import JSON, RecordType, Type
 
 NAME = Column("name", Type.STRING)
 CREATED = Column("created_at", Type.TIME)
-PROPERTY = Key("properties", "a.b")
+PROPERTY = PropertyKey("properties", "a.b")
 
 
 @pytest.mark.parametrize(
@@ -193,13 +193,13 @@ def test_order_drops_what_it_does_not_know_and_adds_a_tie_break() -> None:
         COLLECTIONS,
     )
     assert order == (
-        Order("name", descending=True),
-        Order("uuid"),
-        Order("modified_at", descending=True),
+        SortKey("name", descending=True),
+        SortKey("uuid"),
+        SortKey("modified_at", descending=True),
     )
-    assert check_order("id asc,uuid", LOGS) == (Order("id"), Order("uuid"))
-    assert check_order("name", LINKS, plain=True) == (Order("name"),)
-    assert check_order(None, LOGS) == (Order("id", descending=True),)
+    assert check_order("id asc,uuid", LOGS) == (SortKey("id"), SortKey("uuid"))
+    assert check_order("name", LINKS, plain=True) == (SortKey("name"),)
+    assert check_order(None, LOGS) == (SortKey("id", descending=True),)
 
 
 @pytest.mark.parametrize("order", [5, [5], {"name": "asc"}])

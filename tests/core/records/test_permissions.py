@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lading.core.errors import Invalid
 from lading.core.records import permissions
-from lading.core.records.permissions import Level, Standing, inherit, stand, subjects
+from lading.core.records.permissions import GroupFlags, Level, inherit, stand, subjects
 from tests.levels import search
 
 USERS = [f"zzzzz-tpzed-{number:015}" for number in range(4)]
@@ -93,10 +93,10 @@ def test_users_manage_themselves_and_what_they_own(owners: dict[str, str], links
 def test_trash_and_frost_reach_down(
     owners: dict[str, str], trashed: set[str], frozen: set[str]
 ) -> None:
-    standing: dict[str, Standing] = {}
+    standing: dict[str, GroupFlags] = {}
     for node, owner in owners.items():
-        own = Standing(f"t{PROJECTS.index(node)}" if node in trashed else None, node in frozen)
-        standing[node] = stand(own, standing.get(owner, Standing()))
+        own = GroupFlags(f"t{PROJECTS.index(node)}" if node in trashed else None, node in frozen)
+        standing[node] = stand(own, standing.get(owner, GroupFlags()))
     for node in PROJECTS:
         above = [node]
         while owners[above[-1]] in owners:

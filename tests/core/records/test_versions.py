@@ -5,7 +5,7 @@ import pytest
 from lading.core.errors import Invalid
 from lading.core.records import versions
 from lading.core.records.schema import Record
-from lading.core.records.versions import Settings
+from lading.core.records.versions import VersionSettings
 
 OLD: Record = {
     "uuid": "live",
@@ -37,8 +37,8 @@ def step(
     enabled: bool = True,
     now: str = LATE,
     asked: bool = False,
-) -> versions.Step:
-    settings = Settings(enabled=enabled, idle=idle)
+) -> versions.VersionStep:
+    settings = VersionSettings(enabled=enabled, idle=idle)
     return versions.step(
         {**OLD, **old}, {**OLD, **old, **new}, asked=asked, settings=settings, now=now, uuid="past"
     )

@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from lading.core.errors import Invalid
-from lading.core.scheduling.gpus import Card, Cards, find_cards, only, rocm_target, unsuited
+from lading.core.scheduling.gpus import (
+    GpuDevice,
+    GpuDevices,
+    find_cards,
+    only,
+    rocm_target,
+    unsuited,
+)
 from lading.core.scheduling.instance_types import NO_GPU, Gpu
 
 NVIDIA = ("nvidia10", "nvidia2", "nvidiactl", "nvidia-uvm", "nvidia-caps", "null", "dri/renderD128")
@@ -14,15 +21,15 @@ ASKED = Gpu(stack="cuda", count=1, driver="12.0", targets=("8.0",), vram=10)
 
 def test_cards_of_nvidia_in_the_order_of_their_numbers() -> None:
     found = find_cards(NVIDIA)
-    assert found == Cards(
-        "cuda", (Card(2, "nvidia2"), Card(10, "nvidia10")), ("nvidiactl", "nvidia-uvm")
+    assert found == GpuDevices(
+        "cuda", (GpuDevice(2, "nvidia2"), GpuDevice(10, "nvidia10")), ("nvidiactl", "nvidia-uvm")
     )
 
 
 def test_cards_of_amd_need_the_compute_driver() -> None:
-    assert find_cards(["dri/renderD129", "dri/card0"]) == find_cards(["kfd"]) == Cards()
-    assert find_cards(["dri/renderD129", "kfd"]) == Cards(
-        "rocm", (Card(1, "dri/renderD129"),), ("kfd",)
+    assert find_cards(["dri/renderD129", "dri/card0"]) == find_cards(["kfd"]) == GpuDevices()
+    assert find_cards(["dri/renderD129", "kfd"]) == GpuDevices(
+        "rocm", (GpuDevice(1, "dri/renderD129"),), ("kfd",)
     )
 
 
@@ -30,7 +37,7 @@ def test_only_those_that_are_visible() -> None:
     found = find_cards(NVIDIA)
     assert only(found, "") == found
     assert [card.number for card in only(found, "10, 2,10").cards] == [10, 2]
-    for cards, there in ((found, "2, 10"), (Cards(), "none")):
+    for cards, there in ((found, "2, 10"), (GpuDevices(), "none")):
         with pytest.raises(
             Invalid, match=f"GPU '3': no device of this machine has that number; there are: {there}"
         ):

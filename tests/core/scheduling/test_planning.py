@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.resources import Resources
 from lading.core.scheduling.planning import FleetWorker, TrackedContainer
 
@@ -23,8 +23,8 @@ def test_containers_are_equal_that_say_the_same_whenever_it_was_learned() -> Non
     [
         (ONE, True, False, True),
         (replace(ONE, priority=0), False, False, True),
-        (replace(ONE, state=State.RUNNING), False, False, True),
-        (replace(ONE, state=State.CANCELLED), False, True, True),
+        (replace(ONE, state=ContainerState.RUNNING), False, False, True),
+        (replace(ONE, state=ContainerState.CANCELLED), False, True, True),
         (replace(ONE, fault="ram: missing"), True, False, False),
         (replace(ONE, state=None), False, False, False),
     ],

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.scheduling.planning import TrackedContainer
 from lading.core.scheduling.reconcile import (
     TABLE,
@@ -30,33 +30,33 @@ def test_the_table_is_total() -> None:
 @pytest.mark.parametrize(
     ("state", "priority", "view", "action"),
     [
-        (State.RUNNING, 5, ProcessState.ABSENT, ReconcileAction.CANCEL),
-        (State.RUNNING, 5, ProcessState.EXITED, ReconcileAction.CLEAN),
-        (State.RUNNING, 5, ProcessState.ALIVE, ReconcileAction.LEAVE),
-        (State.RUNNING, 0, ProcessState.ALIVE, ReconcileAction.KILL),
-        (State.COMPLETE, 5, ProcessState.ABSENT, ReconcileAction.FORGET),
-        (State.CANCELLED, 0, ProcessState.EXITED, ReconcileAction.CLEAN),
-        (State.COMPLETE, 5, ProcessState.ALIVE, ReconcileAction.LEAVE),
-        (State.QUEUED, 5, ProcessState.ALIVE, ReconcileAction.KILL),
-        (State.QUEUED, 5, ProcessState.ABSENT, ReconcileAction.LEAVE),
-        (State.QUEUED, 0, ProcessState.ABSENT, ReconcileAction.FORGET),
-        (State.LOCKED, 5, ProcessState.EXITED, ReconcileAction.CLEAN),
-        (State.LOCKED, 5, ProcessState.ABSENT, ReconcileAction.REQUEUE),
-        (State.LOCKED, 0, ProcessState.ALIVE, ReconcileAction.KILL),
-        (State.LOCKED, 0, ProcessState.ABSENT, ReconcileAction.REQUEUE),
+        (ContainerState.RUNNING, 5, ProcessState.ABSENT, ReconcileAction.CANCEL),
+        (ContainerState.RUNNING, 5, ProcessState.EXITED, ReconcileAction.CLEAN),
+        (ContainerState.RUNNING, 5, ProcessState.ALIVE, ReconcileAction.LEAVE),
+        (ContainerState.RUNNING, 0, ProcessState.ALIVE, ReconcileAction.KILL),
+        (ContainerState.COMPLETE, 5, ProcessState.ABSENT, ReconcileAction.FORGET),
+        (ContainerState.CANCELLED, 0, ProcessState.EXITED, ReconcileAction.CLEAN),
+        (ContainerState.COMPLETE, 5, ProcessState.ALIVE, ReconcileAction.LEAVE),
+        (ContainerState.QUEUED, 5, ProcessState.ALIVE, ReconcileAction.KILL),
+        (ContainerState.QUEUED, 5, ProcessState.ABSENT, ReconcileAction.LEAVE),
+        (ContainerState.QUEUED, 0, ProcessState.ABSENT, ReconcileAction.FORGET),
+        (ContainerState.LOCKED, 5, ProcessState.EXITED, ReconcileAction.CLEAN),
+        (ContainerState.LOCKED, 5, ProcessState.ABSENT, ReconcileAction.REQUEUE),
+        (ContainerState.LOCKED, 0, ProcessState.ALIVE, ReconcileAction.KILL),
+        (ContainerState.LOCKED, 0, ProcessState.ABSENT, ReconcileAction.REQUEUE),
         (None, 0, ProcessState.ALIVE, ReconcileAction.KILL),
         (None, 0, ProcessState.ABSENT, ReconcileAction.FORGET),
     ],
 )
 def test_sync_rules(
-    state: State | None, priority: int, view: ProcessState, action: ReconcileAction
+    state: ContainerState | None, priority: int, view: ProcessState, action: ReconcileAction
 ) -> None:
     where = record_state(TrackedContainer(uuid="u", state=state, priority=priority), mine=True)
     assert decide(Case(record=where, process=view)) is action
 
 
-@pytest.mark.parametrize("state", [State.LOCKED, State.RUNNING])
-def test_what_another_dispatcher_holds_is_not_touched(state: State) -> None:
+@pytest.mark.parametrize("state", [ContainerState.LOCKED, ContainerState.RUNNING])
+def test_what_another_dispatcher_holds_is_not_touched(state: ContainerState) -> None:
     where = record_state(TrackedContainer(uuid="u", state=state, priority=1), mine=False)
     assert decide(Case(record=where, process=ProcessState.ABSENT)) is ReconcileAction.FORGET
     assert decide(Case(record=where, process=ProcessState.ALIVE)) is ReconcileAction.KILL

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from lading.core.containers.container import Container
-from lading.core.containers.waiting import Judgement, Standing
+from lading.core.containers.waiting import Readiness, ReadinessVerdict
 from lading.core.scheduling.wait_reasons import Scene, WaitReason, delays, misfit
 from lading.testing.records import make_container, make_request
 
-EARLY = Judgement(Standing.EARLY, "It is to start after tomorrow.")
+EARLY = ReadinessVerdict(Readiness.EARLY, "It is to start after tomorrow.")
 
 
 def reasons(container: Container | None, scene: Scene, **changes: Any) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Unavailable
 from lading.core.resources import GIB, Resources
@@ -292,7 +292,9 @@ async def test_dispatchers_of_one_machine_share_it(tmp_path: Path) -> None:
         final = [False]
         first.set_lookup(
             lambda _: TrackedContainer(
-                uuid=UUID, state=State.COMPLETE if final[0] else State.RUNNING, need=need
+                uuid=UUID,
+                state=ContainerState.COMPLETE if final[0] else ContainerState.RUNNING,
+                need=need,
             )
         )
         await ready(first)

@@ -16,7 +16,7 @@ import asyncssh
 
 from lading.core.containers import sessions
 from lading.core.protocols import http_head
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 from lading.net.http_upgrade import LIMIT
 from lading.net.pipes import Pipe, join, read_head
 from lading.supervisor.container_gateway.server import GatewayServer
@@ -57,7 +57,7 @@ class Gateway:
         proof: str | None = None,
         more: Mapping[str, str] | None = None,
         form: str = "",
-    ) -> tuple[Pipe, Head, bytes]:
+    ) -> tuple[Pipe, HttpHead, bytes]:
         """Send a request; the connection, the answer, and the proof that was sent."""
         pipe, certificate = await self.connect()
         proof = proof if proof is not None else sessions.request_proof(key or self.key, certificate)
@@ -66,7 +66,9 @@ class Gateway:
             **(more if more is not None else {"Connection": "upgrade", "Upgrade": "ssh"}),
             **({"Content-Length": str(len(form))} if form else {}),
         }  # fmt: skip
-        pipe.writer.write(Head(f"{start} HTTP/1.1", tuple(fields.items())).encode() + form.encode())
+        pipe.writer.write(
+            HttpHead(f"{start} HTTP/1.1", tuple(fields.items())).encode() + form.encode()
+        )
         return pipe, http_head.parse_answer(await read_head(pipe, timeout=PATIENCE)), proof.encode()
 
     @asynccontextmanager

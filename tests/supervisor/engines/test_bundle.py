@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from lading.core.images.image_layout import Account, Process
+from lading.core.images.image_layout import Account, ImageProcess
 from lading.supervisor.engines import Bind, Device
 from lading.supervisor.engines.bundle import MASKED, Bundle, make_config
 from lading.supervisor.engines.seccomp import make_profile
@@ -12,7 +12,7 @@ from lading.supervisor.id_mapping import IdRange
 
 BUNDLE = Bundle(
     rootfs="/root",
-    process=Process(arguments=("a", "b"), environment=(("N", "v"),), cwd="/w", user=""),
+    process=ImageProcess(arguments=("a", "b"), environment=(("N", "v"),), cwd="/w", user=""),
     account=Account(5, 6, (7,)),
     binds=(Bind("/s", "/t", True), Bind("/u", "/v", False)),
     gate="/gate",

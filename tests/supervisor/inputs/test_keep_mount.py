@@ -13,7 +13,7 @@ import pytest
 from lading.client.mount import launch, points
 from lading.client.mount.layout import View
 from lading.client.mount.service import MountSettings
-from lading.core.containers.mount_plan import Collection, KeepTree
+from lading.core.containers.mount_plan import CollectionPath, KeepTree
 from lading.core.errors import Unavailable
 from lading.supervisor import linux
 from lading.supervisor.inputs.keep_mount import KeepMount
@@ -83,7 +83,7 @@ async def test_large_inputs_alone(launcher: Launcher, tmp_path: Path) -> None:
         77,
         True,
     )
-    assert keep.place(Collection(PDH, "a/b")) == tmp_path / "keep" / PDH / "a/b"
+    assert keep.place(CollectionPath(PDH, "a/b")) == tmp_path / "keep" / PDH / "a/b"
     assert keep.shown(tmp_path / "keep" / PDH) == tmp_path / "keep" / PDH
     await keep.close()
     await keep.close()
@@ -96,7 +96,7 @@ async def test_everything(launcher: Launcher, tmp_path: Path) -> None:
     keep, log = _keep(tmp_path)
     await keep.open(whole=True)
     assert launcher.settings[0].view is View.ALL
-    assert keep.place(Collection(PDH, "a")) == tmp_path / "keep" / "by_id" / PDH / "a"
+    assert keep.place(CollectionPath(PDH, "a")) == tmp_path / "keep" / "by_id" / PDH / "a"
     assert keep.place(KeepTree("home")) == tmp_path / "keep" / "home"
     await keep.close()
     log.close()
@@ -113,7 +113,7 @@ async def test_for_an_engine_that_does_not_see_our_mounts(
     keep, log = _keep(tmp_path, private=False)
     await keep.open(whole=False)
     assert launcher.settings[0].namespace >= 0
-    place = keep.place(Collection(PDH))
+    place = keep.place(CollectionPath(PDH))
     assert str(place).startswith("/proc/")
     assert keep.shown(place) == tmp_path / "keep" / PDH
     assert keep.shown(tmp_path / "other") == tmp_path / "other"

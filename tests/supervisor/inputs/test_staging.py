@@ -14,7 +14,14 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY
 from lading.client.tree_cache import TreeCache
-from lading.core.containers.mount_plan import Collection, GitTree, Host, KeepTree, MountPlan, plan
+from lading.core.containers.mount_plan import (
+    CollectionPath,
+    GitTree,
+    HostPath,
+    KeepTree,
+    MountPlan,
+    plan,
+)
 from lading.core.containers.output import DirectoryEntry, FileEntry, LinkEntry, SpecialEntry
 from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.supervisor import linux
@@ -70,7 +77,7 @@ class Mount:
             raise self._error
         self.is_open, self.whole = True, whole
 
-    def place(self, source: Collection | KeepTree) -> Path:
+    def place(self, source: CollectionPath | KeepTree) -> Path:
         return self._view / (
             source.path if isinstance(source, KeepTree) else f"{source.pdh}/{source.path}"
         )
@@ -114,7 +121,7 @@ async def test_large_collections_are_mounted(
     assert Path(at["/small"], "d", "x").read_text() == "small"
     assert Path(at["/out"], "copy", "d", "x").read_text() == "mounted"
     assert os.read(stage.stdin, 100) == b"mounted"
-    assert stage.look(Collection(large, "d")) == DirectoryEntry(("x",), frozenset(("x",)))
+    assert stage.look(CollectionPath(large, "d")) == DirectoryEntry(("x",), frozenset(("x",)))
     assert (mount.is_open, mount.whole) == (True, False)
     await stage.close()
 
@@ -311,12 +318,12 @@ async def test_looking_does_not_follow_links(
     output = Path(stage.plan.output_directory)
     (output / "link").symlink_to("/etc")
     os.mkfifo(output / "fifo")
-    assert stage.look(Host(str(output / "link"))) == LinkEntry("/etc")
-    assert stage.look(Host(str(output / "fifo"))) == SpecialEntry()
-    assert stage.look(Host(str(output / "none"))) is None
-    assert stage.look(Collection(pdh)) == DirectoryEntry(("x",), frozenset(("x",)))
-    assert stage.look(Collection(pdh, "x")) == FileEntry(1)
-    assert stage.look(Collection(pdh, "x/y")) is None
+    assert stage.look(HostPath(str(output / "link"))) == LinkEntry("/etc")
+    assert stage.look(HostPath(str(output / "fifo"))) == SpecialEntry()
+    assert stage.look(HostPath(str(output / "none"))) is None
+    assert stage.look(CollectionPath(pdh)) == DirectoryEntry(("x",), frozenset(("x",)))
+    assert stage.look(CollectionPath(pdh, "x")) == FileEntry(1)
+    assert stage.look(CollectionPath(pdh, "x/y")) is None
     await stage.close()
 
 

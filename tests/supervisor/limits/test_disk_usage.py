@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lading.confined import Stopped
-from lading.core.containers.disk_space import Amount, Writer
+from lading.core.containers.disk_space import Amount, DiskWriter
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.limits import disk_usage
 from lading.supervisor.limits.disk_usage import (
@@ -122,13 +122,13 @@ def test_neighbours_tell_each_other(tmp_path: Path) -> None:
     two.tell({})
     assert one.are_unknown()
     assert not two.are_unknown()
-    writer = Writer("b", Amount(1 << 50, 2), Amount(3, 4))
-    two.tell({7: Writer("b", Amount(9), Amount())})
+    writer = DiskWriter("b", Amount(1 << 50, 2), Amount(3, 4))
+    two.tell({7: DiskWriter("b", Amount(9), Amount())})
     two.tell({7: writer})
     (tmp_path / "c" / disk_usage.NAME).write_text("rubbish")
     assert one.others(7) == [writer]
     assert not one.are_unknown()
-    assert one.others(8) == [Writer("b", Amount(), Amount())]
+    assert one.others(8) == [DiskWriter("b", Amount(), Amount())]
     assert two.others(7) == []
     assert Neighbours(tmp_path / "a", lambda: now + 100).others(7) == []
     Neighbours(tmp_path / "none", lambda: now).tell({})

@@ -25,7 +25,7 @@ from lading.core.containers import sessions
 from lading.core.containers.container import Container
 from lading.core.errors import Corrupt, LadingError, Unavailable
 from lading.core.protocols import http_head
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 from lading.net.certificates import is_key_of
 from lading.net.http_upgrade import TIMEOUT, Way
 from lading.net.pipes import Pipe, read_head
@@ -58,7 +58,7 @@ class Gateway:
             "X-Arvados-Container-Gateway-Uuid": self.uuid,
         }
 
-    def check(self, response: Head) -> None:
+    def check(self, response: HttpHead) -> None:
         """Check that a response came from the gateway. Raises Corrupt when it did not."""
         if not sessions.is_proof(response.get(sessions.AUTHORIZATION_RESPONSE), self.expected):
             raise Corrupt(
@@ -121,7 +121,7 @@ async def _challenge(gateway: Gateway) -> None:
     """Let a gateway prove itself before anything is asked of it. Raises Corrupt."""
     pipe = gateway.pipe
     pipe.writer.write(
-        Head("GET / HTTP/1.1", (("Host", gateway.uuid), *gateway.headers.items())).encode()
+        HttpHead("GET / HTTP/1.1", (("Host", gateway.uuid), *gateway.headers.items())).encode()
     )
     response = http_head.parse_answer(await read_head(pipe, timeout=TIMEOUT))
     gateway.check(response)

@@ -27,7 +27,7 @@ from lading.api.services import ApiServices
 from lading.config import Config
 from lading.core import ids
 from lading.core.containers import sessions
-from lading.core.containers.container import Container, State
+from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.sessions import Target
 from lading.core.errors import Gone, Invalid, NotFound, Unavailable
 from lading.core.records.filters import Column, Compare, Like, Query
@@ -209,7 +209,7 @@ async def _assigned(tx: Transaction, services: ApiServices) -> list[tuple[int, T
     """The external ports that running containers have."""
     query = Query(
         where=(
-            Compare(Column("state", Type.STRING), "=", State.RUNNING),
+            Compare(Column("state", Type.STRING), "=", ContainerState.RUNNING),
             Like((Column("published_ports", Type.OBJECT),), '%"external_port":%'),
         ),
         select=("uuid", "published_ports"),

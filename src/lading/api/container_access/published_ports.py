@@ -43,7 +43,7 @@ from lading.core.protocols.forwarding_claims import (
     Purpose,
     check_container,
 )
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 from lading.core.records.access import Principal, check_active, check_scope
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.net.http_bodies import read_body
@@ -207,19 +207,19 @@ class _Rules:
     (`is_container`) unsafe headers are left out, `by_path` adds a sandbox, and `cookie` is set.
     """
 
-    check: Callable[[Head], None]
+    check: Callable[[HttpHead], None]
     is_container: bool = False
     by_path: bool = False
     cookie: str = ""
 
-    def shown(self, response: Head) -> Head:
+    def shown(self, response: HttpHead) -> HttpHead:
         """The answer with those fields that may pass."""
         if not self.is_container:
             return response
         found = origins.passed_on(response, by_path=self.by_path, reserved=(COOKIE, OWNER))
         more = [("Content-Security-Policy", _SANDBOX)] if self.by_path else []
         more += [("Set-Cookie", self.cookie)] if self.cookie else []
-        return Head(found.start, (*found.fields, *more))
+        return HttpHead(found.start, (*found.fields, *more))
 
 
 def _moved(place: PortAddress, scope: Mapping[str, Any], *, secure: bool) -> dict[str, str] | None:
@@ -299,7 +299,7 @@ async def _check_owner(tx: Transaction, container: Container, principal: Princip
     changed_by = frozenset(str(row["modified_by_user_uuid"]) for row in rows)
     if (
         sessions.who(principal.user_uuid, is_admin=principal.is_admin, changed_by=changed_by)
-        is sessions.Who.OTHER
+        is sessions.SessionUser.OTHER
     ):
         raise Forbidden(
             "Forbidden: a request of this container is not yours, and the port is not public"
@@ -316,7 +316,7 @@ def _cookie(headers: Mapping[str, str]) -> str:
 
 def _request_head(
     gateway: Gateway, target: Target, place: PortAddress, exchange: _Exchange
-) -> Head:
+) -> HttpHead:
     scope, given = exchange.scope, exchange.headers
     raw = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
     path = "/" + raw[len(place.base) :].lstrip("/")
@@ -336,7 +336,7 @@ def _request_head(
     ]
     fields += _framing(exchange)
     start = f"{scope['method']} {path}{'?' if query else ''}{query} HTTP/1.1"
-    return http_head.parse_request(Head(start, tuple(fields)).encode())
+    return http_head.parse_request(HttpHead(start, tuple(fields)).encode())
 
 
 def _cookies(given: Mapping[str, str], *, without: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -346,7 +346,7 @@ def _cookies(given: Mapping[str, str], *, without: tuple[str, ...]) -> list[tupl
     return [("Cookie", kept)] if kept else []
 
 
-def _forwarded_head(exchange: _Exchange, said: Mapping[str, str]) -> Head:
+def _forwarded_head(exchange: _Exchange, said: Mapping[str, str]) -> HttpHead:
     """The head of the request without the token, for another server of this installation."""
     scope, given = exchange.scope, exchange.headers
     path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
@@ -354,7 +354,7 @@ def _forwarded_head(exchange: _Exchange, said: Mapping[str, str]) -> Head:
     kept = [(name, value) for name, value in given.items() if name not in _KEPT_HERE]
     fields = (*kept, *_cookies(given, without=(COOKIE,)), *said.items(), *_framing(exchange))
     start = f"{scope['method']} {path}{'?' if query else ''}{query} HTTP/1.1"
-    return http_head.parse_request(Head(start, fields).encode())
+    return http_head.parse_request(HttpHead(start, fields).encode())
 
 
 def _framing(exchange: _Exchange) -> list[tuple[str, str]]:
@@ -370,7 +370,7 @@ def _framing(exchange: _Exchange) -> list[tuple[str, str]]:
     return fields
 
 
-async def _pass_on(pipe: Pipe, head: Head, exchange: _Exchange, rules: _Rules) -> None:
+async def _pass_on(pipe: Pipe, head: HttpHead, exchange: _Exchange, rules: _Rules) -> None:
     try:
         pipe.writer.write(head.encode())
         feeding = asyncio.create_task(
@@ -392,7 +392,7 @@ async def _pass_on(pipe: Pipe, head: Head, exchange: _Exchange, rules: _Rules) -
         await pipe.close()
 
 
-def _check(gateway: Gateway, response: Head) -> None:
+def _check(gateway: Gateway, response: HttpHead) -> None:
     """Check the sender of a response. Raises NotFound when nothing listens at the port, Corrupt
     when it is not the gateway.
     """
@@ -418,13 +418,13 @@ async def _feed(pipe: Pipe, exchange: _Exchange, *, chunked: bool) -> None:
             await writer.drain()
 
 
-async def _switch(pipe: Pipe, response: Head, exchange: _Exchange) -> None:
+async def _switch(pipe: Pipe, response: HttpHead, exchange: _Exchange) -> None:
     """Pass bytes in both directions, after a WebSocket or another protocol was agreed upon."""
     near = await exchange.scope["extensions"][TAKE_OVER](response.encode())
     await join(near, pipe, exchange.turns)
 
 
-async def _answer(pipe: Pipe, response: Head, exchange: _Exchange, rules: _Rules) -> None:
+async def _answer(pipe: Pipe, response: HttpHead, exchange: _Exchange, rules: _Rules) -> None:
     shown = rules.shown(response).without(http_head.HOP_BY_HOP)
     fields = [
         (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in shown.fields

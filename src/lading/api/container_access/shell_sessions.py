@@ -27,7 +27,7 @@ from lading.core import ids
 from lading.core.containers import lifecycle, sessions, write_permissions
 from lading.core.containers.container import Container
 from lading.core.containers.gateway_addresses import Places
-from lading.core.containers.write_permissions import Caller
+from lading.core.containers.write_permissions import ContainerWriter
 from lading.core.errors import Gone, Invalid, LadingError, NotFound, Unauthenticated, Unavailable
 from lading.core.protocols.forwarding_claims import Purpose, check_container
 from lading.core.records.record_types import CONTAINERS, REQUESTS
@@ -97,7 +97,7 @@ async def open_tunnel(call: ApiCall) -> ApiResponse:
         row = await records.get(tx, CONTAINERS, uuid)
     if row is None:
         raise NotFound(f"Path not found: no container {uuid[:60]!r}")
-    caller = Caller(token_uuid=call.caller.token_uuid, is_admin=call.caller.is_admin)
+    caller = ContainerWriter(token_uuid=call.caller.token_uuid, is_admin=call.caller.is_admin)
     role = write_permissions.role_of(Container.from_record(row), caller)
     secret = call.params.get("auth_secret")
     keys = (
@@ -129,7 +129,7 @@ async def _note_tunnel(call: ApiCall) -> None:
         row = await records.get(tx, CONTAINERS, call.uuid)
         if row is None:
             raise Gone(f"{call.uuid}: has been deleted")
-        caller = Caller(token_uuid=call.caller.token_uuid, is_admin=call.caller.is_admin)
+        caller = ContainerWriter(token_uuid=call.caller.token_uuid, is_admin=call.caller.is_admin)
         url = services.config.ExternalURL
         change = lifecycle.update(
             Container.from_record(row),
@@ -167,7 +167,7 @@ async def find_target(tx: Transaction, call: ApiCall, uuid: str) -> Record:
     return await authorization.find_readable(tx, services, CONTAINERS, uuid, call.caller)
 
 
-async def caller_is(tx: Transaction, call: ApiCall, container: Container) -> sessions.Who:
+async def caller_is(tx: Transaction, call: ApiCall, container: Container) -> sessions.SessionUser:
     """The relation of the caller to the container."""
     rows = await records.matching(tx, REQUESTS, container_uuid=container.uuid)
     changed_by = frozenset(str(row["modified_by_user_uuid"]) for row in rows)

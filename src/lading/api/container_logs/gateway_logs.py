@@ -39,7 +39,7 @@ from lading.core.containers.container import HELD, Container
 from lading.core.errors import Corrupt, Malformed, NotFound, Unavailable, from_status
 from lading.core.protocols import http_head
 from lading.core.protocols.forwarding_claims import HEADER, Purpose
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 from lading.core.timestamps import format_time
 from lading.net.http_bodies import read_body
 from lading.net.http_upgrade import TIMEOUT, parse_url, trusting
@@ -161,7 +161,7 @@ async def _names(call: ApiCall, container: Container, path: str) -> list[str] | 
 
 async def _ask(
     call: ApiCall, container: Container, path: str, method: str, fields: Mapping[str, str]
-) -> tuple[Pipe, Head] | None:
+) -> tuple[Pipe, HttpHead] | None:
     """The head of the response, and the connection with its body; None as in `serve`."""
     services = call.services
     url = elsewhere(services, container, forwarded=HEADER in call.headers)
@@ -186,7 +186,7 @@ async def _ask(
         source = {"X-Webdav-Prefix": _prefix(call, container), "X-Webdav-Source": "/log"}
         sent = {"Host": container.uuid, **source, **gateway.headers}
     target = quote(f"{_prefix(call, container)}/{path}")
-    request = Head(
+    request = HttpHead(
         f"{method} {target} HTTP/1.1", tuple({**sent, **fields, "Connection": "close"}.items())
     )
     try:
@@ -214,7 +214,7 @@ def _given(call: ApiCall, name: str) -> dict[str, str]:
     return {name.title(): call.headers[name]} if name in call.headers else {}
 
 
-async def _stream(pipe: Pipe, head: Head, media: str) -> ApiResponse:
+async def _stream(pipe: Pipe, head: HttpHead, media: str) -> ApiResponse:
     headers = {"Content-Type": media, "Accept-Ranges": "bytes"}
     for name, form in (("Content-Length", _DIGITS), ("Content-Range", _RANGE)):
         if form.fullmatch(head.get(name.lower())):
@@ -224,7 +224,7 @@ async def _stream(pipe: Pipe, head: Head, media: str) -> ApiResponse:
     return ApiResponse(stream=stream, status=head.status, headers=headers)
 
 
-async def _pieces(pipe: Pipe, head: Head) -> AsyncGenerator[bytes]:
+async def _pieces(pipe: Pipe, head: HttpHead) -> AsyncGenerator[bytes]:
     try:
         # The caller takes this empty piece at once: from then on, closing the generator ends the
         # connection.
@@ -244,7 +244,7 @@ async def _pieces(pipe: Pipe, head: Head) -> AsyncGenerator[bytes]:
         _drop(pipe)
 
 
-async def _read(pipe: Pipe, head: Head, most: int) -> bytes:
+async def _read(pipe: Pipe, head: HttpHead, most: int) -> bytes:
     """A short body. Raises Corrupt when it is longer than `most`."""
     data = bytearray()
     async with aclosing(_pieces(pipe, head)) as pieces:
@@ -255,7 +255,7 @@ async def _read(pipe: Pipe, head: Head, most: int) -> bytes:
     return bytes(data)
 
 
-def _fault(head: Head, path: str) -> Exception:
+def _fault(head: HttpHead, path: str) -> Exception:
     if head.status == 404:
         return NotFound(f"Path not found: no log {path[:80]!r} yet")
     if head.status == 416:

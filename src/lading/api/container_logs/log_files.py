@@ -123,11 +123,11 @@ async def read_part(
     )
 
 
-def _serve_saved(call: ApiCall, tree: filetree.Tree, path: str) -> ApiResponse:
+def _serve_saved(call: ApiCall, tree: filetree.FileTree, path: str) -> ApiResponse:
     found = filetree.find(tree, path)
     if found is None and not path:
         return _listing(call, ())
-    if isinstance(found, filetree.Tree):
+    if isinstance(found, filetree.FileTree):
         return _listing(call, (_entry(name, one) for name, one in sorted(found.entries.items())))
     if found is None:
         raise NotFound(f"Path not found: no log {path[:80]!r}")
@@ -150,9 +150,9 @@ def _listing(call: ApiCall, entries: Iterable[propfind.PropfindEntry]) -> ApiRes
     return ApiResponse(body={"items": [{"name": one.name} for one in entries]})
 
 
-def _entry(name: str, found: filetree.Tree | filetree.File) -> propfind.PropfindEntry:
+def _entry(name: str, found: filetree.FileTree | filetree.File) -> propfind.PropfindEntry:
     return propfind.PropfindEntry(
-        name=name, size=None if isinstance(found, filetree.Tree) else found.size
+        name=name, size=None if isinstance(found, filetree.FileTree) else found.size
     )
 
 

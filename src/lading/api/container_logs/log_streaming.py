@@ -21,7 +21,7 @@ from lading.api import authorization
 from lading.api.container_logs import gateway_logs, log_files
 from lading.api.http import ApiCall, ApiResponse
 from lading.core.containers.container import FINAL, Container
-from lading.core.containers.request import State
+from lading.core.containers.request import RequestState
 from lading.core.errors import NotFound, Unavailable
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
@@ -90,7 +90,7 @@ async def _events(
             uuid, offset = attempts[attempts.index(uuid) + 1], 0
             yield _event("attempt", uuid)
             continue
-        if row["state"] == State.FINAL and (state is None or state in FINAL):
+        if row["state"] == RequestState.FINAL and (state is None or state in FINAL):
             yield _event("end", state or "")
             return
         silent += 1

@@ -16,7 +16,7 @@ from typing import Final
 from lading.api.events import audit
 from lading.api.services import ApiServices
 from lading.core.errors import Unavailable
-from lading.core.records.filters import Column, Compare, Order, Query
+from lading.core.records.filters import Column, Compare, Query, SortKey
 from lading.core.records.record_types import LOGS
 from lading.core.records.schema import Type
 from lading.store import records
@@ -32,7 +32,7 @@ _logger = logging.getLogger("lading.api.events.relay")
 
 async def latest(services: ApiServices) -> int:
     """The number of the last log row; 0 when there is none."""
-    query = Query(order=(Order("id", descending=True),), select=("id",), limit=1)
+    query = Query(order=(SortKey("id", descending=True),), select=("id",), limit=1)
     async with services.database.reading() as tx:
         rows = await records.search(tx, services.database.dialect, LOGS, query)
     return int(rows[0]["id"]) if rows else 0
@@ -73,7 +73,7 @@ class Relay:
         database, full = self._services.database, True
         while full:
             after = Compare(Column("id", Type.INTEGER), ">", self._last)
-            query = Query(where=(after,), order=(Order("id"),), select=_NAMES, limit=self.page)
+            query = Query(where=(after,), order=(SortKey("id"),), select=_NAMES, limit=self.page)
             async with database.reading() as tx:
                 rows = await records.search(tx, database.dialect, LOGS, query)
             for row in rows:

@@ -129,6 +129,6 @@ async def _satisfy(services: ApiServices, uuid: str) -> bool:
 def _sought(row: Record) -> bool:
     return (
         bool(row["resolving"])
-        and row["state"] == request.State.COMMITTED
+        and row["state"] == request.RequestState.COMMITTED
         and row["container_uuid"] is None
     )

@@ -37,7 +37,7 @@ from lading.core.protocols import origins
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.filter_operands import MAX_INTEGER
-from lading.core.records.filters import Column, Compare, Expression, Order, Query
+from lading.core.records.filters import Column, Compare, Expression, Query, SortKey
 from lading.core.records.record_types import BY_INFIX, GROUPS, LOGS
 from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.core.timestamps import format_time, parse_time
@@ -297,7 +297,7 @@ class _Session:
             Compare(Column("event_at", Type.TIME), ">", since),
         )
         names = tuple(one.name for one in LOGS.columns)
-        query = Query(where=where, order=(Order("id"),), select=names, limit=10_000)
+        query = Query(where=where, order=(SortKey("id"),), select=names, limit=10_000)
         await self._look_up_caller()
         async with database.reading() as tx:
             rows = await records.search(tx, database.dialect, LOGS, query)

@@ -25,7 +25,7 @@ from typing import Final
 from lading.client.disk_cache import CacheLayout, DiskCache
 from lading.confined import Tree
 from lading.core.containers import git_trees
-from lading.core.containers.git_trees import Found, Reference
+from lading.core.containers.git_trees import GitReference, ResolvedGitTree
 from lading.core.errors import Invalid, Unavailable
 
 TRANSPORTS: Final = "file:git:http:https:ssh"
@@ -77,11 +77,11 @@ class GitCache:
         self._program = program
         self._mirrors: dict[str, _Mirror] = {}
         self._processes: set[subprocess.Popen[str] | subprocess.Popen[bytes]] = set()
-        self._searches: dict[tuple[str, ...], asyncio.Task[tuple[Found, ...]]] = {}
+        self._searches: dict[tuple[str, ...], asyncio.Task[tuple[ResolvedGitTree, ...]]] = {}
 
     async def find(
-        self, url: str, wanted: Reference, *, patience: float
-    ) -> tuple[Found, ...] | None:
+        self, url: str, wanted: GitReference, *, patience: float
+    ) -> tuple[ResolvedGitTree, ...] | None:
         """The trees or blobs that a mount may name, newest first, at least one; None if that takes
         longer than `patience`.
 
@@ -139,7 +139,7 @@ class GitCache:
             one.cancel()
         await asyncio.gather(*searches, return_exceptions=True)
 
-    async def _find(self, url: str, wanted: Reference) -> tuple[Found, ...]:
+    async def _find(self, url: str, wanted: GitReference) -> tuple[ResolvedGitTree, ...]:
         name = hashlib.sha256(url.encode()).hexdigest()[:40]
         mirror = self._mirrors.setdefault(name, _Mirror(self.directory / name))
         await asyncio.to_thread(self._cache.touch, name)
@@ -181,7 +181,7 @@ class GitCache:
         finally:
             os.close(lock)
 
-    def _look(self, path: Path, wanted: Reference) -> tuple[Found, ...]:
+    def _look(self, path: Path, wanted: GitReference) -> tuple[ResolvedGitTree, ...]:
         if not (path / "HEAD").exists():
             return ()
         commits = self._commits(path, wanted)
@@ -192,7 +192,7 @@ class GitCache:
             commits, self._git(path, ("cat-file", "--batch-check"), text=asked)
         )
 
-    def _commits(self, path: Path, wanted: Reference) -> Sequence[str]:
+    def _commits(self, path: Path, wanted: GitReference) -> Sequence[str]:
         words = wanted.revision.split()
         if wanted.selector == "commit":
             command = [

@@ -21,7 +21,7 @@ from lading.api.resources.repositories import address
 from lading.api.services import ApiServices
 from lading.core.containers import git_trees
 from lading.core.containers.gateway_addresses import is_local
-from lading.core.containers.git_trees import Found, host_of, is_allowed
+from lading.core.containers.git_trees import ResolvedGitTree, host_of, is_allowed
 from lading.core.containers.mounts import git_references
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Forbidden, Invalid, NotFound, Unavailable
@@ -29,7 +29,7 @@ from lading.core.records.access import Principal
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.store import records
 
-Trees: TypeAlias = Mapping[str, tuple[Found, ...]]
+Trees: TypeAlias = Mapping[str, tuple[ResolvedGitTree, ...]]
 """What was found, by target, the newest first."""
 NO_TREES: Final[Trees] = MappingProxyType({})
 # Seconds for the name service.

@@ -31,7 +31,7 @@ from lading.core.records.groups import check_name
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record
 from lading.core.records.trash import Lifetimes, is_trashed, shortened, times
-from lading.core.records.versions import Settings, check_present
+from lading.core.records.versions import VersionSettings, check_present
 from lading.core.records.visibility import Present
 from lading.store import contents, records
 from lading.store.database import Transaction
@@ -340,7 +340,7 @@ async def change_collection(
         old,
         new,
         asked="preserve_version" in given,
-        settings=Settings(
+        settings=VersionSettings(
             enabled=settings.CollectionVersioning, idle=settings.PreserveVersionIfIdle
         ),
         now=services.now(),

@@ -23,7 +23,7 @@ from lading.api.transaction import UnitOfWork, asks_for_container
 from lading.core.containers import request
 from lading.core.containers.container import Container
 from lading.core.containers.mounts import git_references
-from lading.core.containers.request import ContainerRequest, Parent, State
+from lading.core.containers.request import ContainerRequest, Parent, RequestState
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix
 from lading.core.policy import Policy
@@ -58,7 +58,7 @@ async def create_request(call: ApiCall) -> ApiResponse:
     given = call.attributes(REQUESTS)
     trees = (
         await _look_up(call, given)
-        if satisfy or given.get("state") == request.State.COMMITTED
+        if satisfy or given.get("state") == request.RequestState.COMMITTED
         else NO_TREES
     )
     change, ahead = None, None
@@ -88,7 +88,11 @@ async def update_request(call: ApiCall) -> ApiResponse:
     services, caller = call.services, call.caller
     given = call.attributes(REQUESTS)
     trees: Trees | None = NO_TREES
-    if satisfy or given.get("state") == request.State.COMMITTED or given.get("container_uuid"):
+    if (
+        satisfy
+        or given.get("state") == request.RequestState.COMMITTED
+        or given.get("container_uuid")
+    ):
         trees = await _look_up_stored(call, given)
     async with services.database.writing() as tx:
         trash = bool(call.params.get("include_trash"))
@@ -121,11 +125,14 @@ async def update_request(call: ApiCall) -> ApiResponse:
         ):
             # One of the two projects may be in the trash.
             unit.stale([change.request.container_uuid])
-        if subject.state is request.State.COMMITTED and change.request.state is request.State.FINAL:
+        if (
+            subject.state is request.RequestState.COMMITTED
+            and change.request.state is request.RequestState.FINAL
+        ):
             await accounting.charge_parent(unit, subject)
             await unit.release(subject)
         elif (
-            subject.state is request.State.UNCOMMITTED
+            subject.state is request.RequestState.UNCOMMITTED
             and row["container_uuid"] != subject.container_uuid
         ):
             await unit.release(subject)
@@ -183,7 +190,7 @@ async def delete_request(call: ApiCall) -> ApiResponse:
     return ApiResponse(body=show(REQUESTS, row, None))
 
 
-async def _check_results(tx: Transaction, call: ApiCall, change: request.Change) -> None:
+async def _check_results(tx: Transaction, call: ApiCall, change: request.RequestChange) -> None:
     """Check that the caller can read the log and the output that a change names. Raises Invalid,
     Forbidden.
     """
@@ -196,7 +203,7 @@ async def _check_results(tx: Transaction, call: ApiCall, change: request.Change)
         access.check_scope(call.caller, "GET", f"/arvados/v1/collections/{uuid}")
 
 
-def _new(call: ApiCall, given: Record, *, parent: Parent | None = None) -> request.Change:
+def _new(call: ApiCall, given: Record, *, parent: Parent | None = None) -> request.RequestChange:
     services, user = call.services, call.caller.user_uuid
     return request.create(
         given,
@@ -254,17 +261,19 @@ async def _look_up(call: ApiCall, given: Record) -> Trees | None:
 async def _look_up_stored(call: ApiCall, given: Record) -> Trees | None:
     async with call.services.database.reading() as tx:
         row = await authorization.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
-    if row["state"] == request.State.FINAL:
+    if row["state"] == request.RequestState.FINAL:
         return NO_TREES
     return await _look_up(call, {**{name: row[name] for name in _LOOKED_AT}, **given})
 
 
-def _satisfied(change: request.Change, policy: Policy, *, satisfy: bool) -> request.Change:
+def _satisfied(
+    change: request.RequestChange, policy: Policy, *, satisfy: bool
+) -> request.RequestChange:
     """The change, extended to find a container for a draft if the call asks to `satisfy`."""
     if (
         not satisfy
         or change.request.container_uuid is not None
-        or change.request.state is request.State.FINAL
+        or change.request.state is request.RequestState.FINAL
     ):
         return change
     if asks_for_container(change):
@@ -274,14 +283,16 @@ def _satisfied(change: request.Change, policy: Policy, *, satisfy: bool) -> requ
 
 def _status(record: Record) -> int:
     """202 while the request has no container."""
-    return 200 if record["container_uuid"] or record["state"] == request.State.FINAL else 202
+    return 200 if record["container_uuid"] or record["state"] == request.RequestState.FINAL else 202
 
 
 async def _new_parent(
     tx: Transaction, call: ApiCall, given: Record, subject: ContainerRequest
 ) -> Parent | None:
     """The container that a change of a draft names as the one that made it."""
-    if subject.state is not request.State.UNCOMMITTED or not given.get("requesting_container_uuid"):
+    if subject.state is not request.RequestState.UNCOMMITTED or not given.get(
+        "requesting_container_uuid"
+    ):
         return None
     return await find_parent(tx, call, given)
 
@@ -319,7 +330,7 @@ async def check_dependencies(
             raise Invalid(f"Depends on: more than {_FARTHEST} requests would have to end first")
         rows = await records.among(tx, REQUESTS, "uuid", frontier)
         further = (
-            uuid for row in rows if row["state"] != State.FINAL for uuid in row["depends_on"]
+            uuid for row in rows if row["state"] != RequestState.FINAL for uuid in row["depends_on"]
         )
         frontier = [uuid for uuid in dict.fromkeys(further) if uuid not in seen]
 

@@ -34,7 +34,7 @@ from lading.api.resources.containers import auth_token, caller_of, find_containe
 from lading.api.services import Blocks
 from lading.client.collections import CollectionWriter
 from lading.core.containers import lifecycle
-from lading.core.containers.container import FINAL, HELD, Container, State
+from lading.core.containers.container import FINAL, HELD, Container, ContainerState
 from lading.core.containers.write_permissions import Role, role_of
 from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, TooLarge, Unauthenticated
 from lading.core.records import access
@@ -166,7 +166,7 @@ async def save_spooled(
     """
     spool, uuid = call.services.spool, container.uuid
     has_log = given.get("log") is not None or container.log is not None
-    if given.get("state") != State.CANCELLED or container.state not in HELD or has_log:
+    if given.get("state") != ContainerState.CANCELLED or container.state not in HELD or has_log:
         return None
     if role_of(container, caller_of(call)) is not Role.HOLDER or not spool.names(uuid):
         return None

@@ -17,11 +17,11 @@ from lading.api.resources import generic
 from lading.api.serializer import show
 from lading.api.transaction import UnitOfWork
 from lading.core.containers import lifecycle, recipe, write_permissions
-from lading.core.containers.container import FINAL, Container, State
-from lading.core.containers.decisions import Decision
+from lading.core.containers.container import FINAL, Container, ContainerState
+from lading.core.containers.decisions import DecisionKind
 from lading.core.containers.gateway_addresses import Places
 from lading.core.containers.lifecycle import NewTokens
-from lading.core.containers.write_permissions import Caller
+from lading.core.containers.write_permissions import ContainerWriter
 from lading.core.errors import Failure, Forbidden, Invalid, NotFound
 from lading.core.ids import Infix
 from lading.core.records import access, attributes
@@ -92,7 +92,9 @@ async def update_container(call: ApiCall) -> ApiResponse:
     services = call.services
     select = check_select(call.params.get("select"), CONTAINERS)
     given = call.attributes(CONTAINERS)
-    log = await _spooled_log(call, given) if given.get("state") == State.CANCELLED else None
+    log = (
+        await _spooled_log(call, given) if given.get("state") == ContainerState.CANCELLED else None
+    )
     async with services.database.writing() as tx:
         row = await find_container(tx, call)
         container = Container.from_record(row)
@@ -109,7 +111,7 @@ async def update_container(call: ApiCall) -> ApiResponse:
             output_readable=await _output_readable(tx, call, container, given),
             places=_places(call),
         )
-        if change.changed.get("state") == State.RUNNING and container.published_ports:
+        if change.changed.get("state") == ContainerState.RUNNING and container.published_ports:
             assigned = await port_addresses.assign(tx, services, container)
             change = replace(change, changed={**change.changed, "published_ports": assigned})
         row = await store_change(tx, call, row, change)
@@ -307,10 +309,10 @@ async def find_container(tx: Transaction, call: ApiCall, *, raw: bool = False) -
     )
 
 
-def caller_of(call: ApiCall) -> Caller:
+def caller_of(call: ApiCall) -> ContainerWriter:
     """The caller, as the rules for writers of a container see it."""
     caller = call.caller
-    return Caller(
+    return ContainerWriter(
         token_uuid=caller.token_uuid,
         is_admin=caller.is_admin,
         is_own=caller.container_uuid == call.uuid,
@@ -333,7 +335,7 @@ def _new_tokens(call: ApiCall) -> NewTokens:
 
 
 async def store_change(
-    tx: Transaction, call: ApiCall, row: Record, change: lifecycle.Change
+    tx: Transaction, call: ApiCall, row: Record, change: lifecycle.ContainerChange
 ) -> Record:
     """Store a container's change and carry out its effects; the new row. Raises Conflict when
     another call changed the container first.
@@ -343,7 +345,7 @@ async def store_change(
     await unit.settle()
     status = change.container.runtime_status
     if (
-        change.changed.get("state") == State.CANCELLED
+        change.changed.get("state") == ContainerState.CANCELLED
         and call.caller.supervises
         and status.get("failure") in _LOST
     ):
@@ -354,7 +356,7 @@ async def store_change(
             tx,
             call.services,
             row,
-            Decision.CRASHED,
+            DecisionKind.CRASHED,
             text,
             {"text": text, "failure": status["failure"]},
         )

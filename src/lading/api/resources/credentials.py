@@ -15,7 +15,7 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic, links
 from lading.api.serializer import show
 from lading.api.services import ApiServices
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.errors import Forbidden, Invalid
 from lading.core.records.attributes import convert
 from lading.core.records.permissions import NAMES, Level
@@ -91,7 +91,7 @@ async def tell_secret(call: ApiCall) -> ApiResponse:
 
 async def _check_running(tx: Transaction, container_uuid: str | None) -> None:
     container = await records.get(tx, CONTAINERS, container_uuid) if container_uuid else None
-    if container is None or container["state"] != State.RUNNING:
+    if container is None or container["state"] != ContainerState.RUNNING:
         raise Forbidden("Token is not associated with a running container.")
 
 

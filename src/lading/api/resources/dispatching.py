@@ -21,8 +21,8 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
 from lading.core.containers import lifecycle
-from lading.core.containers.container import Container, State
-from lading.core.containers.decisions import Decision
+from lading.core.containers.container import Container, ContainerState
+from lading.core.containers.decisions import DecisionKind
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Conflict, Forbidden, Invalid
 from lading.core.ids import Infix, is_uuid
@@ -43,7 +43,7 @@ _LONGEST: Final = 4000
 _OLDEST: Final = 30 * 86400
 # Name of the collection with a container's log.
 _LOG: Final = re.compile(r"logs for ([a-z0-9]{5}-dz642-[a-z0-9]{15})( \([a-z0-9]{15}\))?")
-EVENT_TYPES: Final = frozenset(one.value for one in Decision)
+EVENT_TYPES: Final = frozenset(one.value for one in DecisionKind)
 
 
 _SAID: Final = "dispatcher"
@@ -269,7 +269,7 @@ async def warn_misfits(call: ApiCall, reported: Collection[str]) -> None:
     for uuid, text in sorted(wanted.items()):
         async with services.database.writing() as tx:
             row = await records.get(tx, CONTAINERS, uuid)
-            if row is not None and row["state"] == State.QUEUED:
+            if row is not None and row["state"] == ContainerState.QUEUED:
                 unit = UnitOfWork(tx, services, user_uuid=services.system_user)
                 await unit.change_container(row, lifecycle.warn(Container.from_record(row), text))
                 await unit.settle()

@@ -32,7 +32,7 @@ from lading.core.records.filters import (
     Query,
 )
 from lading.core.records.groups import GroupClass
-from lading.core.records.mixed_lists import Part
+from lading.core.records.mixed_lists import MixedListPart
 from lading.core.records.record_types import BY_INFIX, COLLECTIONS, CONTAINERS, GROUPS, USERS
 from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.core.records.visibility import Inside, Reachable
@@ -184,7 +184,7 @@ async def _holder(tx: Transaction, call: ApiCall, uuid: JSON) -> Record:
     )
 
 
-def _held(holder: Record | None, parts: Sequence[Part]) -> tuple[Part, ...]:
+def _held(holder: Record | None, parts: Sequence[MixedListPart]) -> tuple[MixedListPart, ...]:
     """The parts of the list. For a filter group its filters are added, and types that they exclude
     are left out.
     """
@@ -197,7 +197,9 @@ def _held(holder: Record | None, parts: Sequence[Part]) -> tuple[Part, ...]:
         )
     }
     return tuple(
-        Part(part.kind, replace(part.query, where=(*part.query.where, *own[part.kind.plural])))
+        MixedListPart(
+            part.kind, replace(part.query, where=(*part.query.where, *own[part.kind.plural]))
+        )
         for part in parts
         if part.kind.plural in own
     )
@@ -217,7 +219,7 @@ def _place(call: ApiCall, holder: Record | None) -> tuple[Expression, ...]:
 
 
 def _restricted(
-    call: ApiCall, part: Part, where: Sequence[Expression], include: tuple[str, ...]
+    call: ApiCall, part: MixedListPart, where: Sequence[Expression], include: tuple[str, ...]
 ) -> Query:
     kind, query = part.kind, part.query
     access.check_filters(call.caller, query.where)
@@ -233,7 +235,7 @@ async def _shown(
     tx: Transaction,
     call: ApiCall,
     found: Sequence[tuple[RecordType, list[Record]]],
-    parts: Sequence[Part],
+    parts: Sequence[MixedListPart],
 ) -> list[Record]:
     selected: Mapping[str, tuple[str, ...] | None] = {
         part.kind.plural: part.query.select for part in parts

@@ -23,8 +23,8 @@ from lading.core.errors import Invalid, NotFound
 from lading.core.records import access, permissions
 from lading.core.records.access import Principal
 from lading.core.records.filters import (
-    Order,
     Query,
+    SortKey,
     check_filters,
     check_number,
     check_order,
@@ -150,7 +150,7 @@ async def list_permissions(call: ApiCall) -> ApiResponse:
         for one in check_order(params.get("order"), COMPUTED_PERMISSIONS, plain=True)
     }
     for name in _LAST:
-        order.setdefault(name, Order(name))
+        order.setdefault(name, SortKey(name))
     query = Query(
         where=check_filters(params.get("filters"), COMPUTED_PERMISSIONS)
         + check_where(params.get("where"), COMPUTED_PERMISSIONS),

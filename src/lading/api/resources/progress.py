@@ -15,7 +15,7 @@ from lading.api.resources import dispatching
 from lading.api.resources.container_requests import find_parent, look_up_given
 from lading.api.services import ApiServices
 from lading.core.containers import explain, recipe, request
-from lading.core.containers.container import HELD, HIDDEN, LIVE, Container, State
+from lading.core.containers.container import HELD, HIDDEN, LIVE, Container, ContainerState
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse import New, Reuse
@@ -120,7 +120,11 @@ async def preview(call: ApiCall) -> ApiResponse:
     """
     services, caller = call.services, call.caller
     given = call.attributes(REQUESTS)
-    wanted = {**given, "state": request.State.COMMITTED, "priority": given.get("priority") or 0}
+    wanted = {
+        **given,
+        "state": request.RequestState.COMMITTED,
+        "priority": given.get("priority") or 0,
+    }
     trees = await look_up_given(call, given)
     if trees is None:
         raise Unavailable(
@@ -214,12 +218,16 @@ async def _scene(
     asking = subject.requesting_container_uuid
     parent = await records.get(tx, CONTAINERS, asking) if asking else None
     ahead = 0
-    if container is not None and container.state is State.QUEUED and container.priority > 0:
+    if (
+        container is not None
+        and container.state is ContainerState.QUEUED
+        and container.priority > 0
+    ):
         ahead = await waiting.ahead(tx, container.priority, container.created_at, most=_MOST_AHEAD)
     now = services.now()
     return Scene(
         judgement=await priorities.judge_one(tx, subject, now=now)
-        if subject.state is request.State.COMMITTED
+        if subject.state is request.RequestState.COMMITTED
         else READY,
         parent=Container.from_record(parent) if parent else None,
         said=tuple(await services.statuses.about(tx, container.uuid, now)) if container else (),
@@ -263,13 +271,13 @@ async def _image_fault(
     tx: Transaction, call: ApiCall, subject: ContainerRequest, container: Container | None
 ) -> str:
     """The fault of the image of a request that waits or is a draft; "" without a fault."""
-    if subject.state is request.State.UNCOMMITTED:
+    if subject.state is request.RequestState.UNCOMMITTED:
         try:
             await check_image(tx, call.services, subject, call.caller)
         except Invalid as error:
             return f"It cannot be committed: {error.message}."
         return ""
-    if container is None or container.state not in (State.QUEUED, State.LOCKED):
+    if container is None or container.state not in (ContainerState.QUEUED, ContainerState.LOCKED):
         return ""
     pdh = container.container_image
     if await contents.present(tx, [pdh], call.services.now(), reader=None):

@@ -73,7 +73,7 @@ async def delete_repository(call: ApiCall) -> ApiResponse:
 
 
 async def address(
-    tx: Transaction, services: ApiServices, wanted: git_trees.Reference, acting: Principal
+    tx: Transaction, services: ApiServices, wanted: git_trees.GitReference, acting: Principal
 ) -> str:
     """The address of the repository of a mount. Raises Invalid when it is not allowed or the record
     cannot be read, Forbidden when the scopes of the token do not include a GET of the repository.

@@ -20,11 +20,11 @@ from lading.cli.session import Session, with_session
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress, read_files
 from lading.core.data import filetree
-from lading.core.data.block_usage import Usage, usage_of
-from lading.core.data.filetree import Change, Difference, File, Node, Tree
+from lading.core.data.block_usage import BlockUsage, usage_of
+from lading.core.data.filetree import Difference, File, FileTree, Node, PathChange
 
-_SIGNS = {Change.ADDED: "+", Change.REMOVED: "-", Change.CHANGED: "~"}
-_COLOURS = {Change.ADDED: "green", Change.REMOVED: "red", Change.CHANGED: "yellow"}
+_SIGNS = {PathChange.ADDED: "+", PathChange.REMOVED: "-", PathChange.CHANGED: "~"}
+_COLOURS = {PathChange.ADDED: "green", PathChange.REMOVED: "red", PathChange.CHANGED: "yellow"}
 
 
 @click.command()
@@ -99,7 +99,7 @@ def du(sources: tuple[str, ...], as_json: bool) -> None:
     )
 
 
-def _counted(name: str, one: Usage) -> dict[str, str | int]:
+def _counted(name: str, one: BlockUsage) -> dict[str, str | int]:
     return {
         "source": name,
         "files": one.files,
@@ -109,11 +109,11 @@ def _counted(name: str, one: Usage) -> dict[str, str | int]:
     }
 
 
-def _rooted(node: Node) -> Tree:
+def _rooted(node: Node) -> FileTree:
     """A tree with one file under a fixed name, so that two files can be compared whatever their
     names.
     """
-    return node if isinstance(node, Tree) else Tree({"(file)": node})
+    return node if isinstance(node, FileTree) else FileTree({"(file)": node})
 
 
 def _size(node: Node | None) -> int | None:
@@ -122,7 +122,7 @@ def _size(node: Node | None) -> int | None:
 
 def _shown(one: Difference) -> str:
     before, after = _size(one.before), _size(one.after)
-    slash = "/" if isinstance(one.after if one.before is None else one.before, Tree) else ""
+    slash = "/" if isinstance(one.after if one.before is None else one.before, FileTree) else ""
     if before is not None and after is not None and before != after:
         return f"{one.path}{slash} ({display.size(before)} -> {display.size(after)})"
     known = before if after is None else after
@@ -130,7 +130,7 @@ def _shown(one: Difference) -> str:
 
 
 async def compare(
-    blocks: BlockClient, before: Tree, after: Tree, *, progress: Progress | None = None
+    blocks: BlockClient, before: FileTree, after: FileTree, *, progress: Progress | None = None
 ) -> list[Difference]:
     """The differences, by path. Raises as `BlockClient.get`."""
     found = filetree.diff(before, after)

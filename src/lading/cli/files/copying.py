@@ -16,7 +16,7 @@ from lading.cli.references import Reference
 from lading.cli.session import Session, with_session
 from lading.client.api import Record
 from lading.core.data import filetree
-from lading.core.data.filetree import Tree
+from lading.core.data.filetree import FileTree
 from lading.core.errors import Conflict, Invalid, LadingError, NotFound
 
 # Times that a change is computed again; then Conflict.
@@ -43,7 +43,9 @@ def cp(sources: tuple[str, ...], target: str, new: bool, overwrite: bool, as_jso
 
     async def action(session: Session) -> Record:
         if new:
-            changes = await _placed(session, given, Tree(), Reference(target), overwrite=overwrite)
+            changes = await _placed(
+                session, given, FileTree(), Reference(target), overwrite=overwrite
+            )
             return await session.api.create(
                 "collections", {"name": target}, replace_files=changes, ensure_unique_name=True
             )
@@ -74,11 +76,11 @@ def mv(source: str, target: str, overwrite: bool, as_json: bool) -> None:
             "files are moved within one collection; use 'lading cp' and 'lading rm'"
         )
 
-    async def moved(tree: Tree) -> Changes:
+    async def moved(tree: FileTree) -> Changes:
         node = _need(tree, origin)
         place = _within(tree, goal, origin.path)
         _check_free(tree, place, f"{origin.name}/{place}", overwrite=overwrite)
-        if isinstance(node, Tree) and place.startswith(f"{origin.path}/"):
+        if isinstance(node, FileTree) and place.startswith(f"{origin.path}/"):
             raise Invalid(f"{origin.path}: cannot be moved into itself, to {place}")
         # Both in one request, so that there is no moment without the file.
         return {f"/{origin.path}": "", f"/{place}": f"current/{origin.path}"}
@@ -100,7 +102,7 @@ def rm(paths: tuple[str, ...], as_json: bool) -> None:
     if len({one.name for one in given}) > 1:
         raise click.UsageError("name files of one collection at a time")
 
-    async def removed(tree: Tree) -> Changes:
+    async def removed(tree: FileTree) -> Changes:
         for one in given:
             _need(tree, one)
         return {f"/{one.path}": "" for one in given}
@@ -109,7 +111,7 @@ def rm(paths: tuple[str, ...], as_json: bool) -> None:
 
 
 async def _change(
-    session: Session, goal: Reference, work: Callable[[Tree], Awaitable[Changes]]
+    session: Session, goal: Reference, work: Callable[[FileTree], Awaitable[Changes]]
 ) -> Record:
     """Apply a change that `work` computes; computed again if the collection has changed in
     between.
@@ -133,7 +135,7 @@ async def _change(
 
 
 async def _placed(
-    session: Session, given: list[Reference], tree: Tree, goal: Reference, *, overwrite: bool
+    session: Session, given: list[Reference], tree: FileTree, goal: Reference, *, overwrite: bool
 ) -> Changes:
     """The changes of a copy: path in the target -> hash and path of the content."""
     changes: Changes = {}
@@ -151,35 +153,35 @@ async def _placed(
 
 
 def _places(
-    tree: Tree, goal: Reference, one: Reference, node: filetree.Node, *, many: bool
+    tree: FileTree, goal: Reference, one: Reference, node: filetree.Node, *, many: bool
 ) -> list[tuple[str, str]]:
     """Pairs of a path in the target and a path in the source."""
     if one.path:
-        if many and goal.path and not isinstance(filetree.find(tree, goal.path), Tree):
+        if many and goal.path and not isinstance(filetree.find(tree, goal.path), FileTree):
             return [(f"{goal.path}/{one.path.rpartition('/')[2]}", one.path)]
         return [(_within(tree, goal.path, one.path), one.path)]
     prefix = f"{goal.path}/" if goal.path else ""
-    entries: Mapping[str, filetree.Node] = node.entries if isinstance(node, Tree) else {}
+    entries: Mapping[str, filetree.Node] = node.entries if isinstance(node, FileTree) else {}
     return [(f"{prefix}{name}", name) for name in entries]
 
 
-def _within(tree: Tree, place: str, path: str) -> str:
+def _within(tree: FileTree, place: str, path: str) -> str:
     """The path `place`, or the path below it if it is an existing directory."""
     name = path.rpartition("/")[2]
     if not place:
         return name
-    return f"{place}/{name}" if isinstance(filetree.find(tree, place), Tree) else place
+    return f"{place}/{name}" if isinstance(filetree.find(tree, place), FileTree) else place
 
 
-def _check_free(tree: Tree, place: str, shown: str, *, overwrite: bool) -> None:
+def _check_free(tree: FileTree, place: str, shown: str, *, overwrite: bool) -> None:
     there = filetree.find(tree, place)
-    if isinstance(there, Tree):
+    if isinstance(there, FileTree):
         raise Conflict(f"{shown}: a directory is there; remove it first, or copy to another name")
     if there is not None and not overwrite:
         raise Conflict(f"{shown}: is there already; --overwrite replaces it")
 
 
-def _need(tree: Tree, reference: Reference) -> filetree.Node:
+def _need(tree: FileTree, reference: Reference) -> filetree.Node:
     node = filetree.find(tree, reference.path)
     if node is None:
         raise NotFound(

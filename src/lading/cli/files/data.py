@@ -33,7 +33,7 @@ from lading.client.environment import cache_directory
 from lading.client.listing import stamp_of
 from lading.client.upload_journal import Journal, journal_path
 from lading.core.data import filetree
-from lading.core.data.filetree import File, Node, Tree
+from lading.core.data.filetree import File, FileTree, Node
 from lading.core.errors import Conflict, Invalid
 
 
@@ -186,7 +186,7 @@ def ls(source: str | None, recursive: bool, long: bool, as_json: bool) -> None:
             if long
             else f"{display.size(size_of(one)):>10}"
         )
-        click.echo(f"{shown}  {display.plain(path)}{'/' if isinstance(one, Tree) else ''}")
+        click.echo(f"{shown}  {display.plain(path)}{'/' if isinstance(one, FileTree) else ''}")
 
 
 @click.command()
@@ -333,7 +333,7 @@ def _kind(node: Node) -> str:
 
 async def fetch(
     blocks: BlockClient,
-    tree: Tree,
+    tree: FileTree,
     target: Path,
     *,
     overwrite: bool = False,

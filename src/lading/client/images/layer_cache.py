@@ -29,7 +29,7 @@ ROOM = 16 << 30
 _KEPT_DAYS = 30
 
 
-class LayerShelf:
+class LayerCache:
     """The layers below one directory, which is created if absent."""
 
     def __init__(self, directory: Path, *, room: int = ROOM) -> None:

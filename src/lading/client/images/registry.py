@@ -25,7 +25,7 @@ import msgspec
 
 from lading.client.collections import Progress
 from lading.client.images.archive import NormalImage, Parts, read_config, write_archive
-from lading.client.images.layer_cache import LayerShelf
+from lading.client.images.layer_cache import LayerCache
 from lading.client.images.members import DirectoryMembers, read_layers
 from lading.client.images.reference import Reference
 from lading.client.images.registry_login import Login, parse_challenge, read_token
@@ -180,7 +180,7 @@ class Registry:
         )
 
     async def fetch(
-        self, image: RemoteImage, shelf: LayerShelf, *, progress: Progress | None = None
+        self, image: RemoteImage, shelf: LayerCache, *, progress: Progress | None = None
     ) -> int:
         """Fetch the missing layers into the cache; return the bytes fetched. Raises as `resolve`,
         and Full, Conflict.
@@ -217,7 +217,7 @@ class Registry:
         return fetched
 
     async def _layer(
-        self, reference: Reference, layer: Blob, shelf: LayerShelf, advance: Callable[[int], None]
+        self, reference: Reference, layer: Blob, shelf: LayerCache, advance: Callable[[int], None]
     ) -> int:
         fetched = 0
         with shelf.part(layer.digest) as file:
@@ -501,13 +501,13 @@ def parse_platform(text: str) -> Platform:
 
 
 async def assemble(
-    image: RemoteImage, config: bytes, shelf: LayerShelf, folder: Path
+    image: RemoteImage, config: bytes, shelf: LayerCache, folder: Path
 ) -> NormalImage:
     """The image in the normal form below `folder`, from cached layers. Raises Malformed, Full."""
     return await asyncio.to_thread(_assemble, image, config, shelf, folder)
 
 
-def _assemble(image: RemoteImage, config: bytes, shelf: LayerShelf, folder: Path) -> NormalImage:
+def _assemble(image: RemoteImage, config: bytes, shelf: LayerCache, folder: Path) -> NormalImage:
     members = DirectoryMembers(shelf.directory, image.reference.name)
     names = [shelf.member(layer.digest) for layer in image.layers]
     layers = read_layers(members, names, read_config(config).rootfs.diff_ids, folder)

@@ -20,7 +20,7 @@ import msgspec
 from lading.client.api import ApiClient, Record
 from lading.client.mount.places import Node, Renew, Text, Unknown
 from lading.core.data import filetree
-from lading.core.data.filetree import Tree
+from lading.core.data.filetree import FileTree
 from lading.core.errors import LadingError, NotFound
 from lading.core.ids import is_pdh
 
@@ -122,7 +122,7 @@ class Collection:
         self.weight = 0
         self._library = library
         self._pdh = ""
-        self._tree = Tree()
+        self._tree = FileTree()
         self._record: Record = {}
         self._turn = asyncio.Lock()
 
@@ -170,7 +170,7 @@ class Collection:
     def forget(self) -> None:
         """Drop the tree; it is loaded again on the next call."""
         self.freshness.expire()
-        self._pdh, self._tree, self.weight = "", Tree(), 0
+        self._pdh, self._tree, self.weight = "", FileTree(), 0
 
     async def _look(self) -> None:
         if self._pdh:

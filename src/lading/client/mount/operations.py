@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, field
 from lading.client.mount import places
 from lading.client.mount.places import Directory, Node, Place, Text, Unknown
 from lading.client.mount.reading import Bridge, OpenBlocks, Reader
-from lading.core.data.filetree import File, Tree
+from lading.core.data.filetree import File, FileTree
 from lading.core.errors import Forbidden, LadingError, NotFound, Unauthenticated
 
 _DIRECTORY = stat.S_IFDIR | 0o555
@@ -90,7 +90,7 @@ class Operations:
             node = self._place(path).node
             if isinstance(node, File | Text):
                 raise OSError(errno.ENOTDIR, path)
-            entries = node.entries if isinstance(node, Tree) else self._bridge.call(node.list())
+            entries = node.entries if isinstance(node, FileTree) else self._bridge.call(node.list())
             number = next(self._numbers)
             self._directories[number] = [
                 (name, _mode(one)) for name, one in entries.items() if not name.startswith(_HIDDEN)

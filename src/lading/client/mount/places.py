@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lading.core.data.filetree import File, Tree
+from lading.core.data.filetree import File, FileTree
 
 Renew = Callable[[str], Awaitable[str]]
 """Returns a locator with a new signature for one whose signature the store refuses."""
@@ -54,7 +54,7 @@ class Directory(Protocol):
         ...
 
 
-Node = Directory | Tree | File | Text
+Node = Directory | FileTree | File | Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def peek(root: Directory, path: Sequence[str]) -> Place | None:
     place = Place(root, root.modified, root.renew)
     for name in path:
         here = place.node
-        if isinstance(here, Tree):
+        if isinstance(here, FileTree):
             below: Node | None = here.entries.get(name)
         else:
             below = None if isinstance(here, File | Text) else here.peek(name)
@@ -88,7 +88,7 @@ async def find(root: Directory, path: Sequence[str]) -> Place | None:
     place = Place(root, root.modified, root.renew)
     for name in path:
         here = place.node
-        if isinstance(here, Tree):
+        if isinstance(here, FileTree):
             below: Node | None = here.entries.get(name)
         else:
             below = None if isinstance(here, File | Text) else await here.find(name)
@@ -99,6 +99,6 @@ async def find(root: Directory, path: Sequence[str]) -> Place | None:
 
 
 def _step(above: Place, node: Node) -> Place:
-    if isinstance(node, Tree | File | Text):
+    if isinstance(node, FileTree | File | Text):
         return Place(node, above.modified, above.renew)
     return Place(node, node.modified, node.renew)

@@ -28,7 +28,7 @@ from lading.core.errors import Failure
 from lading.core.json_values import EMPTY_OBJECT_DIGEST, JsonObject
 
 
-class State(StrEnum):
+class ContainerState(StrEnum):
     """The states of a container (docs/spec/containers, section Container states)."""
 
     QUEUED = "Queued"
@@ -38,21 +38,25 @@ class State(StrEnum):
     CANCELLED = "Cancelled"
 
 
-TRANSITIONS: Mapping[State, tuple[State, ...]] = MappingProxyType(
+TRANSITIONS: Mapping[ContainerState, tuple[ContainerState, ...]] = MappingProxyType(
     {
-        State.QUEUED: (State.LOCKED, State.CANCELLED),
-        State.LOCKED: (State.QUEUED, State.RUNNING, State.CANCELLED),
-        State.RUNNING: (State.COMPLETE, State.CANCELLED),
-        State.COMPLETE: (State.CANCELLED,),
-        State.CANCELLED: (),
+        ContainerState.QUEUED: (ContainerState.LOCKED, ContainerState.CANCELLED),
+        ContainerState.LOCKED: (
+            ContainerState.QUEUED,
+            ContainerState.RUNNING,
+            ContainerState.CANCELLED,
+        ),
+        ContainerState.RUNNING: (ContainerState.COMPLETE, ContainerState.CANCELLED),
+        ContainerState.COMPLETE: (ContainerState.CANCELLED,),
+        ContainerState.CANCELLED: (),
     }
 )
-INITIAL = State.QUEUED
+INITIAL = ContainerState.QUEUED
 # States that never change again, states with a dispatcher's lock, and states that may still have a
 # result.
-FINAL = frozenset({State.COMPLETE, State.CANCELLED})
-HELD = frozenset({State.LOCKED, State.RUNNING})
-LIVE = frozenset({State.QUEUED, State.LOCKED, State.RUNNING})
+FINAL = frozenset({ContainerState.COMPLETE, ContainerState.CANCELLED})
+HELD = frozenset({ContainerState.LOCKED, ContainerState.RUNNING})
+LIVE = frozenset({ContainerState.QUEUED, ContainerState.LOCKED, ContainerState.RUNNING})
 
 HIDDEN = frozenset(
     {
@@ -103,7 +107,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
 
     uuid: str
     created_at: str = ""
-    state: State = State.QUEUED
+    state: ContainerState = ContainerState.QUEUED
     command: list[str] = field(default_factory=list)
     container_image: str = ""
     cwd: str = "."
@@ -148,7 +152,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
         default.
         """
         given = {name: value for name in FIELDS if (value := record.get(name)) is not None}
-        given["state"] = State(record.get("state") or INITIAL)
+        given["state"] = ContainerState(record.get("state") or INITIAL)
         return cls(**given)
 
     def to_record(self) -> JsonObject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Decision(StrEnum):
+class DecisionKind(StrEnum):
     """The `event_type` of such a row."""
 
     RUN = "decided_to_run"

@@ -63,7 +63,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Disk:
+class FileSystemSpace:
     """A file system: total and free space. One that does not count files has a total of 0 files."""
 
     total: Amount
@@ -82,7 +82,7 @@ class ScratchLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
+class WriteAllowance:
     """Allowance of one container: bytes for its mounts and outside them, and files. 0 is no
     limit.
     """
@@ -99,15 +99,17 @@ class Allowance:
 
 def allowance(
     mounts: Mapping[str, object], limits: ScratchLimits, *, output_path: str, ranks: int = 1
-) -> Allowance:
+) -> WriteAllowance:
     """Allowance of a container with these mounts on the disk of a machine that has `ranks` ranks of
     it.
     """
     output = covering(mounts, output_path)
     sizes = [_capacity(one, limits.mount, is_output=path == output) for path, one in mounts.items()]
     if UNLIMITED in sizes or not limits.beside:
-        return Allowance(files=limits.files * ranks)
-    return Allowance(mounts=sum(sizes), beside=limits.beside * ranks, files=limits.files * ranks)
+        return WriteAllowance(files=limits.files * ranks)
+    return WriteAllowance(
+        mounts=sum(sizes), beside=limits.beside * ranks, files=limits.files * ranks
+    )
 
 
 def _capacity(mount: object, default: int, *, is_output: bool) -> int:
@@ -122,7 +124,7 @@ def _capacity(mount: object, default: int, *, is_output: bool) -> int:
     return 0
 
 
-def excess(used: Amount, allowed: Allowance) -> str:
+def excess(used: Amount, allowed: WriteAllowance) -> str:
     """Sentence about an excess over the allowance; "" when there is none."""
     if 0 < allowed.size < used.size:
         return (
@@ -162,7 +164,7 @@ def reserve(total: Amount, wanted: Amount) -> Amount:
     )
 
 
-def room(disk: Disk, kept: Amount) -> Amount:
+def room(disk: FileSystemSpace, kept: Amount) -> Amount:
     """Free space beside the reserve `kept`; negative when the reserve is in use."""
     return Amount(
         disk.free.size - kept.size,
@@ -170,14 +172,14 @@ def room(disk: Disk, kept: Amount) -> Amount:
     )
 
 
-def is_short(disk: Disk, kept: Amount) -> bool:
+def is_short(disk: FileSystemSpace, kept: Amount) -> bool:
     """Whether no container may be started: less than twice the reserve is free."""
     left = room(disk, kept)
     return left.size < kept.size or left.files < kept.files
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class DiskWriter:
     """A container on a disk: its use, and its growth since the disk last had enough space."""
 
     name: str
@@ -185,7 +187,7 @@ class Writer:
     grown: Amount
 
 
-def is_urgent(disk: Disk, kept: Amount) -> bool:
+def is_urgent(disk: FileSystemSpace, kept: Amount) -> bool:
     """Whether a container must be ended to protect the reserve: less than the reserve and a quarter
     of it is free.
     """
@@ -193,7 +195,9 @@ def is_urgent(disk: Disk, kept: Amount) -> bool:
     return left.size < kept.size // 4 or left.files < kept.files // 4
 
 
-def must_end(disk: Disk, kept: Amount, own: Writer, others: Iterable[Writer]) -> str:
+def must_end(
+    disk: FileSystemSpace, kept: Amount, own: DiskWriter, others: Iterable[DiskWriter]
+) -> str:
     """Reason for which the container `own` must be ended, as a sentence; "" when it need not.
 
     It is the one with the largest use. None is ended when the growth of all containers shows that
@@ -229,7 +233,7 @@ def pause(left: int) -> float:
     return min(_LONGEST, max(_SHORTEST, left / (2 * _FASTEST)))
 
 
-def left_of(used: Amount, allowed: Allowance) -> Amount:
+def left_of(used: Amount, allowed: WriteAllowance) -> Amount:
     """Remaining allowance of a container."""
     return Amount(
         max(0, allowed.size - used.size) if allowed.size else UNLIMITED,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from lading.core.containers import request as requests_
-from lading.core.containers.container import LIVE, Container, State
-from lading.core.containers.git_trees import Found
+from lading.core.containers.container import LIVE, Container, ContainerState
+from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.containers.recipe import COMPARED, Recipe, compared, of_container, toward
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse import Choice, Reuse
@@ -52,7 +52,7 @@ def explain(
     *,
     container_uuid: str | None,
     near: Sequence[Nearest] = (),
-    trees: Mapping[str, Sequence[Found]] = MappingProxyType({}),
+    trees: Mapping[str, Sequence[ResolvedGitTree]] = MappingProxyType({}),
 ) -> JsonObject:
     """The decision as plain JSON.
 
@@ -92,28 +92,32 @@ def status_sentence(container: Container | None, dispatcher: str | None, waits: 
     """
     if container is None:
         return waits or "No container is assigned."
-    if container.state not in (State.QUEUED, State.LOCKED):
+    if container.state not in (ContainerState.QUEUED, ContainerState.LOCKED):
         return ""
-    if waits and container.state is State.QUEUED and container.priority < 1:
+    if waits and container.state is ContainerState.QUEUED and container.priority < 1:
         return waits
     if dispatcher is not None:
         return dispatcher
-    return "" if container.state is State.QUEUED and container.priority < 1 else "Waiting in queue."
+    return (
+        ""
+        if container.state is ContainerState.QUEUED and container.priority < 1
+        else "Waiting in queue."
+    )
 
 
 def outcome(request: ContainerRequest, container: Container | None) -> str:
     """One sentence about the progress or the end of the request."""
-    if request.state is requests_.State.UNCOMMITTED:
+    if request.state is requests_.RequestState.UNCOMMITTED:
         return "It is a draft: nothing is done for it until it is committed."
     if container is None:
         return "It has no container."
-    if request.state is requests_.State.FINAL and container.state in LIVE:
+    if request.state is requests_.RequestState.FINAL and container.state in LIVE:
         return "It was cancelled before its container ended."
-    if container.state is State.COMPLETE:
+    if container.state is ContainerState.COMPLETE:
         return f"Its container ended with exit code {container.exit_code}{_error_of(container)}."
-    if container.state is State.CANCELLED:
+    if container.state is ContainerState.CANCELLED:
         return f"Its container was cancelled{_error_of(container)}."
-    if container.state is State.RUNNING:
+    if container.state is ContainerState.RUNNING:
         return f"Its container has been running since {container.started_at}{_error_of(container)}."
     if container.priority > 0:
         return "Its container is waiting to run."
@@ -132,7 +136,7 @@ def _near_json(near: Nearest) -> JsonObject:
     }
 
 
-def _git_json(found: Sequence[Found]) -> JsonObject:
+def _git_json(found: Sequence[ResolvedGitTree]) -> JsonObject:
     first = found[0]
     return {"commit": first.commit, "kind": first.kind, "hash": first.hash, "commits": len(found)}
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lading.core.containers import request as requests_
-from lading.core.containers.container import Container, State
+from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.request import ContainerRequest
 from lading.core.json_values import JsonObject
 from lading.core.timestamps import later
@@ -72,7 +72,7 @@ class Finalization:
     `parent_cost` to the `subrequests_cost` of the container `parent_uuid` if that is set.
     """
 
-    change: requests_.Change
+    change: requests_.RequestChange
     collections: tuple[CollectionPlan, ...]
     parent_uuid: str | None
     parent_cost: float
@@ -98,7 +98,9 @@ def finalize(
         cost += container.cost + container.subrequests_cost
     # The cost of an ended parent is final already.
     charged = (
-        parent.uuid if parent is not None and parent.state is State.RUNNING and cost > 0 else None
+        parent.uuid
+        if parent is not None and parent.state is ContainerState.RUNNING and cost > 0
+        else None
     )
     return Finalization(
         change=requests_.finish(request, cumulative_cost=cost),
@@ -173,7 +175,7 @@ def _output_plan(
 
 
 def _container_log_plan(request: ContainerRequest, container: Container) -> CollectionPlan | None:
-    if container.log is None or container.state is not State.COMPLETE:
+    if container.log is None or container.state is not ContainerState.COMPLETE:
         return None
     return CollectionPlan(
         keeps=Keeps.CONTAINER_LOG,

@@ -40,7 +40,7 @@ _FOUND = re.compile(r"([0-9a-f]{40}) (tree|blob) \d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class GitReference:
     """Reference of one mount of a request; `source` is one of SOURCES, `selector` one of SELECTORS.
 
     `path` is relative, "" is the whole tree.
@@ -55,7 +55,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ResolvedGitTree:
     """A commit and the object at its path: `kind` is tree or blob, `hash` 40 hexadecimal digits."""
 
     commit: str
@@ -134,16 +134,16 @@ def host_of(url: str) -> str | None:
     return place.rpartition("@")[2] if found and "/" not in place else None
 
 
-def references(mounts: Mapping[str, Json]) -> tuple[Reference, ...]:
+def references(mounts: Mapping[str, Json]) -> tuple[GitReference, ...]:
     """The git trees in checked mounts."""
-    found: list[Reference] = []
+    found: list[GitReference] = []
     for target, spec in mounts.items():
         if isinstance(spec, dict) and spec.get("kind") == "git_tree":
             source, name = _only(target, spec, SOURCES)
             selector, revision = _only(target, spec, SELECTORS)
             path = "/".join(part for part in str(spec.get("path") or "").split("/") if part)
             found.append(
-                Reference(
+                GitReference(
                     target=target,
                     source=source,
                     name=name,
@@ -172,17 +172,17 @@ def lookup_lines(commits: Iterable[str], path: str) -> str:
     return "".join(f"{commit}:{path}\n" if path else f"{commit}^{{tree}}\n" for commit in commits)
 
 
-def read_lookup(commits: Sequence[str], answer: str) -> tuple[Found, ...]:
+def read_lookup(commits: Sequence[str], answer: str) -> tuple[ResolvedGitTree, ...]:
     """The parsed output of `git cat-file --batch-check`, a line for each commit; each different
     object once, in order.
 
     Commits without the path are left out.
     """
-    found: dict[str, Found] = {}
+    found: dict[str, ResolvedGitTree] = {}
     for commit, line in zip(commits, answer.splitlines(), strict=False):
         match = _FOUND.fullmatch(line.strip())
         if match is not None:
-            found.setdefault(match[1], Found(commit, match[2], match[1]))
+            found.setdefault(match[1], ResolvedGitTree(commit, match[2], match[1]))
     return tuple(found.values())
 
 

@@ -25,7 +25,14 @@ import msgspec
 from msgspec import structs
 
 from lading.core.containers import gateway_addresses, mounts
-from lading.core.containers.container import FINAL, HELD, LIVE, TRANSITIONS, Container, State
+from lading.core.containers.container import (
+    FINAL,
+    HELD,
+    LIVE,
+    TRANSITIONS,
+    Container,
+    ContainerState,
+)
 from lading.core.containers.effects import (
     CancelChildren,
     ContainerEffect,
@@ -39,7 +46,7 @@ from lading.core.containers.gateway_addresses import NOWHERE, Places
 from lading.core.containers.ranges import granted, least
 from lading.core.containers.recipe import resized
 from lading.core.containers.write_permissions import (
-    Caller,
+    ContainerWriter,
     Role,
     check_writable,
     differing,
@@ -68,7 +75,7 @@ class NewTokens:
     supervisor_uuid: str
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class ContainerChange(msgspec.Struct, frozen=True, kw_only=True):
     """A container after an event.
 
     `changed` has exactly the attributes that differ, as values to store; `expected` the stored
@@ -86,13 +93,13 @@ def update(
     container: Container,
     changes: Mapping[str, Json],
     *,
-    caller: Caller,
+    caller: ContainerWriter,
     now: str,
     max_attempts: int = 10,
     tokens: NewTokens | None = None,
     output_readable: bool = True,
     places: Places = NOWHERE,
-) -> Change:
+) -> ContainerChange:
     """The container after a client writes `changes` (PUT containers/{uuid}).
 
     `now` is an API timestamp. `tokens` are needed if the write may lock (state=Locked).
@@ -118,11 +125,11 @@ def update(
         )
     if state is container.state:
         return _change(container, values)
-    if state is State.LOCKED:
+    if state is ContainerState.LOCKED:
         return _locked(container, values, caller=caller, tokens=tokens)
-    if state is State.QUEUED:
+    if state is ContainerState.QUEUED:
         return _given_back(container, values, now=now, max_attempts=max_attempts)
-    if state is State.RUNNING:
+    if state is ContainerState.RUNNING:
         # A time in `values` takes precedence.
         return _change(container, {"started_at": now, **values, "state": state})
     return _ended(container, values, state=state, now=now)
@@ -131,24 +138,26 @@ def update(
 def lock(
     container: Container,
     *,
-    caller: Caller,
+    caller: ContainerWriter,
     tokens: NewTokens,
     amounts: Mapping[str, Json] = MappingProxyType({}),
-) -> Change:
+) -> ContainerChange:
     """Queued -> Locked by `caller` (POST lock), which gives it `amounts` of ram and vcpus.
 
     Raises Forbidden, or Invalid "cannot lock when X", or for amounts outside the ranges.
     """
     if not caller.is_admin:
         raise Forbidden()
-    if container.state is not State.QUEUED:
+    if container.state is not ContainerState.QUEUED:
         raise Invalid(f"cannot lock when {container.state}")
     sizes = granted(container.runtime_constraints, container.constraint_ranges, amounts)
     values = resized(container, sizes, container.constraint_ranges) if amounts else {}
     return _locked(container, values, caller=caller, tokens=tokens)
 
 
-def unlock(container: Container, *, caller: Caller, now: str, max_attempts: int = 10) -> Change:
+def unlock(
+    container: Container, *, caller: ContainerWriter, now: str, max_attempts: int = 10
+) -> ContainerChange:
     """Locked -> Queued, or Cancelled after `max_attempts` locks (POST unlock).
 
     Raises Invalid "cannot unlock when X", Forbidden "locked by a different token".
@@ -157,33 +166,36 @@ def unlock(container: Container, *, caller: Caller, now: str, max_attempts: int 
     # The order of these tests fixes which error Arvados' clients see.
     if role is Role.OTHER or role is Role.OWN:
         raise Forbidden()
-    if container.state is not State.LOCKED:
+    if container.state is not ContainerState.LOCKED:
         raise Invalid(f"cannot unlock when {container.state}")
     if role is Role.ADMIN:
         raise Forbidden("locked by a different token")
     return _given_back(container, {}, now=now, max_attempts=max_attempts)
 
 
-def cancel(container: Container, *, now: str, reason: str = "") -> Change:
+def cancel(container: Container, *, now: str, reason: str = "") -> ContainerChange:
     """The system cancels an unwanted container; `reason` goes to runtime_status.error, its priority
     becomes 0.
 
     Raises IllegalTransition when it has ended, also when it is Complete.
     """
     if container.state in FINAL:
-        raise IllegalTransition(container.uuid, container.state, State.CANCELLED)
+        raise IllegalTransition(container.uuid, container.state, ContainerState.CANCELLED)
     status = {**container.runtime_status, "error": reason} if reason else container.runtime_status
     return _ended(
-        container, {"runtime_status": status, "priority": 0}, state=State.CANCELLED, now=now
+        container,
+        {"runtime_status": status, "priority": 0},
+        state=ContainerState.CANCELLED,
+        now=now,
     )
 
 
-def warn(container: Container, text: str) -> Change:
+def warn(container: Container, text: str) -> ContainerChange:
     """The waiting container with `text` as runtime_status.warning, "" for none.
 
     Raises Invalid unless it is Queued: later its status belongs to its supervisor.
     """
-    if container.state is not State.QUEUED:
+    if container.state is not ContainerState.QUEUED:
         raise Invalid(
             f"{container.uuid}: is {container.state}; only one that waits is warned about"
         )
@@ -191,36 +203,38 @@ def warn(container: Container, text: str) -> Change:
     return _change(container, {"runtime_status": {**status, "warning": text} if text else status})
 
 
-def enter(container: Container) -> Change:
+def enter(container: Container) -> ContainerChange:
     """The container after the server lets a user in, whatever token locked it. Raises Invalid
     unless it is Running.
     """
-    if container.state is not State.RUNNING:
+    if container.state is not ContainerState.RUNNING:
         raise Invalid(
             f"{container.uuid}: is {container.state}; there are sessions in running containers only"
         )
     return _change(container, {"interactive_session_started": True})
 
 
-def _next_state(container: Container, wanted: Mapping[str, Json]) -> State:
+def _next_state(container: Container, wanted: Mapping[str, Json]) -> ContainerState:
     named = wanted.get("state", container.state)
-    if named not in tuple(State):
+    if named not in tuple(ContainerState):
         raise Invalid(
-            f"State {named!r} is not a state of a container; use one of {', '.join(State)}"
+            f"State {named!r} is not a state of a container; use one of {', '.join(ContainerState)}"
         )
-    state = State(str(named))
+    state = ContainerState(str(named))
     if state is not container.state and state not in TRANSITIONS[container.state]:
         raise IllegalTransition(container.uuid, container.state, state)
     return state
 
 
-def _given_back(container: Container, values: JsonObject, *, now: str, max_attempts: int) -> Change:
+def _given_back(
+    container: Container, values: JsonObject, *, now: str, max_attempts: int
+) -> ContainerChange:
     if container.lock_count < max_attempts:
         room = container.constraint_ranges
         sizes = resized(container, least(container.runtime_constraints, room), room) if room else {}
         return _change(
             container,
-            {**values, **_UNHELD, **sizes, "runtime_status": {}, "state": State.QUEUED},
+            {**values, **_UNHELD, **sizes, "runtime_status": {}, "state": ContainerState.QUEUED},
             _revoked(container),
         )
     status: JsonObject = {
@@ -230,13 +244,18 @@ def _given_back(container: Container, values: JsonObject, *, now: str, max_attem
         "failure": container.runtime_status.get("failure", Failure.INFRASTRUCTURE),
     }
     return _ended(
-        container, {"runtime_status": status, "priority": 0}, state=State.CANCELLED, now=now
+        container,
+        {"runtime_status": status, "priority": 0},
+        state=ContainerState.CANCELLED,
+        now=now,
     )
 
 
-def _ended(container: Container, values: JsonObject, *, state: State, now: str) -> Change:
+def _ended(
+    container: Container, values: JsonObject, *, state: ContainerState, now: str
+) -> ContainerChange:
     # A result is withdrawn from reuse: everything else ended before.
-    if container.state is State.COMPLETE:
+    if container.state is ContainerState.COMPLETE:
         return _change(container, {**values, "state": state})
     wiped: JsonObject = {**_UNHELD, "secret_mounts": {}, "runtime_token": None, "state": state}
     effects: list[ContainerEffect] = [Finish(container.uuid), CancelChildren(container.uuid)]
@@ -255,7 +274,9 @@ def _revoked(container: Container) -> RevokeTokens:
     )
 
 
-def _change(container: Container, values: Mapping[str, Json], *effects: ContainerEffect) -> Change:
+def _change(
+    container: Container, values: Mapping[str, Json], *effects: ContainerEffect
+) -> ContainerChange:
     changed = {
         name: value for name, value in values.items() if not same(value, getattr(container, name))
     }
@@ -266,12 +287,14 @@ def _change(container: Container, values: Mapping[str, Json], *effects: Containe
     if after.log is not None and "log" in changed and after.state in LIVE:
         extra.append(RefreshLog(container.uuid, after.log))
     expected: JsonObject = {name: getattr(container, name) for name in GUARDED}
-    return Change(container=after, changed=changed, expected=expected, effects=(*effects, *extra))
+    return ContainerChange(
+        container=after, changed=changed, expected=expected, effects=(*effects, *extra)
+    )
 
 
 def _locked(
-    container: Container, values: JsonObject, *, caller: Caller, tokens: NewTokens | None
-) -> Change:
+    container: Container, values: JsonObject, *, caller: ContainerWriter, tokens: NewTokens | None
+) -> ContainerChange:
     priority = values.get("priority", container.priority)
     if not isinstance(priority, int) or priority <= 0:
         raise Invalid("cannot lock when priority<=0")
@@ -298,7 +321,7 @@ def _locked(
     implied: JsonObject = {
         # A warning that no machine can hold it is obsolete.
         "runtime_status": values.get("runtime_status", {}),
-        "state": State.LOCKED,
+        "state": ContainerState.LOCKED,
         "locked_by_uuid": caller.token_uuid,
         "auth_uuid": auth_uuid,
         "supervisor_auth_uuid": tokens.supervisor_uuid,

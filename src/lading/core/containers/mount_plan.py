@@ -24,7 +24,7 @@ Rules (docs/spec/containers, section Mounts):
   an error.
 
 Nothing is made here: a plan is a list of steps with host paths below one scratch directory, and
-`Collection` where the host path is not known here.
+`CollectionPath` where the host path is not known here.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ BY_ID = "by_id"
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostPath:
     """A file or directory of the host."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class CollectionPath:
     """A file or directory of a collection; `path` is relative, "" is the whole collection."""
 
     pdh: str
@@ -74,14 +74,14 @@ class KeepTree:
     path: str = ""
 
     @property
-    def collection(self) -> Collection | None:
+    def collection(self) -> CollectionPath | None:
         """The collection at this path, when a portable data hash names it."""
         top, _, rest = self.path.partition("/")
         pdh, _, path = rest.partition("/")
-        return Collection(pdh, path) if top == BY_ID and is_pdh(pdh) else None
+        return CollectionPath(pdh, path) if top == BY_ID and is_pdh(pdh) else None
 
 
-Source = Host | Collection | GitTree | KeepTree
+Source = HostPath | CollectionPath | GitTree | KeepTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class CopyCollection:
     everybody.
     """
 
-    source: Collection
+    source: CollectionPath
     path: str
 
 
@@ -170,7 +170,7 @@ class MountPlan:
         sources: list[Source | None] = [bind.source for bind in self.binds]
         sources += [step.source for step in self.steps if isinstance(step, CopyCollection)]
         sources.append(self.stdin)
-        return tuple(dict.fromkeys(one.pdh for one in sources if isinstance(one, Collection)))
+        return tuple(dict.fromkeys(one.pdh for one in sources if isinstance(one, CollectionPath)))
 
     @property
     def copies(self) -> bool:
@@ -253,7 +253,7 @@ class _Draft:
         writable mount.
         """
         bind = self.find(target, path)
-        if bind.readonly or not isinstance(bind.source, Host):
+        if bind.readonly or not isinstance(bind.source, HostPath):
             what = "" if path == target else f"path {path!r} "
             raise _fault(target, f"{what}lies inside the read-only mount {bind.target}")
         return bind.source.path + path[len(bind.target) :]
@@ -325,7 +325,7 @@ def _text(spec: Mapping[str, Json], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _collection(target: str, spec: Mapping[str, Json]) -> Collection | None:
+def _collection(target: str, spec: Mapping[str, Json]) -> CollectionPath | None:
     """The collection of a mount (the hash may be followed by a path), None for a mount without
     content.
     """
@@ -339,7 +339,7 @@ def _collection(target: str, spec: Mapping[str, Json]) -> Collection | None:
     path = posixpath.normpath(posixpath.join(inner, _text(spec, "path").lstrip("/")) or ".")
     if path == ".." or path.startswith(("../", "/")):
         raise _fault(target, f"path {_text(spec, 'path')!r} leads out of the collection")
-    return Collection(pdh, "" if path == "." else path)
+    return CollectionPath(pdh, "" if path == "." else path)
 
 
 def _cover(output_path: str, specs: Mapping[str, Mapping[str, Json]]) -> str:
@@ -398,7 +398,7 @@ def _add_tmp(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
     keep = Keep.FILES if output else Keep.TEMPORARY
     draft.bind(
         target,
-        Host(path),
+        HostPath(path),
         readonly=False,
         keep=Keep.NOTHING if spec.get("exclude_from_output") else keep,
     )
@@ -436,7 +436,10 @@ def _add_collection(
     draft.steps.append(CopyCollection(source, path) if source else MakeDirectory(path))
     if not inside:
         draft.bind(
-            target, Host(path), readonly=not writable, keep=Keep.NOTHING if excluded else Keep.FILES
+            target,
+            HostPath(path),
+            readonly=not writable,
+            keep=Keep.NOTHING if excluded else Keep.FILES,
         )
     elif excluded:
         draft.hide(target)
@@ -457,7 +460,7 @@ def _add_file(
         draft.writable(target, target)
     path = draft.fresh()
     draft.steps.append(WriteFile(path, content))
-    draft.bind(target, Host(path), readonly=True, keep=Keep.NOTHING if hidden else Keep.FILES)
+    draft.bind(target, HostPath(path), readonly=True, keep=Keep.NOTHING if hidden else Keep.FILES)
 
 
 def _add_alias(draft: _Draft, target: str, spec: Mapping[str, Json], *, in_output: bool) -> None:
@@ -494,7 +497,7 @@ def _add_stdin(draft: _Draft, spec: Mapping[str, Json], *, secret: bool) -> None
     if kind in ("json", "text"):
         path = draft.fresh()
         draft.steps.append(WriteFile(path, _content("stdin", spec)))
-        draft.stdin = Host(path)
+        draft.stdin = HostPath(path)
         return
     if kind == "file" and not secret:
         draft.stdin = draft.source("stdin", _path("stdin", spec))

@@ -33,7 +33,7 @@ from lading.core.json_values import Json, JsonObject, ordered_object, same
 from lading.core.values import printable
 
 
-class Kind(StrEnum):
+class MountKind(StrEnum):
     """The supported kinds of mount."""
 
     COLLECTION = "collection"
@@ -49,7 +49,7 @@ STREAMS = ("stdin", "stdout", "stderr")
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class CollectionReference:
     """A collection named by a mount: `name` is a portable data hash (no hints, no path) or a
     uuid.
     """
@@ -59,34 +59,44 @@ class Reference:
     is_pdh: bool
 
 
-_KEYS: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
+_KEYS: Mapping[MountKind, Mapping[str, str]] = MappingProxyType(
     {
-        Kind.COLLECTION: {
+        MountKind.COLLECTION: {
             "uuid": "string",
             "portable_data_hash": "string",
             "writable": "boolean",
             "path": "string",
             "exclude_from_output": "boolean",
         },
-        Kind.GIT_TREE: dict.fromkeys((*git_trees.SOURCES, *git_trees.SELECTORS, "path"), "string"),
-        Kind.KEEP: {"exclude_from_output": "boolean"},
-        Kind.TMP: {
+        MountKind.GIT_TREE: dict.fromkeys(
+            (*git_trees.SOURCES, *git_trees.SELECTORS, "path"), "string"
+        ),
+        MountKind.KEEP: {"exclude_from_output": "boolean"},
+        MountKind.TMP: {
             "capacity": "integer",
             "device_type": "string",
             "exclude_from_output": "boolean",
         },
-        Kind.FILE: {"path": "string", "exclude_from_output": "boolean"},
-        Kind.JSON: {"content": "", "exclude_from_output": "boolean"},
-        Kind.TEXT: {"content": "string", "exclude_from_output": "boolean"},
+        MountKind.FILE: {"path": "string", "exclude_from_output": "boolean"},
+        MountKind.JSON: {"content": "", "exclude_from_output": "boolean"},
+        MountKind.TEXT: {"content": "string", "exclude_from_output": "boolean"},
     }
 )
 """The keys of each kind and the types of their values; "" is any JSON value."""
-_PATH_KINDS = (Kind.COLLECTION, Kind.TMP, Kind.JSON, Kind.TEXT, Kind.KEEP, Kind.GIT_TREE, Kind.FILE)
-_STREAM_KINDS: Mapping[str, tuple[Kind, ...]] = MappingProxyType(
+_PATH_KINDS = (
+    MountKind.COLLECTION,
+    MountKind.TMP,
+    MountKind.JSON,
+    MountKind.TEXT,
+    MountKind.KEEP,
+    MountKind.GIT_TREE,
+    MountKind.FILE,
+)
+_STREAM_KINDS: Mapping[str, tuple[MountKind, ...]] = MappingProxyType(
     {
-        "stdin": (Kind.COLLECTION, Kind.JSON, Kind.TEXT, Kind.FILE),
-        "stdout": (Kind.FILE,),
-        "stderr": (Kind.FILE,),
+        "stdin": (MountKind.COLLECTION, MountKind.JSON, MountKind.TEXT, MountKind.FILE),
+        "stdout": (MountKind.FILE,),
+        "stderr": (MountKind.FILE,),
     }
 )
 DEVICES = ("ram", "ssd", "disk", "network")
@@ -110,18 +120,18 @@ def validate(
     for target, spec in mounts.items():
         _check_target("Mounts", target, STREAMS)
         _check_spec("Mounts", target, spec, _STREAM_KINDS.get(target, _PATH_KINDS))
-        if not has_api and isinstance(spec, dict) and spec["kind"] == Kind.KEEP:
+        if not has_api and isinstance(spec, dict) and spec["kind"] == MountKind.KEEP:
             raise Invalid(
                 f"Mounts [{printable(target)}][kind]: keep needs runtime_constraints.API to be true"
             )
     for target, spec in secret_mounts.items():
         _check_target("Secret mounts", target, ("stdin",))
-        _check_spec("Secret mounts", target, spec, (Kind.JSON, Kind.TEXT))
+        _check_spec("Secret mounts", target, spec, (MountKind.JSON, MountKind.TEXT))
         if target in mounts:
             raise Invalid(f"Secret mounts [{printable(target)}]: conflict with non-secret mounts")
     _check_output(mounts, output_path)
     for target, spec in mounts.items():
-        if isinstance(spec, dict) and spec["kind"] == Kind.FILE:
+        if isinstance(spec, dict) and spec["kind"] == MountKind.FILE:
             _check_file(mounts, secret_mounts, target, str(spec["path"]))
 
 
@@ -134,38 +144,38 @@ def covering(targets: Container[str], path: str) -> str | None:
     return None
 
 
-def git_references(mounts: Mapping[str, Json]) -> tuple[git_trees.Reference, ...]:
+def git_references(mounts: Mapping[str, Json]) -> tuple[git_trees.GitReference, ...]:
     """The checked git trees of mounts, safe to look up before the other mounts are checked. Raises
     Invalid.
     """
     for target, spec in mounts.items():
-        if isinstance(spec, dict) and spec.get("kind") == Kind.GIT_TREE:
-            _check_spec("Mounts", target, spec, (Kind.GIT_TREE,))
+        if isinstance(spec, dict) and spec.get("kind") == MountKind.GIT_TREE:
+            _check_spec("Mounts", target, spec, (MountKind.GIT_TREE,))
     return git_trees.references(mounts)
 
 
-def references(mounts: Mapping[str, Json]) -> tuple[Reference, ...]:
+def references(mounts: Mapping[str, Json]) -> tuple[CollectionReference, ...]:
     """The collections to look up before `resolve`. The hash takes precedence over the uuid, which
     is then not looked up.
     """
-    found: list[Reference] = []
+    found: list[CollectionReference] = []
     for target, spec in mounts.items():
         name, _ = _named(spec)
         if name and name != EMPTY_PDH:
-            found.append(Reference(target, name, _HASH.fullmatch(name) is not None))
+            found.append(CollectionReference(target, name, _HASH.fullmatch(name) is not None))
     return tuple(found)
 
 
 def resolve(
     mounts: Mapping[str, Json],
     hashes: Mapping[str, str | None],
-    trees: Mapping[str, tuple[git_trees.Found, ...]] = MappingProxyType({}),
+    trees: Mapping[str, tuple[git_trees.ResolvedGitTree, ...]] = MappingProxyType({}),
 ) -> JsonObject:
     """The mounts of the container, keys sorted.
 
-    `hashes` gives for every `Reference.name` the portable data hash of a collection that the user
-    can read, or None; `trees` for every target of a git_tree the objects found, the newest first.
-    Raises Invalid 'cannot mount collection "x": not found'.
+    `hashes` gives for every `CollectionReference.name` the portable data hash of a collection that
+    the user can read, or None; `trees` for every target of a git_tree the objects found, the newest
+    first. Raises Invalid 'cannot mount collection "x": not found'.
     """
     resolved = {target: _resolved(target, spec, hashes) for target, spec in mounts.items()}
     for one in git_trees.references(mounts):
@@ -191,7 +201,7 @@ def slower(
         target: DEVICES.index(str(spec["device_type"]))
         for target, spec in mounts.items()
         if isinstance(spec, dict)
-        and spec.get("kind") == Kind.TMP
+        and spec.get("kind") == MountKind.TMP
         and spec.get("device_type") in DEVICES
     }
     found = scratch() if wanted else ""
@@ -262,7 +272,7 @@ def _check_file(
     if cover is None or cover == target:
         raise Invalid(f"{where}: {printable(path)} is in no other mount")
     spec = mounts.get(cover)
-    if isinstance(spec, dict) and spec["kind"] == Kind.FILE:
+    if isinstance(spec, dict) and spec["kind"] == MountKind.FILE:
         raise Invalid(
             f"{where}: {printable(path)} is in the file mount {printable(cover)}; "
             "name what that one names"
@@ -279,10 +289,10 @@ def _is_canonical(path: str) -> bool:
 
 def _is_writable(spec: Json) -> bool:
     kinds = isinstance(spec, dict) and (spec.get("kind"), bool(spec.get("writable")))
-    return kinds in ((Kind.TMP, False), (Kind.COLLECTION, True))
+    return kinds in ((MountKind.TMP, False), (MountKind.COLLECTION, True))
 
 
-def _check_spec(table: str, target: str, spec: Json, kinds: tuple[Kind, ...]) -> None:
+def _check_spec(table: str, target: str, spec: Json, kinds: tuple[MountKind, ...]) -> None:
     where = f"{table} [{printable(target)}]"
     if not isinstance(spec, dict):
         raise Invalid(f"{where}: must be an object with a kind")
@@ -293,7 +303,7 @@ def _check_spec(table: str, target: str, spec: Json, kinds: tuple[Kind, ...]) ->
             f"here it must be {' or '.join(kinds)}"
         )
     # Zero values of foreign keys are allowed: typed clients send every key.
-    keys = _KEYS[Kind(str(kind))]
+    keys = _KEYS[MountKind(str(kind))]
     for key, value in spec.items():
         if key == "kind" or _is_zero(value):
             continue
@@ -303,26 +313,26 @@ def _check_spec(table: str, target: str, spec: Json, kinds: tuple[Kind, ...]) ->
             )
         if not _has_type(value, keys[key]):
             raise Invalid(f"{where}[{key}]: incompatible value type: {keys[key]} required")
-    _check_values(where, spec, Kind(str(kind)))
+    _check_values(where, spec, MountKind(str(kind)))
 
 
-def _check_values(where: str, spec: Mapping[str, Json], kind: Kind) -> None:
+def _check_values(where: str, spec: Mapping[str, Json], kind: MountKind) -> None:
     path = str(spec.get("path") or "")
     match kind:
-        case Kind.TMP:
+        case MountKind.TMP:
             _check_tmp(where, spec)
-        case Kind.TEXT if not isinstance(spec.get("content"), str):
+        case MountKind.TEXT if not isinstance(spec.get("content"), str):
             raise Invalid(f"{where}[content]: incompatible value type: string required")
-        case Kind.JSON if "content" not in spec:
+        case MountKind.JSON if "content" not in spec:
             raise Invalid(f"{where}[content]: a json mount needs a content")
-        case Kind.FILE if not path.startswith("/"):
+        case MountKind.FILE if not path.startswith("/"):
             raise Invalid(f"{where}[path]: must be an absolute path inside the container")
-        case Kind.FILE:
+        case MountKind.FILE:
             _check_inside(where, "path", path)
-        case Kind.COLLECTION:
+        case MountKind.COLLECTION:
             _check_inside(where, "path", path)
             _check_collection(where, spec)
-        case Kind.GIT_TREE:
+        case MountKind.GIT_TREE:
             git_trees.check(where, spec)
 
 
@@ -367,7 +377,7 @@ def _has_type(value: Json, name: str) -> bool:
 
 def _named(spec: Json) -> tuple[str, str]:
     """The hash or uuid that a collection mount names, and the path that came with the hash."""
-    if not isinstance(spec, dict) or spec.get("kind") != Kind.COLLECTION:
+    if not isinstance(spec, dict) or spec.get("kind") != MountKind.COLLECTION:
         return "", ""
     match = _HASH.fullmatch(str(spec.get("portable_data_hash") or ""))
     if match is not None:
@@ -390,5 +400,5 @@ def _compact(spec: Json) -> Json:
     """The mount without keys of zero value: clients differ in which zero values they send."""
     if not isinstance(spec, dict):
         return spec
-    content = "content" if spec.get("kind") in (Kind.JSON, Kind.TEXT) else None
+    content = "content" if spec.get("kind") in (MountKind.JSON, MountKind.TEXT) else None
     return {key: value for key, value in spec.items() if key == content or not _is_zero(value)}

@@ -26,7 +26,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from lading.core.containers.mount_plan import Area, Collection, Host, Keep, KeepTree, Source
+from lading.core.containers.mount_plan import Area, CollectionPath, HostPath, Keep, KeepTree, Source
 from lading.core.data.globs import Globs
 from lading.core.errors import ExecutionError, Failure
 from lading.core.resources import format_bytes
@@ -98,7 +98,7 @@ class CopyFiles:
     """
 
     name: str
-    source: Host
+    source: HostPath
     names: tuple[str, ...]
 
 
@@ -109,17 +109,17 @@ class Refer:
     """
 
     name: str
-    source: Collection
+    source: CollectionPath
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class EmptyFile:
     """Save an empty file as `name`, so that its directory exists in the output."""
 
     name: str
 
 
-Item = CopyFile | CopyFiles | Refer | Mark
+Item = CopyFile | CopyFiles | Refer | EmptyFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,14 +230,14 @@ class _Walk:
             self._add(name, _settled(replace(folder, path=_join(folder.path, child))), size)
 
     def _add(self, name: str, source: Source, size: int) -> None:
-        if isinstance(source, Collection):
+        if isinstance(source, CollectionPath):
             self.items.append(Refer(name, source))
             return
         self._count(size)
         self.items.append(CopyFile(name, source))
 
     def _add_files(
-        self, name: str, folder: Host, children: Iterable[str], sizes: Mapping[str, int]
+        self, name: str, folder: HostPath, children: Iterable[str], sizes: Mapping[str, int]
     ) -> None:
         """Plan the regular files of a directory of the host."""
         names = self._sorted(children)
@@ -288,7 +288,7 @@ class _Walk:
         mounted = self._mounts_below(place.path)
         source = _source(place)
         # Fast path: a whole directory of a collection by reference, without looking at its entries.
-        if isinstance(source, Collection) and not mounted and self.globs.keeps_all_below(name):
+        if isinstance(source, CollectionPath) and not mounted and self.globs.keeps_all_below(name):
             self.items.append(Refer(name, source))
             return
         if len(inside) >= MAX_DEPTH:
@@ -299,7 +299,7 @@ class _Walk:
         # Collections have no empty directories of their own.
         is_empty = not names and len(self.items) == before
         if is_empty and self._keeps_directory(name):
-            self.items.append(Mark(_join(name, EMPTY_MARK)))
+            self.items.append(EmptyFile(_join(name, EMPTY_MARK)))
 
     def _keeps_directory(self, name: str) -> bool:
         """Whether a directory below the output itself is kept although it is empty."""
@@ -320,7 +320,7 @@ class _Walk:
         known, others = set(entry.names), {one.split("/", 1)[0] for one in mounted}
         plain = entry.files - others
         # All plain files in one item; entries that need examination one by one.
-        if isinstance(source, Host):
+        if isinstance(source, HostPath):
             self._add_files(name, source, plain, entry.sizes)
             others |= known - plain
         else:

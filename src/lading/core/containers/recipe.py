@@ -26,8 +26,8 @@ import msgspec
 from msgspec import structs
 
 from lading.core.containers import constraints, mounts, ranges
-from lading.core.containers.container import Container, State
-from lading.core.containers.git_trees import Found
+from lading.core.containers.container import Container, ContainerState
+from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.containers.request import ContainerRequest
 from lading.core.differences import FieldDifference, differing
 from lading.core.errors import Invalid
@@ -103,7 +103,7 @@ GIVEN: tuple[str, ...] = tuple(name for name in Recipe.__struct_fields__ if name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class RequestFacts:
     """Facts that the server looked up for a request, with its user's permissions.
 
     `image_pdh`: the portable data hash from `images.choose`. `hashes`, `trees`: see
@@ -115,10 +115,10 @@ class Facts:
     hashes: Mapping[str, str | None]
     user_uuid: str
     scopes: tuple[str, ...] = ("all",)
-    trees: Mapping[str, tuple[Found, ...]] = field(default_factory=dict)
+    trees: Mapping[str, tuple[ResolvedGitTree, ...]] = field(default_factory=dict)
 
 
-def resolve(request: ContainerRequest, facts: Facts, *, policy: Policy) -> Recipe:
+def resolve(request: ContainerRequest, facts: RequestFacts, *, policy: Policy) -> Recipe:
     """The present recipe of a committed request. Raises Invalid for an unreadable input."""
     return Recipe(
         command=request.command or [],
@@ -178,7 +178,7 @@ def broad_key(recipe: Recipe) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ReuseKey:
     """Index keys of the containers with one recipe: `exact` is None when any ram and vcpus are
     acceptable.
     """
@@ -187,12 +187,12 @@ class Key:
     exact: str | None
 
 
-def keys(recipe: Recipe) -> tuple[Key, ...]:
+def keys(recipe: Recipe) -> tuple[ReuseKey, ...]:
     """The keys of all containers that may satisfy the recipe, preferred ones first."""
     sized = not any(name in recipe.limits for name in ranges.GROWING)
     variants = map(compared, itertools.islice(_variants(recipe), MAX_KEYS))
     return tuple(
-        dict.fromkeys(Key(_broad(one), _digest(one) if sized else None) for one in variants)
+        dict.fromkeys(ReuseKey(_broad(one), _digest(one) if sized else None) for one in variants)
     )
 
 
@@ -207,7 +207,7 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
     if "internet" not in sizes and theirs.get("internet") is not None:
         sizes["internet"] = theirs["internet"]
     # Only a waiting container can still be given other sizes.
-    room = container.constraint_ranges if container.state is State.QUEUED else {}
+    room = container.constraint_ranges if container.state is ContainerState.QUEUED else {}
     for name in ranges.GROWING:
         wanted = recipe.limits.get(name, sizes.get(name))
         offered = room.get(name, theirs.get(name))
@@ -231,7 +231,7 @@ def new_container(recipe: Recipe, *, uuid: str, now: str, priority: int = 0) -> 
     return Container(
         uuid=uuid,
         created_at=now,
-        state=State.QUEUED,
+        state=ContainerState.QUEUED,
         constraint_ranges=room,
         priority=priority,
         reuse_key=_digest(values),
@@ -257,7 +257,7 @@ def joined(recipe: Recipe, container: Container) -> JsonObject:
 
     While it waits, its ranges narrow to the common part with the request's.
     """
-    if container.state is not State.QUEUED or not container.constraint_ranges:
+    if container.state is not ContainerState.QUEUED or not container.constraint_ranges:
         return {}
     wanted = {**recipe.runtime_constraints, **recipe.limits}
     return resized(
@@ -284,7 +284,7 @@ def check_adoption(recipe: Recipe, container: Container, *, policy: Policy) -> N
             container.runtime_constraints.get(cache),
         )
         raise Invalid(f"{fault}: {FieldDifference(f'runtime_constraints.{cache}', wanted, has)}")
-    if container.state is State.CANCELLED:
+    if container.state is ContainerState.CANCELLED:
         raise Invalid(f"{fault}: it was cancelled")
 
 

@@ -14,11 +14,11 @@ draft (`waiting`).
 * `satisfy` may give a draft a container; a change of its recipe removes it again.
 * Writing a value equal to the stored one is never an error: clients send whole records back.
 
-A server commits in one transaction: `create` or `update`; for `Resolve` gather `recipe.Facts`,
-`recipe.resolve`, `reuse.choose`, insert `recipe.new_container` if there was nothing to reuse; for
-`Adopt` load, `recipe.check_adoption`; for `Confirm` check the draft's container, and resolve if it
-is no longer valid; then `assign`, `priority.propagate`, and, if the container has ended already,
-`finalize.finalize(reused=True)`.
+A server commits in one transaction: `create` or `update`; for `Resolve` gather
+`recipe.RequestFacts`, `recipe.resolve`, `reuse.choose`, insert `recipe.new_container` if there was
+nothing to reuse; for `Adopt` load, `recipe.check_adoption`; for `Confirm` check the draft's
+container, and resolve if it is no longer valid; then `assign`, `priority.propagate`, and, if the
+container has ended already, `finalize.finalize(reused=True)`.
 
 Types and bounds of attributes are in `request_rules`. The diagram in the documentation is drawn
 from TRANSITIONS. See docs/spec/containers, section Request states.
@@ -45,7 +45,7 @@ from lading.core.policy import Policy
 from lading.core.values import as_object, humanised, printable
 
 
-class State(StrEnum):
+class RequestState(StrEnum):
     """The states of a container request."""
 
     UNCOMMITTED = "Uncommitted"
@@ -53,17 +53,21 @@ class State(StrEnum):
     FINAL = "Final"
 
 
-TRANSITIONS: Mapping[State, tuple[State, ...]] = MappingProxyType(
-    {State.UNCOMMITTED: (State.COMMITTED,), State.COMMITTED: (State.FINAL,), State.FINAL: ()}
+TRANSITIONS: Mapping[RequestState, tuple[RequestState, ...]] = MappingProxyType(
+    {
+        RequestState.UNCOMMITTED: (RequestState.COMMITTED,),
+        RequestState.COMMITTED: (RequestState.FINAL,),
+        RequestState.FINAL: (),
+    }
 )
-INITIAL = (State.UNCOMMITTED, State.COMMITTED)
+INITIAL = (RequestState.UNCOMMITTED, RequestState.COMMITTED)
 
-_ALWAYS = frozenset(State)
-_DRAFT = frozenset({State.UNCOMMITTED})
-_OPEN = frozenset({State.UNCOMMITTED, State.COMMITTED})
-_SERVER: frozenset[State] = frozenset()
+_ALWAYS = frozenset(RequestState)
+_DRAFT = frozenset({RequestState.UNCOMMITTED})
+_OPEN = frozenset({RequestState.UNCOMMITTED, RequestState.COMMITTED})
+_SERVER: frozenset[RequestState] = frozenset()
 
-PHASES: Mapping[str, frozenset[State]] = MappingProxyType(
+PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
     {
         "name": _ALWAYS,
         "description": _ALWAYS,
@@ -123,12 +127,14 @@ IGNORED = frozenset(
 """Attributes that a client may send and that are silently dropped."""
 
 # Attributes that admins may set for tools that move records between clusters or repair them.
-_ADMIN_PHASES: Mapping[str, frozenset[State]] = MappingProxyType(
-    dict.fromkeys(("log_uuid", "output_uuid", "cumulative_cost"), frozenset({State.COMMITTED}))
+_ADMIN_PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
+    dict.fromkeys(
+        ("log_uuid", "output_uuid", "cumulative_cost"), frozenset({RequestState.COMMITTED})
+    )
 )
-_DESCRIPTIVE = frozenset(name for name, states in PHASES.items() if State.FINAL in states) - {
-    "state"
-}
+_DESCRIPTIVE = frozenset(
+    name for name, states in PHASES.items() if RequestState.FINAL in states
+) - {"state"}
 
 
 class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +151,7 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     description: str | None = None
     properties: JsonObject = field(default_factory=dict)
-    state: State = State.UNCOMMITTED
+    state: RequestState = RequestState.UNCOMMITTED
     requesting_container_uuid: str | None = None
     container_uuid: str | None = None
     container_count_max: int = 3
@@ -190,7 +196,7 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
         given = {name: value for name in FIELDS if (value := record.get(name)) is not None}
         if "priority" in record:
             given["priority"] = record["priority"]
-        given["state"] = State(record.get("state") or State.UNCOMMITTED)
+        given["state"] = RequestState(record.get("state") or RequestState.UNCOMMITTED)
         return cls(**given)
 
     def to_record(self) -> JsonObject:
@@ -200,7 +206,7 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_wanted(self) -> bool:
         """Whether it wants its container to run: Committed with a priority above 0."""
-        return self.state is State.COMMITTED and (self.priority or 0) > 0
+        return self.state is RequestState.COMMITTED and (self.priority or 0) > 0
 
     def is_wanted_at(self, now: str) -> bool:
         """Whether it is wanted and has not expired."""
@@ -217,11 +223,11 @@ class Parent:
     """
 
     container_uuid: str
-    state: containers.State
+    state: containers.ContainerState
     priority: int = 0
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class RequestChange(msgspec.Struct, frozen=True, kw_only=True):
     """A request after an event.
 
     `changed` has exactly the attributes that differ (all of them on create), as values to store;
@@ -244,7 +250,7 @@ _SETTABLE = tuple(name for name, states in PHASES.items() if states)
 _FILLED = frozenset({"runtime_constraints", "scheduling_parameters", "output_storage_classes"})
 # Changes of these may change the priority of containers.
 _MOVES = frozenset({"state", "priority", "container_uuid", "expires_at"})
-_NOT_STARTED = (None, containers.State.QUEUED, containers.State.LOCKED)
+_NOT_STARTED = (None, containers.ContainerState.QUEUED, containers.ContainerState.LOCKED)
 _BESIDE_THE_RECIPE = _DESCRIPTIVE | {
     "state",
     "container_uuid",
@@ -271,7 +277,7 @@ def create(
     now: str,
     policy: Policy,
     parent: Parent | None = None,
-) -> Change:
+) -> RequestChange:
     """A new request from a client's attributes.
 
     `owner_uuid` is the default owner, `user_uuid` the caller, `now` an API timestamp. `parent` is
@@ -290,11 +296,11 @@ def create(
     _check_server_fields(blank, sent)
     _check_parent(values.get("requesting_container_uuid"), parent)
     adopted = values.pop("container_uuid", None)
-    state = _initial_state(uuid, str(values.get("state", State.UNCOMMITTED)))
+    state = _initial_state(uuid, str(values.get("state", RequestState.UNCOMMITTED)))
     if parent is not None:
         values |= {"requesting_container_uuid": parent.container_uuid, "priority": parent.priority}
     values |= {"created_at": now, "modified_by_user_uuid": user_uuid, "state": state}
-    if state is State.COMMITTED:
+    if state is RequestState.COMMITTED:
         values["committed_by_uuid"] = user_uuid
     return _checked_change(blank, values, adopted=adopted, policy=policy, new=True)
 
@@ -307,7 +313,7 @@ def update(
     user_uuid: str | None = None,
     admin: bool = False,
     parent: Parent | None = None,
-) -> Change:
+) -> RequestChange:
     """The request after a client writes `changes`. `user_uuid` becomes modified_by_user_uuid if
     anything changes.
 
@@ -318,7 +324,7 @@ def update(
     adopted = values.pop("container_uuid") if values.get("container_uuid") else None
     if "state" in values:
         values["state"] = _next_state(request, str(values["state"]))
-        if values["state"] is State.COMMITTED:
+        if values["state"] is RequestState.COMMITTED:
             values["committed_by_uuid"] = user_uuid or request.owner_uuid
     if "requesting_container_uuid" in values:
         _check_parent(values["requesting_container_uuid"], parent)
@@ -347,27 +353,29 @@ def _changed(
     return values
 
 
-def cancel(request: ContainerRequest, *, container_state: containers.State | None) -> Change:
+def cancel(
+    request: ContainerRequest, *, container_state: containers.ContainerState | None
+) -> RequestChange:
     """Priority 0, and Final at once if the container has not started (POST cancel; the cascade of
     an end).
 
     `container_state` is that of its container, None if it has none. A Final request is left as it
     is; so is an Uncommitted one but for its priority.
     """
-    if request.state is State.FINAL:
+    if request.state is RequestState.FINAL:
         return _change(request, {})
     values: JsonObject = {"priority": 0}
-    if request.state is State.COMMITTED and container_state in _NOT_STARTED:
-        values |= {"state": State.FINAL, "resolving": False, **WIPED}
+    if request.state is RequestState.COMMITTED and container_state in _NOT_STARTED:
+        values |= {"state": RequestState.FINAL, "resolving": False, **WIPED}
     return _change(request, values)
 
 
-def fail(request: ContainerRequest) -> Change:
+def fail(request: ContainerRequest) -> RequestChange:
     """End a Committed request that can never be run; its container stays for other requests."""
-    return _change(request, {"state": State.FINAL, "resolving": False, **WIPED})
+    return _change(request, {"state": RequestState.FINAL, "resolving": False, **WIPED})
 
 
-def satisfy(request: ContainerRequest, *, policy: Policy) -> Change:
+def satisfy(request: ContainerRequest, *, policy: Policy) -> RequestChange:
     """Request a container if there is none (POST satisfy). A draft is checked as if it were
     committed.
 
@@ -376,44 +384,46 @@ def satisfy(request: ContainerRequest, *, policy: Policy) -> Change:
     """
     if request.container_uuid is not None:
         return _change(request, {})
-    if request.state is State.FINAL:
+    if request.state is RequestState.FINAL:
         raise Invalid(
             "State: a Final request without a container cannot be satisfied; make a new one"
         )
     as_committed: JsonObject = {
         **request.to_record(),
-        "state": State.COMMITTED,
+        "state": RequestState.COMMITTED,
         "priority": request.priority or 0,
     }
     validate(as_committed, fully=True, committing=True, policy=policy)
     return _change(request, {}, Resolve())
 
 
-def assign(request: ContainerRequest, container_uuid: str) -> Change:
+def assign(request: ContainerRequest, container_uuid: str) -> RequestChange:
     """The request pointing at `container_uuid`, counted in `container_count`; both old and new
     container get a new priority.
     """
     return _change(request, {**_pointing(request, container_uuid), "resolving": False})
 
 
-def release(request: ContainerRequest) -> Change:
+def release(request: ContainerRequest) -> RequestChange:
     """The request without its container, to be given another."""
     return _change(request, _pointing(request, None))
 
 
-def defer(request: ContainerRequest) -> Change:
+def defer(request: ContainerRequest) -> RequestChange:
     """Mark the request while its container is sought, which takes longer than a client waits."""
     return _change(request, {"resolving": True})
 
 
-def finish(request: ContainerRequest, *, cumulative_cost: float) -> Change:
+def finish(request: ContainerRequest, *, cumulative_cost: float) -> RequestChange:
     """The request made Final by the server (`finalize` says when and with which collections)."""
-    return _change(request, {"state": State.FINAL, "cumulative_cost": cumulative_cost, **WIPED})
+    return _change(
+        request, {"state": RequestState.FINAL, "cumulative_cost": cumulative_cost, **WIPED}
+    )
 
 
-def then(first: Change, second: Change) -> Change:
+def then(first: RequestChange, second: RequestChange) -> RequestChange:
     """Combine two changes; `second` applies to the request after `first`."""
-    return Change(
+    return RequestChange(
         request=second.request,
         changed={**first.changed, **second.changed},
         expected=first.expected,
@@ -421,20 +431,22 @@ def then(first: Change, second: Change) -> Change:
     )
 
 
-def with_values(change: Change, values: Mapping[str, Json]) -> Change:
+def with_values(change: RequestChange, values: Mapping[str, Json]) -> RequestChange:
     """The same change with further attributes that the server sets, such as `log_uuid`."""
     after = structs.replace(change.request, **values)
     return structs.replace(change, request=after, changed={**change.changed, **values})
 
 
-def is_abandoned(container_state: containers.State, requests: Iterable[ContainerRequest]) -> bool:
+def is_abandoned(
+    container_state: containers.ContainerState, requests: Iterable[ContainerRequest]
+) -> bool:
     """Whether a container that has not started can be cancelled, because none of `requests` waits
     for it any more.
 
     A Committed request at priority 0 is on hold: its user still sees the container.
     """
     return container_state in _NOT_STARTED and not any(
-        one.state is State.COMMITTED for one in requests
+        one.state is RequestState.COMMITTED for one in requests
     )
 
 
@@ -469,27 +481,27 @@ def _check_parent(named: Json, parent: Parent | None) -> None:
         raise Invalid(
             f"Requesting container uuid {named!r} is not a container that this token acts for"
         )
-    if parent.state is not containers.State.RUNNING:
+    if parent.state is not containers.ContainerState.RUNNING:
         raise Invalid(f"Requesting container uuid {named!r} is {parent.state}, not Running")
 
 
-def _initial_state(uuid: str, named: str) -> State:
+def _initial_state(uuid: str, named: str) -> RequestState:
     if named not in INITIAL:
         raise IllegalTransition(uuid, "nothing", printable(named))
-    return State(named)
+    return RequestState(named)
 
 
-def _next_state(request: ContainerRequest, named: str) -> State:
+def _next_state(request: ContainerRequest, named: str) -> RequestState:
     if named not in TRANSITIONS[request.state]:
         raise IllegalTransition(request.uuid, request.state, printable(named))
-    return State(named)
+    return RequestState(named)
 
 
 def _is_unchanged(request: ContainerRequest, name: str, fresh: Json) -> bool:
     old = getattr(request, name)
     if same_or_empty(fresh, old):
         return True
-    if request.state is State.UNCOMMITTED:
+    if request.state is RequestState.UNCOMMITTED:
         return False
     if name in HIDDEN and not fresh:
         return True  # clients cannot know it, typed ones send it empty
@@ -512,7 +524,7 @@ def _brief(value: Json) -> str:
 def _leaves_container(request: ContainerRequest, values: Mapping[str, Json]) -> bool:
     """Whether a draft becomes another recipe than that of the container it points at."""
     return (
-        request.state is State.UNCOMMITTED
+        request.state is RequestState.UNCOMMITTED
         and bool(request.container_uuid)
         and not _BESIDE_THE_RECIPE.issuperset(values)
     )
@@ -532,29 +544,31 @@ def _pointing(request: ContainerRequest, container_uuid: str | None) -> JsonObje
 
 def _checked_change(
     request: ContainerRequest, values: JsonObject, *, adopted: Json, policy: Policy, new: bool
-) -> Change:
+) -> RequestChange:
     """Apply checked values, check the whole, and say whether a container is to be found."""
     after = structs.replace(request, **values)
-    committing = after.state is State.COMMITTED and (new or request.state is State.UNCOMMITTED)
+    committing = after.state is RequestState.COMMITTED and (
+        new or request.state is RequestState.UNCOMMITTED
+    )
     functional = not _DESCRIPTIVE.issuperset(values)
-    fully = new or (after.state is State.COMMITTED and functional)
+    fully = new or (after.state is RequestState.COMMITTED and functional)
     record = after.to_record()
     validate(record, fully=fully, committing=committing, policy=policy)
-    if adopted and after.state is not State.COMMITTED:
+    if adopted and after.state is not RequestState.COMMITTED:
         raise Invalid("Container uuid can only be updated to nil.")
     scheduling = after.scheduling_parameters
     # At commit only: drafts are stored as they were sent.
     if committing:
         scheduling = _committed_scheduling(after, record["command"], policy)
         values = {**values, "scheduling_parameters": scheduling}
-    if after.state is State.FINAL and "state" in values:
+    if after.state is RequestState.FINAL and "state" in values:
         values = {**values, **WIPED}
     wanted = _wanted(after, adopted=adopted, committing=committing)
     if not new:
         return _change(request, values, *wanted)
     if scheduling is not after.scheduling_parameters:
         after = structs.replace(after, scheduling_parameters=scheduling)
-    return Change(request=after, changed=after.to_record(), expected={}, effects=wanted)
+    return RequestChange(request=after, changed=after.to_record(), expected={}, effects=wanted)
 
 
 def _committed_scheduling(after: ContainerRequest, command: Json, policy: Policy) -> JsonObject:
@@ -578,7 +592,7 @@ def _wanted(
 
 def _change(
     request: ContainerRequest, values: Mapping[str, Json], *effects: RequestEffect
-) -> Change:
+) -> RequestChange:
     changed = {
         name: value for name, value in values.items() if not same(value, getattr(request, name))
     }
@@ -588,7 +602,7 @@ def _change(
         tuple(dict.fromkeys(uuid for uuid in concerned if uuid)) if _MOVES & changed.keys() else ()
     )
     expected: JsonObject = {name: getattr(request, name) for name in GUARDED}
-    return Change(
+    return RequestChange(
         request=after,
         changed=changed,
         expected=expected,

@@ -19,7 +19,7 @@ from msgspec import structs
 
 from lading.core.containers import constraints, recipe
 from lading.core.containers import request as requests_
-from lading.core.containers.container import Container, State, failure_of
+from lading.core.containers.container import Container, ContainerState, failure_of
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Failure
 from lading.core.policy import NO_LIMIT, Policy
@@ -30,13 +30,13 @@ class Retry:
     """The container to insert and the requests that now point at it."""
 
     container: Container
-    changes: tuple[requests_.Change, ...]
+    changes: tuple[requests_.RequestChange, ...]
 
 
 def class_of(ended: Container) -> Failure | None:
     """Failure class of a container; None when it succeeded or the class is unknown."""
     # A failed command without a class is the fault of its user.
-    if ended.state is State.COMPLETE and ended.exit_code:
+    if ended.state is ContainerState.COMPLETE and ended.exit_code:
         return failure_of(ended) or Failure.USER
     return failure_of(ended)
 
@@ -44,7 +44,7 @@ def class_of(ended: Container) -> Failure | None:
 def retries_allowed(ended: Container, policy: Policy) -> int:
     """Number of retries for the failure of the container."""
     failure = class_of(ended)
-    if ended.state is State.CANCELLED:
+    if ended.state is ContainerState.CANCELLED:
         return NO_LIMIT if failure is None else policy.retry_limits.get(failure, NO_LIMIT)
     if ended.exit_code == 0 or failure not in (Failure.USER, Failure.OOM):
         return 0
@@ -104,10 +104,10 @@ def _may_retry(
         return True
     # A child of a stopped workflow is not run again.
     parent = parents.get(request.requesting_container_uuid)
-    return parent is not None and parent.state is State.RUNNING and parent.priority > 0
+    return parent is not None and parent.state is ContainerState.RUNNING and parent.priority > 0
 
 
-def _repointed(request: ContainerRequest, ended: Container, uuid: str) -> requests_.Change:
+def _repointed(request: ContainerRequest, ended: Container, uuid: str) -> requests_.RequestChange:
     change = requests_.assign(request, uuid)
     cost = request.cumulative_cost + ended.cost + ended.subrequests_cost
     return requests_.with_values(change, {"cumulative_cost": cost})

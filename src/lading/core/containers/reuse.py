@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
-from lading.core.containers.container import Container, State
+from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.ranges import GROWING
 from lading.core.containers.recipe import Recipe, cache_difference, toward
 from lading.core.json_values import Json, JsonObject, same
@@ -62,11 +62,11 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CandidateVerdict:
     """Whether one candidate can be used, with the reason."""
 
     container_uuid: str
-    state: State
+    state: ContainerState
     usable: bool
     reason: str
 
@@ -77,7 +77,7 @@ class Reuse:
 
     container: Container
     reason: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[CandidateVerdict, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +85,20 @@ class New:
     """Make a new container."""
 
     reason: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[CandidateVerdict, ...]
 
 
 Choice: TypeAlias = Reuse | New
 
 
-_WHY: Mapping[State, str] = MappingProxyType(
+_WHY: Mapping[ContainerState, str] = MappingProxyType(
     {
-        State.COMPLETE: "the same was computed before, and its output and log are still there",
-        State.RUNNING: "the same is being computed now",
-        State.LOCKED: "the same is about to be computed",
-        State.QUEUED: "the same is waiting to be computed",
+        ContainerState.COMPLETE: (
+            "the same was computed before, and its output and log are still there"
+        ),
+        ContainerState.RUNNING: "the same is being computed now",
+        ContainerState.LOCKED: "the same is about to be computed",
+        ContainerState.QUEUED: "the same is waiting to be computed",
     }
 )
 _RANK = tuple(_WHY)
@@ -130,7 +132,7 @@ def choose(
 
 def _judge(
     recipe: Recipe, candidate: Candidate, *, policy: Policy, waiting: Collection[str]
-) -> Verdict:
+) -> CandidateVerdict:
     container = candidate.container
     fault = _fault_of_state(recipe, candidate, policy=policy)
     size = _other_size(recipe, container) or cache_difference(recipe, container, policy=policy)
@@ -141,7 +143,9 @@ def _judge(
         fault = "it does not meet the filters of the request"
     elif size is not None:
         fault = f"it has another {size}"
-    return Verdict(container.uuid, container.state, fault is None, fault or _WHY[container.state])
+    return CandidateVerdict(
+        container.uuid, container.state, fault is None, fault or _WHY[container.state]
+    )
 
 
 def _other_size(recipe: Recipe, container: Container) -> str | None:
@@ -151,15 +155,15 @@ def _other_size(recipe: Recipe, container: Container) -> str | None:
 
 def _fault_of_state(recipe: Recipe, candidate: Candidate, *, policy: Policy) -> str | None:
     container = candidate.container
-    if container.state is State.CANCELLED:
+    if container.state is ContainerState.CANCELLED:
         return "it was cancelled and has no result"
     if container.interactive_session_started and not policy.reuse_after_shell:
         return (
             "somebody was inside with a shell, so its result may not be that of its command alone"
         )
-    if container.state is State.COMPLETE:
+    if container.state is ContainerState.COMPLETE:
         return _fault_of_result(candidate)
-    if container.state is State.RUNNING:
+    if container.state is ContainerState.RUNNING:
         return _fault_of_run(container)
     if _may_be_preempted(container.scheduling_parameters) and not _may_be_preempted(
         recipe.scheduling_parameters
@@ -195,9 +199,9 @@ def _preference(container: Container) -> tuple[int, float, int, str, str]:
     PostgreSQL's order of nulls.
     """
     rank = _RANK.index(container.state)
-    if container.state is State.COMPLETE:
+    if container.state is ContainerState.COMPLETE:
         return rank, 0.0, 0, container.finished_at or "", container.uuid
-    if container.state is State.RUNNING:
+    if container.state is ContainerState.RUNNING:
         progress = 2.0 if container.progress is None else container.progress
         return rank, -progress, 0, container.started_at or "", container.uuid
     return rank, 0.0, -container.priority, container.created_at, container.uuid

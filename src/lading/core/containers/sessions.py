@@ -23,7 +23,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from lading.core import ids
-from lading.core.containers.container import FINAL, State
+from lading.core.containers.container import FINAL, ContainerState
 from lading.core.errors import Forbidden, Gone, Invalid, LadingError, Malformed, Unavailable
 
 AUTHORIZATION = "x-arvados-authorization"
@@ -55,7 +55,7 @@ _NO_SFTP = "echo 'lading: the image has no sftp-server; use scp -O, or cat' >&2;
 _TARGET = re.compile(r"([a-z0-9]{5}-(?:dz642|xvhdp)-[a-z0-9]{15})-([0-9]{1,5})")
 
 
-class Who(StrEnum):
+class SessionUser(StrEnum):
     """Relation of a caller to a container."""
 
     OWNER = "owner"
@@ -64,7 +64,7 @@ class Who(StrEnum):
     OTHER = "other"
 
 
-class Verdict(StrEnum):
+class SessionVerdict(StrEnum):
     """The answer to a request for a session."""
 
     OK = "ok"
@@ -72,25 +72,30 @@ class Verdict(StrEnum):
     NOT_YOURS = "not yours"
 
 
-_OK, _OFF, _NOT_YOURS = Verdict.OK, Verdict.OFF, Verdict.NOT_YOURS
-ACCESS: Mapping[Who, Mapping[tuple[bool, bool], Verdict]] = MappingProxyType(
+_OK, _OFF, _NOT_YOURS = SessionVerdict.OK, SessionVerdict.OFF, SessionVerdict.NOT_YOURS
+ACCESS: Mapping[SessionUser, Mapping[tuple[bool, bool], SessionVerdict]] = MappingProxyType(
     {
         #           Admin, User:  yes yes             yes no               no yes
         # no no
-        Who.OWNER: {
+        SessionUser.OWNER: {
             (True, True): _OK,
             (True, False): _OFF,
             (False, True): _OK,
             (False, False): _OFF,
         },
-        Who.ADMIN: {
+        SessionUser.ADMIN: {
             (True, True): _OK,
             (True, False): _OK,
             (False, True): _NOT_YOURS,
             (False, False): _OFF,
         },
-        Who.BOTH: {(True, True): _OK, (True, False): _OK, (False, True): _OK, (False, False): _OFF},
-        Who.OTHER: {
+        SessionUser.BOTH: {
+            (True, True): _OK,
+            (True, False): _OK,
+            (False, True): _OK,
+            (False, False): _OFF,
+        },
+        SessionUser.OTHER: {
             (True, True): _NOT_YOURS,
             (True, False): _OFF,
             (False, True): _NOT_YOURS,
@@ -101,35 +106,35 @@ ACCESS: Mapping[Who, Mapping[tuple[bool, bool], Verdict]] = MappingProxyType(
 """By caller, and by the switches (for admins, for users)."""
 
 
-def who(user_uuid: str, *, is_admin: bool, changed_by: frozenset[str]) -> Who:
+def who(user_uuid: str, *, is_admin: bool, changed_by: frozenset[str]) -> SessionUser:
     """Relation of a user to a container whose requests were last changed by `changed_by`."""
     owns = changed_by == {user_uuid}
     if is_admin:
-        return Who.BOTH if owns else Who.ADMIN
-    return Who.OWNER if owns else Who.OTHER
+        return SessionUser.BOTH if owns else SessionUser.ADMIN
+    return SessionUser.OWNER if owns else SessionUser.OTHER
 
 
-def check_access(caller: Who, *, admin: bool, user: bool) -> None:
+def check_access(caller: SessionUser, *, admin: bool, user: bool) -> None:
     """Check that this caller may open a session. Raises Unavailable or Forbidden."""
     verdict = ACCESS[caller][admin, user]
-    if verdict is Verdict.OFF:
+    if verdict is SessionVerdict.OFF:
         raise Unavailable(
             "sessions in containers are switched off; "
             "see Containers.ShellAccess in the configuration"
         )
-    if verdict is Verdict.NOT_YOURS:
+    if verdict is SessionVerdict.NOT_YOURS:
         raise Forbidden(
             "Forbidden: a request of this container is not yours, so you may not enter it"
         )
 
 
-def check_state(uuid: str, state: State) -> None:
+def check_state(uuid: str, state: ContainerState) -> None:
     """Check that a container can be entered now. Raises Unavailable before it runs, Gone when it
     has ended.
     """
     if state in FINAL:
         raise Gone(f"{uuid}: has ended ({state}); only a running container can be entered")
-    if state is not State.RUNNING:
+    if state is not ContainerState.RUNNING:
         raise Unavailable(f"{uuid}: is not running yet ({state}); try again when it is")
 
 

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lading.core.containers import request as requests_
-from lading.core.containers.container import Container, State
+from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.request import ContainerRequest
 
 
-class Standing(StrEnum):
+class Readiness(StrEnum):
     """Readiness of a request."""
 
     READY = "ready"
@@ -42,71 +42,81 @@ class Dependency:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ReadinessVerdict:
     """Readiness of a request, and a sentence with the reason for which it does not count; "" when
     it does.
     """
 
-    standing: Standing
+    standing: Readiness
     sentence: str = ""
     dependency_uuid: str | None = None
 
     @property
     def counts(self) -> bool:
         """Whether its priority counts."""
-        return self.standing is Standing.READY
+        return self.standing is Readiness.READY
 
 
-READY = Judgement(Standing.READY)
+READY = ReadinessVerdict(Readiness.READY)
 
 
 def judge(
     request: ContainerRequest, dependencies: Mapping[str, Dependency], *, now: str
-) -> Judgement:
+) -> ReadinessVerdict:
     """Readiness of a request at `now`. `dependencies` has every named request that exists."""
     # A broken dependency ends the request, so it is tested before the times.
     broken = next(
-        (one for one in _dependencies(request, dependencies) if one.standing is Standing.BROKEN),
+        (one for one in _dependencies(request, dependencies) if one.standing is Readiness.BROKEN),
         None,
     )
     if broken is not None:
         return broken
     if request.expires_at is not None and request.expires_at <= now:
-        return Judgement(
-            Standing.EXPIRED,
+        return ReadinessVerdict(
+            Readiness.EXPIRED,
             f"It expired at {request.expires_at}: its priority counts as 0 since then.",
         )
     for one in _dependencies(request, dependencies):
-        if one.standing is Standing.DEPENDENT:
+        if one.standing is Readiness.DEPENDENT:
             return one
     if request.start_after is not None and request.start_after > now:
-        return Judgement(Standing.EARLY, f"It is to start after {request.start_after}.")
+        return ReadinessVerdict(Readiness.EARLY, f"It is to start after {request.start_after}.")
     return READY
 
 
-def _dependencies(request: ContainerRequest, known: Mapping[str, Dependency]) -> list[Judgement]:
+def _dependencies(
+    request: ContainerRequest, known: Mapping[str, Dependency]
+) -> list[ReadinessVerdict]:
     return [_judge_one(uuid, known.get(uuid, Dependency(None))) for uuid in request.depends_on]
 
 
-def _judge_one(uuid: str, dependency: Dependency) -> Judgement:
+def _judge_one(uuid: str, dependency: Dependency) -> ReadinessVerdict:
     other, container = dependency.request, dependency.container
     if other is None:
         return _broken(uuid, "was deleted")
-    if other.state is not requests_.State.FINAL:
+    if other.state is not requests_.RequestState.FINAL:
         doing = (
-            "is still a draft" if other.state is requests_.State.UNCOMMITTED else "has not ended"
+            "is still a draft"
+            if other.state is requests_.RequestState.UNCOMMITTED
+            else "has not ended"
         )
-        return Judgement(
-            Standing.DEPENDENT, f"It waits for the request {uuid}, which {doing}.", uuid
+        return ReadinessVerdict(
+            Readiness.DEPENDENT, f"It waits for the request {uuid}, which {doing}.", uuid
         )
-    if container is None or container.state in (State.QUEUED, State.LOCKED, State.RUNNING):
+    if container is None or container.state in (
+        ContainerState.QUEUED,
+        ContainerState.LOCKED,
+        ContainerState.RUNNING,
+    ):
         return _broken(uuid, "ended without a result")
-    if container.state is State.CANCELLED:
+    if container.state is ContainerState.CANCELLED:
         return _broken(uuid, "was cancelled")
     if container.exit_code != 0:
         return _broken(uuid, f"ended with exit code {container.exit_code}")
     return READY
 
 
-def _broken(uuid: str, how: str) -> Judgement:
-    return Judgement(Standing.BROKEN, f"It depends on the request {uuid}, which {how}.", uuid)
+def _broken(uuid: str, how: str) -> ReadinessVerdict:
+    return ReadinessVerdict(
+        Readiness.BROKEN, f"It depends on the request {uuid}, which {how}.", uuid
+    )

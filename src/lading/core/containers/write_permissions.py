@@ -18,7 +18,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from lading.core import values as attributes
-from lading.core.containers.container import FIELDS, HIDDEN, Container, State
+from lading.core.containers.container import FIELDS, HIDDEN, Container, ContainerState
 from lading.core.errors import Forbidden, Invalid
 from lading.core.json_values import Json, JsonObject, same
 from lading.core.values import humanised, printable
@@ -54,18 +54,22 @@ _SESSION = frozenset({"priority", "gateway_address", "interactive_session_starte
 # A container that ends before it runs has no result.
 _EARLY_END = frozenset({"finished_at", "log", "runtime_status", "cost"})
 
-WRITABLE: Mapping[tuple[State, State], frozenset[str]] = MappingProxyType(
+WRITABLE: Mapping[tuple[ContainerState, ContainerState], frozenset[str]] = MappingProxyType(
     {
-        (State.QUEUED, State.QUEUED): frozenset({"priority"}),
-        (State.QUEUED, State.LOCKED): frozenset({"priority", "runtime_status", "log"}),
-        (State.QUEUED, State.CANCELLED): _EARLY_END,
-        (State.LOCKED, State.LOCKED): frozenset({"priority", "runtime_status", "log"}),
-        (State.LOCKED, State.QUEUED): frozenset({"priority"}),
-        (State.LOCKED, State.RUNNING): PROGRESS | _SESSION | {"started_at"},
-        (State.LOCKED, State.CANCELLED): _EARLY_END,
-        (State.RUNNING, State.RUNNING): PROGRESS | _SESSION,
-        (State.RUNNING, State.COMPLETE): PROGRESS | {"finished_at"},
-        (State.RUNNING, State.CANCELLED): PROGRESS | {"finished_at"},
+        (ContainerState.QUEUED, ContainerState.QUEUED): frozenset({"priority"}),
+        (ContainerState.QUEUED, ContainerState.LOCKED): frozenset(
+            {"priority", "runtime_status", "log"}
+        ),
+        (ContainerState.QUEUED, ContainerState.CANCELLED): _EARLY_END,
+        (ContainerState.LOCKED, ContainerState.LOCKED): frozenset(
+            {"priority", "runtime_status", "log"}
+        ),
+        (ContainerState.LOCKED, ContainerState.QUEUED): frozenset({"priority"}),
+        (ContainerState.LOCKED, ContainerState.RUNNING): PROGRESS | _SESSION | {"started_at"},
+        (ContainerState.LOCKED, ContainerState.CANCELLED): _EARLY_END,
+        (ContainerState.RUNNING, ContainerState.RUNNING): PROGRESS | _SESSION,
+        (ContainerState.RUNNING, ContainerState.COMPLETE): PROGRESS | {"finished_at"},
+        (ContainerState.RUNNING, ContainerState.CANCELLED): PROGRESS | {"finished_at"},
     }
 )
 """Attributes that a write may change, by the stored and the new state; missing pairs allow the
@@ -128,7 +132,7 @@ FORBIDDEN: Mapping[Role, frozenset[str]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class ContainerWriter:
     """The caller.
 
     `is_own`: the token is the container's own runtime token (docs/spec/containers, section Tokens).
@@ -139,7 +143,7 @@ class Caller:
     is_own: bool = False
 
 
-def role_of(container: Container, caller: Caller) -> Role:
+def role_of(container: Container, caller: ContainerWriter) -> Role:
     """Relation of `caller` to `container`."""
     # The container's own token may belong to an admin, so it is tested first.
     if caller.is_own or caller.token_uuid == container.auth_uuid:
@@ -151,7 +155,7 @@ def role_of(container: Container, caller: Caller) -> Role:
     return Role.HOLDER if caller.token_uuid == container.locked_by_uuid else Role.ADMIN
 
 
-def check_may_read_auth(container: Container, caller: Caller) -> None:
+def check_may_read_auth(container: Container, caller: ContainerWriter) -> None:
     """Allow GET auth for the lock holder and its supervisor only. Raises Forbidden "Not locked by
     your token".
     """
@@ -159,7 +163,7 @@ def check_may_read_auth(container: Container, caller: Caller) -> None:
         raise Forbidden("Not locked by your token")
 
 
-def check_may_read_secrets(container: Container, caller: Caller) -> None:
+def check_may_read_secrets(container: Container, caller: ContainerWriter) -> None:
     """Allow GET secret_mounts for the container's own token only, not for admins. Raises
     Forbidden.
     """
@@ -167,10 +171,10 @@ def check_may_read_secrets(container: Container, caller: Caller) -> None:
         raise Forbidden("Token is not associated with this container.")
 
 
-def writer(container: Container, caller: Caller) -> Role:
+def writer(container: Container, caller: ContainerWriter) -> Role:
     """The role in which `caller` may write to `container`. Raises Forbidden."""
     role = role_of(container, caller)
-    if role is Role.OTHER or (role is Role.OWN and container.state is not State.RUNNING):
+    if role is Role.OTHER or (role is Role.OWN and container.state is not ContainerState.RUNNING):
         raise Forbidden()
     return role
 
@@ -203,7 +207,7 @@ def _checked(name: str, value: Json) -> Json:
 
 
 def check_writable(
-    container: Container, wanted: Mapping[str, Json], *, state: State, role: Role
+    container: Container, wanted: Mapping[str, Json], *, state: ContainerState, role: Role
 ) -> None:
     """Check that a writer may make these changes on the way to `state`. Raises Invalid naming the
     attribute.

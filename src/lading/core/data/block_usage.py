@@ -17,7 +17,7 @@ from lading.core.data.manifest import size_of
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class BlockUsage:
     """Bytes: of all files, of their distinct blocks, and of the blocks that others use too."""
 
     files: int
@@ -26,7 +26,7 @@ class Usage:
     shared: int
 
 
-def usage_of(nodes: Sequence[Node]) -> tuple[list[Usage], Usage]:
+def usage_of(nodes: Sequence[Node]) -> tuple[list[BlockUsage], BlockUsage]:
     """Usage of each node, and of all together, whose `shared` is used by more than one of them.
 
     A used block counts with its whole size, once.
@@ -34,14 +34,14 @@ def usage_of(nodes: Sequence[Node]) -> tuple[list[Usage], Usage]:
     blocks = [_blocks(node) for node in nodes]
     users = Counter(block for one in blocks for block in one)
     each = [
-        Usage(
+        BlockUsage(
             *_files(node),
             stored=_size(mine),
             shared=_size({block for block in mine if users[block] > 1}),
         )
         for node, mine in zip(nodes, blocks, strict=True)
     ]
-    return each, Usage(
+    return each, BlockUsage(
         files=sum(one.files for one in each),
         logical=sum(one.logical for one in each),
         stored=_size(set(users)),

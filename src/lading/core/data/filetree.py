@@ -50,16 +50,16 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class FileTree:
     """A directory: its entries by name. Never change `entries` in place."""
 
     entries: Mapping[str, Node] = field(default_factory=dict)
 
 
-Node = File | Tree
+Node = File | FileTree
 
 
-class Change(StrEnum):
+class PathChange(StrEnum):
     """What happened to a path between two trees."""
 
     ADDED = "added"
@@ -72,12 +72,12 @@ class Difference:
     """One path that differs between two trees; a directory is listed only when it is empty."""
 
     path: str
-    change: Change
+    change: PathChange
     before: Node | None
     after: Node | None
 
 
-def from_manifest(text: str) -> Tree:
+def from_manifest(text: str) -> FileTree:
     """The tree of a manifest; adjacent segments are joined, empty ones dropped. Raises
     Malformed.
     """
@@ -87,7 +87,7 @@ def from_manifest(text: str) -> Tree:
     return _finished(root)
 
 
-def to_manifest(tree: Tree) -> str:
+def to_manifest(tree: FileTree) -> str:
     """The normalised manifest: directories depth first, names sorted, each block of a directory
     listed once.
     """
@@ -120,18 +120,18 @@ def check_path(path: str) -> None:
         raise Invalid("a file needs a name")
 
 
-def find(tree: Tree, path: str) -> Node | None:
+def find(tree: FileTree, path: str) -> Node | None:
     """The node at `path`, or None. Raises Invalid for an invalid path."""
     node: Node = tree
     for element in _elements(path):
-        below = node.entries.get(element) if isinstance(node, Tree) else None
+        below = node.entries.get(element) if isinstance(node, FileTree) else None
         if below is None:
             return None
         node = below
     return node
 
 
-def get(tree: Tree, path: str) -> Node:
+def get(tree: FileTree, path: str) -> Node:
     """The node at `path`. Raises NotFound naming it."""
     node = find(tree, path)
     if node is None:
@@ -139,7 +139,7 @@ def get(tree: Tree, path: str) -> Node:
     return node
 
 
-def subtree(tree: Tree, path: str) -> Tree:
+def subtree(tree: FileTree, path: str) -> FileTree:
     """The directory at `path`. Raises NotFound, or Invalid when it is a file."""
     node = get(tree, path)
     if isinstance(node, File):
@@ -147,12 +147,12 @@ def subtree(tree: Tree, path: str) -> Tree:
     return node
 
 
-def walk(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Node]]:
+def walk(tree: FileTree, prefix: str = "") -> Iterator[tuple[str, Node]]:
     """Every path below the root with its node: a directory before its entries, names sorted."""
     for name in sorted(tree.entries):
         node, path = tree.entries[name], f"{prefix}{name}"
         yield path, node
-        if isinstance(node, Tree):
+        if isinstance(node, FileTree):
             yield from walk(node, f"{path}/")
 
 
@@ -171,30 +171,30 @@ def cut(file: File, first: int, end: int | None) -> File:
     return File(tuple(segments))
 
 
-def files(tree: Tree) -> Iterator[tuple[str, File]]:
+def files(tree: FileTree) -> Iterator[tuple[str, File]]:
     """Every file with its path, in the order of `walk`."""
     return ((path, node) for path, node in walk(tree) if isinstance(node, File))
 
 
-def total_size(tree: Tree) -> int:
+def total_size(tree: FileTree) -> int:
     """Sum of the sizes of all files, in bytes."""
     return counts(tree)[1]
 
 
-def counts(tree: Tree) -> tuple[int, int]:
+def counts(tree: FileTree) -> tuple[int, int]:
     """Number of files, and the sum of their sizes in bytes."""
     number = total = 0
     waiting = [tree]
     while waiting:
         for node in waiting.pop().entries.values():
-            if isinstance(node, Tree):
+            if isinstance(node, FileTree):
                 waiting.append(node)
             else:
                 number, total = number + 1, total + node.size
     return number, total
 
 
-def from_files(nodes: Mapping[str, Node]) -> Tree:
+def from_files(nodes: Mapping[str, Node]) -> FileTree:
     """The tree with the given nodes at the given paths. Raises Invalid for conflicting paths.
 
     A directory among them is merged with other nodes below it.
@@ -203,14 +203,14 @@ def from_files(nodes: Mapping[str, Node]) -> Tree:
     # Directories under construction, by path; only these are changed in place.
     made: dict[str, dict[str, Node]] = {"": root}
     for path, node in nodes.items():
-        if isinstance(node, Tree):
+        if isinstance(node, FileTree):
             _join(made, _elements(path), node)
         else:
             _put(made, path, node)
-    return Tree(root)
+    return FileTree(root)
 
 
-def place(tree: Tree, path: str, node: Node) -> Tree:
+def place(tree: FileTree, path: str, node: Node) -> FileTree:
     """The tree with `node` at `path`, replacing a former node; parents are made.
 
     Raises Invalid when a parent is a file, or when a file is placed at the root.
@@ -218,7 +218,7 @@ def place(tree: Tree, path: str, node: Node) -> Tree:
     return _as_tree(_place(tree, _elements(path), node), path)
 
 
-def remove(tree: Tree, path: str) -> Tree:
+def remove(tree: FileTree, path: str) -> FileTree:
     """The tree without `path`; its parent stays, empty perhaps. Raises NotFound, and Invalid for
     the root.
     """
@@ -226,7 +226,7 @@ def remove(tree: Tree, path: str) -> Tree:
     return _remove(tree, _elements(path)) if path else _refuse_root()
 
 
-def change(tree: Tree, changes: Mapping[str, Node | None]) -> Tree:
+def change(tree: FileTree, changes: Mapping[str, Node | None]) -> FileTree:
     """The tree with each path replaced by its node, or removed by None; each directory is copied
     once.
 
@@ -239,22 +239,22 @@ def change(tree: Tree, changes: Mapping[str, Node | None]) -> Tree:
         for element in _elements(path):
             wish = wish.below.setdefault(element, _Wish())
         wish.said, wish.node = True, node
-    return _as_tree(_granted(tree, wanted, "") or Tree(), "")
+    return _as_tree(_granted(tree, wanted, "") or FileTree(), "")
 
 
-def copy(tree: Tree, source: str, target: str) -> Tree:
+def copy(tree: FileTree, source: str, target: str) -> FileTree:
     """The tree with the node at `source` also at `target`. Raises NotFound, Invalid."""
     return place(tree, target, get(tree, source))
 
 
-def move(tree: Tree, source: str, target: str) -> Tree:
+def move(tree: FileTree, source: str, target: str) -> FileTree:
     """The tree with the node of `source` at `target`. Raises NotFound; Invalid into itself."""
     if f"{target}/".startswith(f"{source}/"):
         raise Invalid(f"{source}: cannot be moved into itself, to {target}")
     return place(remove(tree, source), target, get(tree, source))
 
 
-def merge(tree: Tree, other: Tree) -> Tree:
+def merge(tree: FileTree, other: FileTree) -> FileTree:
     """Both trees in one: directories are merged, a file of `other` replaces one of `tree`.
 
     Raises Invalid where one has a file and the other a directory.
@@ -262,18 +262,18 @@ def merge(tree: Tree, other: Tree) -> Tree:
     return _merge(tree, other, "")
 
 
-def diff(before: Tree, after: Tree) -> list[Difference]:
+def diff(before: FileTree, after: FileTree) -> list[Difference]:
     """Differences by path; contents are compared as bytes of blocks, without signatures."""
     old, new = dict(_leaves(before, "")), dict(_leaves(after, ""))
     found = []
     for path in sorted(old.keys() | new.keys()):
         was, now = old.get(path), new.get(path)
         if was is None:
-            found.append(Difference(path, Change.ADDED, None, now))
+            found.append(Difference(path, PathChange.ADDED, None, now))
         elif now is None:
-            found.append(Difference(path, Change.REMOVED, was, None))
+            found.append(Difference(path, PathChange.REMOVED, was, None))
         elif _content(was) != _content(now):
-            found.append(Difference(path, Change.CHANGED, was, now))
+            found.append(Difference(path, PathChange.CHANGED, was, now))
     return found
 
 
@@ -327,14 +327,14 @@ def _draft_directory(here: _Draft, elements: list[str]) -> _Draft:
     return here
 
 
-def _finished(draft: _Draft) -> Tree:
+def _finished(draft: _Draft) -> FileTree:
     entries: dict[str, Node] = {}
     for name, one in draft.items():
         if isinstance(one, dict):
             entries[name] = _finished(one)
         else:
             entries[name] = one if isinstance(one, File) else File(tuple(one))
-    return Tree(entries)
+    return FileTree(entries)
 
 
 def _clash(name: str) -> Malformed:
@@ -371,7 +371,7 @@ def append(segments: list[Segment], segment: Segment) -> None:
         segments.append(segment)
 
 
-def _write(tree: Tree, name: str, lines: list[str], depth: int = 0) -> None:
+def _write(tree: FileTree, name: str, lines: list[str], depth: int = 0) -> None:
     if depth >= manifest.MAX_DEPTH and tree.entries:
         raise Invalid(
             f"{name[2:82]!r}...: a path has at most {manifest.MAX_DEPTH} names; make it less deep"
@@ -385,7 +385,7 @@ def _write(tree: Tree, name: str, lines: list[str], depth: int = 0) -> None:
         lines.append(f"{manifest.escape(name)} {EMPTY_BLOCK} 0:0:\\056\n")
     for entry in names:
         node = tree.entries[entry]
-        if isinstance(node, Tree):
+        if isinstance(node, FileTree):
             _write(node, f"{name}/{entry}", lines, depth + 1)
 
 
@@ -433,13 +433,13 @@ def _elements(path: str) -> list[str]:
     return path.split("/")
 
 
-def _leaves(tree: Tree, prefix: str) -> Iterator[tuple[str, Node]]:
+def _leaves(tree: FileTree, prefix: str) -> Iterator[tuple[str, Node]]:
     """Files and empty directories below `prefix`, without an empty root."""
     if not tree.entries and prefix:
         yield prefix, tree
     for name in sorted(tree.entries):
         node, path = tree.entries[name], f"{prefix}/{name}" if prefix else name
-        if isinstance(node, Tree):
+        if isinstance(node, FileTree):
             yield from _leaves(node, path)
         else:
             yield path, node
@@ -455,7 +455,7 @@ def _put(made: dict[str, dict[str, Node]], path: str, file: File) -> None:
     parent[elements[-1]] = file
 
 
-def _join(made: dict[str, dict[str, Node]], elements: list[str], tree: Tree) -> None:
+def _join(made: dict[str, dict[str, Node]], elements: list[str], tree: FileTree) -> None:
     """Merge a tree, whose names were checked when it was made, into the directory at `elements`."""
     entries = _directory(made, elements)
     files = {name: node for name, node in tree.entries.items() if isinstance(node, File)}
@@ -464,7 +464,7 @@ def _join(made: dict[str, dict[str, Node]], elements: list[str], tree: Tree) -> 
         raise _taken("/".join([*elements, min(clashes)]))
     entries |= files
     for name, node in tree.entries.items():
-        if isinstance(node, Tree):
+        if isinstance(node, FileTree):
             _join(made, [*elements, name], node)
 
 
@@ -480,7 +480,7 @@ def _directory(made: dict[str, dict[str, Node]], elements: list[str]) -> dict[st
         if elements[-1] in parent:
             raise Invalid(f"{path}: a file and a directory have this name")
         entries = made[path] = {}
-        parent[elements[-1]] = Tree(entries)
+        parent[elements[-1]] = FileTree(entries)
     return entries
 
 
@@ -492,7 +492,7 @@ def _place(node: Node | None, elements: list[str], new: Node) -> Node:
         raise Invalid(f"{elements[0]}: cannot be placed below a file")
     entries = {} if node is None else node.entries
     name, rest = elements[0], elements[1:]
-    return Tree({**entries, name: _place(entries.get(name), rest, new)})
+    return FileTree({**entries, name: _place(entries.get(name), rest, new)})
 
 
 @dataclass(slots=True)
@@ -522,48 +522,48 @@ def _granted(node: Node | None, wish: _Wish, path: str) -> Node | None:
         else:
             entries[name] = found
     # Removing an absent path makes no directories.
-    return Tree(entries) if node is not None or entries or wish.said else None
+    return FileTree(entries) if node is not None or entries or wish.said else None
 
 
 def _only_removes(wish: _Wish) -> bool:
     return all(one.said and one.node is None and not one.below for one in wish.below.values())
 
 
-def _as_tree(node: Node, path: str) -> Tree:
+def _as_tree(node: Node, path: str) -> FileTree:
     if isinstance(node, File):
         raise Invalid(f"{path!r}: a file cannot stand for the root of a collection")
     return node
 
 
-def _remove(tree: Tree, elements: list[str]) -> Tree:
+def _remove(tree: FileTree, elements: list[str]) -> FileTree:
     name, rest = elements[0], elements[1:]
     if not rest:
-        return Tree({key: node for key, node in tree.entries.items() if key != name})
+        return FileTree({key: node for key, node in tree.entries.items() if key != name})
     below = _as_tree(tree.entries[name], name)
-    return Tree({**tree.entries, name: _remove(below, rest)})
+    return FileTree({**tree.entries, name: _remove(below, rest)})
 
 
-def _refuse_root() -> Tree:
+def _refuse_root() -> FileTree:
     raise Invalid("the root of a collection cannot be removed")
 
 
-def _merge(tree: Tree, other: Tree, prefix: str) -> Tree:
+def _merge(tree: FileTree, other: FileTree, prefix: str) -> FileTree:
     entries = dict(tree.entries)
     for name, new in other.entries.items():
         old, path = entries.get(name), f"{prefix}{name}"
-        if isinstance(old, Tree) and isinstance(new, Tree):
+        if isinstance(old, FileTree) and isinstance(new, FileTree):
             # Both are directories: merged. Otherwise the newer file replaces the older.
             entries[name] = _merge(old, new, f"{path}/")
         elif old is None or type(old) is type(new):
             entries[name] = new
         else:
             raise Invalid(f"{path}: a file in one collection and a directory in the other")
-    return Tree(entries)
+    return FileTree(entries)
 
 
 # Comparable form of a node: None for a directory, joined segments without signatures for a file.
 def _content(node: Node) -> tuple[tuple[str, int, int], ...] | None:
-    if isinstance(node, Tree):
+    if isinstance(node, FileTree):
         return None
     joined: list[Segment] = []
     for segment in node.segments:

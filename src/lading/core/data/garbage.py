@@ -22,14 +22,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lading.core.data.replication import Place, order
+from lading.core.data.replication import ReplicaPlace, order
 
 DAY_NS = 86_400 * 10**9
 # Copies of a volume that stands for any number.
 _UNLIMITED = 1 << 30
 
 
-class Kind(StrEnum):
+class GarbageAction(StrEnum):
     """Action on a replica."""
 
     UNTRASH = "untrash"
@@ -48,10 +48,10 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class GarbageVolume:
     """A volume: its place, and whether it is read-only."""
 
-    place: Place
+    place: ReplicaPlace
     is_read_only: bool = False
 
 
@@ -68,12 +68,12 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class GarbageStep:
     """One action on one volume; `moment_ns` is the replica's, which must be unchanged when the
     action is carried out.
     """
 
-    kind: Kind
+    kind: GarbageAction
     hash: str
     size: int
     volume: str
@@ -86,12 +86,12 @@ Need = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class GarbagePlan:
     """All steps; needed blocks without any replica; blocks whose missing copies cannot be
     made now.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[GarbageStep, ...]
     lost: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
 
@@ -100,15 +100,15 @@ class Plan:
 class Sight:
     """Inputs: replicas and trash by hash, needs by hash, volumes by uuid."""
 
-    volumes: Mapping[str, Holder]
+    volumes: Mapping[str, GarbageVolume]
     held: dict[str, list[Replica]] = field(default_factory=dict)
     thrown: dict[str, list[Replica]] = field(default_factory=dict)
     needs: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-def distinct(volumes: Sequence[Holder]) -> dict[str, Holder]:
+def distinct(volumes: Sequence[GarbageVolume]) -> dict[str, GarbageVolume]:
     """The volumes by uuid, one for each device; a writable one is preferred to a read-only one."""
-    found: dict[str, Holder] = {}
+    found: dict[str, GarbageVolume] = {}
     for one in sorted(volumes, key=lambda one: (one.is_read_only, one.place.uuid)):
         found.setdefault(one.place.device or one.place.uuid, one)
     return {one.place.uuid: one for one in found.values()}
@@ -123,9 +123,9 @@ def add_need(
         need[name] = max(need.get(name, 0), copies)
 
 
-def make_plan(sight: Sight, terms: Terms) -> Plan:
+def make_plan(sight: Sight, terms: Terms) -> GarbagePlan:
     """Plan for everything in `sight`."""
-    steps: list[Step] = []
+    steps: list[GarbageStep] = []
     lost: list[str] = []
     lacking: list[str] = []
     # Sorted, so that equal inputs give equal plans.
@@ -141,10 +141,10 @@ def make_plan(sight: Sight, terms: Terms) -> Plan:
         steps += found.steps
         lost += found.lost
         lacking += found.lacking
-    return Plan(steps=tuple(steps), lost=tuple(lost), lacking=tuple(lacking))
+    return GarbagePlan(steps=tuple(steps), lost=tuple(lost), lacking=tuple(lacking))
 
 
-def revise(plan: Plan, hashes: Sequence[str], sight: Sight, terms: Terms) -> Plan:
+def revise(plan: GarbagePlan, hashes: Sequence[str], sight: Sight, terms: Terms) -> GarbagePlan:
     """The plan with these blocks decided again, after another look at their replicas."""
     again = set(hashes)
     found = [
@@ -158,7 +158,7 @@ def revise(plan: Plan, hashes: Sequence[str], sight: Sight, terms: Terms) -> Pla
         )
         for hash in hashes
     ]
-    return Plan(
+    return GarbagePlan(
         steps=(
             *(step for step in plan.steps if step.hash not in again),
             *(step for one in found for step in one.steps),
@@ -173,9 +173,9 @@ def decide(
     need: Need | None,
     held: Sequence[Replica],
     thrown: Sequence[Replica],
-    volumes: Mapping[str, Holder],
+    volumes: Mapping[str, GarbageVolume],
     terms: Terms,
-) -> Plan:
+) -> GarbagePlan:
     """Plan for one block; `need` is None when no collection names it."""
     held = [one for one in held if one.volume in volumes]
     thrown = [
@@ -185,27 +185,27 @@ def decide(
         if one.volume in volumes and not volumes[one.volume].is_read_only
     ]
     if need is None:
-        return Plan(
+        return GarbagePlan(
             steps=(
                 *_throw_unnamed(hash, held, volumes, terms),
                 *_empty(hash, thrown, terms, "no collection names it"),
             )
         )
     if not held and not thrown:
-        return Plan(steps=(), lost=(hash,))
+        return GarbagePlan(steps=(), lost=(hash,))
     block = _Block(hash, need, volumes)
     # Mending first: surplus is removed in a later run, when all copies are known to exist.
     mending, lacks = block.mend(held, thrown)
     if mending or lacks:
-        return Plan(steps=tuple(mending), lacking=(hash,) if lacks else ())
+        return GarbagePlan(steps=tuple(mending), lacking=(hash,) if lacks else ())
     surplus = block.throw_surplus(held, terms)
-    return Plan(steps=(*surplus, *_empty(hash, thrown, terms, "there are copies enough")))
+    return GarbagePlan(steps=(*surplus, *_empty(hash, thrown, terms, "there are copies enough")))
 
 
 class _Block:
     """A needed block."""
 
-    def __init__(self, hash: str, need: Need, volumes: Mapping[str, Holder]) -> None:
+    def __init__(self, hash: str, need: Need, volumes: Mapping[str, GarbageVolume]) -> None:
         served = {name for one in volumes.values() for name in one.place.classes}
         self._hash = hash
         self._volumes = volumes
@@ -213,7 +213,9 @@ class _Block:
         self._need = {name: count for name, count in need.items() if name in served}
         self._is_fixed = len(self._need) < len(need)
 
-    def mend(self, held: Sequence[Replica], thrown: Sequence[Replica]) -> tuple[list[Step], bool]:
+    def mend(
+        self, held: Sequence[Replica], thrown: Sequence[Replica]
+    ) -> tuple[list[GarbageStep], bool]:
         """Steps towards the required copies; and whether some cannot be had now."""
         there = {one.volume for one in held}
         size = max(one.size for one in (*held, *thrown))
@@ -222,7 +224,7 @@ class _Block:
             if not there or (one.volume not in there and self._helps(one.volume, there)):
                 there.add(one.volume)
                 steps.append(
-                    self._step(Kind.UNTRASH, one.volume, one.size, "a collection names it")
+                    self._step(GarbageAction.UNTRASH, one.volume, one.size, "a collection names it")
                 )
         # The volumes that a put would choose first get the copies.
         for place in order(
@@ -237,10 +239,12 @@ class _Block:
             ):
                 lacks = ", ".join(self._lacks(there))
                 there.add(place.uuid)
-                steps.append(self._step(Kind.PULL, place.uuid, size, f"too few copies in {lacks}"))
+                steps.append(
+                    self._step(GarbageAction.PULL, place.uuid, size, f"too few copies in {lacks}")
+                )
         return steps, bool(self._lacks(there))
 
-    def throw_surplus(self, held: Sequence[Replica], terms: Terms) -> Iterator[Step]:
+    def throw_surplus(self, held: Sequence[Replica], terms: Terms) -> Iterator[GarbageStep]:
         """Surplus copies, the least preferred first."""
         if self._is_fixed or not terms.may_trash:
             return
@@ -262,7 +266,11 @@ class _Block:
             ):
                 del there[uuid]
                 yield self._step(
-                    Kind.TRASH, uuid, replica.size, "there are copies enough", replica.moment_ns
+                    GarbageAction.TRASH,
+                    uuid,
+                    replica.size,
+                    "there are copies enough",
+                    replica.moment_ns,
                 )
 
     def _is_of_use(self, uuid: str) -> bool:
@@ -283,20 +291,22 @@ class _Block:
             if name in place.classes
         )
 
-    def _step(self, kind: Kind, volume: str, size: int, reason: str, moment_ns: int = 0) -> Step:
-        return Step(
+    def _step(
+        self, kind: GarbageAction, volume: str, size: int, reason: str, moment_ns: int = 0
+    ) -> GarbageStep:
+        return GarbageStep(
             kind=kind, hash=self._hash, size=size, volume=volume, moment_ns=moment_ns, reason=reason
         )
 
 
 def _throw_unnamed(
-    hash: str, held: Sequence[Replica], volumes: Mapping[str, Holder], terms: Terms
-) -> Iterator[Step]:
+    hash: str, held: Sequence[Replica], volumes: Mapping[str, GarbageVolume], terms: Terms
+) -> Iterator[GarbageStep]:
     for one in held:
         if terms.may_trash and _is_old(one, terms) and not volumes[one.volume].is_read_only:
             days = (terms.now_ns - one.moment_ns) // DAY_NS
-            yield Step(
-                kind=Kind.TRASH,
+            yield GarbageStep(
+                kind=GarbageAction.TRASH,
                 hash=hash,
                 size=one.size,
                 volume=one.volume,
@@ -306,13 +316,13 @@ def _throw_unnamed(
 
 
 # Deletes replicas whose time in the trash is over.
-def _empty(hash: str, thrown: Sequence[Replica], terms: Terms, why: str) -> Iterator[Step]:
+def _empty(hash: str, thrown: Sequence[Replica], terms: Terms, why: str) -> Iterator[GarbageStep]:
     lifetime = max(terms.lifetime_ns, terms.grace_ns)
     for one in thrown:
         if terms.may_trash and one.moment_ns + lifetime < terms.now_ns:
             days = (terms.now_ns - one.moment_ns) // DAY_NS
-            yield Step(
-                kind=Kind.DELETE,
+            yield GarbageStep(
+                kind=GarbageAction.DELETE,
                 hash=hash,
                 size=one.size,
                 volume=one.volume,

@@ -92,7 +92,7 @@ class FileToken:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class ManifestStream:
     """One line: `name` is unescaped, `.` or `./...`; locators keep their hints; a file may have
     several tokens.
     """
@@ -106,7 +106,7 @@ class Stream:
 class Manifest:
     """All streams in the order of the text."""
 
-    streams: tuple[Stream, ...] = ()
+    streams: tuple[ManifestStream, ...] = ()
 
 
 def parse(text: str) -> Manifest:
@@ -115,7 +115,7 @@ def parse(text: str) -> Manifest:
     _refuse_clashes(scanned)
     return Manifest(
         tuple(
-            Stream(name, tuple(locators), tuple(FileToken(*token) for token in tokens))
+            ManifestStream(name, tuple(locators), tuple(FileToken(*token) for token in tokens))
             for name, locators, tokens in scanned
         )
     )
@@ -391,7 +391,7 @@ def _add_parents(parents: set[str], path: str) -> None:
         end = path.rfind("/", 0, end)
 
 
-def _line(stream: Stream) -> str:
+def _line(stream: ManifestStream) -> str:
     files = (f"{token.position}:{token.length}:{escape(token.name)}" for token in stream.files)
     return " ".join((escape(stream.name), *stream.locators, *files)) + "\n"
 

@@ -25,7 +25,7 @@ from lading.core.data.locator import EMPTY_BLOCK, MAX_BLOCK
 SHARED: Final = 1 << 20
 
 
-class Block(NamedTuple):
+class PackedBlock(NamedTuple):
     """`length` bytes at `start` of the file `first`; or all bytes of the files from `first` up to,
     not including, `end`.
     """
@@ -42,7 +42,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folder:
+class PackedDirectory:
     """Some files of one directory, or the directory itself when it is empty.
 
     The files have the numbers from `first` on; all files of the directory those from `begin` up to,
@@ -58,7 +58,7 @@ class Folder:
     has_data: bool
 
 
-def plan(files: Iterable[tuple[str, int]], *, pack: int = MAX_BLOCK) -> Iterator[Block]:
+def plan(files: Iterable[tuple[str, int]], *, pack: int = MAX_BLOCK) -> Iterator[PackedBlock]:
     """The blocks of files, given by directory and size in bytes; empty files are in none. `pack`:
     bytes of a full block.
     """
@@ -68,22 +68,22 @@ def plan(files: Iterable[tuple[str, int]], *, pack: int = MAX_BLOCK) -> Iterator
         alone = size > pack // 2
         apart = directory != last and filled >= SHARED
         if filled and (alone or apart or filled + size > pack):
-            yield Block(first, end, 0, filled)
+            yield PackedBlock(first, end, 0, filled)
             filled = 0
         if alone:
             for start in range(0, size, pack):
-                yield Block(number, number + 1, start, min(pack, size - start))
+                yield PackedBlock(number, number + 1, start, min(pack, size - start))
             continue
         last = directory
         if size:
             first, end = number if not filled else first, number + 1
             filled += size
     if filled:
-        yield Block(first, end, 0, filled)
+        yield PackedBlock(first, end, 0, filled)
 
 
 def write_manifest(
-    folders: Iterable[Folder], blocks: Sequence[Block], locators: Sequence[str]
+    folders: Iterable[PackedDirectory], blocks: Sequence[PackedBlock], locators: Sequence[str]
 ) -> Iterator[str]:
     """The normalised manifest of files whose blocks are stored at these locators, in pieces.
 
@@ -113,14 +113,14 @@ class _Layout:
     order.
     """
 
-    def __init__(self, blocks: Sequence[Block], locators: Sequence[str]) -> None:
+    def __init__(self, blocks: Sequence[PackedBlock], locators: Sequence[str]) -> None:
         self._blocks = blocks
         self._locators = locators
         self._at = 0
         self._used = 0
         self._starts: dict[str, int] = {}
 
-    def enter(self, folder: Folder) -> list[str]:
+    def enter(self, folder: PackedDirectory) -> list[str]:
         """The locators of a directory's stream, each once; the empty block's when its files have no
         bytes.
         """
@@ -139,7 +139,7 @@ class _Layout:
             number += 1
         return found or [EMPTY_BLOCK]
 
-    def tokens(self, folder: Folder) -> str:
+    def tokens(self, folder: PackedDirectory) -> str:
         """The file tokens of some files, each after a blank."""
         parts = []
         for name, size in zip(folder.names, folder.sizes, strict=True):

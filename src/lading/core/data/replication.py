@@ -44,7 +44,7 @@ UNCONFIRMED: Final[Record] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ReplicaPlace:
     """A volume at the time of a put: `free` bytes are left, `holds` when the block is there."""
 
     uuid: str
@@ -57,7 +57,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class DesiredReplication:
     """Requested copies in each of the classes."""
 
     copies: int = 1
@@ -72,7 +72,7 @@ class Tally:
     copies: int = 0
     classes: Mapping[str, int] = field(default_factory=dict)
 
-    def with_copy(self, place: Place, wish: Wish) -> Tally:
+    def with_copy(self, place: ReplicaPlace, wish: DesiredReplication) -> Tally:
         """The tally after a copy at a place; unchanged when the device has the block already."""
         device = place.device or place.uuid
         if device in self.devices:
@@ -83,23 +83,25 @@ class Tally:
         }
         return Tally(self.devices | {device}, self.copies + more, counts)
 
-    def lacks(self, wish: Wish) -> tuple[str, ...]:
+    def lacks(self, wish: DesiredReplication) -> tuple[str, ...]:
         """The classes in which copies are still missing."""
         return tuple(name for name in wish.classes if self.classes.get(name, 0) < wish.copies)
 
 
-def order(places: Iterable[Place], hash: str) -> list[Place]:
+def order(places: Iterable[ReplicaPlace], hash: str) -> list[ReplicaPlace]:
     """The places in the order of preference for the block."""
     return sorted(
         places, key=lambda place: (not place.holds, place.fails, -_score(place, hash), place.uuid)
     )
 
 
-def next_wave(ordered: Sequence[Place], tally: Tally, wish: Wish) -> list[Place]:
+def next_wave(
+    ordered: Sequence[ReplicaPlace], tally: Tally, wish: DesiredReplication
+) -> list[ReplicaPlace]:
     """The first places that together satisfy the missing copies, if possible; empty when no place
     helps.
     """
-    wave: list[Place] = []
+    wave: list[ReplicaPlace] = []
     for place in ordered:
         lacking = tally.lacks(wish)
         if not lacking:
@@ -111,7 +113,7 @@ def next_wave(ordered: Sequence[Place], tally: Tally, wish: Wish) -> list[Place]
     return wave
 
 
-def _score(place: Place, hash: str) -> float:
+def _score(place: ReplicaPlace, hash: str) -> float:
     drawn = hashlib.md5(f"{hash}{place.uuid}".encode(), usedforsecurity=False).digest()
     # Half a step keeps the share above 0, where the logarithm is undefined.
     share = (int.from_bytes(drawn[:8], "big") + 0.5) / _SPAN

@@ -28,7 +28,7 @@ from typing import Final
 
 from lading.core import ids
 from lading.core.data import filetree, manifest
-from lading.core.data.filetree import File, Node, Segment, Tree
+from lading.core.data.filetree import File, FileTree, Node, Segment
 from lading.core.data.manifest import size_of
 from lading.core.errors import Invalid, Malformed
 from lading.core.records.schema import JSON
@@ -49,7 +49,7 @@ class Origin(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SpliceSource:
     """Source of one target: `origin` is an Origin or a portable data hash; `path` is below it."""
 
     origin: str
@@ -64,7 +64,7 @@ class Repoint:
     new: Segment
 
 
-def read_files(given: JSON, *, supplied: bool) -> dict[str, Source]:
+def read_files(given: JSON, *, supplied: bool) -> dict[str, SpliceSource]:
     """The checked sources by target, targets without their leading slash; `supplied`: the request
     has a manifest.
 
@@ -89,21 +89,25 @@ def read_files(given: JSON, *, supplied: bool) -> dict[str, Source]:
     return found
 
 
-def contents_of(sources: Mapping[str, Source]) -> set[str]:
+def contents_of(sources: Mapping[str, SpliceSource]) -> set[str]:
     """The portable data hashes of the sources, without the empty collection."""
     return {one.origin for one in sources.values()} - {*Origin} - {ids.EMPTY_PDH}
 
 
 def replace_files(
-    current: Tree, sources: Mapping[str, Source], *, supplied: Tree, contents: Mapping[str, Tree]
-) -> Tree:
+    current: FileTree,
+    sources: Mapping[str, SpliceSource],
+    *,
+    supplied: FileTree,
+    contents: Mapping[str, FileTree],
+) -> FileTree:
     """The tree with every target replaced. Raises Malformed for a missing source, or a file as a
     parent.
     """
     origins = {
         Origin.CURRENT: current,
         Origin.SUPPLIED: supplied,
-        ids.EMPTY_PDH: Tree(),
+        ids.EMPTY_PDH: FileTree(),
         **contents,
     }
     # All sources are read from the tree before the request, so that files can be swapped.
@@ -146,7 +150,7 @@ def read_segments(given: JSON) -> tuple[Repoint, ...]:
     return found
 
 
-def replace_segments(tree: Tree, replacements: tuple[Repoint, ...]) -> Tree:
+def replace_segments(tree: FileTree, replacements: tuple[Repoint, ...]) -> FileTree:
     """The tree whose files use the new segments."""
     return _repointed(tree, _by_block(replacements))
 
@@ -162,9 +166,9 @@ def _target(target: str) -> str:
     return path
 
 
-def _source(target: str, source: JSON) -> Source:
+def _source(target: str, source: JSON) -> SpliceSource:
     if source == "":
-        return Source(Origin.NOWHERE)
+        return SpliceSource(Origin.NOWHERE)
     origin, _, path = source.partition("/") if isinstance(source, str) else ("", "", "")
     path = path.removesuffix("/")
     known = origin in (Origin.CURRENT, Origin.SUPPLIED) or ids.is_pdh(origin)
@@ -174,7 +178,7 @@ def _source(target: str, source: JSON) -> Source:
             "write '', 'current/<path>', 'manifest_text/<path>' "
             "or '<portable data hash>/<path>'"
         )
-    return Source(origin, path)
+    return SpliceSource(origin, path)
 
 
 # Lone surrogates cannot be encoded as UTF-8.
@@ -206,11 +210,11 @@ def _by_block(replacements: tuple[Repoint, ...]) -> dict[str, list[Repoint]]:
     return found
 
 
-def _repointed(tree: Tree, spans: Mapping[str, list[Repoint]]) -> Tree:
-    return Tree(
+def _repointed(tree: FileTree, spans: Mapping[str, list[Repoint]]) -> FileTree:
+    return FileTree(
         {
             name: _repointed(node, spans)
-            if isinstance(node, Tree)
+            if isinstance(node, FileTree)
             else _repointed_file(node, spans)
             for name, node in tree.entries.items()
         }

@@ -28,7 +28,7 @@ _LAST_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class SshdAddress:
     """Where the sshd of a container listens."""
 
     host: str
@@ -43,7 +43,7 @@ class Address:
         return ":" in self.host or self.host.replace(".", "").isdigit()
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> SshdAddress:
     """`10.0.0.1`, `10.0.0.1:2222`, `fd00::1`, `[fd00::1]:2222`, `name:22`. Raises Invalid."""
     bracketed = _BRACKETED.fullmatch(text)
     if bracketed:
@@ -60,7 +60,7 @@ def parse_address(text: str) -> Address:
     number = int(port) if fits and port else SSH_PORT
     if not fits or not 0 < number <= _LAST_PORT:
         raise Invalid(f"address {text[:60]!r} is not IP, IP:PORT or [IPV6]:PORT")
-    return Address(host, number)
+    return SshdAddress(host, number)
 
 
 def machine_address(text: str) -> str:

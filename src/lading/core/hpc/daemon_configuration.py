@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lading.core.errors import Invalid
-from lading.core.hpc.addresses import Address, parse_address
+from lading.core.hpc.addresses import SshdAddress, parse_address
 from lading.core.hpc.daemon_states import ChildPolicy
 
 CODE_PARAMETERS = "codeParameters"
@@ -39,12 +39,12 @@ REQUIRED = ("worldRank", "worldSize", "sshAddresses", "sshPrivateKey", "sshPubli
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class DaemonSettings:
     """Settings of the daemon. `addresses` by rank, from 0 or from 1 as the caller chose."""
 
     world_rank: int | None = None
     world_size: int | None = None
-    addresses: Mapping[int, Address] = field(default_factory=dict)
+    addresses: Mapping[int, SshdAddress] = field(default_factory=dict)
     private_key: str = field(default="", repr=False)
     public_key: str = ""
     results_directory: str = RESULTS
@@ -63,7 +63,7 @@ class Settings:
 class Applied:
     """The settings after a call, the canonical keys that it set, the unknown keys, and warnings."""
 
-    settings: Settings
+    settings: DaemonSettings
     accepted: tuple[str, ...]
     ignored: tuple[str, ...]
     warnings: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ def fits_a_variable(name: str, value: str) -> bool:
     return len(name) + 1 + len(value.encode()) <= _MOST_VARIABLE
 
 
-def missing(settings: Settings, given: Collection[str]) -> tuple[str, ...]:
+def missing(settings: DaemonSettings, given: Collection[str]) -> tuple[str, ...]:
     """The missing keys without which the code is not started. `given`: the keys that were set.
 
     A container that is alone in its cluster may have an empty list of addresses.
@@ -198,7 +198,11 @@ def file_name(name: str) -> str:
 
 
 def apply(
-    settings: Settings, given: Mapping[str, Any], *, started: bool = False, allow_http: bool = False
+    settings: DaemonSettings,
+    given: Mapping[str, Any],
+    *,
+    started: bool = False,
+    allow_http: bool = False,
 ) -> Applied:
     """The settings with the values in `given`; nothing is changed when one of them is refused.
 
@@ -224,7 +228,7 @@ def apply(
     return Applied(after, tuple(accepted), tuple(ignored), _check_rank(after))
 
 
-def _check_rank(settings: Settings) -> tuple[str, ...]:
+def _check_rank(settings: DaemonSettings) -> tuple[str, ...]:
     rank, size = settings.world_rank, settings.world_size
     if rank is None or size is None:
         return ()
@@ -272,7 +276,7 @@ def _from_json(key: str, value: Any) -> Any:
     return value
 
 
-def _addresses(key: str, value: Any) -> Mapping[int, Address]:
+def _addresses(key: str, value: Any) -> Mapping[int, SshdAddress]:
     value = _from_json(key, value)
     if isinstance(value, list):
         value = {str(rank): one for rank, one in enumerate(value)}

@@ -19,7 +19,7 @@ from lading.core.hpc.daemon_configuration import CODE_PARAMETERS, DAEMON_PARAMET
 from lading.core.hpc.daemon_states import CodeStatus, ContainerStatus, ResultStatus, StartedBy
 
 
-class Status(StrEnum):
+class DocumentStatus(StrEnum):
     """The status of a response."""
 
     SUCCESS = "success"
@@ -27,7 +27,7 @@ class Status(StrEnum):
     ERROR = "error"
 
 
-class Call(StrEnum):
+class DaemonCall(StrEnum):
     """The calls of the daemon."""
 
     CODE_CONFIGURATION = "code-configuration"
@@ -41,48 +41,56 @@ class Call(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class DaemonRoute:
     """One path: its call and method. Every path may end in a slash."""
 
-    call: Call
+    call: DaemonCall
     method: str
     title: str
 
 
 LOGS = ("stdout", "stderr")
-ROUTES: Mapping[str, Route] = MappingProxyType(
+ROUTES: Mapping[str, DaemonRoute] = MappingProxyType(
     {
-        "/v1/code-configuration": Route(
-            Call.CODE_CONFIGURATION, "POST", "Parameters and files of the code"
+        "/v1/code-configuration": DaemonRoute(
+            DaemonCall.CODE_CONFIGURATION, "POST", "Parameters and files of the code"
         ),
-        "/v1/code-parameters": Route(Call.CODE_CONFIGURATION, "POST", "As code-configuration"),
-        "/v1/code-parameter-file": Route(Call.CODE_CONFIGURATION, "POST", "As code-configuration"),
-        "/v1/daemon-configuration": Route(
-            Call.DAEMON_CONFIGURATION, "POST", "Settings of the daemon"
+        "/v1/code-parameters": DaemonRoute(
+            DaemonCall.CODE_CONFIGURATION, "POST", "As code-configuration"
         ),
-        "/v1/update": Route(Call.DAEMON_CONFIGURATION, "POST", "As daemon-configuration"),
-        "/v1/code-name": Route(
-            Call.CODE_NAME, "POST", "What is run: codeName of daemon-configuration"
+        "/v1/code-parameter-file": DaemonRoute(
+            DaemonCall.CODE_CONFIGURATION, "POST", "As code-configuration"
         ),
-        "/v1/command": Route(Call.COMMAND, "POST", "Start or kill the code, upload its results"),
-        "/v1/query": Route(
-            Call.QUERY,
+        "/v1/daemon-configuration": DaemonRoute(
+            DaemonCall.DAEMON_CONFIGURATION, "POST", "Settings of the daemon"
+        ),
+        "/v1/update": DaemonRoute(
+            DaemonCall.DAEMON_CONFIGURATION, "POST", "As daemon-configuration"
+        ),
+        "/v1/code-name": DaemonRoute(
+            DaemonCall.CODE_NAME, "POST", "What is run: codeName of daemon-configuration"
+        ),
+        "/v1/command": DaemonRoute(
+            DaemonCall.COMMAND, "POST", "Start or kill the code, upload its results"
+        ),
+        "/v1/query": DaemonRoute(
+            DaemonCall.QUERY,
             "GET",
             "The states, and how far the code is; "
             "waits for news with If-None-Match and Prefer: wait=SECONDS",
         ),
-        "/v1/state": Route(Call.QUERY, "GET", "As query"),
-        "/v1/heartbeat": Route(Call.HEARTBEAT, "GET", "That it is there, and its time"),
-        "/v1/logs/stdout": Route(Call.LOG, "GET", "Standard output of the code"),
-        "/v1/logs/stderr": Route(Call.LOG, "GET", "Standard error of the code"),
-        "/v1/openapi.json": Route(Call.DOCUMENT, "GET", "This document"),
+        "/v1/state": DaemonRoute(DaemonCall.QUERY, "GET", "As query"),
+        "/v1/heartbeat": DaemonRoute(DaemonCall.HEARTBEAT, "GET", "That it is there, and its time"),
+        "/v1/logs/stdout": DaemonRoute(DaemonCall.LOG, "GET", "Standard output of the code"),
+        "/v1/logs/stderr": DaemonRoute(DaemonCall.LOG, "GET", "Standard error of the code"),
+        "/v1/openapi.json": DaemonRoute(DaemonCall.DOCUMENT, "GET", "This document"),
     }
 )
 """Paths, including those of other versions of the daemon."""
 COMMANDS = ("start", "kill", "upload")
 
 
-def jsend(status: Status, data: Mapping[str, Any]) -> bytes:
+def jsend(status: DocumentStatus, data: Mapping[str, Any]) -> bytes:
     """The body of an answer."""
     return json.dumps({"status": status, "data": data}).encode()
 
@@ -104,9 +112,9 @@ def openapi(version: str) -> dict[str, Any]:
     }
 
 
-def _operation(path: str, route: Route) -> dict[str, Any]:
+def _operation(path: str, route: DaemonRoute) -> dict[str, Any]:
     success = {"200": _answer(route.call)}
-    if route.call is Call.LOG:
+    if route.call is DaemonCall.LOG:
         success = {
             code: {"description": "Bytes of the log", "content": {"text/plain": {}}}
             for code in ("200", "206")
@@ -123,16 +131,17 @@ def _operation(path: str, route: Route) -> dict[str, Any]:
     return operation
 
 
-def _answer(call: Call) -> dict[str, Any]:
-    if call is Call.DOCUMENT:
+def _answer(call: DaemonCall) -> dict[str, Any]:
+    if call is DaemonCall.DOCUMENT:
         return {
             "description": "This document",
             "content": {"application/json": {"schema": {"type": "object"}}},
         }
     answer = _json(
-        "An answer; `fail` and `error` have data.message", _QUERY if call is Call.QUERY else None
+        "An answer; `fail` and `error` have data.message",
+        _QUERY if call is DaemonCall.QUERY else None,
     )
-    if call is Call.HEARTBEAT:
+    if call is DaemonCall.HEARTBEAT:
         answer["content"]["text/plain"] = {}
     return answer
 
@@ -140,7 +149,10 @@ def _answer(call: Call) -> dict[str, Any]:
 def _json(description: str, data: Mapping[str, Any] | None = None) -> dict[str, Any]:
     schema = {
         "type": "object",
-        "properties": {"status": {"enum": list(Status)}, "data": data or {"type": "object"}},
+        "properties": {
+            "status": {"enum": list(DocumentStatus)},
+            "data": data or {"type": "object"},
+        },
         "required": ["status", "data"],
     }
     return {"description": description, "content": {"application/json": {"schema": schema}}}
@@ -173,13 +185,13 @@ _CODE_NAME = {
     "properties": {"codeName": {"type": "string"}},
     "required": ["codeName"],
 }
-_BODIES: dict[Call, dict[str, Any]] = {
-    Call.CODE_CONFIGURATION: _parameters(CODE_PARAMETERS, {"type": "string"}),
-    Call.DAEMON_CONFIGURATION: _parameters(
+_BODIES: dict[DaemonCall, dict[str, Any]] = {
+    DaemonCall.CODE_CONFIGURATION: _parameters(CODE_PARAMETERS, {"type": "string"}),
+    DaemonCall.DAEMON_CONFIGURATION: _parameters(
         DAEMON_PARAMETERS, {"type": "string", "example": KEYS[0]}
     ),
-    Call.CODE_NAME: {"application/json": {"schema": _CODE_NAME}},
-    Call.COMMAND: {"application/json": {"schema": _COMMAND}},
+    DaemonCall.CODE_NAME: {"application/json": {"schema": _CODE_NAME}},
+    DaemonCall.COMMAND: {"application/json": {"schema": _COMMAND}},
 }
 _QUERY = {
     "type": "object",

@@ -121,14 +121,14 @@ class RankView:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GangResult:
     """End of the gang: its exit code, and a sentence unless it succeeded."""
 
     exit_code: int
     sentence: str = ""
 
 
-def judge(views: Sequence[RankView], policy: FailurePolicy) -> Verdict | None:
+def judge(views: Sequence[RankView], policy: FailurePolicy) -> GangResult | None:
     """The end of the gang; None while it runs."""
     started = [one for one in views if one.started]
     running = [one for one in started if one.code not in ENDED]
@@ -136,18 +136,18 @@ def judge(views: Sequence[RankView], policy: FailurePolicy) -> Verdict | None:
     if failed and (policy is FailurePolicy.ANY or not running):
         return _failure(failed[0])
     if not running:
-        return Verdict(0)
+        return GangResult(0)
     lost = [one for one in views if one.is_lost]
     if lost and (policy is FailurePolicy.ANY or len(lost) == len(views)):
-        return Verdict(
+        return GangResult(
             LOST, f"rank {lost[0].rank} was lost: its daemon has not answered for {PATIENCE:.0f} s"
         )
     return None
 
 
-def _failure(rank: RankView) -> Verdict:
+def _failure(rank: RankView) -> GangResult:
     code = rank.exit_code or 1
-    return Verdict(code, f"rank {rank.rank} failed: {rank.reason or f'exit code {code}'}")
+    return GangResult(code, f"rank {rank.rank} failed: {rank.reason or f'exit code {code}'}")
 
 
 def are_delivered(views: Sequence[RankView]) -> bool:

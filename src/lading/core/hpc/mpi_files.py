@@ -14,9 +14,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from lading.core.hpc.addresses import Address
+from lading.core.hpc.addresses import SshdAddress
 from lading.core.hpc.daemon_configuration import (
-    Settings,
+    DaemonSettings,
     fits_a_variable,
     parameter_text,
     variable_names,
@@ -35,7 +35,7 @@ def _names(rank: int) -> str:
     return f"container_{rank} {host_name(rank)}"
 
 
-def ssh_config(addresses: Mapping[int, Address], *, identity: str) -> str:
+def ssh_config(addresses: Mapping[int, SshdAddress], *, identity: str) -> str:
     """`~/.ssh/config`: every container of the cluster by name, without passwords or questions."""
     lines = [
         "Host *",
@@ -55,18 +55,18 @@ def ssh_config(addresses: Mapping[int, Address], *, identity: str) -> str:
     return "\n".join(lines)
 
 
-def host_file(addresses: Mapping[int, Address], *, slots: int) -> str:
+def host_file(addresses: Mapping[int, SshdAddress], *, slots: int) -> str:
     """MPI's host file, one line a container."""
     return "".join(f"{host_name(rank)} slots={slots}\n" for rank in sorted(addresses))
 
 
-def hosts(addresses: Mapping[int, Address]) -> str:
+def hosts(addresses: Mapping[int, SshdAddress]) -> str:
     """Lines for `/etc/hosts`, for programs that do not use ssh's configuration."""
     numeric = {rank: one for rank, one in sorted(addresses.items()) if one.is_numeric}
     return "".join(f"{one.host} {_names(rank)}\n" for rank, one in numeric.items())
 
 
-def environment(settings: Settings, parameters: Mapping[str, Any]) -> dict[str, str]:
+def environment(settings: DaemonSettings, parameters: Mapping[str, Any]) -> dict[str, str]:
     """Environment of the code: its parameters, bare and as PARAM_name, and its place in the
     cluster.
     """
@@ -94,7 +94,7 @@ def environment(settings: Settings, parameters: Mapping[str, Any]) -> dict[str, 
     return found | _place(settings)
 
 
-def _addresses(settings: Settings) -> dict[str, str]:
+def _addresses(settings: DaemonSettings) -> dict[str, str]:
     """Addresses in the order of the ranks; with ports, IPv6 is in brackets."""
     by_rank = sorted(settings.addresses.items())
     return {
@@ -103,7 +103,7 @@ def _addresses(settings: Settings) -> dict[str, str]:
     }
 
 
-def _place(settings: Settings) -> dict[str, str]:
+def _place(settings: DaemonSettings) -> dict[str, str]:
     place = {"WORLD_RANK": settings.world_rank, "WORLD_SIZE": settings.world_size}
     found = {name: str(value) for name, value in place.items() if value is not None}
     for name, ports in sorted(settings.extra_ports.items()):
@@ -135,7 +135,7 @@ def with_block(text: str, name: str, content: str) -> str:
     return f"{begin}\n{content}{end}\n{rest}"
 
 
-def runtime_config(settings: Settings) -> dict[str, Any]:
+def runtime_config(settings: DaemonSettings) -> dict[str, Any]:
     """Content of `/hpcaas/runtime/config.json`; `/hpcaas/runtime/config` has its plain values."""
     return {
         "WORLD_RANK": settings.world_rank,
@@ -151,7 +151,7 @@ def runtime_config(settings: Settings) -> dict[str, Any]:
     }
 
 
-def runtime_lines(settings: Settings) -> str:
+def runtime_lines(settings: DaemonSettings) -> str:
     """`/hpcaas/runtime/config`: the same as lines of NAME=value."""
     return "".join(
         f"{name}={value}\n" for name, value in (_place(settings) | _addresses(settings)).items()

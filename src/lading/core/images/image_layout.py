@@ -62,7 +62,7 @@ class SavedImage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class ImageProcess:
     """A process to start: values missing in the record are taken from the image."""
 
     arguments: tuple[str, ...]
@@ -152,7 +152,7 @@ def process(
     command: Sequence[str],
     environment: Iterable[tuple[str, str]],
     cwd: str = "",
-) -> Process:
+) -> ImageProcess:
     """The process to start: values of the record take precedence, the image supplies the rest
     (docs/spec/containers, section Run).
 
@@ -161,7 +161,7 @@ def process(
     merged = {"PATH": DEFAULT_PATH}
     merged.update(_pair(one) for one in image.environment)
     merged.update(environment)
-    return Process(
+    return ImageProcess(
         arguments=(*image.entrypoint, *(command or image.command)),
         environment=tuple(merged.items()),
         cwd=posixpath.normpath(posixpath.join("/", image.working_directory, cwd)),

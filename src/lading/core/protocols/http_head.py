@@ -27,7 +27,7 @@ _FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class HttpHead:
     """A start line and fields in their order; the names are as they were written."""
 
     start: str
@@ -57,7 +57,7 @@ class Head:
         """Status code of a response."""
         return int(self.start.split(" ")[1])
 
-    def without(self, names: Iterable[str], *, prefix: str = "") -> Head:
+    def without(self, names: Iterable[str], *, prefix: str = "") -> HttpHead:
         """The head without these fields (lower case), and without fields whose name begins with
         `prefix`.
         """
@@ -67,11 +67,11 @@ class Head:
             for name, value in self.fields
             if name.lower() not in gone and not (prefix and name.lower().startswith(prefix))
         )
-        return Head(self.start, tuple(kept))
+        return HttpHead(self.start, tuple(kept))
 
-    def having(self, fields: Mapping[str, str]) -> Head:
+    def having(self, fields: Mapping[str, str]) -> HttpHead:
         """The head with these fields appended."""
-        return Head(self.start, (*self.fields, *fields.items()))
+        return HttpHead(self.start, (*self.fields, *fields.items()))
 
     def encode(self) -> bytes:
         """Serialize to wire bytes."""
@@ -80,17 +80,17 @@ class Head:
         return "\r\n".join(lines).encode("latin-1")
 
 
-def parse_request(data: bytes) -> Head:
+def parse_request(data: bytes) -> HttpHead:
     """Parse the head of a request, with the empty line at its end. Raises Malformed."""
     return _parse(data, _REQUEST)
 
 
-def parse_answer(data: bytes) -> Head:
+def parse_answer(data: bytes) -> HttpHead:
     """Parse the head of a response, with the empty line at its end. Raises Malformed."""
     return _parse(data, _STATUS)
 
 
-def _parse(data: bytes, start: re.Pattern[str]) -> Head:
+def _parse(data: bytes, start: re.Pattern[str]) -> HttpHead:
     first, *lines = data.removesuffix(END).decode("latin-1").split("\r\n")
     if not start.fullmatch(first):
         raise Malformed(f"HTTP: {first[:60]!r} is no start line")
@@ -100,7 +100,7 @@ def _parse(data: bytes, start: re.Pattern[str]) -> Head:
         if match is None:
             raise Malformed(f"HTTP: {line[:60]!r} is no header field")
         fields.append((match[1], match[2].strip()))
-    head = Head(first, tuple(fields))
+    head = HttpHead(first, tuple(fields))
     # RFC 9112, section 6.3: a message with both is likely an attack.
     lengths = [value for name, value in fields if name.lower() == "content-length"]
     if len(lengths) > 1 or (lengths and head.get("transfer-encoding")):

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lading.core.errors import Forbidden
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 
 _OURS = ("same-origin", "none")
 _PORTS = {"https": ":443", "http": ":80"}
@@ -90,7 +90,7 @@ def check_call(method: str, headers: Mapping[str, str], *, scheme: str) -> None:
         )
 
 
-def passed_on(answer: Head, *, by_path: bool, reserved: tuple[str, ...]) -> Head:
+def passed_on(answer: HttpHead, *, by_path: bool, reserved: tuple[str, ...]) -> HttpHead:
     """The response of a container for a browser; `reserved` are prefixes of our own cookies.
 
     `by_path`: it shares the origin of the API. Cookies are for the host that sets them, never for a
@@ -108,7 +108,7 @@ def passed_on(answer: Head, *, by_path: bool, reserved: tuple[str, ...]) -> Head
                 kept.append((name, cookie))
             continue
         kept.append((name, value))
-    return Head(answer.start, tuple(kept))
+    return HttpHead(answer.start, tuple(kept))
 
 
 def _own_cookie(value: str, reserved: tuple[str, ...]) -> str:

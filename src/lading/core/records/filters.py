@@ -56,14 +56,14 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class PropertyKey:
     """One key of a stored object."""
 
     column: str
     key: str
 
 
-Target: TypeAlias = Column | Key
+Target: TypeAlias = Column | PropertyKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Holds:
 class KeyExists:
     """A key exists, or does not."""
 
-    key: Key
+    key: PropertyKey
     wanted: bool
 
 
@@ -137,7 +137,7 @@ class KeyExists:
 class KeyContains:
     """The value of a key equals `value`, or is an array that contains it."""
 
-    key: Key
+    key: PropertyKey
     value: JSON
 
 
@@ -202,7 +202,7 @@ Expression: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SortKey:
     """One sort key."""
 
     column: str
@@ -214,7 +214,7 @@ class Query:
     """A checked list query. `select` None is the default set of fields."""
 
     where: tuple[Expression, ...] = ()
-    order: tuple[Order, ...] = ()
+    order: tuple[SortKey, ...] = ()
     select: tuple[str, ...] | None = None
     limit: int = 100
     offset: int = 0
@@ -306,7 +306,7 @@ def _check_distinct(select: tuple[str, ...], kind: RecordType) -> None:
             )
 
 
-def check_order(order: JSON, kind: RecordType, *, plain: bool = False) -> tuple[Order, ...]:
+def check_order(order: JSON, kind: RecordType, *, plain: bool = False) -> tuple[SortKey, ...]:
     """Sort keys. Unsortable fields and repetitions are dropped, and a tie-break is added unless
     `plain`.
 
@@ -315,18 +315,18 @@ def check_order(order: JSON, kind: RecordType, *, plain: bool = False) -> tuple[
     entries = order.split(",") if isinstance(order, str) else order or []
     if not isinstance(entries, list) or not all(isinstance(one, str) for one in entries):
         raise Invalid('order: must be an array such as ["created_at desc"]')
-    keys: dict[str, Order] = {}
+    keys: dict[str, SortKey] = {}
     for entry in entries:
         if (key := _sort_key(entry, kind)) is not None:
             keys.setdefault(key.column, key)
     # Without a total order the pages of a list could overlap.
     if not plain:
         for name in ("id",) if kind.numbered else ("modified_at", "uuid"):
-            keys.setdefault(name, Order(name, descending=True))
+            keys.setdefault(name, SortKey(name, descending=True))
     return tuple(keys.values())
 
 
-def _sort_key(entry: str, kind: RecordType) -> Order | None:
+def _sort_key(entry: str, kind: RecordType) -> SortKey | None:
     """The sort key of `[TABLE.]ATTRIBUTE [asc|desc]`; None for one that rows are not sorted by."""
     match = re.fullmatch(
         rf"\s*(?:{kind.plural}\.)?(\w+)(?:\s+(asc|desc))?\s*", entry, re.IGNORECASE
@@ -334,7 +334,7 @@ def _sort_key(entry: str, kind: RecordType) -> Order | None:
     found = kind.by_name.get(match[1]) if match else None
     if not match or not found or not found.stored or found.hidden or found.nested:
         return None
-    return Order(found.name, (match[2] or "").lower() == "desc")
+    return SortKey(found.name, (match[2] or "").lower() == "desc")
 
 
 def check_where(where: JSON, kind: RecordType) -> tuple[Expression, ...]:
@@ -466,7 +466,9 @@ def _one(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Exp
         if found.type is not Type.OBJECT:
             raise Invalid(f"Invalid attribute '{attribute}' in filter: {top} has no sub-properties")
         # Keys may be written in angle brackets, as for JSON-LD properties.
-        return _key(Key(top, key.removeprefix("<").removesuffix(">")), operator, operand, attribute)
+        return _key(
+            PropertyKey(top, key.removeprefix("<").removesuffix(">")), operator, operand, attribute
+        )
     if operator == "is_a":
         return _is_a(found, operand, kind)
     return _OPERATORS[operator](found, operator, operand)
@@ -580,7 +582,7 @@ _OPERATORS: Final[Mapping[str, _Check]] = {
 }
 
 
-def _key(key: Key, operator: str, operand: JSON, attribute: str) -> Expression:
+def _key(key: PropertyKey, operator: str, operand: JSON, attribute: str) -> Expression:
     if operator in ("like", "ilike"):
         return Like((key,), parse_pattern(operand, attribute, operator), operator == "ilike")
     if operator in ("in", "not in"):

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from lading.core.errors import Invalid
 from lading.core.records.filters import (
     Constant,
-    Order,
     Query,
+    SortKey,
     check_filters,
     check_query,
     check_select,
@@ -27,7 +27,7 @@ from lading.core.records.schema import JSON, Record, RecordType
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MixedListPart:
     """One record type of a list with its own query; `limit` and `offset` of the query are those of
     the whole list.
     """
@@ -42,7 +42,7 @@ def split(
     *,
     max_limit: int,
     beside: Sequence[RecordType] = (),
-) -> tuple[Part, ...]:
+) -> tuple[MixedListPart, ...]:
     """The queries of a list over `kinds`, in the order of the results. Raises Invalid.
 
     `beside` are the types of further records in the response: their attributes may be selected as
@@ -65,7 +65,7 @@ def split(
             "distinct": False,
             "where": None,
         }
-        parts.append(Part(kind, check_query(own, kind, max_limit=max_limit)))
+        parts.append(MixedListPart(kind, check_query(own, kind, max_limit=max_limit)))
     return _in_order(parts)
 
 
@@ -133,8 +133,8 @@ def _knows(kind: RecordType, name: JSON) -> bool:
     return True
 
 
-def _in_order(parts: list[Part]) -> tuple[Part, ...]:
-    first = parts[0].query.order[0] if parts else Order("modified_at")
+def _in_order(parts: list[MixedListPart]) -> tuple[MixedListPart, ...]:
+    first = parts[0].query.order[0] if parts else SortKey("modified_at")
     if first.column == "uuid":
         parts = sorted(parts, key=lambda part: part.kind.infix, reverse=first.descending)
     return tuple(parts)

@@ -63,7 +63,7 @@ objects; tokens cannot be shared.
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class GroupFlags:
     """Properties of a group from itself and from the projects above it: time of trashing, and
     whether it is frozen.
     """
@@ -124,10 +124,10 @@ def inherit(
     return found
 
 
-def stand(own: Standing, above: Standing) -> Standing:
+def stand(own: GroupFlags, above: GroupFlags) -> GroupFlags:
     """Properties of a group from its own and its owner's."""
     times = [one.trash_at for one in (own, above) if one.trash_at is not None]
-    return Standing(min(times, default=None), own.frozen or above.frozen)
+    return GroupFlags(min(times, default=None), own.frozen or above.frozen)
 
 
 def level_of(name: object) -> Level:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from lading.core.records.schema import JSON, Action, Field, Parameter, Scope, Type
+from lading.core.records.schema import JSON, Field, Parameter, RecordAction, Scope, Type
 
 
 def text(name: str, doc: str = "", *, readonly: bool = False, hidden: bool = False) -> Field:
@@ -170,9 +170,9 @@ def member(
     body: bool = False,
     answer: str = "",
     path: str = "",
-) -> Action:
+) -> RecordAction:
     """An action on one record, at the path of its name unless `path` is given."""
-    return Action(
+    return RecordAction(
         name=name,
         method=method,
         scope=Scope.MEMBER,
@@ -184,9 +184,11 @@ def member(
     )
 
 
-def general(name: str, method: str, doc: str, *, body: bool = False, answer: str = "") -> Action:
+def general(
+    name: str, method: str, doc: str, *, body: bool = False, answer: str = ""
+) -> RecordAction:
     """An action on the whole collection of records."""
-    return Action(
+    return RecordAction(
         name=name,
         method=method,
         scope=Scope.COLLECTION,
@@ -198,7 +200,7 @@ def general(name: str, method: str, doc: str, *, body: bool = False, answer: str
 
 
 READ: Final = (
-    Action(
+    RecordAction(
         name="list",
         method="GET",
         scope=Scope.COLLECTION,
@@ -206,11 +208,11 @@ READ: Final = (
         parameters=LIST,
         answer="List",
     ),
-    Action(name="get", method="GET", scope=Scope.MEMBER, doc="Get one.", parameters=GET),
+    RecordAction(name="get", method="GET", scope=Scope.MEMBER, doc="Get one.", parameters=GET),
 )
 CRUD: Final = (
     *READ,
-    Action(
+    RecordAction(
         name="create",
         method="POST",
         scope=Scope.COLLECTION,
@@ -218,7 +220,7 @@ CRUD: Final = (
         parameters=WRITE,
         body=True,
     ),
-    Action(
+    RecordAction(
         name="update",
         method="PUT",
         scope=Scope.MEMBER,
@@ -226,13 +228,13 @@ CRUD: Final = (
         parameters=WRITE,
         body=True,
     ),
-    Action(
+    RecordAction(
         name="delete", method="DELETE", scope=Scope.MEMBER, doc="Delete one.", parameters=WRITE[:1]
     ),
 )
 
 
-def satisfiable(actions: tuple[Action, ...]) -> tuple[Action, ...]:
+def satisfiable(actions: tuple[RecordAction, ...]) -> tuple[RecordAction, ...]:
     """The actions, with the parameter `satisfy` added to create and update."""
     wait = Parameter(
         name="satisfy", type=Type.BOOLEAN, default=False, doc="Answer as satisfy does."

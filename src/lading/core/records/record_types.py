@@ -31,7 +31,7 @@ from lading.core.records.record_parts import (
     sequence,
     text,
 )
-from lading.core.records.schema import Action, Field, Parameter, RecordType, Scope, Type
+from lading.core.records.schema import Field, Parameter, RecordAction, RecordType, Scope, Type
 from lading.core.records.service_records import (
     AUTHORIZED_KEYS,
     CREDENTIALS,
@@ -65,7 +65,7 @@ USERS: Final = RecordType(
     actions=(
         *CRUD,
         general("current", "GET", "The user of this token."),
-        Action(
+        RecordAction(
             name="authenticate", method="POST", scope=Scope.COLLECTION, path="authenticate",
             answer="ApiClientAuthorization",
             doc=(
@@ -82,7 +82,7 @@ USERS: Final = RecordType(
             "setup", "POST", "Make a user, or give one what users have (admin only).", body=True,
             answer="object",
         ),
-        Action(
+        RecordAction(
             name="merge", method="POST", scope=Scope.COLLECTION, path="merge",
             doc=(
                 "Merge a user into another: all that the one owns, "
@@ -190,7 +190,7 @@ COLLECTIONS: Final = RecordType(
     ),
     actions=(
         *READ,
-        Action(
+        RecordAction(
             name="create",
             method="POST",
             scope=Scope.COLLECTION,
@@ -198,7 +198,7 @@ COLLECTIONS: Final = RecordType(
             parameters=SPLICE,
             body=True,
         ),
-        Action(
+        RecordAction(
             name="update",
             method="PUT",
             scope=Scope.MEMBER,
@@ -319,7 +319,7 @@ REQUESTS: Final = RecordType(
             "preview", "POST", "What a create would do, without storing anything.", body=True,
             answer="object",
         ),
-        Action(
+        RecordAction(
             name="log", method="GET", scope=Scope.MEMBER, path="log", rest=True, answer="bytes",
             doc=(
                 "The logs of its containers, while they run and afterwards: "
@@ -412,12 +412,12 @@ CONTAINERS: Final = RecordType(
             answer="object",
         ),
         general("current", "GET", "The container of this token."),
-        Action(
+        RecordAction(
             name="git_tree", method="GET", scope=Scope.MEMBER, path="git_tree", answer="bytes",
             doc="The tree (tar) or blob of one of its git_tree mounts (supervisor).",
             parameters=(Parameter(name="hash", required=True, doc="Of the tree or blob."),),
         ),
-        Action(
+        RecordAction(
             name="live", method="POST", scope=Scope.MEMBER, path="live", rest=True, answer="object",
             doc="Append to a live log: live/{file}?offset=N, raw body (supervisor).",
         ),
@@ -516,7 +516,7 @@ GROUPS: Final = RecordType(
         *CRUD,
         member("trash", doc="Put it in the trash."),
         member("untrash", doc="Take it out of the trash."),
-        Action(
+        RecordAction(
             name="contents", method="GET", scope=Scope.COLLECTION, path="contents", answer="object",
             doc=(
                 "What a user or group owns, of several kinds; "
@@ -539,11 +539,11 @@ GROUPS: Final = RecordType(
                 ),
             ),
         ),
-        Action(
+        RecordAction(
             name="list_contents", method="GET", scope=Scope.MEMBER, path="contents",
             answer="object", doc="What a group owns, of several kinds.", parameters=LIST,
         ),
-        Action(
+        RecordAction(
             name="shared", method="GET", scope=Scope.COLLECTION, path="shared", answer="List",
             parameters=LIST,
             doc=(

@@ -83,7 +83,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class RecordAction:
     """One call: `method` on `/arvados/v1/<plural>[/{uuid}][/<path>]`.
 
     `rest`: further path elements may follow; `body`: attributes are sent; `answer` names the schema
@@ -116,7 +116,7 @@ class RecordType:
     infix: str
     doc: str
     fields: tuple[Field, ...]
-    actions: tuple[Action, ...]
+    actions: tuple[RecordAction, ...]
     indexes: tuple[tuple[str, ...], ...] = ()
     sparse: tuple[tuple[str, ...], ...] = ()
     unique: tuple[tuple[str, ...], ...] = ()

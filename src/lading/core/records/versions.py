@@ -36,7 +36,7 @@ SHARED: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class VersionSettings:
     """Whether versions are kept at all, and seconds of idleness after which a change keeps one."""
 
     enabled: bool
@@ -44,23 +44,25 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class VersionStep:
     """The new state of a collection, and the past version to store, None when none is kept."""
 
     record: Record
     past: Record | None = None
 
 
-def step(old: Record, new: Record, *, asked: bool, settings: Settings, now: str, uuid: str) -> Step:
+def step(
+    old: Record, new: Record, *, asked: bool, settings: VersionSettings, now: str, uuid: str
+) -> VersionStep:
     """The change from `old` to `new`; `asked`: it names `preserve_version`; `uuid` is for the past
     version.
     """
     if not _keeps(old, new, settings, now):
-        return Step({**new, "version": old["version"]})
+        return VersionStep({**new, "version": old["version"]})
     past = {**old, "uuid": uuid, "current_version_uuid": old["uuid"]}
     past |= {name: new[name] for name in SHARED}
     preserve = bool(new["preserve_version"]) and asked
-    return Step({**new, "version": old["version"] + 1, "preserve_version": preserve}, past)
+    return VersionStep({**new, "version": old["version"] + 1, "preserve_version": preserve}, past)
 
 
 def shared_changes(old: Record, new: Record) -> Record:
@@ -82,7 +84,7 @@ def check_present(record: Record) -> None:
         )
 
 
-def _keeps(old: Record, new: Record, settings: Settings, now: str) -> bool:
+def _keeps(old: Record, new: Record, settings: VersionSettings, now: str) -> bool:
     if (
         not settings.enabled
         or old["is_trashed"]

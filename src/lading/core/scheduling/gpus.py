@@ -30,7 +30,7 @@ _ANY = ("any",)
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class GpuDevice:
     """One GPU: its number, and its device file below /dev."""
 
     number: int
@@ -38,32 +38,34 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Cards:
+class GpuDevices:
     """The GPUs of a machine in the order of their numbers, and the device files that all of them
     share.
     """
 
     stack: str = ""
-    cards: tuple[Card, ...] = ()
+    cards: tuple[GpuDevice, ...] = ()
     shared: tuple[str, ...] = ()
 
 
-def find_cards(names: Collection[str]) -> Cards:
+def find_cards(names: Collection[str]) -> GpuDevices:
     """The GPUs in the names of device files, relative to /dev."""
-    nvidia = [Card(int(hit[1]), name) for name in names if (hit := _NVIDIA.fullmatch(name))]
+    nvidia = [GpuDevice(int(hit[1]), name) for name in names if (hit := _NVIDIA.fullmatch(name))]
     if nvidia:
-        return Cards(CUDA, _sorted(nvidia), tuple(one for one in _NVIDIA_SHARED if one in names))
+        return GpuDevices(
+            CUDA, _sorted(nvidia), tuple(one for one in _NVIDIA_SHARED if one in names)
+        )
     if _KFD in names:
         renders = [
-            Card(int(hit[1]) - _FIRST_RENDER, name)
+            GpuDevice(int(hit[1]) - _FIRST_RENDER, name)
             for name in names
             if (hit := _RENDER.fullmatch(name))
         ]
-        return Cards(ROCM, _sorted(renders), (_KFD,)) if renders else Cards()
-    return Cards()
+        return GpuDevices(ROCM, _sorted(renders), (_KFD,)) if renders else GpuDevices()
+    return GpuDevices()
 
 
-def only(found: Cards, numbers: str) -> Cards:
+def only(found: GpuDevices, numbers: str) -> GpuDevices:
     """Those with the numbers in a list such as "0,2"; all for "". Raises Invalid for one that is
     not there.
     """
@@ -99,5 +101,5 @@ def rocm_target(version: int) -> str:
     return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
 
 
-def _sorted(cards: list[Card]) -> tuple[Card, ...]:
+def _sorted(cards: list[GpuDevice]) -> tuple[GpuDevice, ...]:
     return tuple(sorted(cards, key=lambda card: card.number))

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
 
-from lading.core.containers.container import FINAL, State
+from lading.core.containers.container import FINAL, ContainerState
 from lading.core.resources import Resources, rank_need
 from lading.core.scheduling.gpus import unsuited
 from lading.core.scheduling.instance_types import NO_GPU, Gpu
@@ -34,7 +34,7 @@ class TrackedContainer:
     """A container as a dispatcher knows it: its record, sized. Amounts are bytes, times seconds."""
 
     uuid: str
-    state: State | None = State.QUEUED
+    state: ContainerState | None = ContainerState.QUEUED
     """None: there is no such record."""
     priority: int = 0
     created_at: str = ""
@@ -75,7 +75,7 @@ class TrackedContainer:
     @property
     def waiting(self) -> bool:
         """Whether it waits to be started."""
-        return self.state is State.QUEUED and self.priority > 0
+        return self.state is ContainerState.QUEUED and self.priority > 0
 
     @property
     def final(self) -> bool:

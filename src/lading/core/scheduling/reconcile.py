@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.scheduling.planning import TrackedContainer
 
 
@@ -77,13 +77,13 @@ def record_state(container: TrackedContainer, *, mine: bool) -> RecordState:
     match container.state:
         case None:
             return RecordState.MISSING
-        case State.COMPLETE | State.CANCELLED:
+        case ContainerState.COMPLETE | ContainerState.CANCELLED:
             return RecordState.FINAL
-        case State.QUEUED:
+        case ContainerState.QUEUED:
             return RecordState.QUEUED if wanted else RecordState.HELD
         case _ if not mine:
             return RecordState.FOREIGN
-        case State.LOCKED:
+        case ContainerState.LOCKED:
             return RecordState.LOCKED if wanted else RecordState.UNWANTED_LOCKED
         case _:
             return RecordState.RUNNING if wanted else RecordState.UNWANTED_RUNNING

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lading.core.containers import request as requests_
-from lading.core.containers.container import FINAL, Container, State, failure_of
+from lading.core.containers.container import FINAL, Container, ContainerState, failure_of
 from lading.core.containers.request import ContainerRequest
-from lading.core.containers.waiting import READY, Judgement
+from lading.core.containers.waiting import READY, ReadinessVerdict
 from lading.core.errors import Failure
 from lading.core.json_values import JsonObject
 from lading.core.scheduling.planning import Category
@@ -46,7 +46,7 @@ class Scene:
     work, "" if one is. `ahead` is how many waiting containers come before it, counted up to `most`.
     """
 
-    judgement: Judgement = READY
+    judgement: ReadinessVerdict = READY
     parent: Container | None = None
     image: str = ""
     earlier: Container | None = None
@@ -70,15 +70,15 @@ def delays(
     could not run.
     """
     image = (WaitReason(_IMAGE, scene.image),) if scene.image else ()
-    if request.state is requests_.State.UNCOMMITTED:
+    if request.state is requests_.RequestState.UNCOMMITTED:
         return image
-    if request.state is requests_.State.FINAL:
+    if request.state is requests_.RequestState.FINAL:
         return ()
     if container is None:
         return (_unassigned(request), *image, *_of_request(request, scene))
-    if container.state is State.LOCKED:
+    if container.state is ContainerState.LOCKED:
         return (*image, *_of_request(request, scene), *_of_lock(container, scene))
-    if container.state is State.QUEUED:
+    if container.state is ContainerState.QUEUED:
         return (*image, *_of_request(request, scene), *_of_queue(container, scene))
     return ()
 

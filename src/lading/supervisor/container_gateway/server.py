@@ -22,7 +22,7 @@ from lading.core.containers import sessions
 from lading.core.errors import Corrupt, Invalid, LadingError, NotFound, TooLarge, Unauthenticated
 from lading.core.protocols import http_head
 from lading.core.protocols.connection_limits import Connection, HttpLimits
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 from lading.net.acceptor import StreamServer
 from lading.net.certificates import DECADE, derive_key, load_identity, make_certificate
 from lading.net.http_upgrade import LIMIT
@@ -103,21 +103,23 @@ class GatewayServer:
         """The header with the proof of this gateway."""
         return {"X-Arvados-Authorization-Response": sessions.response_proof(self._key, self._proof)}
 
-    async def _open_shell(self, pipe: Pipe, head: Head) -> None:
+    async def _open_shell(self, pipe: Pipe, head: HttpHead) -> None:
         length = head.get("content-length") or "0"
         if not length.isdigit() or int(length) > _MOST_FORM:
             raise TooLarge("the form of a session is too large")
         form = await pipe.reader.readexactly(int(length))
         user, keys = shell.parse_form(form)
         fields = {"Connection": "upgrade", "Upgrade": "ssh", **self._proven}
-        pipe.writer.write(Head("HTTP/1.1 101 Switching Protocols", tuple(fields.items())).encode())
+        pipe.writer.write(
+            HttpHead("HTTP/1.1 101 Switching Protocols", tuple(fields.items())).encode()
+        )
         self._say("somebody has entered the container")
         try:
             await self._shell.serve(pipe, user, keys)
         finally:
             self._say("a session in the container has ended")
 
-    async def _pass_on(self, pipe: Pipe, head: Head, port: int) -> None:
+    async def _pass_on(self, pipe: Pipe, head: HttpHead, port: int) -> None:
         """Pass the request to the port, and the response to the caller."""
         try:
             target = await ports.connect(self._engine.first, port)
@@ -144,7 +146,7 @@ class GatewayServer:
             await inner.close()
 
     # Interim responses (100, 103) are dropped; 101 switches protocols.
-    async def _read_answer(self, inner: Pipe) -> Head:
+    async def _read_answer(self, inner: Pipe) -> HttpHead:
         while True:
             try:
                 answer = http_head.parse_answer(await read_head(inner, timeout=_ANSWER_TIMEOUT))
@@ -178,7 +180,7 @@ def _refusal(error: LadingError) -> bytes:
         "Content-Length": str(len(body)),
         "Connection": "close",
     }
-    return Head(f"HTTP/1.1 {error.status} Refused", tuple(fields.items())).encode() + body
+    return HttpHead(f"HTTP/1.1 {error.status} Refused", tuple(fields.items())).encode() + body
 
 
 async def _carry(source: Pipe, target: Pipe) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lading.core.images.image_layout import Account, Process
+from lading.core.images.image_layout import Account, ImageProcess
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Device, owners
 from lading.supervisor.engines.seccomp import make_annotation, make_profile
@@ -94,7 +94,7 @@ class Bundle:
     """Settings that differ between containers."""
 
     rootfs: str
-    process: Process
+    process: ImageProcess
     account: Account
     binds: Sequence[Bind]
     gate: str

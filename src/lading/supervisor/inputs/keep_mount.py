@@ -22,7 +22,7 @@ from lading.client.fd_receiving import lent_beside
 from lading.client.mount import launch, points
 from lading.client.mount.layout import View
 from lading.client.mount.service import MountSettings
-from lading.core.containers.mount_plan import BY_ID, Collection, KeepTree
+from lading.core.containers.mount_plan import BY_ID, CollectionPath, KeepTree
 from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.supervisor import linux
 from lading.supervisor.logs import KEEP_MOUNT, Log, Pump
@@ -87,7 +87,7 @@ class KeepMount:
                 self._process = await launching
             raise
 
-    def place(self, source: Collection | KeepTree) -> Path:
+    def place(self, source: CollectionPath | KeepTree) -> Path:
         """Path of a source for this process."""
         if isinstance(source, KeepTree):
             return self._view / source.path

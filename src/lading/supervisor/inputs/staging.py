@@ -22,10 +22,10 @@ from lading.client.collections import download
 from lading.client.tree_cache import TreeCache
 from lading.core.containers.disk_space import Amount
 from lading.core.containers.mount_plan import (
-    Collection,
+    CollectionPath,
     CopyCollection,
     GitTree,
-    Host,
+    HostPath,
     KeepTree,
     MakeDirectory,
     MountPlan,
@@ -33,7 +33,7 @@ from lading.core.containers.mount_plan import (
     WriteFile,
 )
 from lading.core.containers.output import Entry
-from lading.core.data.filetree import Tree, from_manifest, total_size
+from lading.core.data.filetree import FileTree, from_manifest, total_size
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind
@@ -65,9 +65,9 @@ class Inputs:
     """Bytes from which a collection that is not cached is mounted; 0: never."""
     kept: Amount = Amount()
     """The configured reserve of the disk."""
-    _trees: dict[str, Tree] = field(default_factory=dict)
+    _trees: dict[str, FileTree] = field(default_factory=dict)
 
-    async def tree(self, pdh: str) -> Tree:
+    async def tree(self, pdh: str) -> FileTree:
         """The files of a collection. Raises ExecutionError(USER) when it cannot be read."""
         if pdh not in self._trees:
             try:
@@ -161,7 +161,7 @@ class Stage:
             raise ExecutionError(_missing(source), Failure.USER)
         # Collections are read-only and contain no links; other mounts may be changed by the
         # container.
-        if not isinstance(source, Collection) and _plain(top, below) is None:
+        if not isinstance(source, CollectionPath) and _plain(top, below) is None:
             raise ExecutionError(
                 f"{_named(source)} has a link at or above {source.path!r}", Failure.USER
             )
@@ -174,7 +174,7 @@ class Stage:
         top, path = self._place(source)
         # Files of a collection are saved by reference, so their sizes are not needed.
         return container_files.look(
-            top, path, measured=not isinstance(source, Collection), stop=stop
+            top, path, measured=not isinstance(source, CollectionPath), stop=stop
         )
 
     def open_folder(self, source: Source) -> confined.Tree:
@@ -253,7 +253,7 @@ class Stage:
         """Capacity of a file system in memory that the engine has to make; None for other
         sources.
         """
-        return self._in_memory.get(source.path) if isinstance(source, Host) else None
+        return self._in_memory.get(source.path) if isinstance(source, HostPath) else None
 
     async def _lease(self, inputs: Inputs, mounted: frozenset[str]) -> None:
         for pdh in self.plan.collections:
@@ -273,16 +273,16 @@ class Stage:
     def _place(self, source: Source) -> tuple[Path, str]:
         """A directory that no container can change, and the path of a place below it."""
         match source:
-            case Host(path):
+            case HostPath(path):
                 scratch = f"{self.plan.scratch}/"
                 if not path.startswith(scratch):
                     raise ExecutionError(
                         f"{path} is not among the directories made for this container"
                     )
                 return Path(scratch), path[len(scratch) :]
-            case Collection(pdh, path) if pdh in self._trees:
+            case CollectionPath(pdh, path) if pdh in self._trees:
                 return self._trees[pdh], path
-            case Collection() | KeepTree():
+            case CollectionPath() | KeepTree():
                 if self._keep is None:
                     raise ExecutionError(f"{_named(source)} is not mounted")
                 return self._keep.place(replace(source, path="")), source.path
@@ -298,7 +298,7 @@ class Stage:
         # O_NOFOLLOW: a link left by an earlier run could lead to a file of the host.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         _make_open(Path(path).parent)
-        top, below = self._place(Host(path))
+        top, below = self._place(HostPath(path))
         with confined.Tree.open(top) as tree, tree.parent(below) as (folder, name):
             return os.open(name, flags, 0o666, dir_fd=folder)
 
@@ -349,7 +349,7 @@ def _is_full(path: Path) -> bool:
 
 
 def _missing(source: Source) -> str:
-    if isinstance(source, Host):
+    if isinstance(source, HostPath):
         return "a file mount names something that is not there when the command begins"
     return f"{_named(source)} has no {source.path!r}"
 
@@ -357,11 +357,11 @@ def _missing(source: Source) -> str:
 def _named(source: Source) -> str:
     if isinstance(source, KeepTree):
         return "the tree of all collections"
-    if isinstance(source, Host):
+    if isinstance(source, HostPath):
         return "a file of another mount"
     return (
         f"collection {source.pdh}"
-        if isinstance(source, Collection)
+        if isinstance(source, CollectionPath)
         else f"git {source.kind} {source.hash}"
     )
 

@@ -15,7 +15,7 @@ import msgspec
 
 from lading.client.disk_space import lacks_room
 from lading.confined import Stop, Tree, never
-from lading.core.containers.disk_space import Amount, Writer
+from lading.core.containers.disk_space import Amount, DiskWriter
 from lading.core.errors import ExecutionError, Failure
 from lading.core.resources import format_bytes
 
@@ -121,7 +121,7 @@ class Neighbours:
         self._run = run_directory
         self._clock = clock
 
-    def tell(self, uses: Mapping[int, Writer]) -> None:
+    def tell(self, uses: Mapping[int, DiskWriter]) -> None:
         """Report the use of this container on each file system. On a full disk the first report may
         fail.
         """
@@ -152,7 +152,7 @@ class Neighbours:
             # A missing file is not fresh.
             return False
 
-    def others(self, device: int) -> list[Writer]:
+    def others(self, device: int) -> list[DiskWriter]:
         """Recent reports of the others about a file system."""
         found = []
         for path in self._run.parent.glob(f"*/{NAME}"):
@@ -163,7 +163,7 @@ class Neighbours:
                 if self._is_fresh(path):
                     told = msgspec.json.decode(path.read_bytes(), type=dict[str, _Told])
                     one = told.get(str(device), _Told(Amount(), Amount()))
-                    found.append(Writer(path.parent.name, one.taken, one.grown))
+                    found.append(DiskWriter(path.parent.name, one.taken, one.grown))
         return found
 
 

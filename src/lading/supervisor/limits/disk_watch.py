@@ -18,7 +18,7 @@ from pathlib import Path
 from lading.client.disk_space import read_disk
 from lading.confined import Stopped
 from lading.core.containers import disk_space
-from lading.core.containers.disk_space import Allowance, Amount, Disk, Writer
+from lading.core.containers.disk_space import Amount, DiskWriter, FileSystemSpace, WriteAllowance
 from lading.core.resources import UNLIMITED
 from lading.supervisor.limits import disk_usage
 from lading.supervisor.limits.disk_usage import Neighbours
@@ -48,7 +48,7 @@ class DiskWatch:
     """
 
     run: Path
-    allowed: Allowance
+    allowed: WriteAllowance
     kept: Amount
     processes: Callable[[], Iterable[int]]
     """The container's processes."""
@@ -98,7 +98,7 @@ class DiskWatch:
                 disks = self._look()
             await asyncio.sleep(self._pause(disks))
 
-    def _is_due(self, disks: dict[int, Disk], *, urgent: bool) -> bool:
+    def _is_due(self, disks: dict[int, FileSystemSpace], *, urgent: bool) -> bool:
         since = self.clock() - self._walked
         if self._has_layers and not self._measured:
             # Data written before its layer was known does not appear as lost free space.
@@ -176,26 +176,28 @@ class DiskWatch:
                 return why
         return ""
 
-    def _pause(self, disks: dict[int, Disk]) -> float:
+    def _pause(self, disks: dict[int, FileSystemSpace]) -> float:
         rooms = [disk_space.room(one, self._reserve(one)).size for one in disks.values()]
         return disk_space.pause(min([*rooms, self._left().size]))
 
-    def _writer(self, device: int) -> Writer:
+    def _writer(self, device: int) -> DiskWriter:
         taken = self._uses.get(device, Amount())
-        return Writer(self.run.name, taken, taken - self._calm.get(device, Amount()))
+        return DiskWriter(self.run.name, taken, taken - self._calm.get(device, Amount()))
 
     def _used(self) -> Amount:
         return sum(self._uses.values(), Amount()) - self.base if self._measured else Amount()
 
     def _left(self) -> Amount:
         return (
-            disk_space.left_of(self._used(), self.allowed) if self.allowed != Allowance() else _ANY
+            disk_space.left_of(self._used(), self.allowed)
+            if self.allowed != WriteAllowance()
+            else _ANY
         )
 
-    def _reserve(self, disk: Disk) -> Amount:
+    def _reserve(self, disk: FileSystemSpace) -> Amount:
         return disk_space.reserve(disk.total, self.kept)
 
-    def _look(self) -> dict[int, Disk]:
+    def _look(self) -> dict[int, FileSystemSpace]:
         return {device: read_disk(path) for device, path in self._disks.items()}
 
     def _add(self, place: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lading.core.errors import ExecutionError, Failure, Invalid
 from lading.core.scheduling import gpus
-from lading.core.scheduling.gpus import Card, Cards
+from lading.core.scheduling.gpus import GpuDevice, GpuDevices
 from lading.core.scheduling.instance_types import Gpu, gpu_wish
 from lading.supervisor.engines import Device
 from lading.supervisor.supervisor_config import Assignment
@@ -83,7 +83,7 @@ class CardLocks:
             os.ftruncate(descriptor, 0)
             os.close(descriptor)
 
-    def _find(self, asked: Gpu) -> Cards:
+    def _find(self, asked: Gpu) -> GpuDevices:
         devices = Path(self._told.device_root) / "dev"
         names = [
             str(path.relative_to(devices)) for path in (*devices.glob("*"), *devices.glob("dri/*"))
@@ -97,7 +97,7 @@ class CardLocks:
             raise ExecutionError(f"this machine cannot run it: {lack}", Failure.NODE)
         return found
 
-    async def _try(self, found: Cards, count: int) -> tuple[Card, ...]:
+    async def _try(self, found: GpuDevices, count: int) -> tuple[GpuDevice, ...]:
         directory = self._told.device_directory
         try:
             return await asyncio.to_thread(self._lock, found, count)
@@ -108,11 +108,11 @@ class CardLocks:
             )
             raise ExecutionError(fault, Failure.NODE) from error
 
-    def _lock(self, found: Cards, count: int) -> tuple[Card, ...]:
+    def _lock(self, found: GpuDevices, count: int) -> tuple[GpuDevice, ...]:
         """Lock all of them or none, so that two containers that need several never wait for each
         other.
         """
-        taken: list[Card] = []
+        taken: list[GpuDevice] = []
         for card in found.cards:
             if len(taken) < count and self._hold(
                 Path(self._told.device_directory) / f"{found.stack}-{card.number}"
@@ -141,7 +141,7 @@ class CardLocks:
         self._held.append(descriptor)
         return True
 
-    def _devices(self, found: Cards, cards: Sequence[Card]) -> tuple[Device, ...]:
+    def _devices(self, found: GpuDevices, cards: Sequence[GpuDevice]) -> tuple[Device, ...]:
         root = Path(self._told.device_root) / "dev"
         return tuple(
             Device(str(root / name), f"/dev/{name}")
@@ -149,5 +149,5 @@ class CardLocks:
         )
 
 
-def _numbers(found: Cards, cards: Sequence[Card]) -> tuple[int, ...]:
+def _numbers(found: GpuDevices, cards: Sequence[GpuDevice]) -> tuple[int, ...]:
     return tuple(card.number for card in cards) if found.stack == gpus.CUDA else ()

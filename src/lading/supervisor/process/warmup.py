@@ -20,9 +20,9 @@ import msgspec
 from lading import confined
 from lading.core.data import locator as locators
 from lading.core.errors import ExecutionError
-from lading.core.images.image_layout import Account, Process
+from lading.core.images.image_layout import Account, ImageProcess
 from lading.core.protocols import http_head
-from lading.core.protocols.http_head import Head
+from lading.core.protocols.http_head import HttpHead
 from lading.supervisor import linux
 from lading.supervisor.engines import EngineSettings, Exec, Execution, Exit, ImageSource, Spec
 from lading.supervisor.engines.bundle import Bundle, make_config
@@ -130,7 +130,7 @@ class _Rehearsal:
     async def create(self, spec: Spec) -> None:
         bundle = Bundle(
             rootfs="/",
-            process=Process(
+            process=ImageProcess(
                 arguments=spec.command, environment=(("PATH", "/bin"),), cwd="/", user=""
             ),
             account=Account(0, 0),
@@ -173,7 +173,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             await reader.readexactly(length)
             body = _answer(head.target, length)
             fields = (("Content-Type", "application/json"), ("Content-Length", str(len(body))))
-            writer.write(Head("HTTP/1.1 200 OK", fields).encode() + body)
+            writer.write(HttpHead("HTTP/1.1 200 OK", fields).encode() + body)
     except asyncio.IncompleteReadError:
         writer.close()
         await writer.wait_closed()

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.scheduling.cloud_limits import Limits
 from lading.core.scheduling.instance_lifecycle import InstancePhase
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
@@ -96,7 +96,7 @@ class Scene:
         """Their phases."""
         return [one.phase for one in self.machines]
 
-    def state(self, uuid: str) -> State:
+    def state(self, uuid: str) -> ContainerState:
         """The state of a container."""
         return self.server.state(uuid)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lading.config import load
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.errors import Conflict, Invalid, Unavailable
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.api_backpressure import Pressure
@@ -33,7 +33,7 @@ def test_a_vm_is_made_used_and_removed() -> None:
         await scene.until(lambda: scene.machines)
         assert scene.machines[0].type == "type2"
         await scene.until(lambda: "Waiting for a type2 instance to boot" in scene.told(uuid))
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         assert scene.phases() == [InstancePhase.RUNNING]
         await scene.until_over()
         await scene.until(lambda: scene.phases() == [InstancePhase.IDLE])
@@ -58,12 +58,12 @@ def test_several_containers_share_a_vm() -> None:
 def test_a_small_one_starts_while_a_big_one_waits_for_its_vm() -> None:
     async def acts(scene: Scene) -> None:
         first = scene.server.add(vcpus=1, ram=GIB)
-        await scene.until(lambda: scene.state(first) is State.COMPLETE)
+        await scene.until(lambda: scene.state(first) is ContainerState.COMPLETE)
         scene.cloud.troubles.boot = (200.0, 210.0)
         big = scene.server.add(vcpus=16, ram=GIB, priority=9)
         small = scene.server.add(vcpus=1, ram=GIB)
-        await scene.until(lambda: scene.state(small) is State.COMPLETE, limit=60.0)
-        assert scene.state(big) is State.QUEUED
+        await scene.until(lambda: scene.state(small) is ContainerState.COMPLETE, limit=60.0)
+        assert scene.state(big) is ContainerState.QUEUED
 
     staged(Scene(troubles=QUICK), acts)
 
@@ -71,9 +71,9 @@ def test_a_small_one_starts_while_a_big_one_waits_for_its_vm() -> None:
 def test_at_quota_idle_vms_go_at_once_for_those_that_are_needed() -> None:
     async def acts(scene: Scene) -> None:
         small = scene.server.add(vcpus=1, ram=GIB)
-        await scene.until(lambda: scene.state(small) is State.COMPLETE)
+        await scene.until(lambda: scene.state(small) is ContainerState.COMPLETE)
         big = scene.server.add(vcpus=16, ram=GIB)
-        await scene.until(lambda: scene.state(big) is State.COMPLETE, limit=400.0)
+        await scene.until(lambda: scene.state(big) is ContainerState.COMPLETE, limit=400.0)
 
     staged(Scene(troubles=QUICK, limits=most(1), times=InstanceTimes(idle=9999.0)), acts)
 
@@ -85,7 +85,7 @@ def test_what_fits_no_type_stays_queued_with_the_reason() -> None:
             lambda: "No instance type can hold it: it needs 99 VCPUs" in scene.told(giant)
         )
         assert "the nearest, type16," in scene.told(giant)
-        assert scene.state(giant) is State.QUEUED
+        assert scene.state(giant) is ContainerState.QUEUED
         assert scene.cloud.vms == {}
 
     staged(Scene(), acts)
@@ -124,7 +124,7 @@ def test_a_vm_that_a_container_is_on_its_way_to_is_not_idle() -> None:
 def test_nothing_is_started_on_a_vm_that_is_to_go() -> None:
     async def acts(scene: Scene) -> None:
         uuid = scene.server.add(vcpus=1, ram=GIB)
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         (one,) = scene.machines
         scene.fleet.pool.shut_down(one, "a test says so")
         with pytest.raises(Unavailable, match="cannot take a container now"):
@@ -136,14 +136,16 @@ def test_nothing_is_started_on_a_vm_that_is_to_go() -> None:
 def test_a_restart_finds_vms_and_containers_again() -> None:
     async def acts(scene: Scene) -> None:
         uuids = [scene.server.add(vcpus=4, ram=GIB) for _ in range(5)]
-        await scene.until(lambda: all(scene.state(uuid) is State.RUNNING for uuid in uuids))
+        await scene.until(
+            lambda: all(scene.state(uuid) is ContainerState.RUNNING for uuid in uuids)
+        )
         before = set(scene.cloud.vms)
         for _ in range(2):
             await scene.close()
             scene.open()
             await scene.until(lambda: scene.phases().count(InstancePhase.RUNNING) == len(before))
         await scene.until_over()
-        assert all(scene.state(uuid) is State.COMPLETE for uuid in uuids)
+        assert all(scene.state(uuid) is ContainerState.COMPLETE for uuid in uuids)
         assert set(scene.cloud.vms) == before
         assert set(scene.server.locks.values()) == {1}
         await scene.until_empty()
@@ -156,7 +158,7 @@ def test_a_vm_of_somebody_else_is_left_alone() -> None:
         scene.cloud.foreign("i-theirs")
         uuid = scene.server.add()
         await scene.until_over()
-        assert scene.state(uuid) is State.COMPLETE
+        assert scene.state(uuid) is ContainerState.COMPLETE
         await scene.until(lambda: set(scene.cloud.vms) == {"i-theirs"})
 
     staged(Scene(troubles=QUICK), acts)
@@ -165,11 +167,11 @@ def test_a_vm_of_somebody_else_is_left_alone() -> None:
 def test_a_vm_that_is_missing_from_a_few_lists_is_not_gone() -> None:
     async def acts(scene: Scene) -> None:
         uuid = scene.server.add()
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         (vm,) = scene.cloud.vms.values()
         vm.hidden = 3
         await scene.until_over()
-        assert scene.state(uuid) is State.COMPLETE
+        assert scene.state(uuid) is ContainerState.COMPLETE
 
     staged(Scene(troubles=QUICK, seconds=300.0), acts)
 
@@ -177,9 +179,9 @@ def test_a_vm_that_is_missing_from_a_few_lists_is_not_gone() -> None:
 def test_a_vm_that_is_gone_takes_its_containers_along() -> None:
     async def acts(scene: Scene) -> None:
         uuid = scene.server.add()
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         scene.cloud.take(next(iter(scene.cloud.vms)))
-        await scene.until(lambda: scene.state(uuid) is State.CANCELLED)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.CANCELLED)
         assert scene.server.records[uuid]["runtime_status"]["failure"] == "node"
         assert "is gone" in scene.server.records[uuid]["runtime_status"]["errorDetail"]
 
@@ -189,9 +191,9 @@ def test_a_vm_that_is_gone_takes_its_containers_along() -> None:
 def test_a_preemptible_vm_that_is_gone_was_taken_away() -> None:
     async def acts(scene: Scene) -> None:
         uuid = scene.server.add(scheduling_parameters={"preemptible": True})
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         scene.cloud.take(next(iter(scene.cloud.vms)))
-        await scene.until(lambda: scene.state(uuid) is State.CANCELLED)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.CANCELLED)
         assert scene.server.records[uuid]["runtime_status"]["failure"] == "preempted"
 
     spot = tuple(replace(one, preemptible=True) for one in TYPES)
@@ -235,13 +237,13 @@ def test_a_cloud_that_cannot_be_asked_is_said() -> None:
 def test_a_vm_of_an_earlier_dispatcher_that_does_not_answer_stops_nothing_else() -> None:
     async def acts(scene: Scene) -> None:
         first = scene.server.add()
-        await scene.until(lambda: scene.state(first) is State.RUNNING)
+        await scene.until(lambda: scene.state(first) is ContainerState.RUNNING)
         (vm,) = scene.cloud.vms.values()
         await scene.close()
         vm.ready = 1e9
         second = scene.server.add()
         scene.open()
-        await scene.until(lambda: scene.state(second) is State.COMPLETE)
+        await scene.until(lambda: scene.state(second) is ContainerState.COMPLETE)
         seen = scene.fleet.view()
         assert seen.unasked == (vm.instance.id,)
         assert f"{vm.instance.id} ({vm.instance.id}: no ssh connection: refused)" in seen.trouble
@@ -264,13 +266,13 @@ def test_a_cloud_that_refuses_is_said() -> None:
 def test_a_broken_vm_is_let_go_once_it_is_empty() -> None:
     async def acts(scene: Scene) -> None:
         first = scene.server.add()
-        await scene.until(lambda: scene.state(first) is State.RUNNING)
+        await scene.until(lambda: scene.state(first) is ContainerState.RUNNING)
         (vm,) = scene.cloud.vms.values()
         vm.breaks = 0.0
         await scene.until(lambda: scene.machines[0].broken)
         second = scene.server.add()
         await scene.until_over()
-        assert scene.state(first) is scene.state(second) is State.COMPLETE
+        assert scene.state(first) is scene.state(second) is ContainerState.COMPLETE
         assert vm.used == 1
 
     staged(Scene(troubles=QUICK, seconds=100.0), acts)
@@ -279,11 +281,11 @@ def test_a_broken_vm_is_let_go_once_it_is_empty() -> None:
 def test_hold_and_drain_are_kept_in_tags_and_over_a_restart() -> None:
     async def acts(scene: Scene) -> None:
         first = scene.server.add()
-        await scene.until(lambda: scene.state(first) is State.COMPLETE)
+        await scene.until(lambda: scene.state(first) is ContainerState.COMPLETE)
         (one,) = scene.machines
         scene.fleet.pool.hold(one, Behavior.HOLD)
         second = scene.server.add()
-        await scene.until(lambda: scene.state(second) is State.COMPLETE)
+        await scene.until(lambda: scene.state(second) is ContainerState.COMPLETE)
         await pass_time(200.0)
         assert list(scene.cloud.vms) == [one.name]
         await scene.close()
@@ -301,12 +303,12 @@ def test_hold_and_drain_are_kept_in_tags_and_over_a_restart() -> None:
 def test_a_lost_connection_does_not_lose_the_container() -> None:
     async def acts(scene: Scene) -> None:
         uuid = scene.server.add()
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         scene.cloud.troubles.loses_link = 0.7
         await pass_time(100.0)
         scene.cloud.troubles.loses_link = 0.0
         await scene.until_over()
-        assert scene.state(uuid) is State.COMPLETE
+        assert scene.state(uuid) is ContainerState.COMPLETE
 
     staged(Scene(troubles=QUICK, seconds=150.0), acts)
 
@@ -314,9 +316,9 @@ def test_a_lost_connection_does_not_lose_the_container() -> None:
 def test_a_request_that_is_cancelled_stops_its_supervisor() -> None:
     async def acts(scene: Scene) -> None:
         uuid = scene.server.add()
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         scene.server.change_priority(uuid, 0)
-        await scene.until(lambda: scene.state(uuid) is State.CANCELLED)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.CANCELLED)
 
     staged(Scene(troubles=QUICK, seconds=9999.0), acts)
 
@@ -324,7 +326,7 @@ def test_a_request_that_is_cancelled_stops_its_supervisor() -> None:
 def test_what_cannot_be_reached_is_not_taken_for_gone() -> None:
     async def acts(scene: Scene) -> None:
         fleet, uuid = scene.fleet, scene.server.add()
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         (one,) = scene.machines
         with pytest.raises(Conflict, match="an earlier supervisor"):
             await fleet.start(StartRequest(uuid=uuid, worker=one.name, token="t"))
@@ -366,7 +368,9 @@ def test_a_busy_api_gets_fewer_containers_at_a_time() -> None:
             scene.server.add(vcpus=1)
         await scene.until(lambda: scene.fleet.figures().running == 1)
         assert scene.fleet.figures().most == 1
-        waiting = [uuid for uuid in scene.server.records if scene.state(uuid) is State.QUEUED]
+        waiting = [
+            uuid for uuid in scene.server.records if scene.state(uuid) is ContainerState.QUEUED
+        ]
         await scene.until(
             lambda: "as many containers run as the API can take now" in scene.told(waiting[-1])
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.resources import GIB
 from lading.core.scheduling.instance_lifecycle import Behavior
 from lading.net.rpc import LineChannel
@@ -31,7 +31,7 @@ def where(scene: Scene) -> list[FakeVm]:
 def test_it_starts_when_all_its_vms_are_ready_and_frees_them_when_it_has_ended() -> None:
     async def acts(scene: Scene) -> None:
         uuid = gang(scene)
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         assert [(list(vm.lives), vm.posts) for vm in where(scene)] == [
             ([uuid], {}),
             ([], {uuid: 1}),
@@ -42,7 +42,11 @@ def test_it_starts_when_all_its_vms_are_ready_and_frees_them_when_it_has_ended()
         assert all(machine.posts or machine.containers for machine in scene.machines)
         await scene.until_over()
         await scene.until_empty()
-        assert (scene.state(uuid), scene.cloud.most, scene.cloud.gangs) == (State.COMPLETE, 3, 1)
+        assert (scene.state(uuid), scene.cloud.most, scene.cloud.gangs) == (
+            ContainerState.COMPLETE,
+            3,
+            1,
+        )
 
     staged(Scene(), acts)
 
@@ -56,7 +60,7 @@ def test_the_vms_that_are_ready_stay_while_others_boot() -> None:
         uuid = gang(scene, nodes=2)
         await scene.until(lambda: "Waiting for 1 of its 2 instances" in scene.told(uuid))
         await scene.until_over()
-        assert (scene.state(uuid), scene.cloud.most) == (State.COMPLETE, 2)
+        assert (scene.state(uuid), scene.cloud.most) == (ContainerState.COMPLETE, 2)
 
     staged(Scene(made=late, times=replace(Scene().settings.times, booting=1000.0)), acts)
 
@@ -64,7 +68,7 @@ def test_the_vms_that_are_ready_stay_while_others_boot() -> None:
 def test_a_vm_is_kept_for_it_that_was_asked_for_at_the_same_moment() -> None:
     async def acts(scene: Scene) -> None:
         await scene.until_over()
-        assert {scene.state(uuid) for uuid in scene.server.records} == {State.COMPLETE}
+        assert {scene.state(uuid) for uuid in scene.server.records} == {ContainerState.COMPLETE}
         assert scene.cloud.most == 3
 
     scene = Scene(limits=most(3))
@@ -77,7 +81,7 @@ def test_a_vm_is_kept_for_it_that_was_asked_for_at_the_same_moment() -> None:
 def test_another_dispatcher_finds_it_and_leaves_it_in_peace() -> None:
     async def acts(scene: Scene) -> None:
         uuid = gang(scene)
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         before = scene.fleet.view().processes[uuid]
         await scene.close()
         scene.open()
@@ -93,7 +97,7 @@ def test_another_dispatcher_finds_it_and_leaves_it_in_peace() -> None:
         )
         await scene.until_over()
         await scene.until_empty()
-        assert (scene.state(uuid), scene.cloud.gangs) == (State.COMPLETE, 1)
+        assert (scene.state(uuid), scene.cloud.gangs) == (ContainerState.COMPLETE, 1)
 
     staged(Scene(seconds=300.0), acts)
 
@@ -101,10 +105,10 @@ def test_another_dispatcher_finds_it_and_leaves_it_in_peace() -> None:
 def test_when_the_vm_of_its_supervisor_is_gone_the_others_are_cleared() -> None:
     async def acts(scene: Scene) -> None:
         uuid = gang(scene)
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         first, *others = where(scene)
         scene.cloud.take(first.instance.id)
-        await scene.until(lambda: scene.state(uuid) is State.CANCELLED)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.CANCELLED)
         assert [vm.posts for vm in others] == [{}, {}]
         await scene.until_empty()
 
@@ -114,13 +118,13 @@ def test_when_the_vm_of_its_supervisor_is_gone_the_others_are_cleared() -> None:
 def test_a_further_vm_that_is_gone_is_the_gangs_own_affair() -> None:
     async def acts(scene: Scene) -> None:
         uuid = gang(scene)
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         gone = where(scene)[1].instance.id
         scene.cloud.take(gone)
         await scene.until(lambda: gone not in {machine.name for machine in scene.machines})
         assert len(scene.fleet.view().processes[uuid].others) == 1
         await scene.until_over()
-        assert scene.state(uuid) is State.COMPLETE
+        assert scene.state(uuid) is ContainerState.COMPLETE
         await scene.until_empty()
 
     staged(Scene(seconds=200.0), acts)
@@ -129,7 +133,7 @@ def test_a_further_vm_that_is_gone_is_the_gangs_own_affair() -> None:
 def test_ranks_without_a_supervisor_are_cleared_after_a_restart() -> None:
     async def acts(scene: Scene) -> None:
         uuid = gang(scene)
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         first, *others = where(scene)
         await scene.close()
         scene.cloud.take(first.instance.id)
@@ -138,7 +142,7 @@ def test_ranks_without_a_supervisor_are_cleared_after_a_restart() -> None:
             vm.posts[uuid + ""] = 1
         scene.cloud._abandon_posts = lambda uuid: None  # type: ignore[method-assign]
         scene.open()
-        await scene.until(lambda: scene.state(uuid) is State.CANCELLED)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.CANCELLED)
         await scene.until(lambda: all(not vm.posts for vm in others))
         await scene.until_empty()
 
@@ -164,7 +168,7 @@ def test_a_vm_that_takes_no_ranks_is_said_and_all_is_tried_again(
         await scene.until(lambda: "takes no ranks of the gang: no" in scene.told(uuid))
         assert scene.cloud.gangs == 0
         await scene.until_over()
-        assert scene.state(uuid) is State.COMPLETE
+        assert scene.state(uuid) is ContainerState.COMPLETE
         await scene.until_empty()
 
     staged(Scene(), acts)
@@ -179,9 +183,9 @@ def test_it_waits_for_the_quota_and_is_not_starved_by_small_ones() -> None:
         for _ in range(100):
             scene.server.add(vcpus=2, ram=GIB)
             await pass_time(5.0)
-            if scene.state(uuid) is State.COMPLETE:
+            if scene.state(uuid) is ContainerState.COMPLETE:
                 break
-        assert scene.state(uuid) is State.COMPLETE
+        assert scene.state(uuid) is ContainerState.COMPLETE
 
     staged(Scene(limits=most(3), troubles=Troubles(boot=(5.0, 10.0))), acts)
 
@@ -189,11 +193,11 @@ def test_it_waits_for_the_quota_and_is_not_starved_by_small_ones() -> None:
 def test_a_vm_on_hold_takes_no_ranks() -> None:
     async def acts(scene: Scene) -> None:
         first = gang(scene)
-        await scene.until(lambda: scene.state(first) is State.RUNNING)
+        await scene.until(lambda: scene.state(first) is ContainerState.RUNNING)
         held = scene.machines[0]
         scene.fleet.pool.hold(held, Behavior.HOLD)
         second = gang(scene)
-        await scene.until(lambda: scene.state(second) is State.RUNNING)
+        await scene.until(lambda: scene.state(second) is ContainerState.RUNNING)
         shown = scene.fleet.view().processes[second]
         assert held.name not in (shown.worker, *shown.others)
         scene.fleet.pool.hold(held, Behavior.RUN)

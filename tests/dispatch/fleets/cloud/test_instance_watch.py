@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.scheduling.instance_lifecycle import InstancePhase, InstanceTimes
 from lading.testing.cloud import Troubles
 
@@ -12,7 +12,7 @@ QUICK = Troubles(boot=(5.0, 10.0))
 def test_a_removal_and_a_lost_connection_are_no_failed_probes() -> None:
     async def acts(scene: Scene) -> None:
         uuid = scene.server.add()
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         (vm,) = scene.cloud.vms.values()
         for agent in list(vm.agents):
             agent.close()

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.instance_lifecycle import Behavior
@@ -89,7 +89,7 @@ async def test_an_entry_has_the_fields_that_clients_know(site: Site) -> None:
     fleet, seen = site.fleet, asyncio.get_running_loop().time() - 3600.0
     fleet.set_lookup(
         lambda _: TrackedContainer(
-            uuid=ONE, need=Resources(2, GIB, 5, 1), state=State.LOCKED, priority=7,
+            uuid=ONE, need=Resources(2, GIB, 5, 1), state=ContainerState.LOCKED, priority=7,
             created_at="t", seen=seen, gpu=Gpu(vram=9),
         )
     )  # fmt: skip

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase, InstanceTimes
 from lading.dispatch.fleets.cloud.prices import spent
 from lading.testing.cloud import Troubles
@@ -32,7 +32,7 @@ def test_a_vm_that_was_made_though_the_cloud_said_no_is_found_and_used() -> None
 def test_the_cost_of_a_vm_goes_on_after_a_restart() -> None:
     async def acts(scene: Scene) -> None:
         uuid = scene.server.add()
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         now = asyncio.get_running_loop().time
         await pass_time(100.0)
         before = spent(scene.machines[0], now=now(), wall=now())
@@ -93,7 +93,7 @@ def test_one_that_nobody_needs_any_more_is_not_asked_for() -> None:
 def test_tags_that_could_not_be_set_or_were_changed_are_set_again() -> None:
     async def acts(scene: Scene) -> None:
         uuid = scene.server.add()
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         (one,), (vm,) = scene.machines, scene.cloud.vms.values()
         assert scene.cloud.calls.get("tag") is None
         scene.cloud.troubles.tag_fails = 1.0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.cloud_limits import Limits
 from lading.core.scheduling.cloud_plan import CloudRules
@@ -166,13 +166,15 @@ def test_twenty_containers_with_a_quota_of_four_vms() -> None:
             scene.server.add(vcpus=1, ram=3 * GIB, priority=100 - number) for number in range(20)
         ]
         await scene.until(lambda: scene.phases() == [InstancePhase.RUNNING] * 4)
-        await scene.until(lambda: all(scene.state(uuid) is State.RUNNING for uuid in uuids[:4]))
+        await scene.until(
+            lambda: all(scene.state(uuid) is ContainerState.RUNNING for uuid in uuids[:4])
+        )
         await pass_time(60.0)
         for position, uuid in enumerate(uuids[4:], 1):
             assert scene.told(uuid).startswith(
                 f"Waiting in queue at position {position}: no further instance can be had: 4 of at most 4 instances"
             )
-        assert all(scene.state(uuid) is State.QUEUED for uuid in uuids[4:])
+        assert all(scene.state(uuid) is ContainerState.QUEUED for uuid in uuids[4:])
 
     staged(Scene(troubles=QUICK, seconds=900.0, limits=most(4), types=TYPES[:1]), acts)
 
@@ -206,15 +208,15 @@ def test_no_resource_of_a_vm_is_given_twice(need: Resources) -> None:
 def test_what_a_vm_runs_that_was_not_asked_yet_is_left() -> None:
     async def acts(scene: Scene) -> None:
         first = scene.server.add(vcpus=1, ram=GIB)
-        await scene.until(lambda: scene.state(first) is State.RUNNING)
+        await scene.until(lambda: scene.state(first) is ContainerState.RUNNING)
         await scene.close()
         (vm,) = scene.cloud.vms.values()
         vm.ready = 1000.0
         second = scene.server.add(vcpus=1, ram=GIB)
         scene.open()
         await scene.until(lambda: scene.phases() == [InstancePhase.UNKNOWN])
-        await scene.until(lambda: scene.state(second) is State.RUNNING)
-        assert scene.state(first) is State.RUNNING
+        await scene.until(lambda: scene.state(second) is ContainerState.RUNNING)
+        assert scene.state(first) is ContainerState.RUNNING
         assert vm.instance.id in scene.fleet.view().unasked
         vm.ready = 0.0
         await scene.until_over()
@@ -225,14 +227,14 @@ def test_what_a_vm_runs_that_was_not_asked_yet_is_left() -> None:
 def test_an_orphan_is_not_cancelled_while_a_vm_is_unknown() -> None:
     async def acts(scene: Scene) -> None:
         uuid = scene.server.add(vcpus=1, ram=GIB)
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         await scene.close()
         (vm,) = scene.cloud.vms.values()
         vm.ready = vm.dies
         scene.open()
         await pass_time(250.0)
-        assert scene.state(uuid) is State.RUNNING
-        await scene.until(lambda: scene.state(uuid) is State.CANCELLED, limit=400.0)
+        assert scene.state(uuid) is ContainerState.RUNNING
+        await scene.until(lambda: scene.state(uuid) is ContainerState.CANCELLED, limit=400.0)
         await scene.until_empty()
 
     staged(Scene(troubles=QUICK, seconds=5000.0), acts)
@@ -241,7 +243,7 @@ def test_an_orphan_is_not_cancelled_while_a_vm_is_unknown() -> None:
 def test_a_held_vm_that_does_not_answer_survives_restarts_and_stops_nothing() -> None:
     async def acts(scene: Scene) -> None:
         uuid = scene.server.add(vcpus=1, ram=GIB)
-        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        await scene.until(lambda: scene.state(uuid) is ContainerState.RUNNING)
         (vm,) = scene.cloud.vms.values()
         scene.fleet.pool.hold(scene.machines[0], Behavior.HOLD)
         await pass_time(60.0)
@@ -250,13 +252,13 @@ def test_a_held_vm_that_does_not_answer_survives_restarts_and_stops_nothing() ->
             await scene.close()
             scene.open()
             other = scene.server.add(vcpus=1, ram=GIB)
-            await scene.until(lambda other=other: scene.state(other) is State.RUNNING)  # type: ignore[misc]
+            await scene.until(lambda other=other: scene.state(other) is ContainerState.RUNNING)  # type: ignore[misc]
             await pass_time(3000.0)
-            assert scene.state(uuid) is State.RUNNING
+            assert scene.state(uuid) is ContainerState.RUNNING
             assert vm.instance.id in scene.cloud.vms
         vm.ready = 0.0
         await scene.until(lambda: not scene.fleet.view().unasked)
-        assert scene.state(uuid) is State.RUNNING
+        assert scene.state(uuid) is ContainerState.RUNNING
 
     staged(Scene(troubles=QUICK, seconds=99_999.0), acts)
 
@@ -281,12 +283,14 @@ def test_a_vm_that_never_boots_gets_no_new_time_by_restarts() -> None:
 def test_at_a_quota_idle_vms_make_place_and_nobody_stays_locked(quota: int) -> None:
     async def acts(scene: Scene) -> None:
         small = [scene.server.add(vcpus=1, ram=3 * GIB) for _ in range(quota)]
-        await scene.until(lambda: all(scene.state(uuid) is State.COMPLETE for uuid in small))
+        await scene.until(
+            lambda: all(scene.state(uuid) is ContainerState.COMPLETE for uuid in small)
+        )
         assert len(scene.cloud.vms) == quota
         big = [scene.server.add(vcpus=16, ram=60 * GIB) for _ in range(3)]
         await scene.until(lambda: scene.cloud.refused.get("quota") or quota > 1)
         await scene.until(
-            lambda: all(scene.state(uuid) is State.COMPLETE for uuid in big), limit=900.0
+            lambda: all(scene.state(uuid) is ContainerState.COMPLETE for uuid in big), limit=900.0
         )
         assert set(scene.server.locks.values()) == {1}
 
@@ -321,7 +325,9 @@ def test_equal_priorities_are_not_locked_again_and_again() -> None:
         for _ in range(30):
             await pass_time(20.0)
             assert max(scene.server.locks.values(), default=0) <= 1
-        await scene.until(lambda: all(scene.state(uuid) is State.COMPLETE for uuid in uuids))
+        await scene.until(
+            lambda: all(scene.state(uuid) is ContainerState.COMPLETE for uuid in uuids)
+        )
         assert set(scene.server.locks.values()) == {1}
 
     staged(Scene(troubles=QUICK, seconds=100.0, types=TYPES[:1], limits=most(2)), acts)
@@ -330,11 +336,11 @@ def test_equal_priorities_are_not_locked_again_and_again() -> None:
 def test_held_and_drained_vms_take_nothing() -> None:
     async def acts(scene: Scene) -> None:
         first = scene.server.add(vcpus=1, ram=GIB)
-        await scene.until(lambda: scene.state(first) is State.COMPLETE)
+        await scene.until(lambda: scene.state(first) is ContainerState.COMPLETE)
         (one,) = scene.machines
         scene.fleet.pool.hold(one, Behavior.HOLD)
         second = scene.server.add(vcpus=1, ram=GIB)
-        await scene.until(lambda: scene.state(second) is State.RUNNING)
+        await scene.until(lambda: scene.state(second) is ContainerState.RUNNING)
         assert one.containers == set()
         scene.fleet.pool.hold(one, Behavior.DRAIN)
         await scene.until(lambda: one.phase is InstancePhase.GONE)

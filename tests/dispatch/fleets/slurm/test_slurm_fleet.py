@@ -13,7 +13,7 @@ from signal import Signals
 import pytest
 
 from lading.config import load
-from lading.core.containers.container import State
+from lading.core.containers.container import ContainerState
 from lading.core.errors import Conflict, Failure, Unavailable
 from lading.core.resources import MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
@@ -369,10 +369,13 @@ async def test_everything_ends_whatever_slurm_does(seed: int) -> None:
     uuids = [server.add() for _ in range(60)]
     async with fleet_of(slurm) as fleet, dispatching(server, fleet, settings=QUICK):
         await server.wait_for(
-            lambda: all(server.state(uuid) in (State.COMPLETE, State.CANCELLED) for uuid in uuids)
+            lambda: all(
+                server.state(uuid) in (ContainerState.COMPLETE, ContainerState.CANCELLED)
+                for uuid in uuids
+            )
         )
         await until(fleet, lambda: not fleet.view().processes and not slurm.alive())
-    assert sum(server.state(uuid) is State.COMPLETE for uuid in uuids) == 60
+    assert sum(server.state(uuid) is ContainerState.COMPLETE for uuid in uuids) == 60
 
 
 def test_the_fleet_follows_the_configuration(tmp_path: Path) -> None:

@@ -43,11 +43,11 @@ from lading.dispatch.fleets.slurm.slurm_commands import (
     Slurm,
     run_program,
 )
-from lading.dispatch.fleets.slurm.slurm_jobs import Job, Jobs
+from lading.dispatch.fleets.slurm.slurm_jobs import Job, SlurmJobs
 from lading.dispatch.fleets.slurm.slurm_rows import (
     JobPhase,
     NodeShape,
-    Row,
+    QueueRow,
     comment,
     read_sinfo,
     read_squeue,
@@ -140,7 +140,7 @@ class SlurmFleet:
         settings.templates.check()
         self._settings = settings
         self._slurm = slurm
-        self._jobs = Jobs(settings.token)
+        self._jobs = SlurmJobs(settings.token)
         self._shapes: tuple[NodeShape, ...] = ()
         self._known = False
         self._fault = ""
@@ -379,7 +379,7 @@ class SlurmFleet:
         if changes:
             await self._slurm.renice(changes)
 
-    async def _ask_about(self, jobs: Sequence[Job]) -> list[Row] | None:
+    async def _ask_about(self, jobs: Sequence[Job]) -> list[QueueRow] | None:
         """What became of jobs that the queue does not show, though their containers have not ended;
         None if unknown.
 

@@ -30,7 +30,7 @@ from types import MappingProxyType
 from lading.core.errors import Failure
 from lading.core.scheduling import slurm_nice
 from lading.dispatch.fleet import LookUp, SupervisorProcess
-from lading.dispatch.fleets.slurm.slurm_rows import JobPhase, Row, owner
+from lading.dispatch.fleets.slurm.slurm_rows import JobPhase, QueueRow, owner
 
 _FAILURES: Mapping[str, Failure] = MappingProxyType(
     {
@@ -111,7 +111,7 @@ class Job:
         return f"Waiting in Slurm as job {self.id}{why}."
 
 
-class Jobs:
+class SlurmJobs:
     """The table of them."""
 
     def __init__(self, token: str) -> None:
@@ -160,16 +160,16 @@ class Jobs:
             self._jobs[uuid] = replace(job, id=job.id or id, pending=False, since=self._look)
             self._over.pop(id, None)
 
-    def missing(self, rows: Iterable[Row], look: int) -> list[Job]:
+    def missing(self, rows: Iterable[QueueRow], look: int) -> list[Job]:
         """The jobs that have ended if it is true what this look shows."""
         # The end of a row that is cut off says whose it is.
         shown = {row.job for row in rows if owner(row, token=self._token) is not None}
         alive = (job for job in self._jobs.values() if job.alive and job.id and not job.pending)
         return [job for job in alive if job.since < look and job.id not in shown]
 
-    def observe(self, rows: Iterable[Row], look: int, *, kept: Collection[str] = ()) -> None:
+    def observe(self, rows: Iterable[QueueRow], look: int, *, kept: Collection[str] = ()) -> None:
         """Learn from a look at the queue, which says nothing about the containers `kept`."""
-        seen: dict[str, Row] = {}
+        seen: dict[str, QueueRow] = {}
         named = set()
         for row in rows:
             uuid = owner(row, token=self._token)
@@ -199,7 +199,7 @@ class Jobs:
             self._over.setdefault(job.id, self._look)
         return bool(news)
 
-    def explain(self, rows: Iterable[Row]) -> None:
+    def explain(self, rows: Iterable[QueueRow]) -> None:
         """Learn why jobs ended."""
         by_id = {row.job: row for row in rows if row.phase is JobPhase.ENDED}
         for uuid, job in self._jobs.items():
@@ -255,7 +255,7 @@ class Jobs:
                 ]
         return found
 
-    def _choose(self, seen: dict[str, Row], uuid: str, row: Row) -> None:
+    def _choose(self, seen: dict[str, QueueRow], uuid: str, row: QueueRow) -> None:
         known, other = self._jobs.get(uuid), seen.get(uuid)
         replaced = known is not None and not known.pending and known.id not in ("", row.job)
         if replaced or (other is not None and other.job != row.job):
@@ -263,7 +263,7 @@ class Jobs:
         else:
             seen[uuid] = row
 
-    def _step(self, job: Job, row: Row | None, look: int) -> Job:
+    def _step(self, job: Job, row: QueueRow | None, look: int) -> Job:
         if not job.alive:
             return job
         if row is None:

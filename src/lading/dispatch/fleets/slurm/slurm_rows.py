@@ -56,7 +56,7 @@ class JobPhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class QueueRow:
     """One task of a job: `job` names it in commands, `index` is its place in the comment's list of
     containers.
     """
@@ -105,7 +105,7 @@ def comment(token: str, uuids: list[str]) -> str:
     return " ".join((_MARK, token, *(uuid[12:] for uuid in uuids)))
 
 
-def owner(row: Row, *, token: str) -> str | None:
+def owner(row: QueueRow, *, token: str) -> str | None:
     """The container of a row that is a job of the dispatcher with this token; None for any
     other.
     """
@@ -116,7 +116,7 @@ def owner(row: Row, *, token: str) -> str | None:
     return uuid if is_uuid(uuid, Infix.CONTAINER) else None
 
 
-def read_squeue(text: str) -> list[Row]:
+def read_squeue(text: str) -> list[QueueRow]:
     """The tasks in the output of `squeue -O SQUEUE_FORMAT`; a waiting array is one line there and
     many rows here.
     """
@@ -149,7 +149,7 @@ def _shape(capacity: Resources, names: Mapping[str, int]) -> NodeShape:
     return NodeShape(capacity=capacity, partitions=partitions, default=bool(default), counts=counts)
 
 
-def _read_line(line: str) -> Iterator[Row]:
+def _read_line(line: str) -> Iterator[QueueRow]:
     fields = [field.strip() for field in line.removesuffix("|").split("|", 8)]
     if len(fields) != 9:
         return
@@ -159,7 +159,7 @@ def _read_line(line: str) -> Iterator[Row]:
         return
     nice, priority, restarts = (number or 0 for number in numbers)
     for job, index in _tasks(task):
-        yield Row(
+        yield QueueRow(
             job=job,
             index=index,
             name=fields[1],
