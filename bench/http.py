@@ -25,7 +25,7 @@ import h11
 
 from bench.figures import Figure
 from bench.report import table
-from lading.client.receiving import Address, Receiver
+from lading.client.receiving import Receiver, ServerAddress
 from lading.core.protocols import http_head
 from lading.hpc.package import write_package
 from lading.net.http_bodies import read_body
@@ -149,7 +149,7 @@ async def _receive() -> float:
         sizes: list[int] = []
         sending = threading.Thread(target=answer)
         sending.start()
-        receiver = Receiver(Address(name="h", unix_socket=path))
+        receiver = Receiver(ServerAddress(name="h", unix_socket=path))
         began = time.thread_time()
         await receiver.receive("/", headers={}, sink=count, timeout=60.0)
         seconds = time.thread_time() - began

@@ -11,7 +11,7 @@ from typing import Any
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.collections import read_file
-from lading.client.events import Event, events
+from lading.client.events import RecordEvent, events
 from lading.core.data import filetree
 from lading.core.timestamps import parse_time
 
@@ -32,7 +32,7 @@ class Watch:
     async def follow(self) -> None:
         """Take note of every request that becomes Final, with the time at which it was heard."""
         async for item in events(self._client, kinds=(_REQUEST,)):
-            if not isinstance(item, Event):
+            if not isinstance(item, RecordEvent):
                 self.listening.set()
             elif item.object_kind == _REQUEST and _new_state(item) == "Final":
                 async with self._change:
@@ -125,7 +125,7 @@ async def _texts(client: ApiClient, blocks: BlockClient, uuid: str) -> dict[str,
     return found
 
 
-def _new_state(item: Event) -> str:
+def _new_state(item: RecordEvent) -> str:
     attributes = item.properties.get("new_attributes")
     return str(attributes.get("state")) if isinstance(attributes, dict) else ""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.store.database import Interrupted
+from lading.store.database import TransactionInterrupted
 from lading.testing.world import World
 
 
@@ -18,7 +18,7 @@ async def test_given_up_and_tried_again(
 
     def writing() -> object:
         if next(left, None) is not None:
-            raise Interrupted
+            raise TransactionInterrupted
         return real()
 
     monkeypatch.setattr(it.database, "writing", writing)

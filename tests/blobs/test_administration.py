@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from lading.blobs.app import make_app
-from lading.blobs.volume_set import Mount, Mounts
+from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.transport import Response
 from lading.config import Collections, Config
 from lading.testing.asgi import AsgiTransport
@@ -29,12 +29,20 @@ class Store:
     def __init__(self) -> None:
         self.now = 5000.0
         self.one, self.two = MemoryVolume(), MemoryVolume()
-        mounts = [Mount(uuid=FIRST, volume=self.one), Mount(uuid=SECOND, volume=self.two)]
+        mounts = [
+            VolumeMount(uuid=FIRST, volume=self.one),
+            VolumeMount(uuid=SECOND, volume=self.two),
+        ]
         mounts.append(
-            Mount(uuid="zzzzz-nyw5e-readonly0000000", volume=MemoryVolume(), is_read_only=True)
+            VolumeMount(
+                uuid="zzzzz-nyw5e-readonly0000000", volume=MemoryVolume(), is_read_only=True
+            )
         )
         app = make_app(
-            Mounts(mounts, clock=lambda: self.now), CONFIG, clock=lambda: self.now, check_token=_any
+            VolumeSet(mounts, clock=lambda: self.now),
+            CONFIG,
+            clock=lambda: self.now,
+            check_token=_any,
         )
         self.transport = AsgiTransport(app)
 

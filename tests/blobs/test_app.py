@@ -17,7 +17,7 @@ from lading.blobs.app import make_app
 from lading.blobs.directory import DirectoryVolume
 from lading.blobs.memory import Memory
 from lading.blobs.volume import Volume
-from lading.blobs.volume_set import Mount, Mounts
+from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.transport import Response
 from lading.config import API, Collections, Config
 from lading.core.data import locator
@@ -33,9 +33,9 @@ NOW = 1_700_000_000
 CONFIG = Config(Collections=Collections(BlobSigningKey="key"), SystemRootToken=ROOT)
 
 
-def mounted(*volumes: Volume, clock: Callable[[], float] = lambda: NOW) -> Mounts:
+def mounted(*volumes: Volume, clock: Callable[[], float] = lambda: NOW) -> VolumeSet:
     made = [
-        Mount(
+        VolumeMount(
             uuid=f"zzzzz-nyw5e-{number:015}",
             volume=volume,
             copies=None,
@@ -43,7 +43,7 @@ def mounted(*volumes: Volume, clock: Callable[[], float] = lambda: NOW) -> Mount
         )
         for number, volume in enumerate(volumes)
     ]
-    return Mounts(made, clock=clock)
+    return VolumeSet(made, clock=clock)
 
 
 async def _check(token: str, /, *, writing: bool) -> None:

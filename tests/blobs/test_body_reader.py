@@ -8,14 +8,14 @@ from starlette.requests import ClientDisconnect, Request
 
 from lading.blobs import body_reader
 from lading.blobs.body_reader import RECEIVE_INTO, Extend, Progress, take_in
-from lading.blobs.memory import Memory, Room
+from lading.blobs.memory import Memory, MemoryRoom
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import TooLarge, Unavailable
 
 DATA = bytes(range(256)) * (3 << 12)
 
 
-async def room_of(size: int) -> Room:
+async def room_of(size: int) -> MemoryRoom:
     return await Memory(0).begin(size, "block")
 
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from lading.blobs.collector import Collector, Outcome
+from lading.blobs.collector import Collector, CollectorResult
 from lading.blobs.references import Named
-from lading.blobs.volume_set import Mount, Mounts
+from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.core.data.garbage import DAY_NS, GarbageAction
 from lading.core.errors import Invalid, NotFound, Unavailable
 from lading.testing.references import MemoryReferences
@@ -26,8 +26,11 @@ class Site:
     def __init__(self, *, may_trash: bool = True) -> None:
         self.now = 100.0
         self.volumes = [MemoryVolume(), MemoryVolume()]
-        self.mounts = Mounts(
-            [Mount(uuid=str(number), volume=volume) for number, volume in enumerate(self.volumes)]
+        self.mounts = VolumeSet(
+            [
+                VolumeMount(uuid=str(number), volume=volume)
+                for number, volume in enumerate(self.volumes)
+            ]
         )
         self.references = MemoryReferences()
         self.collector = Collector(
@@ -45,7 +48,7 @@ class Site:
             volume.now_ns = int(self.now * 1e9)
         self.references.new.clear()
 
-    async def run(self) -> Outcome:
+    async def run(self) -> CollectorResult:
         look = await self.collector.look(progress=lambda *_: None)
         return await self.collector.carry_out(look, progress=lambda *_: None)
 

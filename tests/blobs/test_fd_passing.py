@@ -14,9 +14,9 @@ import pytest
 
 from lading.blobs import fd_passing
 from lading.blobs.directory import DirectoryVolume
-from lading.blobs.fd_passing import Lender, Wanted
-from lading.blobs.volume_set import Mount, Mounts
-from lading.client.fd_receiving import Borrower
+from lading.blobs.fd_passing import FdPasser, Wanted
+from lading.blobs.volume_set import VolumeMount, VolumeSet
+from lading.client.fd_receiving import FdReceiver
 from lading.config import Collections, Config
 from lading.core.data import locator as locators
 from lading.core.errors import LadingError, Malformed, NotFound, Unauthenticated
@@ -41,11 +41,14 @@ def _signed(locator: str = f"{NAME}+4", *, token: str = TOKEN, expiry: int = NOW
 
 def _lender(
     *volumes: DirectoryVolume | MemoryVolume, config: Config = CONFIG, **more: float
-) -> Lender:
-    mounts = Mounts(
-        [Mount(uuid=f"zzzzz-nyw5e-{number:015}", volume=one) for number, one in enumerate(volumes)]
+) -> FdPasser:
+    mounts = VolumeSet(
+        [
+            VolumeMount(uuid=f"zzzzz-nyw5e-{number:015}", volume=one)
+            for number, one in enumerate(volumes)
+        ]
     )
-    return Lender(mounts, config, clock=lambda: NOW, check_token=_check, **more)
+    return FdPasser(mounts, config, clock=lambda: NOW, check_token=_check, **more)
 
 
 @pytest.fixture
@@ -113,7 +116,7 @@ async def test_a_volume_that_keeps_no_files_lends_none() -> None:
 
 
 async def test_over_the_socket(place: Path) -> None:
-    borrow = Borrower(place, TOKEN)
+    borrow = FdReceiver(place, TOKEN)
     for _ in range(3):
         descriptor = await borrow(_signed())
         assert descriptor is not None
@@ -124,7 +127,7 @@ async def test_over_the_socket(place: Path) -> None:
 
 async def test_the_reason_of_a_refusal(place: Path) -> None:
     with pytest.raises(Malformed, match="not valid for this token"):
-        await asyncio.to_thread(Borrower(place, TOKEN).borrow, _signed(token="another"))
+        await asyncio.to_thread(FdReceiver(place, TOKEN).borrow, _signed(token="another"))
 
 
 def _say(place: Path, packet: bytes) -> bytes:
@@ -143,7 +146,7 @@ async def test_what_is_no_request(place: Path, packet: bytes) -> None:
 
 async def test_another_user_gets_no_answer(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fd_passing, "peer_of", lambda _: os.geteuid() + 1)
-    assert await Borrower(place, TOKEN)(_signed()) is None
+    assert await FdReceiver(place, TOKEN)(_signed()) is None
 
 
 @pytest.mark.parametrize("place", [0.01], indirect=True, ids=["short"])

@@ -8,7 +8,7 @@ import pytest
 from lading.blobs.references import Hit
 from lading.blobs.scrubber import Findings, Remedy, Scrubber
 from lading.blobs.volume import Stored
-from lading.blobs.volume_set import Mount, Mounts
+from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.core.errors import Corrupt
 from lading.testing.references import MemoryReferences
 from lading.testing.volume import MemoryVolume
@@ -25,10 +25,10 @@ class Site:
         self.now = 0.0
         self.slept: list[float] = []
         self.first, self.second = MemoryVolume(), MemoryVolume()
-        self.mounts = Mounts(
+        self.mounts = VolumeSet(
             [
-                Mount(uuid="a", volume=self.first, is_read_only=read_only),
-                Mount(uuid="b", volume=self.second),
+                VolumeMount(uuid="a", volume=self.first, is_read_only=read_only),
+                VolumeMount(uuid="b", volume=self.second),
             ]
         )
         self.references = MemoryReferences()

@@ -7,7 +7,7 @@ import pytest
 
 from lading.blobs.directory import DirectoryVolume
 from lading.blobs.volume import Volume
-from lading.blobs.volume_set import Mount, Mounts
+from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.core.data.replication import DesiredReplication
 from lading.core.errors import Conflict, Corrupt, Full, NotFound, Unavailable
 from lading.testing.volume import MemoryVolume
@@ -24,15 +24,15 @@ class Clock:
 
 def mounted(
     *volumes: Volume, clock: Clock | None = None, read_only: tuple[int, ...] = ()
-) -> Mounts:
+) -> VolumeSet:
     made = [
-        Mount(uuid=str(number), volume=volume, is_read_only=number in read_only)
+        VolumeMount(uuid=str(number), volume=volume, is_read_only=number in read_only)
         for number, volume in enumerate(volumes)
     ]
-    return Mounts(made, clock=clock or Clock())
+    return VolumeSet(made, clock=clock or Clock())
 
 
-async def put(mounts: Mounts, data: bytes = b"foo", *, copies: int = 1) -> int:
+async def put(mounts: VolumeSet, data: bytes = b"foo", *, copies: int = 1) -> int:
     hash, wish = (
         hashlib.md5(data, usedforsecurity=False).hexdigest(),
         DesiredReplication(copies=copies),
@@ -42,7 +42,7 @@ async def put(mounts: Mounts, data: bytes = b"foo", *, copies: int = 1) -> int:
     return receipt.copies
 
 
-async def holders(mounts: Mounts) -> list[str]:
+async def holders(mounts: VolumeSet) -> list[str]:
     return [one.uuid for one in mounts.all if [stored async for stored in one.volume.index()]]
 
 

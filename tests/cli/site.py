@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from lading.api.app import OWNED_PATHS
 from lading.blobs.app import make_app as make_block_app
 from lading.blobs.volume import Buffer, Stored
-from lading.blobs.volume_set import Mount, Mounts
+from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.cli.main import cli
 from lading.cli.session import Session
 from lading.client.api import ApiClient, Record
@@ -145,9 +145,9 @@ class Site:
         async with world(self._root) as self.world:
             clock = self.world.clock
             blocks = make_block_app(
-                Mounts(
+                VolumeSet(
                     [
-                        Mount(
+                        VolumeMount(
                             uuid="zzzzz-nyw5e-000000000000000",
                             volume=_Volume(self.world.blocks),
                             copies=None,

@@ -9,7 +9,7 @@ import pytest
 from lading.cli.files.data import fetch
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter
-from lading.client.upload_journal import Journal
+from lading.client.upload_journal import UploadJournal
 from lading.core.data.filetree import FileTree
 from lading.core.errors import Conflict
 from lading.testing.blocks import BlockStore
@@ -46,16 +46,16 @@ async def test_what_is_there_is_not_replaced_unasked(blocks: BlockClient, tmp_pa
 async def test_what_was_fetched_is_not_fetched_again(blocks: BlockClient, tmp_path: Path) -> None:
     tree = await _tree(blocks, a=b"a", large=LARGE, d_c=b"c")
     target, path = tmp_path / "out", tmp_path / "journal"
-    with Journal(path) as journal:
+    with UploadJournal(path) as journal:
         assert await fetch(blocks, tree, target, journal=journal) == 0
     (target / "a").unlink()
-    with Journal(path) as journal:
+    with UploadJournal(path) as journal:
         assert await fetch(blocks, tree, target, journal=journal) == 2
     assert (target / "a").read_text() == "a"
     assert (target / "large").read_bytes() == LARGE
     (target / "d" / "c").write_text("mine")
     other = await _tree(blocks, a=b"A")
-    with Journal(path) as journal:
+    with UploadJournal(path) as journal:
         with pytest.raises(Conflict, match="d/c: is there already"):
             await fetch(blocks, tree, target, journal=journal)
         with pytest.raises(Conflict, match="a: is there already"):

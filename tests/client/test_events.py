@@ -8,7 +8,7 @@ import pytest
 from starlette.websockets import WebSocket
 
 from lading.client.api import ApiClient
-from lading.client.events import Event, Reconnected, events
+from lading.client.events import Reconnected, RecordEvent, events
 from lading.core.errors import Forbidden, Invalid
 from lading.testing.asgi import AsgiTransport, FlakyTransport
 
@@ -51,12 +51,12 @@ class Speaker:
 
     async def take(
         self, count: int, *, flaky: bool = False, silence: float = 5.0
-    ) -> list[Event | Reconnected]:
+    ) -> list[RecordEvent | Reconnected]:
         transport = FlakyTransport(AsgiTransport(self), seed=1) if flaky else AsgiTransport(self)
         stream = events(
             ApiClient(transport, "secret"), sleep=self.sleep, chance=lambda: 0.0, silence=silence
         )
-        found: list[Event | Reconnected] = []
+        found: list[RecordEvent | Reconnected] = []
         async with aclosing(stream), asyncio.timeout(180):
             async for item in stream:
                 found.append(item)
@@ -69,7 +69,7 @@ async def test_events_after_the_first_connection() -> None:
     speaker = Speaker([SUBSCRIBED, "{}", CREATED])
     first, event = await speaker.take(2)
     assert first == Reconnected()
-    assert event == Event(
+    assert event == RecordEvent(
         event_type="create",
         object_uuid="zzzzz-dz642-1",
         object_kind="arvados#container",
@@ -92,7 +92,7 @@ async def test_only_some_kinds_are_asked_for() -> None:
 async def test_every_new_connection_is_announced() -> None:
     speaker = Speaker([SUBSCRIBED, CREATED], [SUBSCRIBED, CREATED])
     kinds = [type(item) for item in await speaker.take(4)]
-    assert kinds == [Reconnected, Event, Reconnected, Event]
+    assert kinds == [Reconnected, RecordEvent, Reconnected, RecordEvent]
     assert speaker.pauses == [0.05]
 
 
@@ -110,7 +110,10 @@ async def test_a_silent_server_is_left() -> None:
 
 async def test_nonsense_is_passed_over() -> None:
     speaker = Speaker(["not json", "[1]", SUBSCRIBED, '{"event_type":"delete"}'])
-    assert await speaker.take(2) == [Reconnected(), Event(event_type="delete", object_uuid="")]
+    assert await speaker.take(2) == [
+        Reconnected(),
+        RecordEvent(event_type="delete", object_uuid=""),
+    ]
 
 
 @pytest.mark.parametrize(

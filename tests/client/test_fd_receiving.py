@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.fd_receiving import Borrower, lent_beside
+from lading.client.fd_receiving import FdReceiver, lent_beside
 from lading.core.errors import Unavailable
 
 LOCATOR = "0" * 32 + "+4"
@@ -61,12 +61,12 @@ def test_an_answer_without_a_file(
 ) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     with _answering(tmp_path / "s", answer), pytest.raises(Unavailable, match=reason):
-        Borrower(tmp_path / "s", "t").borrow(LOCATOR)
+        FdReceiver(tmp_path / "s", "t").borrow(LOCATOR)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 async def test_nothing_is_there(tmp_path: Path) -> None:
-    borrow = Borrower(tmp_path / "none", "t")
+    borrow = FdReceiver(tmp_path / "none", "t")
     assert await borrow(LOCATOR) is None
     assert await borrow(LOCATOR) is None
 
@@ -74,7 +74,7 @@ async def test_nothing_is_there(tmp_path: Path) -> None:
 def test_a_file_is_no_socket(tmp_path: Path) -> None:
     (tmp_path / "s").write_text("")
     with pytest.raises(Unavailable, match="not a socket of this user's"):
-        Borrower(tmp_path / "s", "t").borrow(LOCATOR)
+        FdReceiver(tmp_path / "s", "t").borrow(LOCATOR)
 
 
 def test_neither_a_link_nor_a_socket_of_somebody_else(tmp_path: Path) -> None:
@@ -83,8 +83,8 @@ def test_neither_a_link_nor_a_socket_of_somebody_else(tmp_path: Path) -> None:
         listening.listen()
         (tmp_path / "link").symlink_to(tmp_path / "s")
         with pytest.raises(Unavailable, match="not a socket of this user's"):
-            Borrower(tmp_path / "link", "t").borrow(LOCATOR)
-        stranger = Borrower(tmp_path / "s", "t", trusted=lambda: (os.geteuid() + 1,))
+            FdReceiver(tmp_path / "link", "t").borrow(LOCATOR)
+        stranger = FdReceiver(tmp_path / "s", "t", trusted=lambda: (os.geteuid() + 1,))
         with pytest.raises(Unavailable, match="not a socket of this user's"):
             stranger.borrow(LOCATOR)
 
@@ -95,7 +95,7 @@ def test_no_token_is_sent_to_another_user(tmp_path: Path) -> None:
         listening.bind(str(tmp_path / "s"))
         listening.listen()
         with pytest.raises(Unavailable, match="another user answers"):
-            Borrower(tmp_path / "s", "t", trusted=lambda: next(trusted)).borrow(LOCATOR)
+            FdReceiver(tmp_path / "s", "t", trusted=lambda: next(trusted)).borrow(LOCATOR)
         connection, _ = listening.accept()
         with connection:
             assert connection.recv(10) == b""
@@ -109,7 +109,7 @@ async def test_what_comes_when_nobody_waits_any_more_is_closed(
     path.write_bytes(b"data")
     given: list[int] = []
 
-    def borrow(_: Borrower, locator: str) -> int:
+    def borrow(_: FdReceiver, locator: str) -> int:
         loop.call_soon_threadsafe(begun.set)
         go_on.wait(60)
         if locator != LOCATOR:
@@ -117,8 +117,8 @@ async def test_what_comes_when_nobody_waits_any_more_is_closed(
         given.append(os.open(path, os.O_RDONLY))
         return given[0]
 
-    monkeypatch.setattr(Borrower, "borrow", borrow)
-    waits = [asyncio.ensure_future(Borrower(path, "t")(one)) for one in (LOCATOR, "another")]
+    monkeypatch.setattr(FdReceiver, "borrow", borrow)
+    waits = [asyncio.ensure_future(FdReceiver(path, "t")(one)) for one in (LOCATOR, "another")]
     await begun.wait()
     others = asyncio.all_tasks() - {asyncio.current_task()} - set(waits)
     for wait in waits:

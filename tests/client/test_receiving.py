@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from lading.client.receiving import Address, Broken, Receiver, Unusual
+from lading.client.receiving import Broken, Receiver, ServerAddress, Unusual
 
 DATA = bytes(range(256)) * 20_000
 """More than all pieces of a connection together."""
@@ -46,7 +46,7 @@ async def server() -> AsyncGenerator[Server]:
 
 @pytest.fixture
 async def receiver(server: Server) -> AsyncGenerator[Receiver]:
-    made = Receiver(Address(name="here", host="127.0.0.1", port=server.port))
+    made = Receiver(ServerAddress(name="here", host="127.0.0.1", port=server.port))
     yield made
     made.close()
 
@@ -165,4 +165,4 @@ async def test_a_sink_that_fails_ends_the_connection(server: Server, receiver: R
 
 async def test_nobody_there() -> None:
     with pytest.raises(Broken):
-        await _get(Receiver(Address(name="here", unix_socket="/nonexistent/socket")))
+        await _get(Receiver(ServerAddress(name="here", unix_socket="/nonexistent/socket")))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.safe_writer import Landing
+from lading.client.safe_writer import SafeWriter
 from lading.core.errors import Conflict, Full, Invalid, Unavailable
 
 
@@ -17,9 +17,9 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def landing(root: Path) -> Iterator[Landing]:
+def landing(root: Path) -> Iterator[SafeWriter]:
     before = len(list(Path("/proc/self/fd").iterdir()))
-    made = Landing(root)
+    made = SafeWriter(root)
     yield made
     made.close()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
@@ -33,7 +33,7 @@ def _files(root: Path) -> dict[str, bytes]:
     }
 
 
-def test_write_and_append(landing: Landing, root: Path) -> None:
+def test_write_and_append(landing: SafeWriter, root: Path) -> None:
     landing.make_folders(["d", "d/e"])
     landing.write({"a": [b"1", b"2"], "d/e/f": [], "d/x": [b"x"]})
     landing.append("big", b"abc", 5)
@@ -49,7 +49,7 @@ def test_write_and_append(landing: Landing, root: Path) -> None:
     }
 
 
-def test_files_are_replaced_links_too(landing: Landing, root: Path, tmp_path: Path) -> None:
+def test_files_are_replaced_links_too(landing: SafeWriter, root: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("safe")
     (root / "old").write_text("old")
@@ -62,7 +62,7 @@ def test_files_are_replaced_links_too(landing: Landing, root: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("path", ["link/f", "link/deeper/f", "file/f"])
 def test_nothing_is_written_through_a_link_or_a_file(
-    landing: Landing, root: Path, tmp_path: Path, path: str
+    landing: SafeWriter, root: Path, tmp_path: Path, path: str
 ) -> None:
     (tmp_path / "outside").mkdir()
     (root / "link").symlink_to(tmp_path / "outside")
@@ -72,7 +72,7 @@ def test_nothing_is_written_through_a_link_or_a_file(
     assert list((tmp_path / "outside").iterdir()) == []
 
 
-def test_a_directory_in_the_way_of_a_file(landing: Landing, root: Path) -> None:
+def test_a_directory_in_the_way_of_a_file(landing: SafeWriter, root: Path) -> None:
     (root / "d").mkdir()
     with pytest.raises(Conflict, match="in the way"):
         landing.write({"d": [b"x"]})
@@ -83,7 +83,7 @@ def test_a_directory_in_the_way_of_a_file(landing: Landing, root: Path) -> None:
     "path",
     ["../f", "a/../../f", "/f", "", ".", "a//f", "a\0b", "\ud800", "d/" * 10_000 + "f", "n" * 256],
 )
-def test_paths_that_lead_outside_are_refused(landing: Landing, path: str) -> None:
+def test_paths_that_lead_outside_are_refused(landing: SafeWriter, path: str) -> None:
     with pytest.raises(Invalid):
         landing.write({path: [b"x"]})
     with pytest.raises(Invalid):
@@ -91,7 +91,7 @@ def test_paths_that_lead_outside_are_refused(landing: Landing, path: str) -> Non
 
 
 def test_what_is_not_complete_disappears(root: Path) -> None:
-    landing = Landing(root)
+    landing = SafeWriter(root)
     landing.append("d/big", b"half", 8)
     landing.close()
     assert _files(root) == {}
@@ -101,7 +101,7 @@ def test_what_is_not_complete_disappears(root: Path) -> None:
 
 @pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, Full), (errno.EIO, Unavailable)])
 def test_a_disk_that_fails(
-    landing: Landing,
+    landing: SafeWriter,
     root: Path,
     monkeypatch: pytest.MonkeyPatch,
     number: int,
@@ -119,7 +119,7 @@ def test_a_disk_that_fails(
     assert _files(root).keys() <= {path.name for path in root.glob(".*.part")}
 
 
-def test_a_folder_that_goes_away(landing: Landing, root: Path) -> None:
+def test_a_folder_that_goes_away(landing: SafeWriter, root: Path) -> None:
     landing.make_folders(["d"])
     (root / "d").rmdir()
     with pytest.raises(Unavailable, match="cannot be written"):
@@ -129,4 +129,4 @@ def test_a_folder_that_goes_away(landing: Landing, root: Path) -> None:
 def test_a_target_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("file")
     with pytest.raises(Conflict):
-        Landing(tmp_path / "file")
+        SafeWriter(tmp_path / "file")

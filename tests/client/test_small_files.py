@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.small_files import SMALL, Folder
+from lading.client.small_files import SMALL, SmallFiles
 from lading.confined import Stopped
 
 
@@ -21,7 +21,7 @@ def directory(tmp_path: Path) -> Iterator[int]:
 def test_small_files_are_read_one_after_another(tmp_path: Path, directory: int) -> None:
     for name, data in {"a": b"one", "b": b"", "c": b"three"}.items():
         (tmp_path / name).write_bytes(data)
-    buffer, folder = bytearray(b"before"), Folder(["c", "a", "b"])
+    buffer, folder = bytearray(b"before"), SmallFiles(["c", "a", "b"])
     assert folder.read(directory, buffer, 1 << 20) == [5, 3, 0]
     assert buffer == b"beforethreeone"
     assert folder.position == 3
@@ -33,7 +33,7 @@ def test_it_stops_when_there_is_no_room_for_another_and_goes_on_there(
 ) -> None:
     for name in "abc":
         (tmp_path / name).write_bytes(name.encode() * SMALL)
-    buffer, folder = bytearray(), Folder(["a", "b", "c"])
+    buffer, folder = bytearray(), SmallFiles(["a", "b", "c"])
     assert folder.read(directory, buffer, 2 * SMALL) == [SMALL, SMALL]
     buffer.clear()
     assert folder.read(directory, buffer, 1) == [SMALL]
@@ -43,7 +43,7 @@ def test_it_stops_when_there_is_no_room_for_another_and_goes_on_there(
 def test_it_stops_before_a_large_file(tmp_path: Path, directory: int) -> None:
     (tmp_path / "a").write_bytes(b"1")
     (tmp_path / "b").write_bytes(b"2" * (SMALL + 1))
-    buffer, folder = bytearray(), Folder(["a", "b"])
+    buffer, folder = bytearray(), SmallFiles(["a", "b"])
     assert folder.read(directory, buffer, 1 << 20) == [1]
     assert folder.read(directory, buffer, 1 << 20) == []
     assert buffer == b"1"
@@ -58,13 +58,13 @@ def test_what_is_no_file_any_more_is_named(tmp_path: Path, directory: int, kind:
     elif kind == "directory":
         (tmp_path / "b").mkdir()
     with pytest.raises(OSError) as caught:
-        Folder(["a", "b"]).read(directory, bytearray(), 1 << 20)
+        SmallFiles(["a", "b"]).read(directory, bytearray(), 1 << 20)
     assert caught.value.filename == "b"
 
 
 def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path, directory: int) -> None:
     os.mkfifo(tmp_path / "a")
-    assert Folder(["a"]).read(directory, bytearray(), 1 << 20) == [0]
+    assert SmallFiles(["a"]).read(directory, bytearray(), 1 << 20) == [0]
 
 
 def _open() -> set[str]:
@@ -75,14 +75,14 @@ def test_no_descriptor_stays_open(tmp_path: Path, directory: int) -> None:
     (tmp_path / "a").mkdir()
     before = _open()
     with pytest.raises(IsADirectoryError):
-        Folder(["a"]).read(directory, bytearray(), 1 << 20)
+        SmallFiles(["a"]).read(directory, bytearray(), 1 << 20)
     assert _open() == before
 
 
 def test_it_can_be_stopped(tmp_path: Path, directory: int) -> None:
     (tmp_path / "a").touch()
     with pytest.raises(Stopped):
-        Folder(["a"]).read(directory, bytearray(), 1, stop=lambda: True)
+        SmallFiles(["a"]).read(directory, bytearray(), 1, stop=lambda: True)
 
 
 def test_a_directory_that_is_swapped_for_a_link_stays_what_it_was(tmp_path: Path) -> None:
@@ -92,6 +92,6 @@ def test_a_directory_that_is_swapped_for_a_link_stays_what_it_was(tmp_path: Path
     buffer, descriptor = bytearray(), os.open(tmp_path / "mine", os.O_RDONLY)
     (tmp_path / "mine").rename(tmp_path / "away")
     (tmp_path / "mine").symlink_to(tmp_path / "theirs")
-    assert Folder(["a"]).read(descriptor, buffer, 100) == [4]
+    assert SmallFiles(["a"]).read(descriptor, buffer, 100) == [4]
     os.close(descriptor)
     assert buffer == b"mine"

@@ -13,7 +13,7 @@ import pytest
 
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter
-from lading.client.upload_journal import Journal
+from lading.client.upload_journal import UploadJournal
 from lading.client.uploads import Upload
 from lading.core.data import filetree, manifest
 from lading.core.errors import Full, Invalid
@@ -57,7 +57,10 @@ def _fill(root: Path, count: int = 8) -> dict[str, Path]:
 
 
 async def _put(blocks: BlockClient, sources: Mapping[str, Path], journal: Path) -> str:
-    with Journal(journal) as kept, Upload(sources, journal=kept, clock=_later, pack=100) as upload:
+    with (
+        UploadJournal(journal) as kept,
+        Upload(sources, journal=kept, clock=_later, pack=100) as upload,
+    ):
         await upload.look()
         pdh = await upload.hash()
         text = "".join(await upload.send(blocks))
@@ -99,7 +102,7 @@ async def test_files_that_have_not_changed_are_not_read_again(tmp_path: Path) ->
     target = tmp_path / "in" / "0"
     before = target.stat()
     with (
-        Journal(tmp_path / "j") as kept,
+        UploadJournal(tmp_path / "j") as kept,
         Upload(sources, journal=kept, clock=_later, pack=100) as upload,
     ):
         await upload.look()
@@ -117,7 +120,7 @@ async def test_files_that_were_just_written_are_read_again(tmp_path: Path) -> No
     sources = _fill(tmp_path / "in")
     now = (tmp_path / "in" / "0").stat().st_mtime_ns
     with (
-        Journal(tmp_path / "j") as kept,
+        UploadJournal(tmp_path / "j") as kept,
         Upload(sources, journal=kept, clock=lambda: now) as upload,
     ):
         await upload.look()
@@ -130,7 +133,7 @@ async def test_signatures_that_end_soon_are_not_used(tmp_path: Path) -> None:
     await _put(store.client, sources, tmp_path / "j")
     counting = _Counting(store.client)
     with (
-        Journal(tmp_path / "j") as kept,
+        UploadJournal(tmp_path / "j") as kept,
         Upload(sources, journal=kept, clock=lambda: 2**32 * 10**9, pack=100) as upload,
     ):
         await upload.look()

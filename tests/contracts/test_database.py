@@ -19,7 +19,7 @@ from lading.core.records.filters import check_filters, check_order, check_query
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, LOGS, REQUESTS
 from lading.core.records.schema import JSON, Record
 from lading.store import records
-from lading.store.database import Database, Interrupted
+from lading.store.database import Database, TransactionInterrupted
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
 from tests.databases import a_database
@@ -356,7 +356,7 @@ async def test_one_that_fails_is_undone_alone_or_the_others_are_told_to_try_agai
                     await records.insert(tx, LINKS, {"uuid": uuid})
                     if fail:
                         raise ZeroDivisionError
-            except Interrupted:
+            except TransactionInterrupted:
                 continue
             except ZeroDivisionError:
                 return "failed"

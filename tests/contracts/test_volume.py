@@ -13,7 +13,7 @@ from lading.blobs.directory import DirectoryVolume
 from lading.blobs.remote import RemoteVolume
 from lading.blobs.s3 import S3Volume
 from lading.blobs.volume import Volume
-from lading.blobs.volume_set import Mount, Mounts
+from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.config import Config
 from lading.testing.asgi import AsgiTransport
 from lading.testing.conformance.volumes import Rot, VolumeSuite
@@ -34,7 +34,10 @@ def _served(volume: Volume) -> RemoteVolume:
     """A volume as another server reaches it."""
     uuid, config = "zzzzz-nyw5e-000000000000000", Config(SystemRootToken="root")
     app = make_app(
-        Mounts([Mount(uuid=uuid, volume=volume)]), config, clock=time.time, check_token=_any_token
+        VolumeSet([VolumeMount(uuid=uuid, volume=volume)]),
+        config,
+        clock=time.time,
+        check_token=_any_token,
     )
     return RemoteVolume(uuid, AsgiTransport(app), "root")
 

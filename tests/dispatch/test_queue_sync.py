@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from lading.client.api import ApiClient
-from lading.client.events import Event, Reconnected
+from lading.client.events import Reconnected, RecordEvent
 from lading.client.retry import NO_RETRY
 from lading.core.containers.container import ContainerState
 from lading.core.errors import Unavailable
@@ -30,8 +30,8 @@ class Fed:
         )
         self.gaps = 0
 
-    async def hear(self, *items: Event | Reconnected) -> None:
-        async def stream() -> AsyncGenerator[Event | Reconnected]:
+    async def hear(self, *items: RecordEvent | Reconnected) -> None:
+        async def stream() -> AsyncGenerator[RecordEvent | Reconnected]:
             for item in items:
                 yield item
 
@@ -49,9 +49,11 @@ class Fed:
         self.gaps += 1
 
 
-def event(uuid: str, new: str = "Queued", *, old: str = "", kind: str = KIND) -> Event:
+def event(uuid: str, new: str = "Queued", *, old: str = "", kind: str = KIND) -> RecordEvent:
     properties = {"old_attributes": {"state": old}, "new_attributes": {"state": new}}
-    return Event(event_type="update", object_uuid=uuid, object_kind=kind, properties=properties)
+    return RecordEvent(
+        event_type="update", object_uuid=uuid, object_kind=kind, properties=properties
+    )
 
 
 @pytest.fixture
@@ -85,7 +87,7 @@ async def test_an_end_needs_no_request(fed: Fed) -> None:
 
 async def test_events_without_attributes_are_followed_by_a_fetch(fed: Fed) -> None:
     uuid = fed.server.add()
-    await fed.hear(Event(event_type="update", object_uuid=uuid, object_kind=KIND))
+    await fed.hear(RecordEvent(event_type="update", object_uuid=uuid, object_kind=KIND))
     await fed.fetch_until_known(uuid)
 
 

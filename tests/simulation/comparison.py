@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from lading.api.events.event_bus import LogEvent
-from lading.client.events import Event
+from lading.client.events import RecordEvent
 from lading.core.errors import LadingError
 from tests.simulation.handlers import HandlerServer
 from tests.simulation.rules import CORRECT, ServerRules
@@ -108,7 +108,7 @@ class ComparedServer(ModelServer):
             return token_text(token_uuid)
         return self._real.text_of(token_uuid)
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: RecordEvent) -> None:
         """Send an event of the real handlers; those of the model are not sent."""
         if not self._is_modelled:
             super().publish(event)
@@ -119,7 +119,7 @@ class ComparedServer(ModelServer):
 
     def _relay(self, event: LogEvent) -> None:
         self.publish(
-            Event(
+            RecordEvent(
                 event_type=event.event_type,
                 object_uuid=event.object_uuid,
                 object_kind=event.object_kind or "",

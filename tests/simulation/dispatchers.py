@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from lading.client.api import ApiClient
-from lading.client.events import Event, Reconnected
+from lading.client.events import Reconnected, RecordEvent
 from lading.client.retry import NO_RETRY
 from lading.client.transport import Response
 from lading.core.errors import LadingError
@@ -39,7 +39,7 @@ class MessageTransport(ExchangesOnly):
         self._token = token
         self._server = server
         self._traffic = traffic
-        self._inbox: asyncio.Queue[Event | Reconnected] = asyncio.Queue()
+        self._inbox: asyncio.Queue[RecordEvent | Reconnected] = asyncio.Queue()
         self._stream: Stream | None = None
 
     async def request(
@@ -85,13 +85,13 @@ class MessageTransport(ExchangesOnly):
                 self._server.streams.remove(self._stream)
             self._traffic.drop(f"event {self._name}")
 
-    async def events(self) -> AsyncGenerator[Event | Reconnected]:
+    async def events(self) -> AsyncGenerator[RecordEvent | Reconnected]:
         """Events of the websocket, without end."""
         while True:
             yield await self._inbox.get()
 
     def _take(self, item: object) -> None:
-        if isinstance(item, Event):
+        if isinstance(item, RecordEvent):
             self._inbox.put_nowait(item)
 
 

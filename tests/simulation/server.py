@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from lading.api.services import make_policy
-from lading.client.events import Event
+from lading.client.events import RecordEvent
 from lading.config import load
 from lading.core.containers import finalize, lifecycle, priority, recipe, request
 from lading.core.containers.container import FINAL, LIVE, Container
@@ -520,7 +520,7 @@ class ModelServer:
             }
             kind = "update" if old else "create"
             self.publish(
-                Event(
+                RecordEvent(
                     event_type=kind,
                     object_uuid=container.uuid,
                     object_kind="arvados#container",
@@ -528,7 +528,7 @@ class ModelServer:
                 )
             )
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: RecordEvent) -> None:
         """Send an event to all streams."""
         for stream in self.streams:
             stream.send(event)

@@ -9,7 +9,7 @@ from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import RecordType
 from lading.store import records
 from lading.store.database import Database, Transaction
-from lading.store.query import Writer, order_by
+from lading.store.query import ConditionWriter, order_by
 
 _ROWS = 3000
 
@@ -24,7 +24,7 @@ async def test_those_in_a_state_are_listed_in_the_default_order_without_sorting(
 ) -> None:
     params = {"filters": [["state", "=", state]], "count": "none"}
     query = check_query(params, kind, max_limit=1000)
-    writer = Writer(database.dialect, kind.plural)
+    writer = ConditionWriter(database.dialect, kind.plural)
     condition, order = (
         writer.where(query.where),
         order_by(database.dialect, query.order, kind.plural),

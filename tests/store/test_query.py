@@ -11,7 +11,7 @@ from lading.core.records.record_types import COLLECTIONS, LINKS, REQUESTS
 from lading.core.records.schema import JSON
 from lading.store.databases.postgres import PostgresDialect
 from lading.store.databases.sqlite import SqliteDialect
-from lading.store.query import Writer, order_by
+from lading.store.query import ConditionWriter, order_by
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from lading.store.query import Writer, order_by
     ],
 )
 def test_values_stay_out_of_the_text(attribute: str, operator: str, operand: object) -> None:
-    writer = Writer(SqliteDialect(), "collections")
+    writer = ConditionWriter(SqliteDialect(), "collections")
     text = writer.where(check_filters([[attribute, operator, operand]], COLLECTIONS))
     assert "DROP" not in text
     assert text.count("?") == len(writer.values)
@@ -33,7 +33,9 @@ def test_values_stay_out_of_the_text(attribute: str, operator: str, operand: obj
 
 def test_nothing_to_write() -> None:
     assert (
-        Writer(SqliteDialect(), "links").where(()) == order_by(SqliteDialect(), (), "links") == ""
+        ConditionWriter(SqliteDialect(), "links").where(())
+        == order_by(SqliteDialect(), (), "links")
+        == ""
     )
     assert (
         order_by(SqliteDialect(), (SortKey("a"), SortKey("b", descending=True)), "t")
@@ -43,7 +45,7 @@ def test_nothing_to_write() -> None:
 
 def test_not_an_expression() -> None:
     with pytest.raises(TypeError, match="not an expression"):
-        Writer(SqliteDialect(), "links").write("x")  # type: ignore[arg-type]
+        ConditionWriter(SqliteDialect(), "links").write("x")  # type: ignore[arg-type]
 
 
 def test_what_follows_a_uuid_decides_nothing() -> None:
@@ -72,17 +74,17 @@ def test_what_follows_a_uuid_decides_nothing() -> None:
 def test_states_that_most_have_are_not_looked_up_by(triple: JSON, condition: str) -> None:
     where = check_filters([triple], REQUESTS)
     assert (
-        Writer(SqliteDialect(), "container_requests")
+        ConditionWriter(SqliteDialect(), "container_requests")
         .where(where)
         .startswith(f" WHERE ({condition}")
     )
-    assert "+" not in Writer(PostgresDialect(), "container_requests").where(where)
+    assert "+" not in ConditionWriter(PostgresDialect(), "container_requests").where(where)
 
 
 def test_short_lists_of_texts_come_in_a_few_sizes() -> None:
     texts = {}
     for count in (1, 3, 4, 5, 256, 257):
-        writer = Writer(SqliteDialect(), "links")
+        writer = ConditionWriter(SqliteDialect(), "links")
         texts[count] = writer.where(
             check_filters([["uuid", "in", [str(number) for number in range(count)]]], LINKS)
         )

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from lading.client.api import ApiClient
-from lading.client.events import Event, events
+from lading.client.events import RecordEvent, events
 from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport
 from lading.core.errors import Conflict, Invalid, Unavailable
@@ -186,7 +186,7 @@ async def listen(client: ApiClient, heard: list[str]) -> None:
     """Remember what was made, in the order of the events."""
     async with aclosing(events(client)) as heard_now:
         async for event in heard_now:
-            if isinstance(event, Event) and event.event_type == "create":
+            if isinstance(event, RecordEvent) and event.event_type == "create":
                 heard.append(event.object_uuid)
 
 

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from lading.api.container_access.port_addresses import PortAddresses
 from lading.blobs.app import make_app as make_block_app
-from lading.blobs.volume_set import Mount, Mounts
+from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.transport import Body, Response, Transport
 from lading.core.data import filetree
 from lading.core.records.schema import JSON, Record
@@ -85,7 +85,7 @@ async def site(
     settings = {"Users": {"AnonymousUserToken": anonymous}, **overrides}
     async with world(root, **settings) as it:
         volume = MemoryVolume()
-        mounts = Mounts([Mount(uuid=f"{it.cluster}-nyw5e-000000000000000", volume=volume)])
+        mounts = VolumeSet([VolumeMount(uuid=f"{it.cluster}-nyw5e-000000000000000", volume=volume)])
         blocks = make_block_app(
             mounts, it.config, clock=lambda: it.clock().timestamp(), check_token=it.app.check_token
         )

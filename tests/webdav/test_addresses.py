@@ -6,7 +6,7 @@ import pytest
 
 from lading.core.errors import Malformed, NotFound
 from lading.webdav import addresses
-from lading.webdav.addresses import Address
+from lading.webdav.addresses import FileAddress
 
 UUID = "zzzzz-4zz18-000000000000001"
 HASH = "0" * 32
@@ -32,7 +32,7 @@ HASH = "0" * 32
 def test_parse(
     raw: str, collection: str, path: str, folder: bool, root: str, token: str | None
 ) -> None:
-    wanted = Address(collection=collection, path=path, folder=folder, root=root, token=token)
+    wanted = FileAddress(collection=collection, path=path, folder=folder, root=root, token=token)
     assert addresses.parse(raw) == wanted
     assert addresses.owns(unquote(raw)), "a path as it is routed, decoded"
 

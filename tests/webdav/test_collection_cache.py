@@ -6,13 +6,13 @@ import pytest
 
 from lading.core.data.filetree import File, FileTree, Segment
 from lading.core.errors import NotFound, Unauthenticated
-from lading.webdav.collection_cache import Library, tag_of
+from lading.webdav.collection_cache import CollectionCache, tag_of
 from tests.webdav.site import Site
 
 
 async def test_a_collection_and_a_content(here: Site) -> None:
     uuid = await here.collection({"f": b"x"}, name="n")
-    library = Library(here.transport, anonymous="")
+    library = CollectionCache(here.transport, anonymous="")
     shelf = await library.open(uuid, here.world.admin)
     assert (shelf.uuid, shelf.name, shelf.editable, list(shelf.tree.entries)) == (
         uuid,
@@ -29,7 +29,7 @@ async def test_a_collection_and_a_content(here: Site) -> None:
 
 async def test_trees_are_kept_for_a_while(here: Site) -> None:
     uuid, now = await here.collection({"f": b"x"}), [0.0]
-    library = Library(here.transport, anonymous="", clock=lambda: now[0])
+    library = CollectionCache(here.transport, anonymous="", clock=lambda: now[0])
     first = (await library.open(uuid, here.world.admin)).tree
     assert (await library.open(uuid, here.world.admin)).tree is first
     now[0] = 301
@@ -38,7 +38,7 @@ async def test_trees_are_kept_for_a_while(here: Site) -> None:
 
 async def test_the_oldest_tree_is_dropped_when_texts_are_too_large(here: Site) -> None:
     uuid = await here.collection({"f": b"x"})
-    library = Library(here.transport, anonymous="", limit=1, large=1)
+    library = CollectionCache(here.transport, anonymous="", limit=1, large=1)
     first = (await library.open(uuid, here.world.admin)).tree
     assert (await library.open(uuid, here.world.admin)).tree is first
     await library.open(await here.collection({"g": b"x"}), here.world.admin)
@@ -47,7 +47,7 @@ async def test_the_oldest_tree_is_dropped_when_texts_are_too_large(here: Site) -
 
 async def test_permissions_are_asked_for_each_time(here: Site) -> None:
     uuid = await here.collection({"f": b"x"})
-    library = Library(here.transport, anonymous="")
+    library = CollectionCache(here.transport, anonymous="")
     await library.open(uuid, here.world.admin)
     with pytest.raises(NotFound):
         await library.open(uuid, await here.world.user("u"))
@@ -57,10 +57,10 @@ async def test_permissions_are_asked_for_each_time(here: Site) -> None:
 
 
 async def test_somebody_or_nobody(here: Site) -> None:
-    assert Library(here.transport, anonymous="n").token("") == "n"
-    assert Library(here.transport, anonymous="n").token("t") == "t"
+    assert CollectionCache(here.transport, anonymous="n").token("") == "n"
+    assert CollectionCache(here.transport, anonymous="n").token("t") == "t"
     with pytest.raises(Unauthenticated):
-        Library(here.transport, anonymous="").token("")
+        CollectionCache(here.transport, anonymous="").token("")
 
 
 def test_tags_are_of_the_blocks() -> None:

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 
 from lading.webdav import conditions
-from lading.webdav.conditions import State, Verdict
+from lading.webdav.conditions import ConditionResult, ResourceState
 
-HERE = State("tag", datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC))
-NOTHING = State()
+HERE = ResourceState("tag", datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC))
+NOTHING = ResourceState()
 THEN = "Fri, 02 Jan 2026 03:04:05 GMT"
 EARLIER, LATER = "Thu, 01 Jan 2026 00:00:00 GMT", "Sat, 03 Jan 2026 00:00:00 GMT"
 
@@ -16,31 +16,31 @@ EARLIER, LATER = "Thu, 01 Jan 2026 00:00:00 GMT", "Sat, 03 Jan 2026 00:00:00 GMT
 @pytest.mark.parametrize(
     ("headers", "reads", "verdict"),
     [
-        ({}, True, Verdict.GO_ON),
-        ({"if-match": '"a", "tag"'}, False, Verdict.GO_ON),
-        ({"if-match": 'W/"tag"'}, False, Verdict.REFUSED),
-        ({"if-match": '"a"'}, True, Verdict.REFUSED),
-        ({"if-match": "*"}, False, Verdict.GO_ON),
-        ({"if-unmodified-since": EARLIER}, False, Verdict.REFUSED),
-        ({"if-unmodified-since": THEN}, False, Verdict.GO_ON),
-        ({"if-unmodified-since": "nonsense"}, False, Verdict.GO_ON),
-        ({"if-match": "*", "if-unmodified-since": EARLIER}, False, Verdict.GO_ON),
-        ({"if-none-match": 'W/"tag"'}, True, Verdict.NOT_MODIFIED),
-        ({"if-none-match": '"tag"'}, False, Verdict.REFUSED),
-        ({"if-none-match": '"a"', "if-modified-since": LATER}, True, Verdict.GO_ON),
-        ({"if-modified-since": THEN}, True, Verdict.NOT_MODIFIED),
-        ({"if-modified-since": EARLIER}, True, Verdict.GO_ON),
-        ({"if-modified-since": THEN}, False, Verdict.GO_ON),
+        ({}, True, ConditionResult.GO_ON),
+        ({"if-match": '"a", "tag"'}, False, ConditionResult.GO_ON),
+        ({"if-match": 'W/"tag"'}, False, ConditionResult.REFUSED),
+        ({"if-match": '"a"'}, True, ConditionResult.REFUSED),
+        ({"if-match": "*"}, False, ConditionResult.GO_ON),
+        ({"if-unmodified-since": EARLIER}, False, ConditionResult.REFUSED),
+        ({"if-unmodified-since": THEN}, False, ConditionResult.GO_ON),
+        ({"if-unmodified-since": "nonsense"}, False, ConditionResult.GO_ON),
+        ({"if-match": "*", "if-unmodified-since": EARLIER}, False, ConditionResult.GO_ON),
+        ({"if-none-match": 'W/"tag"'}, True, ConditionResult.NOT_MODIFIED),
+        ({"if-none-match": '"tag"'}, False, ConditionResult.REFUSED),
+        ({"if-none-match": '"a"', "if-modified-since": LATER}, True, ConditionResult.GO_ON),
+        ({"if-modified-since": THEN}, True, ConditionResult.NOT_MODIFIED),
+        ({"if-modified-since": EARLIER}, True, ConditionResult.GO_ON),
+        ({"if-modified-since": THEN}, False, ConditionResult.GO_ON),
     ],
 )
-def test_judge(headers: dict[str, str], reads: bool, verdict: Verdict) -> None:
+def test_judge(headers: dict[str, str], reads: bool, verdict: ConditionResult) -> None:
     assert conditions.judge(headers, HERE, reads=reads) is verdict
 
 
 def test_of_nothing() -> None:
-    assert conditions.judge({"if-match": "*"}, NOTHING, reads=False) is Verdict.REFUSED
-    assert conditions.judge({"if-none-match": "*"}, NOTHING, reads=False) is Verdict.GO_ON
-    assert conditions.judge({"if-match": '""'}, NOTHING, reads=False) is Verdict.REFUSED
+    assert conditions.judge({"if-match": "*"}, NOTHING, reads=False) is ConditionResult.REFUSED
+    assert conditions.judge({"if-none-match": "*"}, NOTHING, reads=False) is ConditionResult.GO_ON
+    assert conditions.judge({"if-match": '""'}, NOTHING, reads=False) is ConditionResult.REFUSED
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_of_nothing() -> None:
 )
 def test_ranges_of_the_same(header: str | None, holds: bool) -> None:
     assert conditions.range_holds({"if-range": header} if header else {}, HERE) is holds
-    assert conditions.range_holds({"if-range": THEN}, State("tag")) is False
+    assert conditions.range_holds({"if-range": THEN}, ResourceState("tag")) is False
 
 
 def test_dates_without_a_zone_are_utc() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lading.core.data.filetree import File, FileTree, Segment
 from lading.core.errors import Malformed
 from lading.webdav import davxml
-from lading.webdav.davxml import Kind, Question, Resource
+from lading.webdav.davxml import PropfindKind, Question, Resource
 
 FILE = Resource(
     href="/f",
@@ -19,19 +19,19 @@ FILE = Resource(
     tag="t",
     modified=datetime(2026, 1, 2, tzinfo=UTC),
 )
-ALL = Question(Kind.ALL)
+ALL = Question(PropfindKind.ALL)
 
 
 def test_questions() -> None:
     assert davxml.read_question(b"") == ALL
     assert davxml.read_question(b'<propfind xmlns="DAV:"><propname/></propfind>') == Question(
-        Kind.NAMES
+        PropfindKind.NAMES
     )
     body = (
         b'<D:propfind xmlns:D="DAV:"><D:prop><D:getetag/><x xmlns="u:r"/><y/></D:prop></D:propfind>'
     )
     assert davxml.read_question(body) == Question(
-        Kind.SOME, (("DAV:", "getetag"), ("u:r", "x"), ("", "y"))
+        PropfindKind.SOME, (("DAV:", "getetag"), ("u:r", "x"), ("", "y"))
     )
 
 
@@ -74,14 +74,15 @@ def test_properties() -> None:
     assert [one.text for one in found.iter("{DAV:}getcontentlength")] == ["5"]
     assert [one.text for one in found.iter("{DAV:}getetag")] == ['"t"']
     assert len(list(found.iter("{DAV:}collection"))) == 1
-    names = answer(FILE, question=Question(Kind.NAMES))
+    names = answer(FILE, question=Question(PropfindKind.NAMES))
     assert [one.text for one in names.iter("{DAV:}getetag")] == [None]
 
 
 @given(st.text(), st.text(st.characters(exclude_categories=["Cs"], exclude_characters="{}")))
 def test_every_name_makes_xml(name: str, space: str) -> None:
     question = Question(
-        Kind.SOME, (("DAV:", "displayname"), ("u:" + "".join(filter(str.isprintable, space)), "x"))
+        PropfindKind.SOME,
+        (("DAV:", "displayname"), ("u:" + "".join(filter(str.isprintable, space)), "x")),
     )
     plain = name.encode("utf-8", "replace").decode()
     answer(Resource(href="/f", name=plain, node=File()), question=question)

@@ -7,7 +7,7 @@ import pytest
 from lading.core.data.filetree import File, Segment
 from lading.core.data.locator import EMPTY_BLOCK
 from lading.core.errors import Corrupt, NotFound
-from lading.webdav.file_reader import Reader, Span
+from lading.webdav.file_reader import FileReader, Span
 from tests.webdav.site import Site
 
 ONE, TWO = b"0123456789", b"abcdefghij"
@@ -29,7 +29,7 @@ def descriptors() -> int:
 @pytest.mark.parametrize("kept", [1 << 20, 0])
 async def test_every_span(here: Site, tmp_path: Path, kept: int) -> None:
     file, whole = await a_file(here), ONE[2:7] + TWO + ONE[:2]
-    reader = Reader(here.transport, tmp_path / "blocks", kept, piece=4, small=3)
+    reader = FileReader(here.transport, tmp_path / "blocks", kept, piece=4, small=3)
     before = descriptors()
     async with reader.reading(here.world.admin) as one:
         for start, end in ((0, 17), (0, 0), (4, 6), (5, 15), (16, 17), (3, 17)):
@@ -40,7 +40,7 @@ async def test_every_span(here: Site, tmp_path: Path, kept: int) -> None:
 
 async def test_who_stops_leaves_nothing_open(here: Site, tmp_path: Path) -> None:
     file, before = await a_file(here), descriptors()
-    async with Reader(here.transport, tmp_path / "blocks", 1 << 20).reading(
+    async with FileReader(here.transport, tmp_path / "blocks", 1 << 20).reading(
         here.world.admin
     ) as one:
         pieces = one.read(file, Span(0, 17))
@@ -55,7 +55,7 @@ async def test_what_is_not_there(here: Site, tmp_path: Path) -> None:
         here.world.signed(f"{'f' * 32}+5", token),
         here.world.signed(await here.store(ONE), token),
     )
-    reader = Reader(here.transport, tmp_path / "blocks", 1 << 20)
+    reader = FileReader(here.transport, tmp_path / "blocks", 1 << 20)
     for locator, fault in ((gone, NotFound), (short, Corrupt)):
         async with reader.reading(token) as one:
             with pytest.raises(fault):

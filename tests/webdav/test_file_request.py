@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from lading.webdav.addresses import parse
-from lading.webdav.file_request import Request
+from lading.webdav.file_request import DavRequest
 
 
 async def nothing() -> AsyncIterator[bytes]:
@@ -13,9 +13,9 @@ async def nothing() -> AsyncIterator[bytes]:
         yield piece
 
 
-def a_request(query: str = "", token: str = "t", **headers: str) -> Request:
+def a_request(query: str = "", token: str = "t", **headers: str) -> DavRequest:
     address = parse("/c=zzzzz-4zz18-000000000000001/f")
-    return Request(
+    return DavRequest(
         method="GET", address=address, token=token, headers=headers, query=query, body=nothing()
     )
 

@@ -6,11 +6,11 @@ from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Segment
 from lading.webdav import listings
 from lading.webdav.addresses import parse
-from lading.webdav.collection_cache import Shelf
+from lading.webdav.collection_cache import CachedCollection
 
 UUID = "zzzzz-4zz18-000000000000001"
 FILE = File((Segment("x", 0, 5),))
-SHELF = Shelf(uuid=UUID, pdh="p+1", etag="e", name="<name>", tree=FileTree())
+SHELF = CachedCollection(uuid=UUID, pdh="p+1", etag="e", name="<name>", tree=FileTree())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from lading.core.errors import LadingError, Malformed
 from lading.webdav import locks
-from lading.webdav.locks import Condition, Lock, Locks
+from lading.webdav.locks import Lock, LockCondition, Locks
 
 
 class Bench:
@@ -109,9 +109,9 @@ def test_conditions() -> None:
         '<http://h/a> (<urn:x> ["t"]) (Not <urn:y>) <http://h/b> ([W/"u"])'
     )
     assert found == [
-        ("http://h/a", [Condition("urn:x"), Condition(tag="t")]),
-        ("http://h/a", [Condition("urn:y", negated=True)]),
-        ("http://h/b", [Condition(tag="u")]),
+        ("http://h/a", [LockCondition("urn:x"), LockCondition(tag="t")]),
+        ("http://h/a", [LockCondition("urn:y", negated=True)]),
+        ("http://h/b", [LockCondition(tag="u")]),
     ]
     assert locks.tokens_of("(<urn:x>) (Not <urn:y>)") == {"urn:x"}
     with pytest.raises(Malformed):

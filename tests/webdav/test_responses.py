@@ -8,7 +8,7 @@ from starlette.types import Message
 
 from lading.core.errors import Corrupt
 from lading.webdav import responses
-from lading.webdav.responses import Answer
+from lading.webdav.responses import DavResponse
 
 
 class Ends:
@@ -27,7 +27,7 @@ class Ends:
         self.sent.append(message)
         self.began.set()
 
-    async def answer(self, answer: Answer, method: str = "GET") -> None:
+    async def answer(self, answer: DavResponse, method: str = "GET") -> None:
         await responses.send(answer, method, self.receive, self.send, common={"X": "y"})
 
     @property
@@ -48,13 +48,13 @@ async def pieces(*, fail: bool = False, closed: list[bool] | None = None) -> Asy
 
 async def test_a_whole_body() -> None:
     ends = Ends()
-    await ends.answer(Answer(body=b"abc", headers={"A": "b"}))
+    await ends.answer(DavResponse(body=b"abc", headers={"A": "b"}))
     assert ends.sent[0]["headers"] == [(b"x", b"y"), (b"a", b"b"), (b"content-length", b"3")]
     assert ends.sent[1]["body"] == b"abc"
 
 
-@pytest.mark.parametrize("answer", [Answer(body=b"abc"), Answer(status=204)])
-async def test_no_body(answer: Answer) -> None:
+@pytest.mark.parametrize("answer", [DavResponse(body=b"abc"), DavResponse(status=204)])
+async def test_no_body(answer: DavResponse) -> None:
     ends = Ends()
     await ends.answer(answer, "HEAD")
     assert [one.get("body") for one in ends.sent] == [None, b""]
@@ -62,17 +62,17 @@ async def test_no_body(answer: Answer) -> None:
 
 async def test_a_stream() -> None:
     ends, closed = Ends(), list[bool]()
-    await ends.answer(Answer(stream=await responses.begin(pieces(closed=closed))))
+    await ends.answer(DavResponse(stream=await responses.begin(pieces(closed=closed))))
     assert b"".join(one.get("body", b"") for one in ends.sent) == b"ab"
     assert (ends.complete, closed) == (True, [True])
     ends, closed = Ends(), []
-    await ends.answer(Answer(stream=await responses.begin(pieces(closed=closed))), "HEAD")
+    await ends.answer(DavResponse(stream=await responses.begin(pieces(closed=closed))), "HEAD")
     assert (len(ends.sent), closed) == (2, [True])
 
 
 async def test_a_stream_that_fails_is_broken_off() -> None:
     ends = Ends()
-    await ends.answer(Answer(stream=pieces(fail=True)))
+    await ends.answer(DavResponse(stream=pieces(fail=True)))
     assert not ends.complete
 
 
@@ -97,7 +97,7 @@ async def test_it_ends_with_its_reader() -> None:
         finally:
             closed.append(True)
 
-    going = asyncio.create_task(ends.answer(Answer(stream=endless())))
+    going = asyncio.create_task(ends.answer(DavResponse(stream=endless())))
     await ends.began.wait()
     ends.leave.set()
     await going
@@ -110,4 +110,4 @@ async def test_a_fault_of_ours_is_not_hidden() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await Ends().answer(Answer(stream=broken()))
+        await Ends().answer(DavResponse(stream=broken()))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lading.blobs.directory import DirectoryVolume
-from lading.blobs.volume_set import Mount, Mounts
+from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.transport import HttpTransport
@@ -66,7 +66,7 @@ async def test_blocks_and_records_over_the_local_socket(
 
 async def test_the_volume_is_read_by_locator(tmp_path: Path) -> None:
     volume = DirectoryVolume(tmp_path)
-    mounts = Mounts([Mount(uuid="zzzzz-nyw5e-000000000000000", volume=volume)])
+    mounts = VolumeSet([VolumeMount(uuid="zzzzz-nyw5e-000000000000000", volume=volume)])
     name = md5(b"data").hexdigest()
     await volume.put(name, b"data")
     blocks = server.VolumeBlocks(mounts, load(None, {}))

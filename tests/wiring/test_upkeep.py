@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lading.blobs.volume_set import Mounts
+from lading.blobs.volume_set import VolumeSet
 from lading.core.errors import Conflict, Invalid
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.schema import prepare
@@ -139,6 +139,9 @@ async def test_nothing_is_done_when_it_is_switched_off(storage: Storage) -> None
 
     config = load(None, {"Collections": {"BalancePeriod": 0, "ScrubPeriod": 0}})
     off = Storage(
-        directory=storage.directory, config=config, mounts=Mounts([]), references=storage.references
+        directory=storage.directory,
+        config=config,
+        mounts=VolumeSet([]),
+        references=storage.references,
     )
     await keep_up(off)

@@ -64,7 +64,7 @@ from lading.core.records.schema import JSON
 from lading.net.pacing import Pacer
 from lading.net.peer import note_known
 from lading.net.pipes import Turns
-from lading.store.database import Database, Interrupted
+from lading.store.database import Database, TransactionInterrupted
 from lading.telemetry import redact
 
 Message = MutableMapping[str, Any]
@@ -252,7 +252,7 @@ class Application:
         raw, sender = await self._read_body(scope, headers, receive)
         for _ in range(_ATTEMPTS):
             # The transaction was rolled back with another one: try again.
-            with suppress(Interrupted):
+            with suppress(TransactionInterrupted):
                 return await self._attempt(scope, headers, request_id, raw, sender)
         return await self._attempt(scope, headers, request_id, raw, sender)
 

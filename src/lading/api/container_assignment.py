@@ -38,7 +38,7 @@ from lading.core.records.schema import JSON, Record, Type
 from lading.core.records.trash import is_trashed
 from lading.store import containers, contents, records
 from lading.store import waiting as waits
-from lading.store.database import Interrupted, Transaction
+from lading.store.database import Transaction, TransactionInterrupted
 
 if TYPE_CHECKING:
     from lading.api.transaction import UnitOfWork
@@ -212,7 +212,7 @@ async def resolve(
         container = decision.choice.container
         change = await _attach(unit, change, container, decision.recipe)
         if decision is ahead and not (change.request.log_uuid and change.request.output_uuid):
-            raise Interrupted(
+            raise TransactionInterrupted(
                 f"{container.uuid}: its log or output was deleted meanwhile; try again"
             )
     else:

@@ -40,7 +40,7 @@ from lading.blobs.body_reader import take_in
 from lading.blobs.memory import Memory
 from lading.blobs.responses import ANY_ORIGIN, BlockAnswer
 from lading.blobs.volume import Discarded, Stored
-from lading.blobs.volume_set import Mount, Mounts
+from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.config import Config
 from lading.core.data import locator as locators
 from lading.core.errors import (
@@ -73,7 +73,7 @@ class Administration:
     """Answers administrative requests; `clock` returns Unix seconds."""
 
     def __init__(
-        self, mounts: Mounts, memory: Memory, config: Config, *, clock: Callable[[], float]
+        self, mounts: VolumeSet, memory: Memory, config: Config, *, clock: Callable[[], float]
     ) -> None:
         self._mounts = mounts
         self._memory = memory
@@ -127,7 +127,7 @@ class Administration:
                 async for stored in found:
                     yield stored
 
-    async def _show(self, mount: Mount) -> dict[str, Any]:
+    async def _show(self, mount: VolumeMount) -> dict[str, Any]:
         health = self._mounts.health(mount)
         shown: dict[str, Any] = {
             "uuid": mount.uuid,
@@ -146,7 +146,9 @@ class Administration:
             return shown | {"total": None, "free": None, "last_fault": error.message}
         return shown | {"total": space.total, "free": space.free}
 
-    async def _on_mount(self, request: Request, mount: Mount, rest: Sequence[str]) -> Response:
+    async def _on_mount(
+        self, request: Request, mount: VolumeMount, rest: Sequence[str]
+    ) -> Response:
         volume = mount.volume
         match request.method, *rest:
             case "GET", "blocks", *more if len(more) < 2:
@@ -172,7 +174,7 @@ class Administration:
             f"{request.method} /mounts/{mount.uuid}/{'/'.join(rest)[:60]}: no such thing"
         )
 
-    async def _send(self, mount: Mount, hash: str) -> Response:
+    async def _send(self, mount: VolumeMount, hash: str) -> Response:
         room = await self._memory.take(locators.MAX_BLOCK, hash)
         try:
             data = await mount.volume.get(hash, room.view)
@@ -181,7 +183,7 @@ class Administration:
             raise
         return BlockAnswer(data, len(data), {}, room=room)
 
-    async def _receive(self, request: Request, mount: Mount, hash: str) -> Response:
+    async def _receive(self, request: Request, mount: VolumeMount, hash: str) -> Response:
         if mount.is_read_only:
             raise Forbidden(f"{mount.uuid}: is read-only")
         with await self._memory.take(locators.MAX_BLOCK, hash) as room:
@@ -247,7 +249,7 @@ class Administration:
         return JSONResponse({"copies_deleted": len(done), "copies_failed": 0}, headers=ANY_ORIGIN)
 
 
-_Verb = Callable[[Mount, str, int], Awaitable[None]]
+_Verb = Callable[[VolumeMount, str, int], Awaitable[None]]
 _VERBS: Mapping[str, _Verb] = {
     "touch": lambda mount, hash, _: mount.volume.touch(hash),
     "discard": lambda mount, hash, mtime_ns: mount.volume.discard(hash, mtime_ns),

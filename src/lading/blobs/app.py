@@ -34,10 +34,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lading.blobs.administration import Administration
 from lading.blobs.body_reader import take_in
-from lading.blobs.memory import Memory, Room
+from lading.blobs.memory import Memory, MemoryRoom
 from lading.blobs.responses import ANY_ORIGIN, BlockAnswer, refusal
 from lading.blobs.volume import Draft
-from lading.blobs.volume_set import Mounts
+from lading.blobs.volume_set import VolumeSet
 from lading.config import Config
 from lading.core.data import locator as locators
 from lading.core.data.locator import Locator
@@ -96,7 +96,7 @@ def owns(method: str, path: str) -> bool:
 
 
 def make_app(
-    mounts: Mounts, config: Config, *, clock: Callable[[], float], check_token: CheckToken
+    mounts: VolumeSet, config: Config, *, clock: Callable[[], float], check_token: CheckToken
 ) -> ASGIApp:
     """The ASGI application over the volumes; `clock` returns Unix seconds."""
     store = _Store(mounts, config, clock=clock, check_token=check_token)
@@ -116,7 +116,12 @@ def make_app(
 
 class _Store:
     def __init__(
-        self, mounts: Mounts, config: Config, *, clock: Callable[[], float], check_token: CheckToken
+        self,
+        mounts: VolumeSet,
+        config: Config,
+        *,
+        clock: Callable[[], float],
+        check_token: CheckToken,
     ) -> None:
         settings = config.Collections
         self._mounts = mounts
@@ -214,7 +219,11 @@ class _Store:
         return await self._mounts.begin(places, wish, size)
 
     async def _receive(
-        self, request: Request, room: Room, length: int | None, draft: tuple[str, Draft] | None
+        self,
+        request: Request,
+        room: MemoryRoom,
+        length: int | None,
+        draft: tuple[str, Draft] | None,
     ) -> tuple[str, int, tuple[str, Draft] | None]:
         """Receive the body; returns hash, size, and the draft if it was written completely."""
         digest = hashlib.md5(usedforsecurity=False)

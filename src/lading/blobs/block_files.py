@@ -124,7 +124,7 @@ async def read_past_cache(
     return digest.hexdigest()
 
 
-class Disk(Protocol):
+class DraftVolume(Protocol):
     """The part of a volume that a draft uses."""
 
     async def run(self, work: Callable[..., _Answer], *arguments: object) -> _Answer:
@@ -138,7 +138,7 @@ class Disk(Protocol):
 class FileDraft:
     """A temporary file in `folder`, locked while its writer lives."""
 
-    def __init__(self, disk: Disk, folder: Path, *, size: int = 0) -> None:
+    def __init__(self, disk: DraftVolume, folder: Path, *, size: int = 0) -> None:
         """`size`: size of the block, if known."""
         self._disk = disk
         self._file, name = tempfile.mkstemp(dir=folder)

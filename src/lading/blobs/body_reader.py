@@ -14,7 +14,7 @@ from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 
-from lading.blobs.memory import Room
+from lading.blobs.memory import MemoryRoom
 from lading.core.errors import TooLarge, Unavailable
 from lading.core.pools import MinimumRate
 
@@ -35,7 +35,7 @@ _PIECE: Final = 1 << 20
 
 async def take_in(
     request: Request,
-    room: Room,
+    room: MemoryRoom,
     *,
     length: int | None,
     followers: Sequence[Follower],
@@ -74,7 +74,7 @@ class _Feed:
 
     timer: asyncio.Timeout
 
-    def __init__(self, room: Room, pace: MinimumRate) -> None:
+    def __init__(self, room: MemoryRoom, pace: MinimumRate) -> None:
         self._room = room
         self.view = room.view
         self.pace = pace

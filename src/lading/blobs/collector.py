@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lading.blobs.references import References
-from lading.blobs.volume_set import Mount, Mounts
+from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.core.data import garbage
 from lading.core.data.garbage import (
     GarbageAction,
@@ -69,7 +69,7 @@ class Look:
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
+class CollectorResult:
     """Result of a run: steps and bytes of each kind, steps skipped after a change, and failures."""
 
     done: Counter[str] = field(default_factory=Counter)
@@ -85,7 +85,7 @@ class Collector:
 
     def __init__(
         self,
-        mounts: Mounts,
+        mounts: VolumeSet,
         references: References,
         *,
         grace: float,
@@ -165,13 +165,13 @@ class Collector:
                 replicas.append(Replica(uuid, stored.size, stored.mtime_ns))
         return replicas
 
-    async def carry_out(self, look: Look, *, progress: Progress) -> Outcome:
+    async def carry_out(self, look: Look, *, progress: Progress) -> CollectorResult:
         """Execute the steps of a plan that are still valid. Raises Unavailable when collections
         cannot be read.
         """
         # Once more before anything is discarded; see the module.
         named = await self._named_since(look.began - _MARGIN)
-        outcome, done, total = Outcome(), 0, len(look.plan.steps)
+        outcome, done, total = CollectorResult(), 0, len(look.plan.steps)
         for kind in _ORDER:
             steps = [step for step in look.plan.steps if step.kind is kind]
             for start in range(0, len(steps), _BATCH):
@@ -195,7 +195,7 @@ class Collector:
             event(_logger, "block lost", block=hash)
         return outcome
 
-    async def _holder(self, mount: Mount) -> GarbageVolume:
+    async def _holder(self, mount: VolumeMount) -> GarbageVolume:
         free = (await self._mounts.space(mount)).free
         place = ReplicaPlace(
             uuid=mount.uuid,
@@ -206,7 +206,7 @@ class Collector:
         )
         return GarbageVolume(place=place, is_read_only=mount.is_read_only)
 
-    async def _see(self, mount: Mount, sight: Sight) -> int:
+    async def _see(self, mount: VolumeMount, sight: Sight) -> int:
         size = 0
         async with aclosing(mount.volume.index()) as found:  # type: ignore[type-var]
             async for stored in found:
@@ -226,7 +226,7 @@ class Collector:
                 named.update(one.hashes)
         return named
 
-    async def _do_all(self, steps: Iterable[GarbageStep], outcome: Outcome) -> None:
+    async def _do_all(self, steps: Iterable[GarbageStep], outcome: CollectorResult) -> None:
         gate = asyncio.Semaphore(self._at_once)
 
         async def one(step: GarbageStep) -> None:

@@ -26,7 +26,7 @@ import msgspec
 
 from lading.blobs.app import CheckToken
 from lading.blobs.volume import Loan
-from lading.blobs.volume_set import Mounts
+from lading.blobs.volume_set import VolumeSet
 from lading.config import Config
 from lading.core.data import locator as locators
 from lading.core.errors import LadingError, Malformed, TooLarge, Unauthenticated
@@ -55,12 +55,12 @@ class Wanted(msgspec.Struct):
     locator: str
 
 
-class Lender:
+class FdPasser:
     """Passes files of blocks of these volumes; `clock` returns Unix seconds."""
 
     def __init__(
         self,
-        mounts: Mounts,
+        mounts: VolumeSet,
         config: Config,
         *,
         clock: Callable[[], float],

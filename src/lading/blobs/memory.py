@@ -36,7 +36,7 @@ _IDLE = 4
 _REST = 10.0
 
 
-class Room(PoolClaim):
+class MemoryRoom(PoolClaim):
     """`view`: writable memory of the requested size, until `release` or the end of `with`.
 
     The first `held` bytes may be used.
@@ -53,7 +53,7 @@ class Room(PoolClaim):
         self.holder = holder
         self.view = memoryview(b"")
 
-    def open(self) -> Room:
+    def open(self) -> MemoryRoom:
         """Allocate the memory after its first grant."""
         self._is_open = True
         self._map = self._memory.mapping() if self.size > _MAPPED else None
@@ -103,7 +103,7 @@ class Room(PoolClaim):
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
-    room: Room
+    room: MemoryRoom
     amount: int
     turn: asyncio.Future[None]
 
@@ -145,31 +145,31 @@ class Memory:
             self._resting.cancel()
             self._resting = None
 
-    async def take(self, size: int, what: str, *, holder: str = "") -> Room:
+    async def take(self, size: int, what: str, *, holder: str = "") -> MemoryRoom:
         """Memory for `size` bytes of `what`, usable at once. Raises Unavailable after the wait.
 
         A `holder` of "" is not limited to a share.
         """
-        room = Room(self, size, what, holder)
+        room = MemoryRoom(self, size, what, holder)
         await self.add(room, size)
         return room.open()
 
-    async def begin(self, size: int, what: str, *, holder: str = "") -> Room:
-        """Memory for at most `size` bytes that arrive over time; see `Room.extend`. Raises like
-        `take`.
+    async def begin(self, size: int, what: str, *, holder: str = "") -> MemoryRoom:
+        """Memory for at most `size` bytes that arrive over time; see `MemoryRoom.extend`. Raises
+        like `take`.
         """
-        room = Room(self, size, what, holder)
+        room = MemoryRoom(self, size, what, holder)
         await self.add(room, size if size <= _MAPPED else min(size, _FIRST))
         return room.open()
 
-    def try_add(self, room: Room, amount: int) -> bool:
+    def try_add(self, room: MemoryRoom, amount: int) -> bool:
         """Grant a room further bytes if they are free; return whether they were."""
         if not self._fits(room, amount):
             return False
         self._add(room, amount)
         return True
 
-    async def add(self, room: Room, amount: int) -> None:
+    async def add(self, room: MemoryRoom, amount: int) -> None:
         """Grant a room further bytes after a wait. Raises Unavailable when none become free."""
         # A room that has memory already is first: it holds memory while it waits, and could block
         # all others for good.
@@ -188,8 +188,8 @@ class Memory:
         made.madvise(mmap.MADV_HUGEPAGE)
         return made
 
-    def settle(self, room: Room, size: int) -> None:
-        """Implementation of `Room.settle`."""
+    def settle(self, room: MemoryRoom, size: int) -> None:
+        """Implementation of `MemoryRoom.settle`."""
         # Removed, and counted again as complete: it will not request more.
         for pool in self._pools(room):
             pool.remove(room)
@@ -198,8 +198,8 @@ class Memory:
             pool.taken += size
         self._admit()
 
-    def take_back(self, room: Room, mapping: mmap.mmap | None) -> None:
-        """Implementation of `Room.release`."""
+    def take_back(self, room: MemoryRoom, mapping: mmap.mmap | None) -> None:
+        """Implementation of `MemoryRoom.release`."""
         for pool in self._pools(room):
             pool.remove(room)
         self._forget_share(room)
@@ -211,24 +211,24 @@ class Memory:
             self._resting = asyncio.get_running_loop().call_later(self._rest, self.close)
         self._admit()
 
-    def _pools(self, room: Room) -> tuple[BytePool, ...]:
+    def _pools(self, room: MemoryRoom) -> tuple[BytePool, ...]:
         if not room.holder:
             return (self._all,)
         return self._all, self._shares.setdefault(room.holder, BytePool(self._share))
 
-    def _forget_share(self, room: Room) -> None:
+    def _forget_share(self, room: MemoryRoom) -> None:
         if room.holder and not self._shares[room.holder].taken:
             del self._shares[room.holder]
 
-    def _fits(self, room: Room, amount: int) -> bool:
+    def _fits(self, room: MemoryRoom, amount: int) -> bool:
         return all(pool.fits(room, amount) for pool in self._pools(room))
 
-    def _add(self, room: Room, amount: int) -> None:
+    def _add(self, room: MemoryRoom, amount: int) -> None:
         for pool in self._pools(room):
             pool.add(room, amount)
         room.held += amount
 
-    async def _wait(self, room: Room, amount: int) -> None:
+    async def _wait(self, room: MemoryRoom, amount: int) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiter = _Waiter(room, amount, turn)
         self._waiting.append(waiter)

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from lading.blobs.body_reader import WINDOW
-from lading.blobs.memory import Room
+from lading.blobs.memory import MemoryRoom
 from lading.blobs.volume import Buffer
 from lading.core.errors import Full, LadingError, TooLarge, Unavailable
 from lading.core.pools import MinimumRate
@@ -45,7 +45,7 @@ class BlockAnswer(Response):
         size: int,
         headers: dict[str, str],
         *,
-        room: Room | None = None,
+        room: MemoryRoom | None = None,
         rate: int = 0,
     ) -> None:
         """`rate`: least bytes a second that the reader must take; 0 disables the limit."""

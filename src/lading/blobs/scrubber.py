@@ -17,7 +17,7 @@ from typing import Final
 
 from lading.blobs.references import Hit, References
 from lading.blobs.volume import Buffer, Stored
-from lading.blobs.volume_set import Mount, Mounts
+from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import Conflict, Corrupt, NotFound, Unavailable
 from lading.telemetry import event
@@ -67,7 +67,7 @@ class Scrubber:
 
     def __init__(
         self,
-        mounts: Mounts,
+        mounts: VolumeSet,
         references: References,
         *,
         rate: int,
@@ -102,7 +102,7 @@ class Scrubber:
         return findings
 
     async def _check_volume(
-        self, mount: Mount, after: str, findings: Findings, began: float, progress: Progress
+        self, mount: VolumeMount, after: str, findings: Findings, began: float, progress: Progress
     ) -> None:
         async with aclosing(mount.volume.index()) as found:  # type: ignore[type-var]
             async for stored in found:
@@ -123,7 +123,7 @@ class Scrubber:
                         max(0.0, findings.bytes / self._rate - (self._clock() - began))
                     )
 
-    async def _check(self, mount: Mount, stored: Stored) -> Damage | None:
+    async def _check(self, mount: VolumeMount, stored: Stored) -> Damage | None:
         # One buffer for all blocks, as large as the largest so far.
         if stored.size > len(self._room):
             self._room = bytearray(min(MAX_BLOCK, max(_STRETCH, stored.size)))
@@ -135,7 +135,7 @@ class Scrubber:
             return await self._mend(mount, stored)
         return None
 
-    async def _mend(self, mount: Mount, stored: Stored) -> Damage:
+    async def _mend(self, mount: VolumeMount, stored: Stored) -> Damage:
         whole = await self._find_whole(mount, stored.hash)
         remedy, hits = Remedy.LEFT, list[Hit]()
         if whole is not None and not mount.is_read_only:
@@ -158,7 +158,7 @@ class Scrubber:
             hash=stored.hash, size=stored.size, volume=mount.uuid, remedy=remedy, hits=hits
         )
 
-    async def _find_whole(self, damaged: Mount, hash: str) -> Buffer | None:
+    async def _find_whole(self, damaged: VolumeMount, hash: str) -> Buffer | None:
         for mount in self._mounts.all:
             if mount is not damaged:
                 try:
@@ -167,7 +167,7 @@ class Scrubber:
                     continue
         return None
 
-    async def _take_away(self, mount: Mount, stored: Stored) -> bool:
+    async def _take_away(self, mount: VolumeMount, stored: Stored) -> bool:
         try:
             await self._mounts.attempt(mount, mount.volume.quarantine(stored.hash, stored.mtime_ns))
         except (Conflict, NotFound):

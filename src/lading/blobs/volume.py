@@ -48,7 +48,7 @@ class Space:
     free: int
 
 
-class Shelf(Protocol):
+class BlockVolume(Protocol):
     """Stores blocks by hash. An acknowledged block is durable; a returned block is verified."""
 
     @property
@@ -112,7 +112,7 @@ class Bin(Protocol):
         """
 
 
-class Volume(Shelf, Bin, Protocol):
+class Volume(BlockVolume, Bin, Protocol):
     """A shelf with a bin."""
 
 

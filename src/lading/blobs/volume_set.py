@@ -30,7 +30,7 @@ _logger = logging.getLogger("lading.blobs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mount:
+class VolumeMount:
     """A volume and its configuration; `copies` as in core.placement."""
 
     uuid: str
@@ -70,28 +70,30 @@ class Receipt:
     classes: Mapping[str, int]
 
 
-class Mounts:
+class VolumeSet:
     """All volumes; `clock` returns Unix seconds."""
 
-    def __init__(self, mounts: Sequence[Mount], *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, mounts: Sequence[VolumeMount], *, clock: Callable[[], float] = time.time
+    ) -> None:
         self.all = tuple(mounts)
         self._by_uuid = {one.uuid: one for one in mounts}
         self._health = {one.uuid: Health() for one in mounts}
         self._clock = clock
 
     @property
-    def writable(self) -> tuple[Mount, ...]:
+    def writable(self) -> tuple[VolumeMount, ...]:
         """The writable mounts."""
         return tuple(one for one in self.all if not one.is_read_only)
 
-    def find(self, uuid: str) -> Mount:
+    def find(self, uuid: str) -> VolumeMount:
         """The mount with a uuid. Raises NotFound."""
         try:
             return self._by_uuid[uuid]
         except KeyError:
             raise NotFound(f"{uuid}: no such volume here") from None
 
-    def health(self, mount: Mount) -> Health:
+    def health(self, mount: VolumeMount) -> Health:
         """Health of a volume."""
         return self._health[mount.uuid]
 
@@ -226,7 +228,7 @@ class Mounts:
             raise fault
         return done
 
-    async def space(self, mount: Mount) -> Space:
+    async def space(self, mount: VolumeMount) -> Space:
         """Total and free space of a volume, a few seconds old. Raises Unavailable."""
         health = self._health[mount.uuid]
         # Under the lock: concurrent requests share one call.
@@ -236,7 +238,7 @@ class Mounts:
                 health.space_until = self._clock() + _SPACE_LIFE
             return health.space
 
-    async def attempt(self, mount: Mount, work: Awaitable[_Answer]) -> _Answer:
+    async def attempt(self, mount: VolumeMount, work: Awaitable[_Answer]) -> _Answer:
         """Await an operation of a volume, and note its failure."""
         try:
             return await work
@@ -252,7 +254,7 @@ class Mounts:
             event(_logger, "volume failed", volume=mount.uuid, fault=error)
             raise
 
-    async def _place(self, mount: Mount, hash: str, *, look: bool) -> ReplicaPlace:
+    async def _place(self, mount: VolumeMount, hash: str, *, look: bool) -> ReplicaPlace:
         free, holds = 0, False
         fails = self._clock() < self._health[mount.uuid].avoided_until
         try:

@@ -22,8 +22,8 @@ from typing import NamedTuple, Protocol, Self
 
 from lading.client.blocks import BlockCache, BlockClient
 from lading.client.file_parts import Holes
-from lading.client.safe_writer import Landing
-from lading.client.small_files import SMALL, Folder
+from lading.client.safe_writer import SafeWriter
+from lading.client.small_files import SMALL, SmallFiles
 from lading.confined import Stop, Stopped, open_regular
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node, Segment
@@ -192,7 +192,7 @@ class CollectionWriter:
         if path != self._directory and len(self._buffer) >= SHARED:
             await self._flush()
         self._directory = path
-        folder = Folder(names)
+        folder = SmallFiles(names)
         while folder.position < len(names):
             if not await self._add_run(path, folder, source):
                 name = names[folder.position]
@@ -203,7 +203,7 @@ class CollectionWriter:
                 finally:
                     os.close(descriptor)
 
-    async def _add_run(self, path: str, folder: Folder, source: int) -> bool:
+    async def _add_run(self, path: str, folder: SmallFiles, source: int) -> bool:
         """Add the next small files, as many as fit into a block. False if the next file is not
         small.
         """
@@ -411,7 +411,7 @@ async def download(
     atomically. Nothing is written outside `target`: a symbolic link on the way is refused. Raises
     Conflict where a link, or a file in place of a directory or the reverse, is in the way.
     """
-    landing = await asyncio.to_thread(Landing, target)
+    landing = await asyncio.to_thread(SafeWriter, target)
     try:
         folders = [path for path, node in filetree.walk(tree) if isinstance(node, FileTree)]
         await asyncio.to_thread(landing.make_folders, folders)
@@ -424,7 +424,7 @@ async def download_file(
     blocks: BlockClient, file: File, target: Path, *, progress: Progress | None = None
 ) -> None:
     """Write one file to `target`, whole or not at all. Raises as `download`."""
-    landing = await asyncio.to_thread(Landing, target.parent)
+    landing = await asyncio.to_thread(SafeWriter, target.parent)
     try:
         await _download(blocks, [(target.name, file)], landing, progress, _nothing)
     finally:
@@ -434,7 +434,7 @@ async def download_file(
 async def _download(
     blocks: BlockClient,
     files: list[tuple[str, File]],
-    landing: Landing,
+    landing: SafeWriter,
     progress: Progress | None,
     landed: Callable[[Iterable[str]], None],
 ) -> None:

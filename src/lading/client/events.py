@@ -29,7 +29,7 @@ _SILENCE = 150.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class RecordEvent:
     """One change: `event_type` is create, update or delete; `properties` has old_attributes and
     new_attributes.
     """
@@ -57,7 +57,7 @@ async def events(
     sleep: Sleep = asyncio.sleep,
     chance: Callable[[], float] = random.random,
     silence: float = _SILENCE,
-) -> AsyncGenerator[Event | Reconnected]:
+) -> AsyncGenerator[RecordEvent | Reconnected]:
     """All changes, without end; connects again after failures, with the pauses of `retry`.
 
     `kinds` are the wanted kinds of records, such as `arvados#container`; a server that does not
@@ -91,7 +91,7 @@ def _subscription(kinds: Sequence[str]) -> str:
     return msgspec.json.encode({"method": "subscribe", "filters": filters}).decode()
 
 
-async def _listen(socket: WebSocket, silence: float) -> AsyncGenerator[Event | Reconnected]:
+async def _listen(socket: WebSocket, silence: float) -> AsyncGenerator[RecordEvent | Reconnected]:
     while (text := await socket.receive(silence)) is not None:
         message = _decode(text)
         if "event_type" in message:
@@ -102,8 +102,8 @@ async def _listen(socket: WebSocket, silence: float) -> AsyncGenerator[Event | R
             raise Invalid(f"the server refused to send events: {text[:200]}")
 
 
-def _event(message: Mapping[str, Any]) -> Event:
-    return Event(
+def _event(message: Mapping[str, Any]) -> RecordEvent:
+    return RecordEvent(
         event_type=str(message["event_type"]),
         object_uuid=str(message.get("object_uuid") or ""),
         object_kind=str(message.get("object_kind") or ""),

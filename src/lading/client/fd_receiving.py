@@ -41,7 +41,7 @@ def lent_beside(api_socket: str | Path) -> Path:
     return Path(api_socket).with_suffix(".lend")
 
 
-class Borrower:
+class FdReceiver:
     """Borrows blocks with one token."""
 
     def __init__(

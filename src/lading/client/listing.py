@@ -45,7 +45,7 @@ content.
 """
 
 
-class Found(NamedTuple):
+class ListedFile(NamedTuple):
     """A regular file: its path on disk, and its stamp when it was listed."""
 
     source: str
@@ -71,11 +71,11 @@ class _Part(msgspec.Struct, array_like=True):
     begin: int
     end: int
 
-    def found(self, index: int) -> Found:
+    def found(self, index: int) -> ListedFile:
         """The file at an index."""
         if self.sources:
-            return Found(os.fsdecode(self.sources[index]), self.stamps[index])
-        return Found(f"{os.fsdecode(self.source)}/{self.names[index]}", self.stamps[index])
+            return ListedFile(os.fsdecode(self.sources[index]), self.stamps[index])
+        return ListedFile(f"{os.fsdecode(self.source)}/{self.names[index]}", self.stamps[index])
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -128,7 +128,7 @@ class Listing:
                 ),
             )
 
-    def found(self, place: int, first: int, end: int) -> Iterator[Found]:
+    def found(self, place: int, first: int, end: int) -> Iterator[ListedFile]:
         """The files with the numbers from `first` to `end` - 1; the first of them is in the record
         at `place`.
         """

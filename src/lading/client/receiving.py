@@ -56,7 +56,7 @@ class Receiving(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class ServerAddress:
     """A server: a Unix socket, or host and port; with TLS unless `tls` is None. `name` is the Host
     header.
     """
@@ -71,7 +71,7 @@ class Address:
 class Receiver:
     """Connections to one server, reused for a few seconds. Must be used within one event loop."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: ServerAddress) -> None:
         self._address = address
         self._idle: list[tuple[float, _Connection]] = []
 

@@ -36,7 +36,7 @@ class _Growing:
     left: int
 
 
-class Landing:
+class SafeWriter:
     """Writes below `root`, which is created if absent. Raises Conflict, Full, Unavailable. The
     caller closes it.
     """

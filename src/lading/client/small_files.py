@@ -23,7 +23,7 @@ _STRIDE: Final = 256
 """Files between two checks for a stop, about 2 ms of work."""
 
 
-class Folder:
+class SmallFiles:
     """A directory of the disk whose small files are read one after another, in the order of
     `names`.
     """

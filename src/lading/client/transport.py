@@ -22,7 +22,7 @@ from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 from lading.client.file_parts import FilePart, shorter
-from lading.client.receiving import Address, Broken, Receiver, Sink
+from lading.client.receiving import Broken, Receiver, ServerAddress, Sink
 from lading.core.errors import Unavailable, from_status
 from lading.net.http_upgrade import trusting
 
@@ -290,15 +290,15 @@ class HttpTransport:
             verify = ssl.create_default_context(cafile=str(self._verify))
         return aiohttp.TCPConnector(ssl=verify, limit=_CONNECTIONS, keepalive_timeout=_IDLE)
 
-    def _receiver_address(self) -> Address:
+    def _receiver_address(self) -> ServerAddress:
         url = URL(self._base)
         if self._unix_socket is not None:
-            return Address(name=url.authority, unix_socket=self._unix_socket)
+            return ServerAddress(name=url.authority, unix_socket=self._unix_socket)
         authorities = self._verify if isinstance(self._verify, Path) else None
         tls = (
             trusting(authorities, insecure=self._verify is False) if url.scheme == "https" else None
         )
-        return Address(name=url.authority, host=url.host or "", port=url.port or 0, tls=tls)
+        return ServerAddress(name=url.authority, host=url.host or "", port=url.port or 0, tls=tls)
 
     def _url(self, path: str) -> URL:
         return URL(self._base + path, encoded=True)

@@ -36,7 +36,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
     collection: str = ""
 
 
-class Journal:
+class UploadJournal:
     """The journal of one upload, a context manager; without a path, or if another upload has the
     file open, nothing is stored.
 

@@ -33,8 +33,8 @@ from typing import Self
 
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress
-from lading.client.listing import Found, Listing, list_sources, stamp_of
-from lading.client.upload_journal import Journal
+from lading.client.listing import ListedFile, Listing, list_sources, stamp_of
+from lading.client.upload_journal import UploadJournal
 from lading.core.data import locator as locators
 from lading.core.data import packing
 from lading.core.data.locator import MAX_BLOCK
@@ -71,14 +71,14 @@ class Upload:
         self,
         sources: Mapping[str, Path],
         *,
-        journal: Journal | None = None,
+        journal: UploadJournal | None = None,
         clock: Callable[[], int] = time.time_ns,
         pack: int = MAX_BLOCK,
         kept: int = _KEPT,
         room: int = _ROOM,
     ) -> None:
         self._sources, self._keeps = sources, kept
-        self._journal = journal or Journal()
+        self._journal = journal or UploadJournal()
         self._clock = clock
         self._pack = pack
         self._listing = Listing()
@@ -207,7 +207,7 @@ class Upload:
 
         return advance
 
-    def _files(self, number: int) -> Iterator[tuple[Found, int, int]]:
+    def _files(self, number: int) -> Iterator[tuple[ListedFile, int, int]]:
         """The files of a block that have bytes in it, each with the offset and number of these
         bytes.
         """
@@ -262,7 +262,9 @@ class Upload:
             raise _changed(str(where.parent if self._blocks[number].is_packed else where))
         return locator
 
-    async def _put_part(self, blocks: BlockClient, found: Found, start: int, length: int) -> str:
+    async def _put_part(
+        self, blocks: BlockClient, found: ListedFile, start: int, length: int
+    ) -> str:
         descriptor = _open(found)
         try:
             return await blocks.put_part(descriptor, start, length)
@@ -307,7 +309,7 @@ class _Room:
                 self._changed.notify_all()
 
 
-def _read_part(found: Found, start: int, length: int) -> Iterator[bytes]:
+def _read_part(found: ListedFile, start: int, length: int) -> Iterator[bytes]:
     descriptor = _open(found)
     try:
         done = 0
@@ -325,7 +327,7 @@ def _read_part(found: Found, start: int, length: int) -> Iterator[bytes]:
         os.close(descriptor)
 
 
-def _open(found: Found) -> int:
+def _open(found: ListedFile) -> int:
     try:
         # A listed file may have become a pipe; without O_NONBLOCK, opening it would wait for a
         # writer.

@@ -24,7 +24,7 @@ from itertools import islice
 from typing import Any
 
 from lading.client.api import ApiClient
-from lading.client.events import Event, Reconnected
+from lading.client.events import Reconnected, RecordEvent
 from lading.core.errors import LadingError, Unavailable
 from lading.core.scheduling.planning import TrackedContainer
 from lading.core.scheduling.queue_window import Window, window_of
@@ -105,11 +105,11 @@ class QueueSync:
             self._look.set()
 
     async def follow(
-        self, events: AsyncIterable[Event | Reconnected], *, on_gap: Callable[[], None]
+        self, events: AsyncIterable[RecordEvent | Reconnected], *, on_gap: Callable[[], None]
     ) -> None:
         """Learn from events for ever; call `on_gap` when some may have been missed."""
         async for item in events:
-            if isinstance(item, Event):
+            if isinstance(item, RecordEvent):
                 self._notice(item)
             else:
                 self._look.set()
@@ -222,7 +222,7 @@ class QueueSync:
     def _mine(self) -> list[list[object]]:
         return [["locked_by_uuid", "=", self._token], ["state", "in", ["Locked", "Running"]]]
 
-    def _notice(self, item: Event) -> None:
+    def _notice(self, item: RecordEvent) -> None:
         if item.object_kind != KIND:
             return
         old, new = (

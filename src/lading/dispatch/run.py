@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 
 from lading.client.api import ApiClient
-from lading.client.events import Event, Reconnected
+from lading.client.events import Reconnected, RecordEvent
 from lading.client.events import events as records_events
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.scheduling.planning import Category
@@ -40,7 +40,7 @@ async def run(
     fleet: Fleet,
     settings: DispatchSettings,
     *,
-    events: AsyncGenerator[Event | Reconnected] | None = None,
+    events: AsyncGenerator[RecordEvent | Reconnected] | None = None,
     on_ready: Callable[[], None] = lambda: None,
     holder: str = "",
     clock: Callable[[], float] = time.monotonic,
@@ -69,7 +69,7 @@ async def _dispatch(
     fleet: Fleet,
     settings: DispatchSettings,
     token: str,
-    events: AsyncGenerator[Event | Reconnected] | None,
+    events: AsyncGenerator[RecordEvent | Reconnected] | None,
     on_ready: Callable[[], None],
     holder: str,
     clock: Callable[[], float],

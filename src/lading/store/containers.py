@@ -18,7 +18,7 @@ from lading.store import records
 from lading.store.contents import UNTRASHED
 from lading.store.database import Dialect, Transaction
 from lading.store.permissions import CHUNK
-from lading.store.query import Writer
+from lading.store.query import ConditionWriter
 
 # Most containers that are examined for reuse; the first rank is that of usable results.
 CANDIDATES = 50
@@ -35,7 +35,7 @@ _HELD = ", ".join(
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredContainer:
     """A container, and whether collections outside the trash hold its log and its output."""
 
     record: Record
@@ -50,7 +50,7 @@ async def candidates(
     filters: Sequence[Expression] = (),
     *,
     now: str,
-) -> list[Found]:
+) -> list[StoredContainer]:
     """Containers with one of these keys that meet the conditions, up to a limit.
 
     Order: containers with a result (oldest first), containers in progress, all others.
@@ -60,7 +60,7 @@ async def candidates(
         "CASE WHEN state = 'Complete' AND exit_code = 0 THEN 0"
         " WHEN state IN ('Running', 'Locked', 'Queued') THEN 1 ELSE 2 END"
     )
-    writer = Writer(dialect, "containers")
+    writer = ConditionWriter(dialect, "containers")
     further = "".join(f" AND ({writer.write(part)})" for part in filters)
     found = " OR ".join(
         "broad_key = ?" if one.exact is None else "(broad_key = ? AND reuse_key = ?)"
@@ -74,7 +74,7 @@ async def candidates(
         f" WHERE ({found}){further} ORDER BY {rank}, finished_at LIMIT {CANDIDATES}",
         (*[now] * 4, *values, *writer.values),
     )
-    return [Found(record, bool(log), bool(output)) for record, (log, output) in rows]
+    return [StoredContainer(record, bool(log), bool(output)) for record, (log, output) in rows]
 
 
 async def fill_broad_keys(tx: Transaction) -> None:

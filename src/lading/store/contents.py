@@ -127,7 +127,7 @@ async def update_versions(tx: Transaction, uuid: str, changes: Record) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class StoredManifest:
     """One collection: manifest, desired copies and desired storage classes, None where not set."""
 
     uuid: str
@@ -136,7 +136,7 @@ class Reference:
     storage_classes_desired: tuple[str, ...]
 
 
-async def references_after(tx: Transaction, *, after: str, limit: int) -> list[Reference]:
+async def references_after(tx: Transaction, *, after: str, limit: int) -> list[StoredManifest]:
     """The next collections in the order of their uuids."""
     sql = f"SELECT {_FIELDS} FROM collections WHERE uuid > ? ORDER BY uuid LIMIT ?"
     return [_reference(row) for row in await tx.fetch(sql, (after, limit))]
@@ -144,7 +144,7 @@ async def references_after(tx: Transaction, *, after: str, limit: int) -> list[R
 
 async def references_changed(
     tx: Transaction, *, since: str, after: str, limit: int
-) -> list[Reference]:
+) -> list[StoredManifest]:
     """The next collections created or changed since an API timestamp."""
     sql = (
         f"SELECT {_FIELDS} FROM collections"
@@ -164,9 +164,9 @@ async def naming_block(tx: Transaction, hash: str, *, limit: int) -> list[tuple[
     return [(str(uuid), str(name or ""), str(text or "")) for uuid, name, text in rows]
 
 
-def _reference(row: Row) -> Reference:
+def _reference(row: Row) -> StoredManifest:
     uuid, text, copies, classes = row
     names = msgspec.json.decode(str(classes), type=list[str]) if classes else []
-    return Reference(
+    return StoredManifest(
         str(uuid), str(text or ""), None if copies is None else int(copies), tuple(names)
     )

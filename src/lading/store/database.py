@@ -2,8 +2,8 @@
 
 Rules: reads see committed rows only; writers take turns; a `writing` block is applied whole or, on
 any exception, not at all, and leaving it means the change is durable. Nothing but the database is
-awaited inside a block. Blocks of concurrent writers may share a commit. `Interrupted` means that a
-block was rolled back with another one; the caller tries again.
+awaited inside a block. Blocks of concurrent writers may share a commit. `TransactionInterrupted`
+means that a block was rolled back with another one; the caller tries again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Row: TypeAlias = tuple[Value, ...]
 """One row, in the order of the selected columns."""
 
 
-class Interrupted(Unavailable):
+class TransactionInterrupted(Unavailable):
     """The database rolled the transaction back: nothing was changed, and the caller may retry at
     once.
     """

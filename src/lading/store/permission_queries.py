@@ -15,7 +15,7 @@ from lading.core.records.schema import Record, RecordType
 from lading.core.records.visibility import Accessible
 from lading.store.database import Dialect, Transaction
 from lading.store.permissions import COMPUTED, JOINED, LESSER, reached
-from lading.store.query import Writer, order_by
+from lading.store.query import ConditionWriter, order_by
 
 NAMED = 20
 """Most owners or shared records that a list condition names one by one."""
@@ -131,7 +131,7 @@ async def computed(tx: Transaction, dialect: Dialect, query: Query) -> list[Reco
     """A page of computed permissions: the selected fields of `user_uuid`, `target_uuid` and
     `perm_level`.
     """
-    writer = Writer(dialect, "computed_permissions")
+    writer = ConditionWriter(dialect, "computed_permissions")
     condition = writer.where(query.where)
     names = query.select or ("user_uuid", "target_uuid", "perm_level")
     order = order_by(dialect, query.order, "computed_permissions")

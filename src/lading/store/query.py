@@ -53,7 +53,7 @@ _FEW: Final = 256
 _NUMBERS = (Type.INTEGER, Type.FLOAT, Type.BOOLEAN)
 
 
-class Writer:
+class ConditionWriter:
     """Writes SQL conditions on one table and collects their values."""
 
     def __init__(self, dialect: Dialect, table: str) -> None:
@@ -180,7 +180,7 @@ class Writer:
     def _of_container(self, part: OfContainer) -> str:
         # Its values come after those of conditions written before: placeholders are numbered by
         # position.
-        inner = Writer(self._dialect, "containers")
+        inner = ConditionWriter(self._dialect, "containers")
         condition = inner.write(part.part)
         self.values += inner.values
         link = f"containers.uuid = {self._table}.container_uuid"
@@ -397,26 +397,26 @@ def _bind(value: JSON) -> Value:
     return int(value) if isinstance(value, bool) else value
 
 
-_WRITERS: Final[Mapping[type, Callable[[Writer, Any], str]]] = {
-    Compare: Writer._compare,
-    Among: Writer._among,
-    Like: Writer._like,
-    IsKind: Writer._is_kind,
-    Holds: Writer._holds,
-    KeyExists: Writer._key_exists,
-    KeyContains: Writer._key_contains,
-    CompareColumns: Writer._compare_columns,
-    Constant: Writer._constant,
-    Either: Writer._either,
-    OfContainer: Writer._of_container,
-    All: Writer._all,
-    Not: Writer._not,
-    Requested: Writer._requested,
-    About: Writer._about,
-    Reachable: Writer._reachable,
-    Accessible: Writer._accessible,
-    ManagedHead: Writer._managed_head,
-    Untrashed: Writer._untrashed,
-    Present: Writer._present,
-    Inside: Writer._inside,
+_WRITERS: Final[Mapping[type, Callable[[ConditionWriter, Any], str]]] = {
+    Compare: ConditionWriter._compare,
+    Among: ConditionWriter._among,
+    Like: ConditionWriter._like,
+    IsKind: ConditionWriter._is_kind,
+    Holds: ConditionWriter._holds,
+    KeyExists: ConditionWriter._key_exists,
+    KeyContains: ConditionWriter._key_contains,
+    CompareColumns: ConditionWriter._compare_columns,
+    Constant: ConditionWriter._constant,
+    Either: ConditionWriter._either,
+    OfContainer: ConditionWriter._of_container,
+    All: ConditionWriter._all,
+    Not: ConditionWriter._not,
+    Requested: ConditionWriter._requested,
+    About: ConditionWriter._about,
+    Reachable: ConditionWriter._reachable,
+    Accessible: ConditionWriter._accessible,
+    ManagedHead: ConditionWriter._managed_head,
+    Untrashed: ConditionWriter._untrashed,
+    Present: ConditionWriter._present,
+    Inside: ConditionWriter._inside,
 }

@@ -20,7 +20,7 @@ from lading.core.records.record_types import RECORDS
 from lading.core.records.schema import JSON, Field, Record, RecordType, Type
 from lading.core.records.visibility import Accessible
 from lading.store.database import Deferred, Dialect, Row, Transaction, Value
-from lading.store.query import Writer, order_by
+from lading.store.query import ConditionWriter, order_by
 from lading.store.seal import MARK, Seal
 
 _Decoder: TypeAlias = Callable[[Value], JSON] | None
@@ -187,7 +187,7 @@ async def find(
     raw: bool = False,
 ) -> list[Record]:
     """All full records that meet the conditions, unordered; `raw` as in `search`."""
-    table, writer = _TABLES[kind.plural], Writer(dialect, kind.plural)
+    table, writer = _TABLES[kind.plural], ConditionWriter(dialect, kind.plural)
     condition = writer.where(tuple(where))
     rows = await tx.fetch(f"{table.select}{condition} LIMIT ?", (*writer.values, limit))
     return [table.decode(row, tx.seal, raw=raw) for row in rows]
@@ -219,7 +219,7 @@ async def exists(
     tx: Transaction, dialect: Dialect, kind: RecordType, where: Sequence[Expression]
 ) -> bool:
     """Whether any record meets the conditions."""
-    writer = Writer(dialect, kind.plural)
+    writer = ConditionWriter(dialect, kind.plural)
     condition = writer.where(tuple(where))
     return bool(await tx.fetch(f"SELECT 1 FROM {kind.plural}{condition} LIMIT 1", writer.values))
 
@@ -292,7 +292,7 @@ def _fractions(names: Sequence[str], values: Row) -> str:
 async def _page(
     tx: Transaction, dialect: Dialect, kind: RecordType, query: Query, selected: str
 ) -> list[Row]:
-    writer = Writer(dialect, kind.plural)
+    writer = ConditionWriter(dialect, kind.plural)
     condition = writer.where(query.where)
     order = order_by(dialect, query.order, kind.plural)
     sql = f"SELECT {selected} FROM {kind.plural}{condition}{order} LIMIT ? OFFSET ?"
@@ -301,7 +301,7 @@ async def _page(
 
 async def count(tx: Transaction, dialect: Dialect, kind: RecordType, query: Query) -> int:
     """How many records meet the conditions of a query."""
-    writer = Writer(dialect, kind.plural)
+    writer = ConditionWriter(dialect, kind.plural)
     condition = writer.where(tuple(_counted(one) for one in query.where))
     source = f"{kind.plural}{condition}"
     if query.distinct and query.select is not None:

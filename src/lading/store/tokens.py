@@ -22,7 +22,7 @@ _RUNS = ("Locked", "Running")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class TokenHolder:
     """A token and its user.
 
     `supervises` is the container of a supervisor's token, `own` the container of a container's own
@@ -39,7 +39,7 @@ class Holder:
     is_active: bool
 
 
-async def holder(tx: Transaction, uuid: str, secret_hash: str) -> Holder | None:
+async def holder(tx: Transaction, uuid: str, secret_hash: str) -> TokenHolder | None:
     """The holder of the token with this uuid ("" if the client sent none) and this hash of its
     secret.
     """
@@ -51,7 +51,7 @@ async def holder(tx: Transaction, uuid: str, secret_hash: str) -> Holder | None:
     if not rows or not hmac.compare_digest(str(rows[0][2] or ""), secret_hash):
         return None
     found, user, _, scopes, expires_at, supervises, is_admin, is_active, own = rows[0]
-    return Holder(
+    return TokenHolder(
         uuid=str(found),
         user_uuid=str(user),
         scopes=("all",) if scopes in (None, _ALL) else tuple(msgspec.json.decode(str(scopes))),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lading.blobs.app import make_app
-from lading.blobs.volume_set import Mount, Mounts
+from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress
 from lading.client.retry import RetryPolicy
@@ -47,8 +47,8 @@ class BlockStore:
     def __init__(self, volume: MemoryVolume | None = None, *, signing_key: str = "key") -> None:
         self.volume = volume or MemoryVolume()
         config = Config(Collections=Collections(BlobSigningKey=signing_key))
-        mounts = Mounts(
-            [Mount(uuid="zzzzz-nyw5e-000000000000000", volume=self.volume, copies=None)]
+        mounts = VolumeSet(
+            [VolumeMount(uuid="zzzzz-nyw5e-000000000000000", volume=self.volume, copies=None)]
         )
         app = make_app(mounts, config, clock=time.time, check_token=_any_token)
         self.transport: Transport = AsgiTransport(app)

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from lading.client.events import Event, Reconnected
+from lading.client.events import Reconnected, RecordEvent
 from lading.client.transport import Response
 from lading.core.containers.container import TRANSITIONS, ContainerState
 from lading.core.errors import (
@@ -98,7 +98,7 @@ class FakeContainers(ExchangesOnly):
         self._random = Random(seed)
         self._faults = faults or Faults()
         self._attempts = attempts
-        self._streams: list[asyncio.Queue[Event | Reconnected]] = []
+        self._streams: list[asyncio.Queue[RecordEvent | Reconnected]] = []
         self._made = 0
 
     def add(self, *, priority: int = 1, vcpus: int = 1, ram: int = 1 << 20, **more: Any) -> str:
@@ -190,9 +190,9 @@ class FakeContainers(ExchangesOnly):
         """Whatever was left of the container is gone."""
         self._using.pop(uuid, None)
 
-    async def events(self) -> AsyncGenerator[Event | Reconnected]:
+    async def events(self) -> AsyncGenerator[RecordEvent | Reconnected]:
         """What the websocket would bring."""
-        stream: asyncio.Queue[Event | Reconnected] = asyncio.Queue()
+        stream: asyncio.Queue[RecordEvent | Reconnected] = asyncio.Queue()
         self._streams.append(stream)
         yield Reconnected()
         try:
@@ -399,7 +399,7 @@ class FakeContainers(ExchangesOnly):
             "old_attributes": {"state": old},
             "new_attributes": {"state": self.records[uuid]["state"]},
         }
-        event = Event(
+        event = RecordEvent(
             event_type=kind,
             object_uuid=uuid,
             object_kind="arvados#container",

@@ -29,7 +29,7 @@ _MAX: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class FileAddress:
     """`collection` is a uuid or portable data hash; `path` is inside it, "" for its root.
 
     `folder`: the address ends in `/`. `root` is the encoded address of the collection without `/`.
@@ -60,7 +60,7 @@ def owns(path: str) -> bool:
     return path.startswith(PREFIXES)
 
 
-def parse(raw: str) -> Address:
+def parse(raw: str) -> FileAddress:
     """Parse a raw, percent-encoded path.
 
     Raises Malformed for a path that no file can have, NotFound when it names no collection.
@@ -87,12 +87,12 @@ def parse(raw: str) -> Address:
         raise Malformed(
             f"{path[:80]!r}: no path of a file: {fault or 'a name cannot contain a slash'}"
         )
-    return Address(
+    return FileAddress(
         collection=collection, path=path, folder=folder, root="/" + "/".join(root), token=token
     )
 
 
-def parse_destination(text: str, *, host: str) -> Address:
+def parse_destination(text: str, *, host: str) -> FileAddress:
     """The address in a Destination header: a path, or a URL of this `host`. Raises Malformed."""
     try:
         url = urlsplit(text.strip())

@@ -47,16 +47,16 @@ from lading.core.pools import MinimumRate
 from lading.core.protocols import origins
 from lading.net.peer import note_known
 from lading.webdav import addresses, davxml, responses
-from lading.webdav.addresses import Address
-from lading.webdav.collection_cache import Library, Shelf, tag_of
+from lading.webdav.addresses import FileAddress
+from lading.webdav.collection_cache import CachedCollection, CollectionCache, tag_of
 from lading.webdav.davxml import Resource
-from lading.webdav.file_reader import Reader
-from lading.webdav.file_request import Parts, Request
+from lading.webdav.file_reader import FileReader
+from lading.webdav.file_request import DavRequest, DavServices
 from lading.webdav.locks import Locks
-from lading.webdav.responses import Answer
+from lading.webdav.responses import DavResponse
 from lading.webdav.serving import serve
-from lading.webdav.uploads import Intake
-from lading.webdav.writing import Writer, read_small
+from lading.webdav.uploads import DavUpload
+from lading.webdav.writing import DavWriter, read_small
 
 _METHODS: Final = (
     "OPTIONS, GET, HEAD, PROPFIND, PROPPATCH, PUT, DELETE, MKCOL, COPY, MOVE, LOCK, UNLOCK"
@@ -96,22 +96,22 @@ def make_app(
     is the least rate of a body in bytes a second.
     """
     locks = Locks(clock=time.monotonic, new_token=lambda: f"urn:uuid:{uuid.uuid4()}")
-    parts = Parts(
-        library=Library(transport, anonymous=anonymous),
-        reader=Reader(transport, cache, cache_bytes),
-        intake=Intake(),
+    parts = DavServices(
+        library=CollectionCache(transport, anonymous=anonymous),
+        reader=FileReader(transport, cache, cache_bytes),
+        intake=DavUpload(),
         locks=locks,
     )
     return _Gateway(parts, anonymous, min_rate)
 
 
 class _Gateway:
-    def __init__(self, parts: Parts, anonymous: str, rate: int) -> None:
+    def __init__(self, parts: DavServices, anonymous: str, rate: int) -> None:
         self._rate = rate
         self._parts = parts
         self._anonymous = anonymous
-        writer = Writer(parts)
-        self._handlers: dict[str, Callable[[Request], Awaitable[Answer]]] = {
+        writer = DavWriter(parts)
+        self._handlers: dict[str, Callable[[DavRequest], Awaitable[DavResponse]]] = {
             "GET": self._serve,
             "HEAD": self._serve,
             "PROPFIND": self._find_properties,
@@ -141,10 +141,10 @@ class _Gateway:
         await responses.send(answer, method, receive, send, common=_COMMON)
 
     # Addresses are not logged: they may contain tokens.
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive) -> DavResponse:
         method: str = scope["method"]
         if method == "OPTIONS":
-            return Answer(headers=dict(_OFFERED))
+            return DavResponse(headers=dict(_OFFERED))
         address = addresses.parse(_raw_path(scope))
         incoming = Incoming(scope, receive)
         headers = {name: ", ".join(incoming.headers.getlist(name)) for name in incoming.headers}
@@ -165,13 +165,13 @@ class _Gateway:
         )
         if found.onward:
             go = {"Location": found.onward, "Set-Cookie": session_cookie(found.token)}
-            return Answer(status=303, headers={**go, "Referrer-Policy": "no-referrer"})
+            return DavResponse(status=303, headers={**go, "Referrer-Policy": "no-referrer"})
         handler = self._handlers.get(method)
         if handler is None:
             raise MethodNotAllowed(f"{method[:20]}: is not offered here; these are: {_METHODS}")
         token = self._parts.library.token(found.token)
         body = _body(incoming, self._rate)
-        request = Request(
+        request = DavRequest(
             method=method, address=address, token=token, headers=headers, query=query, body=body
         )
         # Otherwise anybody could send large bodies without a valid token.
@@ -184,10 +184,10 @@ class _Gateway:
             note_known(scope)
         return answer
 
-    async def _serve(self, request: Request) -> Answer:
+    async def _serve(self, request: DavRequest) -> DavResponse:
         return await serve(self._parts, request)
 
-    async def _find_properties(self, request: Request) -> Answer:
+    async def _find_properties(self, request: DavRequest) -> DavResponse:
         question = davxml.read_question(await read_small(request))
         depth = request.headers.get("depth", "infinity").strip().lower()
         if depth not in _DEPTHS:
@@ -196,20 +196,22 @@ class _Gateway:
         shelf = await self._parts.library.open(address.collection, request.token)
         filetree.get(shelf.tree, address.path)
         found = davxml.multistatus(self._resources(shelf, address, levels=_DEPTHS[depth]), question)
-        return Answer(
+        return DavResponse(
             status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, stream=_encoded(found)
         )
 
-    async def _patch_properties(self, request: Request) -> Answer:
+    async def _patch_properties(self, request: DavRequest) -> DavResponse:
         names = davxml.read_update(await read_small(request))
         address = request.address
         shelf = await self._parts.library.open(address.collection, request.token)
         # No property can be set, but the file must exist.
         filetree.get(shelf.tree, address.path)
         body = davxml.refused_update(address.url(address.path), names).encode()
-        return Answer(status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, body=body)
+        return DavResponse(status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, body=body)
 
-    def _resources(self, shelf: Shelf, address: Address, *, levels: float) -> Iterator[Resource]:
+    def _resources(
+        self, shelf: CachedCollection, address: FileAddress, *, levels: float
+    ) -> Iterator[Resource]:
         """The resource at an address and the resources below it, down to a depth; a directory
         before its members.
         """
@@ -228,7 +230,9 @@ class _Gateway:
                     for name in sorted(node.entries, reverse=True)
                 ]
 
-    def _resource(self, shelf: Shelf, address: Address, path: str, node: filetree.Node) -> Resource:
+    def _resource(
+        self, shelf: CachedCollection, address: FileAddress, path: str, node: filetree.Node
+    ) -> Resource:
         return Resource(
             href=address.url(path, folder=isinstance(node, FileTree)),
             name=path.rpartition("/")[2] or shelf.name,
@@ -267,7 +271,7 @@ async def _body(incoming: Incoming, rate: int) -> AsyncGenerator[bytes]:
         yield piece
 
 
-def _refusal(error: LadingError) -> Answer:
+def _refusal(error: LadingError) -> DavResponse:
     headers = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
     # Browsers ask for a user and a password; the password is the token.
     if error.status == 401:
@@ -275,7 +279,7 @@ def _refusal(error: LadingError) -> Answer:
     if error.status == 405:
         headers["Allow"] = _METHODS
     text = " ".join(error.message.split())
-    return Answer(status=error.status, headers=headers, body=f"{text}\n".encode())
+    return DavResponse(status=error.status, headers=headers, body=f"{text}\n".encode())
 
 
 async def _encoded(pieces: Iterator[str]) -> AsyncGenerator[bytes]:
@@ -292,7 +296,12 @@ class Credential:
 
 
 def find_credential(
-    method: str, address: Address, headers: Mapping[str, str], query: str, *, scheme: str = "https"
+    method: str,
+    address: FileAddress,
+    headers: Mapping[str, str],
+    query: str,
+    *,
+    scheme: str = "https",
 ) -> Credential:
     """The credential of a request. Raises Forbidden for Basic credentials sent by a page of another
     site.

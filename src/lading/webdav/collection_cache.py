@@ -37,7 +37,7 @@ _LARGE: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
+class CachedCollection:
     """State of one collection; `modified` is None for a content, which never changes."""
 
     uuid: str
@@ -56,7 +56,7 @@ class _Kept:
     until: float
 
 
-class Library:
+class CollectionCache:
     """Opens collections through the API; `anonymous` is the token for requests without one, "" to
     refuse these.
 
@@ -93,7 +93,7 @@ class Library:
         """A client of the API with a token."""
         return ApiClient(self.transport, token, retry=RETRY)
 
-    async def open(self, collection: str, token: str) -> Shelf:
+    async def open(self, collection: str, token: str) -> CachedCollection:
         """The present state of a collection. Raises NotFound, Unauthenticated, Forbidden,
         Unavailable.
         """
@@ -109,7 +109,7 @@ class Library:
             # The content may have changed between both requests.
             self._keep((key[0], record["portable_data_hash"]), tree, len(text))
         present = record.get("current_version_uuid") == record["uuid"]
-        return Shelf(
+        return CachedCollection(
             uuid=record["uuid"],
             pdh=record["portable_data_hash"],
             etag=record.get("etag", ""),
@@ -119,7 +119,7 @@ class Library:
             editable=ids.is_uuid(collection) and present,
         )
 
-    def note(self, token: str, pdh: str, tree: FileTree, *, like: Shelf) -> None:
+    def note(self, token: str, pdh: str, tree: FileTree, *, like: CachedCollection) -> None:
         """Cache the tree after a change, as computed here.
 
         `like` is the changed collection: trees of small collections are not cached.

@@ -18,7 +18,7 @@ from typing import Final
 _TAG: Final = re.compile(r'(W/)?"([^"]*)"')
 
 
-class Verdict(Enum):
+class ConditionResult(Enum):
     """Result of the conditions of a request."""
 
     GO_ON = 200
@@ -27,7 +27,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ResourceState:
     """Present state: entity tag without quotes, "" for no file; time of the last change, if
     known.
     """
@@ -36,24 +36,24 @@ class State:
     modified: datetime | None = None
 
 
-def judge(headers: Mapping[str, str], state: State, *, reads: bool) -> Verdict:
+def judge(headers: Mapping[str, str], state: ResourceState, *, reads: bool) -> ConditionResult:
     """Evaluate the conditions of a request."""
     wanted, unwanted = headers.get("if-match"), headers.get("if-none-match")
     # RFC 9110, 13.2.2: If-Unmodified-Since is ignored if there is an If-Match, and so below.
     if wanted is not None:
         if not _names(wanted, state, weak=False):
-            return Verdict.REFUSED
+            return ConditionResult.REFUSED
     elif _changed_since(headers.get("if-unmodified-since"), state):
-        return Verdict.REFUSED
+        return ConditionResult.REFUSED
     if unwanted is not None:
         if _names(unwanted, state, weak=True):
-            return Verdict.NOT_MODIFIED if reads else Verdict.REFUSED
+            return ConditionResult.NOT_MODIFIED if reads else ConditionResult.REFUSED
     elif reads and _changed_since(headers.get("if-modified-since"), state) is False:
-        return Verdict.NOT_MODIFIED
-    return Verdict.GO_ON
+        return ConditionResult.NOT_MODIFIED
+    return ConditionResult.GO_ON
 
 
-def range_holds(headers: Mapping[str, str], state: State) -> bool:
+def range_holds(headers: Mapping[str, str], state: ResourceState) -> bool:
     """Whether If-Range permits a range of the present state."""
     given = headers.get("if-range")
     if given is None:
@@ -76,7 +76,7 @@ def http_date(moment: datetime) -> str:
     return format_datetime(moment.astimezone(UTC).replace(microsecond=0), usegmt=True)
 
 
-def _names(header: str, state: State, *, weak: bool) -> bool:
+def _names(header: str, state: ResourceState, *, weak: bool) -> bool:
     if header.strip() == "*":
         return bool(state.tag)
     return any(
@@ -86,7 +86,7 @@ def _names(header: str, state: State, *, weak: bool) -> bool:
     ) and bool(state.tag)
 
 
-def _changed_since(header: str | None, state: State) -> bool | None:
+def _changed_since(header: str | None, state: ResourceState) -> bool | None:
     moment = _moment(header) if header else None
     if moment is None or state.modified is None:
         # None: the header is invalid or the time is unknown, so the condition does not apply.

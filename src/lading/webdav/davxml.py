@@ -35,7 +35,7 @@ _LOCK_ENTRY: Final = (
 )
 
 
-class Kind(Enum):
+class PropfindKind(Enum):
     """Kind of a PROPFIND request."""
 
     ALL = "allprop"
@@ -47,7 +47,7 @@ class Kind(Enum):
 class Question:
     """The requested properties: for SOME, pairs of namespace and name."""
 
-    kind: Kind
+    kind: PropfindKind
     names: tuple[tuple[str, str], ...] = ()
 
 
@@ -73,14 +73,16 @@ class _Element:
 def read_question(body: bytes) -> Question:
     """Parse a PROPFIND; an empty body requests all properties. Raises Malformed."""
     if not body:
-        return Question(Kind.ALL)
+        return Question(PropfindKind.ALL)
     root = _parse(body)
     for child in root.children if root.name == f"{_DAV}propfind" else ():
-        for kind in Kind:
+        for kind in PropfindKind:
             if child.name == _DAV + kind.value:
                 return Question(
                     kind,
-                    tuple(_pair(one.name) for one in child.children) if kind is Kind.SOME else (),
+                    tuple(_pair(one.name) for one in child.children)
+                    if kind is PropfindKind.SOME
+                    else (),
                 )
     raise Malformed("request body: expected a DAV: propfind with prop, propname or allprop")
 
@@ -147,10 +149,10 @@ def _response(resource: Resource, question: Question) -> str:
     known = _properties(resource)
     names = (
         tuple(("DAV:", name) for name in known)
-        if question.kind is not Kind.SOME
+        if question.kind is not PropfindKind.SOME
         else question.names
     )
-    bare = question.kind is Kind.NAMES
+    bare = question.kind is PropfindKind.NAMES
     found = "".join(
         f"<D:{name}/>" if bare or not known[name] else f"<D:{name}>{known[name]}</D:{name}>"
         for space, name in names

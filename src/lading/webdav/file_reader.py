@@ -41,7 +41,7 @@ MOST: Final = 64
 _ONE: Final = re.compile(r"([0-9]{0,18})-([0-9]{0,18})")
 
 
-class Reader:
+class FileReader:
     """Reads through one cache below `directory`, of at most `limit_bytes`, in pieces of at most
     `piece` bytes. Pieces of up to `small` bytes are read in the loop, others in a thread.
     """

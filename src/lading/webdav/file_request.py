@@ -7,29 +7,29 @@ from collections.abc import AsyncIterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
-from lading.webdav.addresses import Address
-from lading.webdav.collection_cache import Library
-from lading.webdav.file_reader import Reader
+from lading.webdav.addresses import FileAddress
+from lading.webdav.collection_cache import CollectionCache
+from lading.webdav.file_reader import FileReader
 from lading.webdav.locks import Locks
-from lading.webdav.uploads import Intake
+from lading.webdav.uploads import DavUpload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class DavServices:
     """Services shared by all requests."""
 
-    library: Library
-    reader: Reader
-    intake: Intake
+    library: CollectionCache
+    reader: FileReader
+    intake: DavUpload
     locks: Locks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class DavRequest:
     """A parsed request; `token` is never empty. Header names are in lower case."""
 
     method: str
-    address: Address
+    address: FileAddress
     token: str
     headers: Mapping[str, str]
     query: str

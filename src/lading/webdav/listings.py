@@ -14,9 +14,9 @@ from typing import Final
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node
 from lading.core.records.schema import JSON
-from lading.webdav.addresses import Address
+from lading.webdav.addresses import FileAddress
 from lading.webdav.archives import Format
-from lading.webdav.collection_cache import Shelf
+from lading.webdav.collection_cache import CachedCollection
 from lading.webdav.conditions import http_date
 from lading.webdav.media_types import SAFE
 
@@ -50,7 +50,7 @@ def entries(tree: FileTree) -> list[tuple[str, Node]]:
     return sorted(tree.entries.items(), key=lambda one: (isinstance(one[1], File), one[0]))
 
 
-def document(shelf: Shelf, address: Address, tree: FileTree) -> JSON:
+def document(shelf: CachedCollection, address: FileAddress, tree: FileTree) -> JSON:
     """The JSON listing: {collection, portable_data_hash, path, items: [{name, type, size}]}."""
     return {
         "collection": address.collection,
@@ -65,7 +65,7 @@ def document(shelf: Shelf, address: Address, tree: FileTree) -> JSON:
     }
 
 
-def page(shelf: Shelf, address: Address, tree: FileTree) -> Iterator[str]:
+def page(shelf: CachedCollection, address: FileAddress, tree: FileTree) -> Iterator[str]:
     """The HTML listing, in pieces."""
     found = entries(tree)
     title = escape(f"{shelf.name}/{address.path}".rstrip("/"))
@@ -95,7 +95,7 @@ def size_text(size: int) -> str:
     return f"{size} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
 
 
-def _trail(shelf: Shelf, address: Address) -> str:
+def _trail(shelf: CachedCollection, address: FileAddress) -> str:
     elements = address.path.split("/") if address.path else []
     parts = [f'<a href="{escape(address.url("", folder=True))}">{escape(shelf.name)}</a>']
     for number, element in enumerate(elements, 1):
@@ -119,13 +119,13 @@ def _count(number: int, one: str, more: str) -> str:
     return f"{number} {one if number == 1 else more}"
 
 
-def _downloads(address: Address) -> str:
+def _downloads(address: FileAddress) -> str:
     here = escape(address.url(address.path, folder=True))
     links = (f'<a href="{here}?format={one}" download>{one}</a>' for one in Format)
     return f". All of it as {' or '.join(links)}."
 
 
-def _row(address: Address, name: str, node: Node) -> str:
+def _row(address: FileAddress, name: str, node: Node) -> str:
     folder = isinstance(node, FileTree)
     path = f"{address.path}/{name}" if address.path else name
     shown = escape(f"{name}/" if folder else name)

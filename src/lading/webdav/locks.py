@@ -44,7 +44,7 @@ class Lock:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class LockCondition:
     """One term of an If header: a lock token or an entity tag that holds, or with `negated` does
     not.
     """
@@ -187,12 +187,12 @@ def read_timeout(header: str) -> float:
     )
 
 
-def read_conditions(header: str) -> list[tuple[str, list[Condition]]]:
+def read_conditions(header: str) -> list[tuple[str, list[LockCondition]]]:
     """The lists of an If header, each with its address, "" for the address of the request.
 
     Raises Malformed.
     """
-    found: list[tuple[str, list[Condition]]] = []
+    found: list[tuple[str, list[LockCondition]]] = []
     about, inside, negated, at = "", False, False, 0
     while at < len(header.rstrip()):
         match = _PARTS.match(header, at)
@@ -206,7 +206,7 @@ def read_conditions(header: str) -> list[tuple[str, list[Condition]]]:
         inside = bool(opens) or (inside and not closes)
         if inside and (uri is not None or tag):
             tag = (tag or "").removeprefix("W/").strip('"')
-            found[-1][1].append(Condition(uri or "", tag, negated))
+            found[-1][1].append(LockCondition(uri or "", tag, negated))
         elif uri is not None:
             about = uri
         negated = bool(no)

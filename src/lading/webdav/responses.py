@@ -23,7 +23,7 @@ _logger = logging.getLogger("lading.webdav")
 
 
 @dataclass(slots=True, kw_only=True)
-class Answer:
+class DavResponse:
     """A response: status, headers, and a body, which is `stream` if set, else `body`."""
 
     status: int = 200
@@ -46,7 +46,7 @@ async def begin(stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
 
 
 async def send(
-    answer: Answer, method: str, receive: Receive, send: Send, *, common: Mapping[str, str]
+    answer: DavResponse, method: str, receive: Receive, send: Send, *, common: Mapping[str, str]
 ) -> None:
     """Send a response, without a body for HEAD."""
     headers = {**common, **answer.headers}

@@ -19,11 +19,11 @@ from lading.core.data.filetree import File, FileTree
 from lading.core.errors import Malformed, NotFound, from_status
 from lading.webdav import archives, conditions, file_reader, listings, media_types
 from lading.webdav.archives import Format
-from lading.webdav.collection_cache import Shelf, tag_of
-from lading.webdav.conditions import State, Verdict, http_date
+from lading.webdav.collection_cache import CachedCollection, tag_of
+from lading.webdav.conditions import ConditionResult, ResourceState, http_date
 from lading.webdav.file_reader import Span
-from lading.webdav.file_request import Parts, Request
-from lading.webdav.responses import Answer, begin
+from lading.webdav.file_request import DavRequest, DavServices
+from lading.webdav.responses import DavResponse, begin
 
 _JSON: Final = "json"
 _PAGE: Final = "html"
@@ -35,7 +35,7 @@ _FORMATS: Final = {
 _FRESH: Final = {"Cache-Control": "private, no-cache"}
 
 
-async def serve(parts: Parts, request: Request) -> Answer:
+async def serve(parts: DavServices, request: DavRequest) -> DavResponse:
     """The response to a GET or HEAD. Raises NotFound and errors of opening and reading."""
     shelf = await parts.library.open(request.address.collection, request.token)
     node = filetree.find(shelf.tree, request.address.path)
@@ -46,9 +46,11 @@ async def serve(parts: Parts, request: Request) -> Answer:
     return await _directory(parts, request, shelf, node)
 
 
-async def _file(parts: Parts, request: Request, shelf: Shelf, file: File) -> Answer:
+async def _file(
+    parts: DavServices, request: DavRequest, shelf: CachedCollection, file: File
+) -> DavResponse:
     tag = tag_of(file)
-    state = State(tag, shelf.modified)
+    state = ResourceState(tag, shelf.modified)
     name = request.address.path.rpartition("/")[2]
     headers = {
         **media_types.headers_of(name, attachment=request.parameter("disposition") == "attachment")
@@ -57,9 +59,9 @@ async def _file(parts: Parts, request: Request, shelf: Shelf, file: File) -> Ans
     if shelf.modified:
         headers["Last-Modified"] = http_date(shelf.modified)
     match conditions.judge(request.headers, state, reads=True):
-        case Verdict.NOT_MODIFIED:
-            return Answer(status=304, headers=headers)
-        case Verdict.REFUSED:
+        case ConditionResult.NOT_MODIFIED:
+            return DavResponse(status=304, headers=headers)
+        case ConditionResult.REFUSED:
             raise from_status(412, f"{name}: is not what the conditions of the request name")
     wanted = file_reader.parse_ranges(request.headers.get("range"), file.size)
     # A range of a HEAD is ignored (RFC 9110, 14.2).
@@ -70,19 +72,19 @@ async def _file(parts: Parts, request: Request, shelf: Shelf, file: File) -> Ans
             "Content-Range": f"bytes */{file.size}",
             "Content-Type": "text/plain; charset=utf-8",
         }
-        return Answer(
+        return DavResponse(
             status=416, headers=headers, body=f"Range: the file has {file.size} bytes\n".encode()
         )
     return await _content(parts, request, file, wanted, headers)
 
 
 async def _content(
-    parts: Parts,
-    request: Request,
+    parts: DavServices,
+    request: DavRequest,
     file: File,
     wanted: tuple[Span, ...] | None,
     headers: dict[str, str],
-) -> Answer:
+) -> DavResponse:
     if wanted is not None and len(wanted) > 1:
         return await _several(parts, request, file, wanted, headers)
     span = wanted[0] if wanted else Span(0, file.size)
@@ -91,16 +93,20 @@ async def _content(
         headers["Content-Range"] = span.header(file.size)
     status = 206 if wanted else 200
     if request.method == "HEAD" or not len(span):
-        return Answer(status=status, headers=headers)
+        return DavResponse(status=status, headers=headers)
     # `begin`: an error of the first block becomes the status of the response.
-    return Answer(
+    return DavResponse(
         status=status, headers=headers, stream=await begin(_bytes(parts, request, file, span))
     )
 
 
 async def _several(
-    parts: Parts, request: Request, file: File, wanted: tuple[Span, ...], headers: dict[str, str]
-) -> Answer:
+    parts: DavServices,
+    request: DavRequest,
+    file: File,
+    wanted: tuple[Span, ...],
+    headers: dict[str, str],
+) -> DavResponse:
     # Unguessable, so that no file can contain it.
     boundary = os.urandom(16).hex()
     heads = [
@@ -124,10 +130,12 @@ async def _several(
         "Content-Type": f"multipart/byteranges; boundary={boundary}",
         "Content-Length": str(length),
     }
-    return Answer(status=206, headers=headers, stream=await begin(stream()))
+    return DavResponse(status=206, headers=headers, stream=await begin(stream()))
 
 
-async def _bytes(parts: Parts, request: Request, file: File, span: Span) -> AsyncGenerator[bytes]:
+async def _bytes(
+    parts: DavServices, request: DavRequest, file: File, span: Span
+) -> AsyncGenerator[bytes]:
     async with (
         parts.reader.reading(request.token) as reading,
         aclosing(reading.read(file, span)) as pieces,
@@ -136,28 +144,30 @@ async def _bytes(parts: Parts, request: Request, file: File, span: Span) -> Asyn
             yield piece
 
 
-async def _directory(parts: Parts, request: Request, shelf: Shelf, tree: FileTree) -> Answer:
+async def _directory(
+    parts: DavServices, request: DavRequest, shelf: CachedCollection, tree: FileTree
+) -> DavResponse:
     address = request.address
     form = _form(request)
     if form in (Format.ZIP, Format.TAR):
         return await _archive(parts, request, shelf, Format(form))
     if form == _JSON:
         body = msgspec.json.encode(listings.document(shelf, address, tree))
-        return Answer(
+        return DavResponse(
             headers={"Content-Type": "application/json", **_FRESH, **media_types.SAFE}, body=body
         )
     # Relative links of the page need the slash.
     if not address.folder:
         query = f"?{request.query}" if request.query else ""
-        return Answer(
+        return DavResponse(
             status=302, headers={"Location": address.url(address.path, folder=True) + query}
         )
-    return Answer(
+    return DavResponse(
         headers={**listings.HEADERS, **_FRESH}, stream=_encoded(listings.page(shelf, address, tree))
     )
 
 
-def _form(request: Request) -> str:
+def _form(request: DavRequest) -> str:
     """The requested form of a directory. Raises Malformed."""
     wanted = request.parameter("format")
     if wanted:
@@ -175,7 +185,9 @@ def _form(request: Request) -> str:
     return _PAGE
 
 
-async def _archive(parts: Parts, request: Request, shelf: Shelf, form: Format) -> Answer:
+async def _archive(
+    parts: DavServices, request: DavRequest, shelf: CachedCollection, form: Format
+) -> DavResponse:
     path = request.address.path
     # A collection's name may contain a slash.
     name = f"{path.rpartition('/')[2] or shelf.name}.{form}"
@@ -186,13 +198,13 @@ async def _archive(parts: Parts, request: Request, shelf: Shelf, form: Format) -
         **media_types.SAFE,
     }
     stream = _packed(parts, request, shelf, form)
-    return Answer(
+    return DavResponse(
         headers=headers, stream=await begin(stream) if request.method == "GET" else stream
     )
 
 
 async def _packed(
-    parts: Parts, request: Request, shelf: Shelf, form: Format
+    parts: DavServices, request: DavRequest, shelf: CachedCollection, form: Format
 ) -> AsyncGenerator[bytes]:
     tree = listings.subtree(shelf.tree, request.address.path)
     async with parts.reader.reading(request.token) as reading:

@@ -27,19 +27,19 @@ from lading.core.errors import (
     from_status,
 )
 from lading.webdav import addresses, conditions, davxml, edits, locks
-from lading.webdav.addresses import Address
-from lading.webdav.collection_cache import RETRY, Shelf, tag_of
-from lading.webdav.conditions import State, Verdict
+from lading.webdav.addresses import FileAddress
+from lading.webdav.collection_cache import RETRY, CachedCollection, tag_of
+from lading.webdav.conditions import ConditionResult, ResourceState
 from lading.webdav.edits import Edit, Transfer
-from lading.webdav.file_request import Parts, Request
-from lading.webdav.locks import Condition
-from lading.webdav.responses import Answer
+from lading.webdav.file_request import DavRequest, DavServices
+from lading.webdav.locks import LockCondition
+from lading.webdav.responses import DavResponse
 
 # Times that a change is computed again; then Conflict.
 _ATTEMPTS: Final = 30
 # Precondition Failed: the collection has another etag.
 _CHANGED: Final = 412
-Plan = Callable[[Shelf], Edit]
+Plan = Callable[[CachedCollection], Edit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,15 @@ class _Place:
     path: str
 
 
-class Writer:
+class DavWriter:
     """Executes writes."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: DavServices) -> None:
         self._parts = parts
         # A lock per collection with writers; it disappears with the last one.
         self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def put(self, request: Request) -> Answer:
+    async def put(self, request: DavRequest) -> DavResponse:
         """Store the body as a file."""
         address = request.address
         if "content-range" in request.headers:
@@ -76,20 +76,20 @@ class Writer:
         )
         uploaded = filetree.to_manifest(FileTree({edits.UPLOADED: file}))
 
-        def plan(shelf: Shelf) -> Edit:
+        def plan(shelf: CachedCollection) -> Edit:
             self._check_conditions(request, shelf)
             return edits.put(shelf.tree, address.path)
 
         # Again: a lock may have been taken while the body came.
         self._check_locks(request, _Place(address.collection, address.path))
         edit = await self._change(request, address, plan, uploaded=uploaded)
-        return Answer(status=edit.status, headers={"ETag": f'"{tag_of(file)}"'})
+        return DavResponse(status=edit.status, headers={"ETag": f'"{tag_of(file)}"'})
 
-    async def delete(self, request: Request) -> Answer:
+    async def delete(self, request: DavRequest) -> DavResponse:
         """Delete a file or directory."""
         place = _Place(request.address.collection, request.address.path)
 
-        def plan(shelf: Shelf) -> Edit:
+        def plan(shelf: CachedCollection) -> Edit:
             self._check_conditions(request, shelf)
             self._check_locks(request, place, below=True)
             return edits.delete(shelf.tree, place.path)
@@ -97,30 +97,30 @@ class Writer:
         edit = await self._change(request, request.address, plan)
         # The locks of deleted paths would never be released.
         self._parts.locks.forget(place.collection, place.path)
-        return Answer(status=edit.status)
+        return DavResponse(status=edit.status)
 
-    async def make_directory(self, request: Request) -> Answer:
+    async def make_directory(self, request: DavRequest) -> DavResponse:
         """MKCOL."""
         if await read_small(request):
             raise from_status(415, "MKCOL: no body is taken")
         place = _Place(request.address.collection, request.address.path)
 
-        def plan(shelf: Shelf) -> Edit:
+        def plan(shelf: CachedCollection) -> Edit:
             self._check_conditions(request, shelf)
             self._check_locks(request, place)
             return edits.make_directory(shelf.tree, place.path)
 
-        return Answer(status=(await self._change(request, request.address, plan)).status)
+        return DavResponse(status=(await self._change(request, request.address, plan)).status)
 
-    async def copy(self, request: Request) -> Answer:
+    async def copy(self, request: DavRequest) -> DavResponse:
         """COPY."""
         return await self._transfer(request, away=False)
 
-    async def move(self, request: Request) -> Answer:
+    async def move(self, request: DavRequest) -> DavResponse:
         """MOVE; from one collection to another it is a COPY, then a DELETE."""
         return await self._transfer(request, away=True)
 
-    async def lock(self, request: Request) -> Answer:
+    async def lock(self, request: DavRequest) -> DavResponse:
         """LOCK: a new lock, or with an If header and no body the extension of an existing one."""
         address, body = request.address, await read_small(request)
         seconds = locks.read_timeout(request.headers.get("timeout", ""))
@@ -162,7 +162,7 @@ class Writer:
             raise
         return _locked(201 if missing else 200, lock.token, davxml.lock_answer(lock, href))
 
-    async def unlock(self, request: Request) -> Answer:
+    async def unlock(self, request: DavRequest) -> DavResponse:
         """UNLOCK."""
         address = request.address
         token = request.headers.get("lock-token", "").strip().removeprefix("<").removesuffix(">")
@@ -170,9 +170,9 @@ class Writer:
             raise Malformed("Lock-Token: send the token of the lock, in angle brackets")
         await self._open(address, request)
         self._parts.locks.release(address.collection, address.path, token, holder=request.holder)
-        return Answer(status=204)
+        return DavResponse(status=204)
 
-    async def _transfer(self, request: Request, *, away: bool) -> Answer:
+    async def _transfer(self, request: DavRequest, *, away: bool) -> DavResponse:
         source = request.address
         target = addresses.parse_destination(
             request.headers.get("destination", ""), host=request.headers.get("host", "")
@@ -188,7 +188,7 @@ class Writer:
         places = (_Place(source.collection, source.path), _Place(target.collection, target.path))
         if source.collection == target.collection:
 
-            def plan(shelf: Shelf) -> Edit:
+            def plan(shelf: CachedCollection) -> Edit:
                 self._check_transfer(request, shelf, places, away=away)
                 return edits.transfer(shelf.tree, wish)
 
@@ -197,13 +197,17 @@ class Writer:
             edit = await self._across(request, target, wish, places)
         if away:
             self._parts.locks.forget(source.collection, source.path)
-        return Answer(
+        return DavResponse(
             status=edit.status,
             headers={"Location": target.url(target.path)} if edit.status == 201 else {},
         )
 
     async def _across(
-        self, request: Request, target: Address, wish: Transfer, places: tuple[_Place, _Place]
+        self,
+        request: DavRequest,
+        target: FileAddress,
+        wish: Transfer,
+        places: tuple[_Place, _Place],
     ) -> Edit:
         shelf = await self._parts.library.open(request.address.collection, request.token)
         if wish.away and not shelf.editable:
@@ -224,7 +228,7 @@ class Writer:
         return edit
 
     async def _change(
-        self, request: Request, address: Address, plan: Plan, *, uploaded: str = ""
+        self, request: DavRequest, address: FileAddress, plan: Plan, *, uploaded: str = ""
     ) -> Edit:
         """Apply the edit that `plan` computes from the present collection."""
         line = self._lines.setdefault(address.collection, asyncio.Lock())
@@ -252,7 +256,9 @@ class Writer:
                 return edit
         raise Conflict(f"{address.collection}: too many concurrent changes; try again")
 
-    def _note(self, request: Request, shelf: Shelf, edit: Edit, uploaded: str, pdh: str) -> None:
+    def _note(
+        self, request: DavRequest, shelf: CachedCollection, edit: Edit, uploaded: str, pdh: str
+    ) -> None:
         """Cache the tree after the change, so that the next writer need not parse it."""
         sources = splice.read_files(dict(edit.files), supplied=bool(uploaded))
         # Sources in other collections would have to be fetched first; then the next writer parses
@@ -262,7 +268,7 @@ class Writer:
             tree = splice.replace_files(shelf.tree, sources, supplied=supplied, contents={})
             self._parts.library.note(request.token, pdh, tree, like=shelf)
 
-    async def _open(self, address: Address, request: Request) -> Shelf:
+    async def _open(self, address: FileAddress, request: DavRequest) -> CachedCollection:
         if not address.editable:
             raise _fixed(address)
         shelf = await self._parts.library.open(address.collection, request.token)
@@ -272,12 +278,16 @@ class Writer:
             )
         return shelf
 
-    def _check_conditions(self, request: Request, shelf: Shelf) -> None:
+    def _check_conditions(self, request: DavRequest, shelf: CachedCollection) -> None:
         path = request.address.path
         node = filetree.find(shelf.tree, path)
         # A directory has no tag; the content of the collection stands for it.
-        there = State(tag_of(node) or shelf.pdh, shelf.modified) if node is not None else State()
-        if conditions.judge(request.headers, there, reads=False) is not Verdict.GO_ON:
+        there = (
+            ResourceState(tag_of(node) or shelf.pdh, shelf.modified)
+            if node is not None
+            else ResourceState()
+        )
+        if conditions.judge(request.headers, there, reads=False) is not ConditionResult.GO_ON:
             raise from_status(412, f"/{path}: is not what the conditions of the request name")
         header = request.headers.get("if", "")
         if header and not any(
@@ -287,7 +297,9 @@ class Writer:
                 412, f"/{path}: If: none of the conditions holds; a lock may have ended"
             )
 
-    def _holds(self, request: Request, shelf: Shelf, about: str, terms: list[Condition]) -> bool:
+    def _holds(
+        self, request: DavRequest, shelf: CachedCollection, about: str, terms: list[LockCondition]
+    ) -> bool:
         address = request.address
         if about:
             address = addresses.parse_destination(about, host=request.headers.get("host", ""))
@@ -305,7 +317,7 @@ class Writer:
             for one in terms
         )
 
-    def _check_locks(self, request: Request, place: _Place, *, below: bool = False) -> None:
+    def _check_locks(self, request: DavRequest, place: _Place, *, below: bool = False) -> None:
         tokens = locks.tokens_of(request.headers.get("if", ""))
         # member=True: all writes here may add or remove a name in the directory.
         self._parts.locks.check(
@@ -318,7 +330,12 @@ class Writer:
         )
 
     def _check_transfer(
-        self, request: Request, shelf: Shelf, places: tuple[_Place, _Place], *, away: bool
+        self,
+        request: DavRequest,
+        shelf: CachedCollection,
+        places: tuple[_Place, _Place],
+        *,
+        away: bool,
     ) -> None:
         self._check_conditions(request, shelf)
         self._check_locks(request, places[1], below=True)
@@ -326,12 +343,12 @@ class Writer:
             self._check_locks(request, places[0], below=True)
 
 
-def _reserve(shelf: Shelf, address: Address) -> Edit:
+def _reserve(shelf: CachedCollection, address: FileAddress) -> Edit:
     there = filetree.find(shelf.tree, address.path) is not None
     return Edit({}, edits.REPLACED) if there else edits.put(shelf.tree, address.path)
 
 
-def _take_away(shelf: Shelf, path: str, node: filetree.Node) -> Edit:
+def _take_away(shelf: CachedCollection, path: str, node: filetree.Node) -> Edit:
     """Delete the source of a move, unless it is gone or was changed."""
     try:
         same = not filetree.diff(_alone(filetree.get(shelf.tree, path)), _alone(node))
@@ -348,26 +365,26 @@ def _alone(node: filetree.Node) -> FileTree:
     return FileTree({edits.UPLOADED: node})
 
 
-def _lists(header: str) -> list[tuple[str, list[Condition]]]:
+def _lists(header: str) -> list[tuple[str, list[LockCondition]]]:
     found = locks.read_conditions(header)
     if not found:
         raise Malformed("If: names no conditions")
     return found
 
 
-def _fixed(address: Address) -> Forbidden:
+def _fixed(address: FileAddress) -> Forbidden:
     return Forbidden(
         f"Forbidden: {address.collection} is a content, which never changes;"
         " name a collection by its uuid"
     )
 
 
-def _locked(status: int, token: str, body: str) -> Answer:
+def _locked(status: int, token: str, body: str) -> DavResponse:
     headers = {"Content-Type": davxml.CONTENT_TYPE, "Lock-Token": f"<{token}>"}
-    return Answer(status=status, headers=headers, body=body.encode())
+    return DavResponse(status=status, headers=headers, body=body.encode())
 
 
-async def read_small(request: Request) -> bytes:
+async def read_small(request: DavRequest) -> bytes:
     """Read a small body. Raises TooLarge."""
     data = bytearray()
     async for piece in request.body:

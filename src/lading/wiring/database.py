@@ -25,7 +25,7 @@ from lading.core.data.locator import EMPTY_HASH
 from lading.core.errors import Invalid, Malformed
 from lading.core.timestamps import format_time
 from lading.store import contents
-from lading.store.contents import Reference
+from lading.store.contents import StoredManifest
 from lading.store.database import Database, Transaction
 from lading.store.databases.copying import copy_records
 from lading.store.databases.sqlite import SqliteDatabase
@@ -37,7 +37,7 @@ from lading.wiring.directory import DataDirectory
 # Enough to show which collections a damaged block affects; the report lists no more.
 _PAGE: Final = 20
 _HITS: Final = 20
-_Page = Callable[[Transaction, str], Coroutine[Any, Any, list[Reference]]]
+_Page = Callable[[Transaction, str], Coroutine[Any, Any, list[StoredManifest]]]
 MOVED = "db.sqlite.moved"
 
 

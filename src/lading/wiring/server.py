@@ -32,8 +32,8 @@ from lading.api.bootstrap import FirstTokens
 from lading.api.container_access.port_addresses import PortAddresses, make_sites
 from lading.blobs.app import make_app as make_block_app
 from lading.blobs.app import owns
-from lading.blobs.fd_passing import Lender
-from lading.blobs.volume_set import Mounts
+from lading.blobs.fd_passing import FdPasser
+from lading.blobs.volume_set import VolumeSet
 from lading.client.transport import HttpTransport
 from lading.config import Config
 from lading.core.data import locator
@@ -81,7 +81,7 @@ _OF_FILES = 2
 class VolumeBlocks:
     """Access of the API to blocks, in the volumes of the same process."""
 
-    def __init__(self, mounts: Mounts, config: Config) -> None:
+    def __init__(self, mounts: VolumeSet, config: Config) -> None:
         self._mounts = mounts
         classes = tuple(name for name, one in config.StorageClasses.items() if one.get("Default"))
         self._wish = DesiredReplication(
@@ -143,7 +143,7 @@ async def serve(
                 mounts=mounts,
                 references=RecordedReferences(database, config),
             )
-            lender = Lender(mounts, config, clock=time.time, check_token=api.check_token)
+            lender = FdPasser(mounts, config, clock=time.time, check_token=api.check_token)
             tending = (
                 api.tend,
                 functools.partial(keep_up, storage),
@@ -161,7 +161,7 @@ async def serve(
 
 
 def _make_api(
-    database: Database, mounts: Mounts, config: Config, directory: DataDirectory
+    database: Database, mounts: VolumeSet, config: Config, directory: DataDirectory
 ) -> Application:
     return make_app(
         database,
@@ -303,7 +303,7 @@ def _unix_socket(path: Path, kind: socket.SocketKind) -> socket.socket:
         ) from error
 
 
-async def _lend(lender: Lender, path: Path) -> None:
+async def _lend(lender: FdPasser, path: Path) -> None:
     # SOCK_SEQPACKET keeps requests apart, and passes descriptors with them (unix(7)).
     with _unix_socket(path, socket.SOCK_SEQPACKET) as listening:
         await lender.serve(listening)

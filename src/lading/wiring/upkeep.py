@@ -19,10 +19,10 @@ from typing import Final
 
 import msgspec
 
-from lading.blobs.collector import Collector, Look, Outcome
+from lading.blobs.collector import Collector, CollectorResult, Look
 from lading.blobs.references import References
 from lading.blobs.scrubber import Damage, Findings, Scrubber
-from lading.blobs.volume_set import Mounts
+from lading.blobs.volume_set import VolumeSet
 from lading.config import Config
 from lading.core.errors import Conflict, Invalid, LadingError
 from lading.telemetry import event
@@ -84,7 +84,7 @@ class Storage:
 
     directory: DataDirectory
     config: Config
-    mounts: Mounts
+    mounts: VolumeSet
     references: References
 
     def collector(self) -> Collector:
@@ -159,13 +159,13 @@ def read_state(directory: DataDirectory) -> State:
         return State(balance=Balance(), scrub=Scrub())
 
 
-def write_balance(directory: DataDirectory, look: Look, outcome: Outcome) -> None:
+def write_balance(directory: DataDirectory, look: Look, outcome: CollectorResult) -> None:
     """Store the result of a garbage collection."""
     with _changing(directory):
         _keep_balance(directory, look, outcome)
 
 
-def _keep_balance(directory: DataDirectory, look: Look, outcome: Outcome) -> None:
+def _keep_balance(directory: DataDirectory, look: Look, outcome: CollectorResult) -> None:
     state = read_state(directory)
     state.balance = Balance(
         at=look.began,
@@ -215,7 +215,7 @@ async def keep_up(
             tasks.create_task(_scrub_for_ever(storage, sleep), name="scrub")
 
 
-async def balance(storage: Storage) -> Outcome:
+async def balance(storage: Storage) -> CollectorResult:
     """Run one garbage collection. Raises Conflict, Unavailable, Invalid."""
     with alone(storage.directory, "gc"):
         collector = storage.collector()

@@ -19,7 +19,7 @@ from typing import Final
 
 from lading.blobs.directory import DirectoryVolume
 from lading.blobs.volume import Volume, open_volume
-from lading.blobs.volume_set import Mount, Mounts
+from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.disk_space import read_disk
 from lading.config import Config, VolumeSettings
 from lading.core.containers import disk_space
@@ -34,7 +34,7 @@ _ALONE: Final = "nyw5e-000000000000000"
 
 async def open_mounts(
     config: Config, directory: DataDirectory, *, clock: Callable[[], float] = time.time
-) -> Mounts:
+) -> VolumeSet:
     """Open the volumes that this server reaches. Raises Invalid that names the wrong configuration
     key.
     """
@@ -45,16 +45,16 @@ async def open_mounts(
                 DirectoryVolume, directory.blocks, reserve=kept.size, reserve_files=kept.files
             )
         )
-        alone = Mount(
+        alone = VolumeMount(
             uuid=f"{config.ClusterID}-{_ALONE}",
             volume=own,
             # None: reports as many copies as the client asks for.
             copies=None,
             classes=frozenset(config.StorageClasses),
         )
-        return Mounts([alone], clock=clock)
+        return VolumeSet([alone], clock=clock)
     found = [_mount(config, directory, uuid, one) for uuid, one in sorted(config.Volumes.items())]
-    return Mounts(found, clock=clock)
+    return VolumeSet(found, clock=clock)
 
 
 def _reserve(config: Config, directory: DataDirectory) -> Amount:
@@ -67,7 +67,9 @@ def _reserve(config: Config, directory: DataDirectory) -> Amount:
     return Amount(kept.size // 2, kept.files // 2)
 
 
-def _mount(config: Config, directory: DataDirectory, uuid: str, settings: VolumeSettings) -> Mount:
+def _mount(
+    config: Config, directory: DataDirectory, uuid: str, settings: VolumeSettings
+) -> VolumeMount:
     if not _UUID.fullmatch(uuid):
         raise Invalid(
             f"configuration: Volumes.{uuid}: write <cluster>-nyw5e-<15 letters or digits>"
@@ -86,7 +88,7 @@ def _mount(config: Config, directory: DataDirectory, uuid: str, settings: Volume
     here = config.ExternalURL.rstrip("/")
     # Without AccessViaHosts every server reaches the volume itself.
     is_here = not hosts or here in hosts
-    return Mount(
+    return VolumeMount(
         uuid=uuid,
         volume=open_volume(settings.Driver, settings.DriverParameters)
         if is_here

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from lading.cli.files import mount as module
 from lading.cli.main import cli
 from lading.client.mount import points
-from lading.client.mount.layout import View
+from lading.client.mount.layout import MountView
 from lading.client.mount.service import MountSettings
 from lading.core.errors import Unavailable
 
@@ -82,7 +82,7 @@ def test_in_the_background_by_default(launcher: Launcher, tmp_path: Path) -> Non
     }
     (asked,) = launcher.settings
     assert (asked.view, asked.tied, asked.cache_size, asked.allow_other, asked.timeout) == (
-        View.ALL, False, 1 << 30, True, 5,
+        MountView.ALL, False, 1 << 30, True, 5,
     )  # fmt: skip
     assert asked.cache_directory == str(tmp_path / "cache" / "lading" / "blocks")
     assert launcher.finished == 0
@@ -91,17 +91,17 @@ def test_in_the_background_by_default(launcher: Launcher, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "view", "id"),
     [
-        (["--collection", PDH], View.COLLECTION, PDH),
-        (["--project", "p"], View.PROJECT, "p"),
-        (["--by-id"], View.BY_ID, ""),
-        (["--by-pdh"], View.BY_PDH, ""),
-        (["--home"], View.HOME, ""),
-        (["--shared"], View.SHARED, ""),
-        (["--by-tag"], View.BY_TAG, ""),
+        (["--collection", PDH], MountView.COLLECTION, PDH),
+        (["--project", "p"], MountView.PROJECT, "p"),
+        (["--by-id"], MountView.BY_ID, ""),
+        (["--by-pdh"], MountView.BY_PDH, ""),
+        (["--home"], MountView.HOME, ""),
+        (["--shared"], MountView.SHARED, ""),
+        (["--by-tag"], MountView.BY_TAG, ""),
     ],
 )
 def test_what_is_shown(
-    launcher: Launcher, tmp_path: Path, arguments: list[str], view: View, id: str
+    launcher: Launcher, tmp_path: Path, arguments: list[str], view: MountView, id: str
 ) -> None:
     done = _mount(str(tmp_path), *arguments)
     assert done.exit_code == 0, done.output

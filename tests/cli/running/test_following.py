@@ -14,7 +14,7 @@ import pytest
 from lading.cli.running import following
 from lading.cli.running.following import Follower, Watcher, reason
 from lading.client.api import ApiClient
-from lading.client.events import Event, Reconnected
+from lading.client.events import Reconnected, RecordEvent
 from lading.core.errors import Forbidden
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import world
@@ -47,7 +47,7 @@ async def test_why_it_waits_is_said_after_a_moment(tmp_path: Path) -> None:
 async def test_without_events_the_looks_are_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refused(_api: ApiClient) -> AsyncGenerator[Event | Reconnected]:
+    async def refused(_api: ApiClient) -> AsyncGenerator[RecordEvent | Reconnected]:
         for event in [Reconnected()]:
             yield event
         raise Forbidden

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lading.client.images.archive import (
+    ImageParts,
     Layer,
-    Parts,
     make_config,
     read_config,
     sha256_of,
@@ -32,7 +32,7 @@ def _layers(folder: Path) -> tuple[Layer, ...]:
 def test_the_archive_has_the_layout_that_docker_loads(tmp_path: Path) -> None:
     config = config_of(*LAYERS, created="2026-01-02T03:04:05Z")
     image = write_archive(
-        Parts(config=config, layers=_layers(tmp_path), names=("a:1",)), tmp_path / "image.tar"
+        ImageParts(config=config, layers=_layers(tmp_path), names=("a:1",)), tmp_path / "image.tar"
     )
     with tarfile.open(image.path) as tar:
         contents = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
@@ -45,14 +45,14 @@ def test_the_archive_has_the_layout_that_docker_loads(tmp_path: Path) -> None:
 
 
 def test_the_same_parts_give_the_same_bytes(tmp_path: Path) -> None:
-    parts = Parts(config=config_of(*LAYERS), layers=_layers(tmp_path))
+    parts = ImageParts(config=config_of(*LAYERS), layers=_layers(tmp_path))
     images = [write_archive(parts, tmp_path / name) for name in ("one", "two")]
     assert images[0].path.read_bytes() == images[1].path.read_bytes()
 
 
 def test_a_layer_that_is_listed_twice_is_stored_once(tmp_path: Path) -> None:
     first, _ = _layers(tmp_path)
-    parts = Parts(config=config_of(LAYERS[0], LAYERS[0]), layers=(first, first))
+    parts = ImageParts(config=config_of(LAYERS[0], LAYERS[0]), layers=(first, first))
     with tarfile.open(write_archive(parts, tmp_path / "image.tar").path) as tar:
         assert len(tar.getnames()) == 3
 
@@ -60,7 +60,8 @@ def test_a_layer_that_is_listed_twice_is_stored_once(tmp_path: Path) -> None:
 def test_other_layers_than_the_configuration_lists_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Malformed, match="lists 1 layers"):
         write_archive(
-            Parts(config=config_of(LAYERS[1]), layers=_layers(tmp_path)), tmp_path / "image.tar"
+            ImageParts(config=config_of(LAYERS[1]), layers=_layers(tmp_path)),
+            tmp_path / "image.tar",
         )
 
 

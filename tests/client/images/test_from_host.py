@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.archive import Parts
+from lading.client.images.archive import ImageParts
 from lading.client.images.elf import Linkage
-from lading.client.images.from_host import Host, from_host, goarch, script_programs, this_host
+from lading.client.images.from_host import SourceHost, from_host, goarch, script_programs, this_host
 from lading.core.errors import Invalid
 from tests.client.images.test_elf import _elf
 
@@ -56,7 +56,7 @@ _TEXTS = {
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
+def host(tmp_path: Path) -> SourceHost:
     """A machine with these packages, merged /usr, and a linker that gives one library to ELF
     files.
     """
@@ -82,7 +82,7 @@ def host(tmp_path: Path) -> Host:
         file.write_bytes(_TEXTS[path].encode() if path in _TEXTS else _elf(wide=True))
         file.chmod(0o600 if path.endswith(".key") else 0o755)
     linked = Linkage(libraries=("/usr/lib/libc.so.6",), directories=("/opt/lib",))
-    return Host(
+    return SourceHost(
         root=root,
         search=("relative", "/usr/bin"),
         linker=lambda _loader, _path: linked,
@@ -90,12 +90,12 @@ def host(tmp_path: Path) -> Host:
     )
 
 
-def _names(parts: Parts) -> set[str]:
+def _names(parts: ImageParts) -> set[str]:
     with tarfile.open(parts.layers[0].path) as tar:
         return {f"/{name}" for name in tar.getnames()}
 
 
-def test_a_script_brings_its_language_with_its_modules(host: Host, tmp_path: Path) -> None:
+def test_a_script_brings_its_language_with_its_modules(host: SourceHost, tmp_path: Path) -> None:
     parts = from_host(["align"], tmp_path, host=host)
     names = _names(parts)
     assert {
@@ -113,7 +113,7 @@ def test_a_script_brings_its_language_with_its_modules(host: Host, tmp_path: Pat
     assert parts.notes == ("/etc/align.key: left out, only root may read it",)
 
 
-def test_a_binary_brings_libraries_one_by_one(host: Host, tmp_path: Path) -> None:
+def test_a_binary_brings_libraries_one_by_one(host: SourceHost, tmp_path: Path) -> None:
     names = _names(from_host(["plain"], tmp_path, host=host))
     assert {"/usr/bin/plain", "/lib/ld.so", "/usr/lib/libc.so.6", "/usr/lib/libgcc_s.so.1"} <= names
     assert "/usr/share/libplain/data" not in names
@@ -123,7 +123,7 @@ def test_a_binary_brings_libraries_one_by_one(host: Host, tmp_path: Path) -> Non
     )
 
 
-def test_every_image_can_be_lived_in(host: Host, tmp_path: Path) -> None:
+def test_every_image_can_be_lived_in(host: SourceHost, tmp_path: Path) -> None:
     parts = from_host(["plain"], tmp_path, host=host)
     with tarfile.open(parts.layers[0].path) as tar:
         members = {f"/{member.name}": member for member in tar}
@@ -136,7 +136,7 @@ def test_every_image_can_be_lived_in(host: Host, tmp_path: Path) -> None:
 
 
 def test_relative_paths_begin_in_the_working_directory(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: SourceHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert this_host({}).path("./own.sh") == f"{tmp_path}/own.sh"
@@ -148,7 +148,7 @@ def test_relative_paths_begin_in_the_working_directory(
     assert "/opt/own.sh" in _names(parts[0])
 
 
-def test_the_same_programs_give_the_same_image(host: Host, tmp_path: Path) -> None:
+def test_the_same_programs_give_the_same_image(host: SourceHost, tmp_path: Path) -> None:
     first, again = tmp_path / "first", tmp_path / "again"
     first.mkdir()
     again.mkdir()
@@ -158,23 +158,23 @@ def test_the_same_programs_give_the_same_image(host: Host, tmp_path: Path) -> No
     assert (one.config, one.layers[0].diff_id) == (two.config, two.layers[0].diff_id)
 
 
-def test_a_script_of_no_package(host: Host, tmp_path: Path) -> None:
+def test_a_script_of_no_package(host: SourceHost, tmp_path: Path) -> None:
     names = _names(from_host(["/opt/own.sh"], tmp_path, host=host))
     assert {"/opt/own.sh", "/usr/bin/env", "/usr/bin/sh"} <= names
 
 
 @pytest.mark.parametrize("name", ["nosuch", "/opt/nosuch", "./relative", "/opt"])
-def test_what_is_no_program_is_named(host: Host, tmp_path: Path, name: str) -> None:
+def test_what_is_no_program_is_named(host: SourceHost, tmp_path: Path, name: str) -> None:
     with pytest.raises(Invalid, match=f"--from-host {host.path(name)}: is n"):
         from_host([name], tmp_path, host=host)
 
 
-def test_nothing_named(host: Host, tmp_path: Path) -> None:
+def test_nothing_named(host: SourceHost, tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="no program is named"):
         from_host([], tmp_path, host=host)
 
 
-def test_a_library_that_is_not_there(host: Host, tmp_path: Path) -> None:
+def test_a_library_that_is_not_there(host: SourceHost, tmp_path: Path) -> None:
     lacking = replace(
         host,
         linker=lambda _loader, path: Linkage(missing=("libx.so",) if path.name == "plain" else ()),
@@ -195,7 +195,7 @@ def test_a_library_that_is_not_there(host: Host, tmp_path: Path) -> None:
     )
 
 
-def test_scripts_of_version_managers_come_last(host: Host, tmp_path: Path) -> None:
+def test_scripts_of_version_managers_come_last(host: SourceHost, tmp_path: Path) -> None:
     shims = host.root / "home/shims"
     shims.mkdir(parents=True)
     (shims / "plain").write_text("#!/bin/sh\n")
@@ -204,7 +204,7 @@ def test_scripts_of_version_managers_come_last(host: Host, tmp_path: Path) -> No
     assert "/home/shims/plain" not in _names(parts)
 
 
-def test_a_virtual_environment_comes_with_its_packages(host: Host, tmp_path: Path) -> None:
+def test_a_virtual_environment_comes_with_its_packages(host: SourceHost, tmp_path: Path) -> None:
     home = host.root / "opt/python"
     for path in ("bin/python3.11", "lib/python3.11/os.py", "lib/python3.11/__pycache__/os.pyc"):
         (home / path).parent.mkdir(parents=True, exist_ok=True)
@@ -229,7 +229,7 @@ def test_a_virtual_environment_comes_with_its_packages(host: Host, tmp_path: Pat
     assert "/opt/python/lib/python3.11/__pycache__/os.pyc" not in names
 
 
-def test_modules_of_an_environment_come_compiled(host: Host, tmp_path: Path) -> None:
+def test_modules_of_an_environment_come_compiled(host: SourceHost, tmp_path: Path) -> None:
     venv = host.root / "opt/venv"
     for path, text in (
         ("bin/tool", "#!/opt/venv/bin/python\n"),
@@ -255,14 +255,16 @@ def test_modules_of_an_environment_come_compiled(host: Host, tmp_path: Path) -> 
     assert {"/opt/venv/lib/tool.py", "/opt/venv/lib/__pycache__/tool.pyc"} <= _names(parts)
 
 
-def test_a_program_named_by_its_path_can_be_called_by_its_name(host: Host, tmp_path: Path) -> None:
+def test_a_program_named_by_its_path_can_be_called_by_its_name(
+    host: SourceHost, tmp_path: Path
+) -> None:
     parts = from_host(["/opt/own.sh", "/usr/bin/plain"], tmp_path, host=host)
     with tarfile.open(parts.layers[0].path) as tar:
         assert tar.getmember("usr/local/bin/own.sh").linkname == "/opt/own.sh"
         assert "usr/local/bin/plain" not in tar.getnames()
 
 
-def test_libraries_beside_their_program_have_plain_paths(host: Host, tmp_path: Path) -> None:
+def test_libraries_beside_their_program_have_plain_paths(host: SourceHost, tmp_path: Path) -> None:
     (host.root / "opt/lib").mkdir(parents=True)
     (host.root / "opt/lib/libnear.so").write_bytes(_elf(wide=True))
     linked = replace(
@@ -273,12 +275,12 @@ def test_libraries_beside_their_program_have_plain_paths(host: Host, tmp_path: P
     assert not any(".." in name for name in names)
 
 
-def test_what_is_not_wanted_of_packages(host: Host, tmp_path: Path) -> None:
+def test_what_is_not_wanted_of_packages(host: SourceHost, tmp_path: Path) -> None:
     names = _names(from_host(["align"], tmp_path, host=host, without=re.compile("/usr/lib/perl/")))
     assert "/usr/lib/perl/List.pm" not in names
 
 
-def test_links_that_lead_nowhere(host: Host, tmp_path: Path) -> None:
+def test_links_that_lead_nowhere(host: SourceHost, tmp_path: Path) -> None:
     (host.root / "opt/inside").symlink_to(tmp_path / "outside")
     (tmp_path / "outside").write_text("#!/bin/sh\n")
     (tmp_path / "outside").chmod(0o755)

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from lading.client.images.elf import Linkage
-from lading.client.images.from_host import Host
+from lading.client.images.from_host import SourceHost
 from lading.client.images.hpc import DAEMON, INIT, PROGRAMS, build_hpc
 from lading.core.errors import Invalid
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
+def host(tmp_path: Path) -> SourceHost:
     """A machine with a script for every program."""
     root = tmp_path / "machine"
     for name in (*PROGRAMS, "sh", "ring"):
@@ -24,10 +24,12 @@ def host(tmp_path: Path) -> Host:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("#!/usr/bin/sh\n")
         path.chmod(0o755)
-    return Host(root=root, search=("/usr/bin",), linker=lambda *_: Linkage(), architecture="amd64")
+    return SourceHost(
+        root=root, search=("/usr/bin",), linker=lambda *_: Linkage(), architecture="amd64"
+    )
 
 
-def test_the_image_starts_sshd_and_the_daemon(host: Host, tmp_path: Path) -> None:
+def test_the_image_starts_sshd_and_the_daemon(host: SourceHost, tmp_path: Path) -> None:
     image = build_hpc(["ring"], tmp_path, host=host, daemon=b"the daemon")
     with tarfile.open(image.path) as archive:
         manifest = json.load(archive.extractfile("manifest.json"))  # type: ignore[arg-type]
@@ -44,7 +46,7 @@ def test_the_image_starts_sshd_and_the_daemon(host: Host, tmp_path: Path) -> Non
         assert "usr/bin/ring" in layer.getnames()
 
 
-def test_programs_are_named_by_relative_paths(host: Host, tmp_path: Path) -> None:
+def test_programs_are_named_by_relative_paths(host: SourceHost, tmp_path: Path) -> None:
     here = replace(host, directory="/home/me/work")
     for name in ("work/heat", "ring"):
         path = host.root / "home/me" / name
@@ -62,13 +64,13 @@ def test_programs_are_named_by_relative_paths(host: Host, tmp_path: Path) -> Non
         build_hpc(["./sum"], tmp_path, host=here, daemon=b"")
 
 
-def test_the_code_may_leave_results_as_any_user(host: Host, tmp_path: Path) -> None:
+def test_the_code_may_leave_results_as_any_user(host: SourceHost, tmp_path: Path) -> None:
     build_hpc([], tmp_path, host=host, daemon=b"")
     with tarfile.open(tmp_path / "cluster.tar") as layer:
         assert layer.getmember("hpcaas/results").mode == 0o1777
 
 
-def test_what_the_machine_lacks_is_named(host: Host, tmp_path: Path) -> None:
+def test_what_the_machine_lacks_is_named(host: SourceHost, tmp_path: Path) -> None:
     (host.root / "usr/bin/mpirun").unlink()
     with pytest.raises(Invalid, match="mpirun"):
         build_hpc([], tmp_path, host=host, daemon=b"")

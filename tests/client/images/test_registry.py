@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lading.client.images.layer_cache import LayerCache
-from lading.client.images.reference import Reference, parse_reference
+from lading.client.images.reference import ImageReference, parse_reference
 from lading.client.images.registry import Platform, Registry, RemoteImage
 from lading.client.images.registry_login import Login
 from lading.client.retry import Retries, RetryPolicy
@@ -37,7 +37,7 @@ _LARGE = random.Random(4).randbytes(50_000)
 @asynccontextmanager
 async def _at(
     fake: FakeRegistry, login: Login | None = None
-) -> AsyncGenerator[tuple[Registry, Reference]]:
+) -> AsyncGenerator[tuple[Registry, ImageReference]]:
     async with serving(fake) as server:
         origin = f"http://127.0.0.1:{server.port}"
         retries = Retries(policy=RetryPolicy(attempts=3, base=0.001))

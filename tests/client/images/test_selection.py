@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.layer import Entry
+from lading.client.images.layer import LayerEntry
 from lading.client.images.selection import Selection
 
 
@@ -71,8 +71,8 @@ def test_a_tree_without_what_caches_leave(root: Path) -> None:
 
 def test_put_makes_parents(root: Path) -> None:
     selection = Selection(root)
-    selection.put(Entry(path="/a/b/c", mode=stat.S_IFREG | 0o644, content=b"x"))
-    selection.put(Entry(path="/a/d", mode=stat.S_IFDIR | 0o1777))
+    selection.put(LayerEntry(path="/a/b/c", mode=stat.S_IFREG | 0o644, content=b"x"))
+    selection.put(LayerEntry(path="/a/d", mode=stat.S_IFDIR | 0o1777))
     assert [entry.path for entry in selection.entries()] == ["/a", "/a/b", "/a/b/c", "/a/d"]
     assert selection.add("/a/b") is None, "it is not on this machine"
 

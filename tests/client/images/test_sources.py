@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from lading.client.images.from_host import Host
+from lading.client.images.from_host import SourceHost
 from lading.client.images.sources import docker_socket, normalise, normalise_programs, read
 from lading.core.errors import Invalid, Malformed, NotFound
 from lading.testing.serving import serving
@@ -65,7 +65,7 @@ async def test_a_path_becomes_the_normal_form(tmp_path: Path) -> None:
 
 
 async def test_programs_become_the_normal_form(tmp_path: Path) -> None:
-    host = Host(
+    host = SourceHost(
         search=(),
         linker=lambda _loader, _path: pytest.fail("nothing to link"),
         architecture="amd64",

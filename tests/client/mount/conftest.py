@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lading.client.api import ApiClient
-from lading.client.mount.collection_cache import Library
-from lading.client.mount.layout import Layout
-from lading.client.mount.places import Directory, Place, find
+from lading.client.mount.collection_cache import MountedCollections
+from lading.client.mount.layout import MountLayout
+from lading.client.mount.places import Directory, MountPlace, find
 from lading.client.retry import NO_RETRY
 from lading.core.records.schema import JSON
 from lading.testing.asgi import AsgiTransport
@@ -25,10 +25,10 @@ class Scene:
     world: World
     api: ApiClient
     now: float = 0.0
-    layout: Layout = field(init=False)
+    layout: MountLayout = field(init=False)
 
     def __post_init__(self) -> None:
-        self.layout = Layout(Library(self.api, clock=lambda: self.now))
+        self.layout = MountLayout(MountedCollections(self.api, clock=lambda: self.now))
 
     async def collection(self, files: dict[str, bytes], **attributes: JSON) -> str:
         """The uuid of a new collection."""
@@ -40,7 +40,7 @@ class Scene:
         assert place is not None
         return set(await place.node.list())  # type: ignore[union-attr]
 
-    async def place(self, top: Directory, path: str) -> Place | None:
+    async def place(self, top: Directory, path: str) -> MountPlace | None:
         """What is at a path."""
         return await find(top, path.split("/"))
 

@@ -4,7 +4,7 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.mount import collection_cache
-from lading.client.mount.collection_cache import RECORD_NAME, Library, Listed, seconds
+from lading.client.mount.collection_cache import RECORD_NAME, Listed, MountedCollections, seconds
 from lading.client.mount.places import Node, Text, Unknown
 from lading.client.retry import NO_RETRY
 from lading.core.data.filetree import File
@@ -109,7 +109,9 @@ async def test_large_trees_that_were_not_used_for_long_are_let_go(
 async def test_a_collection_that_cannot_be_asked_about(scene: Scene) -> None:
     uuid = await scene.collection({"a.txt": b"first"})
     transport = FlakyTransport(AsgiTransport(scene.world.app), seed=0, loss=1.0)
-    collection = Library(ApiClient(transport, scene.world.admin, retry=NO_RETRY)).collection(uuid)
+    collection = MountedCollections(
+        ApiClient(transport, scene.world.admin, retry=NO_RETRY)
+    ).collection(uuid)
     for _ in range(2):
         with pytest.raises(Unavailable):
             await collection.ensure()

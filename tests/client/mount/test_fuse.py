@@ -20,7 +20,7 @@ from lading.client.mount import points
 from lading.client.mount.layout import Fixed
 from lading.client.mount.operations import Operations
 from lading.client.mount.places import Text
-from lading.client.mount.reading import Bridge, OpenBlocks
+from lading.client.mount.reading import LoopBridge, OpenBlocks
 from lading.core.data.filetree import File, FileTree, Segment
 from tests.reality import need
 
@@ -48,7 +48,7 @@ async def mounted(tmp_path: Path) -> AsyncGenerator[Path]:
         },
         7.25,
     )
-    bridge = Bridge(asyncio.get_running_loop(), 10.0)
+    bridge = LoopBridge(asyncio.get_running_loop(), 10.0)
     blocks = OpenBlocks(BlockFiles(tmp_path / "blocks", 1 << 30, fetch=_fetch), bridge)
     there, gone, place = threading.Event(), threading.Event(), tmp_path / "mount"
     place.mkdir()

@@ -13,7 +13,7 @@ from lading.client.block_cache import BlockFiles
 from lading.client.mount.layout import Fixed
 from lading.client.mount.operations import Operations
 from lading.client.mount.places import Node, Text
-from lading.client.mount.reading import Bridge, OpenBlocks
+from lading.client.mount.reading import LoopBridge, OpenBlocks
 from lading.core.data.filetree import File, FileTree, Segment
 from lading.core.errors import Forbidden, LadingError, NotFound, Unavailable
 
@@ -75,7 +75,7 @@ def entries() -> dict[str, Node]:
 async def operations(
     request: pytest.FixtureRequest, tmp_path: Path, entries: dict[str, Node]
 ) -> AsyncGenerator[Operations]:
-    bridge = Bridge(asyncio.get_running_loop(), 5.0)
+    bridge = LoopBridge(asyncio.get_running_loop(), 5.0)
     blocks = OpenBlocks(BlockFiles(tmp_path, 1 << 20, fetch=_fetch), bridge)
     yield Operations(Fixed(entries, 2.5), blocks, bridge, most=getattr(request, "param", 1024))
     await blocks.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lading.client.block_cache import BlockFiles
-from lading.client.mount.reading import Bridge, OpenBlocks, Reader
+from lading.client.mount.reading import LoopBridge, OpenBlocks, OpenFileReader
 from lading.core.data.filetree import File, Segment
 from lading.core.errors import Corrupt, NotFound, Unauthenticated, Unavailable
 
@@ -50,12 +50,12 @@ def store() -> Store:
 @pytest.fixture
 async def blocks(tmp_path: Path, store: Store) -> AsyncGenerator[OpenBlocks]:
     files = BlockFiles(tmp_path / "blocks", 1 << 30, fetch=store)
-    opened = OpenBlocks(files, Bridge(asyncio.get_running_loop(), 5.0), keep=2)
+    opened = OpenBlocks(files, LoopBridge(asyncio.get_running_loop(), 5.0), keep=2)
     yield opened
     await opened.close()
 
 
-async def _read(reader: Reader, blocks: OpenBlocks, offset: int, size: int) -> bytes:
+async def _read(reader: OpenFileReader, blocks: OpenBlocks, offset: int, size: int) -> bytes:
     target = bytearray(size)
     done = await asyncio.to_thread(reader.read_into, memoryview(target), offset, blocks)
     return bytes(target[:done])
@@ -67,7 +67,7 @@ def _file(*pieces: tuple[str, int, int]) -> File:
 
 async def test_any_part_of_a_file_of_several_segments(store: Store, blocks: OpenBlocks) -> None:
     one, two = store.put(b"0123456789"), store.put(b"abcdefghij")
-    reader = Reader(_file((one, 2, 5), (two, 0, 3), (one, 0, 1), (two, 9, 1)))
+    reader = OpenFileReader(_file((one, 2, 5), (two, 0, 3), (one, 0, 1), (two, 9, 1)))
     whole = b"23456abc0j"
     assert reader.size == len(whole)
     for offset in range(len(whole) + 1):
@@ -77,7 +77,7 @@ async def test_any_part_of_a_file_of_several_segments(store: Store, blocks: Open
 
 
 async def test_an_empty_file(blocks: OpenBlocks) -> None:
-    assert await _read(Reader(_file()), blocks, 0, 10) == b""
+    assert await _read(OpenFileReader(_file()), blocks, 0, 10) == b""
 
 
 async def test_blocks_beyond_the_number_kept_are_opened_again(
@@ -87,7 +87,8 @@ async def test_blocks_beyond_the_number_kept_are_opened_again(
     for _ in range(2):
         for number, locator in enumerate(locators):
             assert (
-                await _read(Reader(_file((locator, 0, 10))), blocks, 0, 10) == bytes([number]) * 10
+                await _read(OpenFileReader(_file((locator, 0, 10))), blocks, 0, 10)
+                == bytes([number]) * 10
             )
     assert len(blocks._open) <= 3
     assert len(store.asked) == 6
@@ -95,7 +96,7 @@ async def test_blocks_beyond_the_number_kept_are_opened_again(
 
 async def test_who_reads_on_gets_the_next_blocks_early(store: Store, blocks: OpenBlocks) -> None:
     locators = [store.put(bytes([number]) * 200_000) for number in range(5)]
-    reader = Reader(_file(*((one, 0, 200_000) for one in locators)))
+    reader = OpenFileReader(_file(*((one, 0, 200_000) for one in locators)))
     for read, known in ((0, 3), (200_000, 4)):
         await _read(reader, blocks, read, 200_000)
         async with asyncio.timeout(180):
@@ -109,7 +110,7 @@ async def test_who_jumps_about_gets_what_he_asks_for_alone(
     store: Store, blocks: OpenBlocks
 ) -> None:
     locators = [store.put(bytes([number]) * 3_000_000) for number in range(5)]
-    reader = Reader(_file(*((one, 0, 3_000_000) for one in locators)))
+    reader = OpenFileReader(_file(*((one, 0, 3_000_000) for one in locators)))
     for number in (3, 1, 4):
         await _read(reader, blocks, number * 3_000_000 + 1_500_000, 100_000)
     assert store.asked == [locators[3], locators[1], locators[4]]
@@ -123,7 +124,7 @@ async def test_an_expired_signature_is_renewed(store: Store, blocks: OpenBlocks)
     async def renew(locator: str) -> str:
         return fresh
 
-    assert await _read(Reader(_file((old, 0, 4)), renew), blocks, 0, 4) == b"data"
+    assert await _read(OpenFileReader(_file((old, 0, 4)), renew), blocks, 0, 4) == b"data"
     assert store.asked == [old, fresh]
 
 
@@ -131,11 +132,11 @@ async def test_an_expired_signature_that_nobody_renews(store: Store, blocks: Ope
     locator = f"{store.put(b'data')}+Aold@1"
     store.expired.add(locator)
     with pytest.raises(Unauthenticated):
-        await _read(Reader(_file((locator, 0, 4))), blocks, 0, 4)
+        await _read(OpenFileReader(_file((locator, 0, 4))), blocks, 0, 4)
 
 
 async def test_a_block_that_is_gone_says_so_each_time(store: Store, blocks: OpenBlocks) -> None:
-    reader = Reader(_file((f"{'0' * 32}+4", 0, 4)))
+    reader = OpenFileReader(_file((f"{'0' * 32}+4", 0, 4)))
     for _ in range(2):
         with pytest.raises(NotFound, match="no such block"):
             await _read(reader, blocks, 0, 4)
@@ -143,7 +144,7 @@ async def test_a_block_that_is_gone_says_so_each_time(store: Store, blocks: Open
 
 async def test_a_failed_read_ahead_is_nobodys(store: Store, blocks: OpenBlocks) -> None:
     first, last = store.put(b"1" * 200_000), store.put(b"3" * 10)
-    reader = Reader(_file((first, 0, 200_000), (f"{'0' * 32}+4", 0, 4), (last, 0, 10)))
+    reader = OpenFileReader(_file((first, 0, 200_000), (f"{'0' * 32}+4", 0, 4), (last, 0, 10)))
     assert len(await _read(reader, blocks, 0, 200_000)) == 200_000
     await asyncio.gather(*blocks._loads.values(), return_exceptions=True)
     assert await _read(reader, blocks, 200_004, 10) == b"3" * 10
@@ -151,14 +152,15 @@ async def test_a_failed_read_ahead_is_nobodys(store: Store, blocks: OpenBlocks) 
 
 async def test_a_file_that_reaches_beyond_its_block(store: Store, blocks: OpenBlocks) -> None:
     with pytest.raises(Corrupt, match="reaches beyond this block"):
-        await _read(Reader(_file((store.put(b"data"), 2, 10))), blocks, 0, 12)
+        await _read(OpenFileReader(_file((store.put(b"data"), 2, 10))), blocks, 0, 12)
 
 
 async def test_readers_of_one_block_wait_for_one_fetch(store: Store, blocks: OpenBlocks) -> None:
     locator = store.put(b"data")
     store.gate.clear()
     readers = [
-        asyncio.create_task(_read(Reader(_file((locator, 0, 4))), blocks, 0, 4)) for _ in range(4)
+        asyncio.create_task(_read(OpenFileReader(_file((locator, 0, 4))), blocks, 0, 4))
+        for _ in range(4)
     ]
     while not store.asked:
         await asyncio.sleep(0)
@@ -169,17 +171,17 @@ async def test_readers_of_one_block_wait_for_one_fetch(store: Store, blocks: Ope
 
 async def test_a_silent_server_is_given_up(tmp_path: Path, store: Store) -> None:
     files = BlockFiles(tmp_path / "blocks", 1 << 30, fetch=store)
-    blocks = OpenBlocks(files, Bridge(asyncio.get_running_loop(), 0.05))
+    blocks = OpenBlocks(files, LoopBridge(asyncio.get_running_loop(), 0.05))
     store.gate.clear()
     with pytest.raises(Unavailable, match="no answer within"):
-        await _read(Reader(_file((store.put(b"data"), 0, 4))), blocks, 0, 4)
+        await _read(OpenFileReader(_file((store.put(b"data"), 0, 4))), blocks, 0, 4)
     await blocks.close()
 
 
 def test_a_loop_that_is_gone() -> None:
     loop = asyncio.new_event_loop()
     loop.close()
-    bridge = Bridge(loop, 1.0)
+    bridge = LoopBridge(loop, 1.0)
     failures: list[BaseException] = []
 
     async def work() -> None:
@@ -217,8 +219,8 @@ async def test_a_lent_file_that_changes_under_a_reader_is_never_given_as_it_is(
     path = tmp_path / locator[:32]
     path.write_bytes(b"data")
     files = BlockFiles(tmp_path / "blocks", 1 << 30, fetch=store, borrow=lender)
-    blocks = OpenBlocks(files, Bridge(asyncio.get_running_loop(), 60.0))
-    reader = Reader(_file((locator, 0, 4)))
+    blocks = OpenBlocks(files, LoopBridge(asyncio.get_running_loop(), 60.0))
+    reader = OpenFileReader(_file((locator, 0, 4)))
     assert [await _read(reader, blocks, 0, 4), await _read(reader, blocks, 1, 2)] == [
         b"data",
         b"at",
@@ -235,7 +237,7 @@ async def test_others_who_read_it_then_end_first(tmp_path: Path, store: Store) -
     lender, locator = Lender(tmp_path), store.put(b"data")
     (tmp_path / locator[:32]).write_bytes(b"data")
     files = BlockFiles(tmp_path / "blocks", 1 << 30, fetch=store, borrow=lender)
-    blocks = OpenBlocks(files, Bridge(asyncio.get_running_loop(), 60.0))
+    blocks = OpenBlocks(files, LoopBridge(asyncio.get_running_loop(), 60.0))
     await blocks.load(locator, None)
     with blocks._use(locator, None) as one:
         blocks._forget(locator[:32], one)
@@ -258,4 +260,4 @@ async def test_a_disk_that_cannot_be_read_names_the_block(
     with pytest.raises(
         Unavailable, match=f"{locator[:32]}: its file cannot be read: Input/output error"
     ):
-        await _read(Reader(_file((locator, 0, 4))), blocks, 0, 4)
+        await _read(OpenFileReader(_file((locator, 0, 4))), blocks, 0, 4)

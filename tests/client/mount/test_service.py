@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lading.client.mount import points
-from lading.client.mount.layout import View
+from lading.client.mount.layout import MountView
 from lading.client.mount.service import MountSettings, mounted, open_transport
 from lading.client.transport import HttpTransport
 from lading.core.errors import Invalid, LadingError, NotFound
@@ -18,7 +18,9 @@ from lading.testing.world import World, world
 from tests.reality import need
 
 
-def _settings(root: Path, it: World, view: View = View.ALL, id: str = "") -> MountSettings:
+def _settings(
+    root: Path, it: World, view: MountView = MountView.ALL, id: str = ""
+) -> MountSettings:
     place = root / "mount"
     place.mkdir(exist_ok=True)
     return MountSettings(
@@ -58,7 +60,7 @@ async def test_a_mount_from_beginning_to_end(tmp_path: Path) -> None:
 async def test_somebody_else_may_unmount(tmp_path: Path) -> None:
     need(os.access("/dev/fuse", os.R_OK | os.W_OK), "/dev/fuse")
     async with world(tmp_path) as it:
-        settings = _settings(tmp_path, it, View.BY_PDH)
+        settings = _settings(tmp_path, it, MountView.BY_PDH)
         async with mounted(settings, AsgiTransport(it.app)) as mount:
             await asyncio.to_thread(points.unmount, Path(settings.mountpoint))
             await asyncio.wait_for(mount.ended.wait(), 60)
@@ -66,10 +68,10 @@ async def test_somebody_else_may_unmount(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("view", "id", "error"),
-    [(View.COLLECTION, "what", Invalid), (View.COLLECTION, f"{'0' * 32}+10", NotFound)],
+    [(MountView.COLLECTION, "what", Invalid), (MountView.COLLECTION, f"{'0' * 32}+10", NotFound)],
 )
 async def test_what_is_not_there_is_not_mounted(
-    tmp_path: Path, view: View, id: str, error: type[LadingError]
+    tmp_path: Path, view: MountView, id: str, error: type[LadingError]
 ) -> None:
     need(os.access("/dev/fuse", os.R_OK | os.W_OK), "/dev/fuse")
     async with world(tmp_path) as it:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from lading.store.database import Deferred, Interrupted
+from lading.store.database import Deferred, TransactionInterrupted
 from lading.store.databases.group_commit import Batches, Group, Placeholders, settle
 
 
@@ -74,5 +74,5 @@ async def test_those_who_wait_are_told_and_those_who_left_are_not() -> None:
     late = Group()
     waiter = late.join([])
     late.undone()
-    with pytest.raises(Interrupted, match="try again"):
+    with pytest.raises(TransactionInterrupted, match="try again"):
         await waiter

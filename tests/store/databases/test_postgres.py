@@ -12,7 +12,7 @@ from lading.core.errors import Invalid, Unavailable
 from lading.core.records.filters import check_filters
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, LOGS
 from lading.store import records, schema
-from lading.store.database import Database, Interrupted
+from lading.store.database import Database, TransactionInterrupted
 from lading.store.databases.postgres import PostgresDatabase
 from lading.testing.sealing import make_seal
 from tests.postgres import PostgresServer, emptied, running_postgres
@@ -100,7 +100,7 @@ async def test_connections_that_were_lost_while_idle_are_replaced(
 async def test_one_that_is_lost_in_a_transaction_changes_nothing(
     pair: tuple[Database, Database], postgres: PostgresServer
 ) -> None:
-    with pytest.raises(Interrupted, match="connection was lost"):
+    with pytest.raises(TransactionInterrupted, match="connection was lost"):
         async with pair[0].writing() as tx:
             await records.insert(tx, LINKS, {"uuid": "l"})
             await postgres.sql(CUT)
@@ -123,7 +123,7 @@ async def test_those_who_share_a_transaction_that_is_lost_try_again(
                 await postgres.sql(CUT)
 
     ends = await asyncio.gather(*map(add, "0123"), return_exceptions=True)
-    assert [type(one) for one in ends[:2]] == [Interrupted, Interrupted]
+    assert [type(one) for one in ends[:2]] == [TransactionInterrupted, TransactionInterrupted]
     assert isinstance(ends[2], Unavailable)
     assert await _stored(pair[1]) == {
         uuid for uuid, end in zip("0123", ends, strict=True) if end is None
@@ -135,7 +135,7 @@ async def _stored(database: Database) -> set[str]:
     try:
         async with database.reading() as tx:
             return {row["uuid"] for row in await records.find(tx, database.dialect, LINKS, ())}
-    except Interrupted:
+    except TransactionInterrupted:
         return await _stored(database)
 
 
@@ -155,7 +155,7 @@ async def test_one_that_is_cancelled_takes_its_transaction_with_it(
     await begun.wait()
     tasks[1].cancel()
     ends = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(one) for one in ends] == [Interrupted, asyncio.CancelledError]
+    assert [type(one) for one in ends] == [TransactionInterrupted, asyncio.CancelledError]
     await add("2")
 
 

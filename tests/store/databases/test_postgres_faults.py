@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from lading.core.errors import Corrupt, Full, Invalid, LadingError, Unavailable
-from lading.store.database import Interrupted
+from lading.store.database import TransactionInterrupted
 from lading.store.databases.postgres_link import cannot_connect, translate
 
 
@@ -28,14 +28,14 @@ def said(state: str) -> asyncpg.PostgresError:
         (said("53300"), Unavailable, "cannot do that now"),
         (said("55P03"), Unavailable, "other servers"),
         (said("XX001"), Corrupt, "restore it"),
-        (said("40001"), Interrupted, "try again"),
-        (said("40P01"), Interrupted, "try again"),
-        (said("08006"), Interrupted, "connection was lost"),
-        (said("57P01"), Interrupted, "connection was lost"),
-        (asyncpg.InvalidCachedStatementError("x"), Interrupted, "tables have changed"),
+        (said("40001"), TransactionInterrupted, "try again"),
+        (said("40P01"), TransactionInterrupted, "try again"),
+        (said("08006"), TransactionInterrupted, "connection was lost"),
+        (said("57P01"), TransactionInterrupted, "connection was lost"),
+        (asyncpg.InvalidCachedStatementError("x"), TransactionInterrupted, "tables have changed"),
         (asyncpg.exceptions.DataError("x"), Invalid, "does not fit"),
-        (asyncpg.InterfaceError("closed"), Interrupted, "connection was lost"),
-        (ConnectionResetError("gone"), Interrupted, "connection was lost"),
+        (asyncpg.InterfaceError("closed"), TransactionInterrupted, "connection was lost"),
+        (ConnectionResetError("gone"), TransactionInterrupted, "connection was lost"),
         (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "no"), Invalid, "not Unicode"),
     ],
 )

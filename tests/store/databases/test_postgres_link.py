@@ -8,21 +8,21 @@ import pytest
 
 from lading.core.errors import Invalid
 from lading.store.databases import postgres_link
-from lading.store.databases.postgres_link import Address, Readers, Writer
+from lading.store.databases.postgres_link import PostgresAddress, PostgresReaders, PostgresWriter
 from tests.postgres import PostgresServer, emptied
 
 
 def test_an_address_shows_nothing_secret() -> None:
-    made = Address.of(
+    made = PostgresAddress.of(
         {"host": "h", "port": 5433, "dbname": "d", "user": "u", "password": "hush", "sslmode": ""}
     )
     assert str(made) == "h:5433/d"
     with pytest.raises(Invalid, match="unknown key"):
-        Address.of({"hots": "h"})
+        PostgresAddress.of({"hots": "h"})
 
 
 async def test_no_more_readers_than_there_is_room_for(postgres: PostgresServer) -> None:
-    readers = Readers(Address.of(await emptied(postgres)), 2)
+    readers = PostgresReaders(PostgresAddress.of(await emptied(postgres)), 2)
     one, other = await readers.take(), await readers.take()
     third = asyncio.create_task(readers.take())
     await asyncio.sleep(0)
@@ -40,7 +40,7 @@ async def test_no_more_readers_than_there_is_room_for(postgres: PostgresServer) 
 
 
 async def test_many_share_a_flush(postgres: PostgresServer) -> None:
-    writer = await Writer.open(Address.of(await emptied(postgres)))
+    writer = await PostgresWriter.open(PostgresAddress.of(await emptied(postgres)))
     sent: list[str] = []
     real = writer._flusher
 
@@ -60,6 +60,6 @@ async def test_many_share_a_flush(postgres: PostgresServer) -> None:
 
 async def test_an_unusable_sslmode_is_named(postgres: PostgresServer) -> None:
     with pytest.raises(Invalid, match="PostgreSQL.Connection"):
-        await Address.of({**await emptied(postgres), "sslmode": "perhaps"}).connect()
+        await PostgresAddress.of({**await emptied(postgres), "sslmode": "perhaps"}).connect()
     assert postgres_link._number("12") == 12
     assert postgres_link._number("1.5") == 1.5

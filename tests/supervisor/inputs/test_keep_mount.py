@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lading.client.mount import launch, points
-from lading.client.mount.layout import View
+from lading.client.mount.layout import MountView
 from lading.client.mount.service import MountSettings
 from lading.core.containers.mount_plan import CollectionPath, KeepTree
 from lading.core.errors import Unavailable
@@ -78,7 +78,7 @@ async def test_large_inputs_alone(launcher: Launcher, tmp_path: Path) -> None:
     await keep.open(whole=False)
     (asked,) = launcher.settings
     assert (asked.view, asked.token, asked.cache_size, asked.tied) == (
-        View.BY_PDH,
+        MountView.BY_PDH,
         "token",
         77,
         True,
@@ -95,7 +95,7 @@ async def test_large_inputs_alone(launcher: Launcher, tmp_path: Path) -> None:
 async def test_everything(launcher: Launcher, tmp_path: Path) -> None:
     keep, log = _keep(tmp_path)
     await keep.open(whole=True)
-    assert launcher.settings[0].view is View.ALL
+    assert launcher.settings[0].view is MountView.ALL
     assert keep.place(CollectionPath(PDH, "a")) == tmp_path / "keep" / "by_id" / PDH / "a"
     assert keep.place(KeepTree("home")) == tmp_path / "keep" / "home"
     await keep.close()

@@ -31,7 +31,7 @@ from lading.client.blocks import BlockClient, Keeping
 from lading.client.collections import Progress, download, download_file, read_file
 from lading.client.environment import cache_directory
 from lading.client.listing import stamp_of
-from lading.client.upload_journal import Journal, journal_path
+from lading.client.upload_journal import UploadJournal, journal_path
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node
 from lading.core.errors import Conflict, Invalid
@@ -265,7 +265,7 @@ async def write_node(
             "get",
             str(target.absolute()),  # noqa: ASYNC240
         )
-        with Journal(kept) as journal:
+        with UploadJournal(kept) as journal:
             await fetch(
                 session.blocks, node, target, overwrite=overwrite, journal=journal, progress=report
             )
@@ -337,14 +337,14 @@ async def fetch(
     target: Path,
     *,
     overwrite: bool = False,
-    journal: Journal | None = None,
+    journal: UploadJournal | None = None,
     progress: Progress | None = None,
 ) -> int:
     """Write a tree below `target`; return the number of files that an earlier call had completed.
 
     Raises Conflict naming a file that is in the way, and as `collections.download`.
     """
-    known = journal or Journal()
+    known = journal or UploadJournal()
     files = dict(filetree.files(tree))
     there = await asyncio.to_thread(_existing, target, files)
     done = {path for path, stamp in there.items() if _key(path, files[path], stamp) in known.blocks}

@@ -16,18 +16,18 @@ from lading.cli import display
 from lading.cli.options import DURATION, SIZE
 from lading.client.environment import Server, cache_directory, find_lender, find_server
 from lading.client.mount import launch, points
-from lading.client.mount.layout import View
+from lading.client.mount.layout import MountView
 from lading.client.mount.service import MountSettings
 from lading.core.errors import Invalid
 from lading.wiring.directory import default_data_directory
 
 _EXEC = "--exec"
 _VIEWS = {
-    "by_id": View.BY_ID,
-    "by_pdh": View.BY_PDH,
-    "home": View.HOME,
-    "shared": View.SHARED,
-    "by_tag": View.BY_TAG,
+    "by_id": MountView.BY_ID,
+    "by_pdh": MountView.BY_PDH,
+    "home": MountView.HOME,
+    "shared": MountView.SHARED,
+    "by_tag": MountView.BY_TAG,
 }
 
 
@@ -123,22 +123,22 @@ def mount(
     )
 
 
-def _view(view: str | None, collection: str | None, project: str | None) -> tuple[View, str]:
+def _view(view: str | None, collection: str | None, project: str | None) -> tuple[MountView, str]:
     if sum(one is not None for one in (view, collection, project)) > 1:
         raise click.UsageError(
             "choose one of --collection, --project, --by-id, --by-pdh, --home, --shared, --by-tag"
         )
     if collection is not None:
-        return View.COLLECTION, collection
+        return MountView.COLLECTION, collection
     if project is not None:
-        return View.PROJECT, project
-    return (_VIEWS[view] if view else View.ALL), ""
+        return MountView.PROJECT, project
+    return (_VIEWS[view] if view else MountView.ALL), ""
 
 
 def _settings(
     server: Server,
     place: Path,
-    view: View,
+    view: MountView,
     id: str,
     cache: Path,
     options: dict[str, Any],

@@ -18,9 +18,9 @@ from lading.cli import display
 from lading.wiring.directory import DataDirectory, default_data_directory
 
 if TYPE_CHECKING:
-    from lading.blobs.collector import Look, Outcome
+    from lading.blobs.collector import CollectorResult, Look
     from lading.blobs.scrubber import Damage, Findings
-    from lading.blobs.volume_set import Mount
+    from lading.blobs.volume_set import VolumeMount
     from lading.wiring.upkeep import State, Storage
 
 _Answer = TypeVar("_Answer")
@@ -146,7 +146,7 @@ async def _volumes(directory: DataDirectory, count: bool) -> tuple[list[dict[str
     return rows, read_state(directory)
 
 
-async def _look_at(storage: Storage, mount: Mount, count: bool) -> dict[str, Any]:
+async def _look_at(storage: Storage, mount: VolumeMount, count: bool) -> dict[str, Any]:
     from lading.core.errors import Unavailable
 
     row: dict[str, Any] = {
@@ -222,7 +222,7 @@ def _last(state: State) -> str:
 
 async def _gc(
     directory: DataDirectory, *, dry_run: bool, is_quiet: bool
-) -> tuple[Look, Outcome | None]:
+) -> tuple[Look, CollectorResult | None]:
     from lading.wiring.upkeep import alone, open_storage, write_balance
 
     async with open_storage(directory) as storage:
@@ -256,7 +256,7 @@ def _show_plan(look: Look, limit: int) -> None:
         display.note(f"block {hash}: a collection names it, and no volume has it")
 
 
-def _show_outcome(look: Look, outcome: Outcome | None) -> None:
+def _show_outcome(look: Look, outcome: CollectorResult | None) -> None:
     seen = (
         f"{_count(look.blocks, 'block')}, {display.size(look.bytes)}, "
         f"{look.named} named by collections"
@@ -285,7 +285,7 @@ def _as_json(look: Look) -> dict[str, Any]:
     }
 
 
-def _outcome_json(outcome: Outcome) -> dict[str, Any]:
+def _outcome_json(outcome: CollectorResult) -> dict[str, Any]:
     return {"done": dict(outcome.done), "left": outcome.left, "failures": outcome.failures}
 
 

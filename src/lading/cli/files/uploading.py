@@ -17,7 +17,7 @@ from lading.cli.display import progress
 from lading.cli.session import Session
 from lading.client.blocks import ANYHOW, Keeping
 from lading.client.environment import cache_directory
-from lading.client.upload_journal import Journal, journal_path
+from lading.client.upload_journal import UploadJournal, journal_path
 from lading.client.uploads import Upload
 from lading.core.data import filetree, manifest
 from lading.core.errors import Invalid, NotFound
@@ -74,7 +74,7 @@ async def deposit(
         *(f"{path}={source.absolute()}" for path, source in sorted(sources.items())),
     )
     kept = journal_path(cache_directory(os.environ), *texts)
-    with Journal(kept) as journal, Upload(sources, journal=journal) as upload:
+    with UploadJournal(kept) as journal, Upload(sources, journal=journal) as upload:
         await upload.look()
         with progress(f"Hashing {label}", is_quiet=is_quiet) as report:
             pdh = await upload.hash(progress=report)

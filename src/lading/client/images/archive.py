@@ -48,7 +48,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class ImageParts:
     """The content of a source: the configuration (JSON bytes), the layers bottom first, and known
     names.
     """
@@ -111,7 +111,7 @@ def make_config(
     )
 
 
-def write_archive(parts: Parts, target: Path) -> NormalImage:
+def write_archive(parts: ImageParts, target: Path) -> NormalImage:
     """Write the normal form of `parts` to the file `target`.
 
     Raises Malformed when the configuration is not JSON or lists other layers than those given.
@@ -158,7 +158,7 @@ class RootFS(msgspec.Struct, frozen=True):
     diff_ids: list[str]
 
 
-class ImageConfig(msgspec.Struct, frozen=True):
+class ArchiveConfig(msgspec.Struct, frozen=True):
     """The fields of an image configuration that are read here; all others are kept unchanged."""
 
     rootfs: RootFS
@@ -166,10 +166,10 @@ class ImageConfig(msgspec.Struct, frozen=True):
     architecture: str = ""
 
 
-def read_config(data: bytes) -> ImageConfig:
+def read_config(data: bytes) -> ArchiveConfig:
     """Decode the used fields of an image configuration. Raises Malformed."""
     try:
-        return msgspec.json.decode(data, type=ImageConfig)
+        return msgspec.json.decode(data, type=ArchiveConfig)
     except msgspec.DecodeError as error:
         raise Malformed(f"image: its configuration cannot be read: {error}") from error
 

@@ -42,8 +42,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lading.client.images import elf
-from lading.client.images.archive import PATH, Parts, make_config
-from lading.client.images.layer import Entry, write_layer
+from lading.client.images.archive import PATH, ImageParts, make_config
+from lading.client.images.layer import LayerEntry, write_layer
 from lading.client.images.packages import DebianPackages, closure
 from lading.client.images.selection import Selection
 from lading.core.errors import Invalid
@@ -104,7 +104,7 @@ _TIMEOUT = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class SourceHost:
     """The machine whose programs are taken; tests use a small tree and their own linker."""
 
     root: Path = Path("/")
@@ -122,9 +122,9 @@ class Host:
         return posixpath.normpath(posixpath.join(self.directory, name)) if "/" in name else name
 
 
-def this_host(environ: Mapping[str, str]) -> Host:
+def this_host(environ: Mapping[str, str]) -> SourceHost:
     """This machine, with PATH and the linker's variables of `environ`."""
-    return Host(
+    return SourceHost(
         search=tuple(f"{environ.get('PATH', '')}:{PATH}".split(":")),
         linker=lambda loader, path: elf.list_libraries(loader, path, environ=environ),
         architecture=goarch(platform.machine()),
@@ -150,10 +150,10 @@ def from_host(
     programs: Sequence[str],
     folder: Path,
     *,
-    host: Host,
+    host: SourceHost,
     without: re.Pattern[str] | None = None,
     packages: Sequence[str] = (),
-) -> Parts:
+) -> ImageParts:
     """The parts of an image that contains `programs`; the layer is written below `folder`.
 
     `packages`: installed ones are added completely, for files that programs load by names known
@@ -185,11 +185,11 @@ def from_host(
         created_by=f"lading image add --from-host {' '.join(sorted(wanted))}",
         environment=environment,
     )
-    return Parts(config=config, layers=(layer,), notes=tuple(gathering.notes))
+    return ImageParts(config=config, layers=(layer,), notes=tuple(gathering.notes))
 
 
 class _Gathering:
-    def __init__(self, host: Host, without: re.Pattern[str] | None) -> None:
+    def __init__(self, host: SourceHost, without: re.Pattern[str] | None) -> None:
         self.selection = Selection(host.root, without=without)
         self._without = without
         self.notes: list[str] = []
@@ -233,7 +233,7 @@ class _Gathering:
         if "/" in name and posixpath.dirname(posixpath.normpath(name)) not in PATH.split(":"):
             link = f"{_LOCAL}/{posixpath.basename(name)}"
             self.selection.put(
-                Entry(path=link, mode=stat.S_IFLNK | 0o777, target=posixpath.normpath(name))
+                LayerEntry(path=link, mode=stat.S_IFLNK | 0o777, target=posixpath.normpath(name))
             )
 
     def furnish(self) -> None:
@@ -241,9 +241,11 @@ class _Gathering:
         for path in _ALWAYS:
             self.selection.add_tree(path)
         for path, mode in _FOLDERS.items():
-            self.selection.put(Entry(path=path, mode=stat.S_IFDIR | mode))
+            self.selection.put(LayerEntry(path=path, mode=stat.S_IFDIR | mode))
         for path, text in _ACCOUNTS.items():
-            self.selection.put(Entry(path=path, mode=stat.S_IFREG | 0o644, content=text.encode()))
+            self.selection.put(
+                LayerEntry(path=path, mode=stat.S_IFREG | 0o644, content=text.encode())
+            )
 
     def link(self) -> None:
         """Add the libraries of all ELF files selected so far. Raises Invalid when a named program
@@ -280,7 +282,9 @@ class _Gathering:
                 self.selection.host(interpreter), files, folder / str(number)
             )
             for path, compiled in modules:
-                self.selection.put(Entry(path=path, mode=stat.S_IFREG | 0o644, source=compiled))
+                self.selection.put(
+                    LayerEntry(path=path, mode=stat.S_IFREG | 0o644, source=compiled)
+                )
 
     def _take(self, path: str, linkage: elf.Linkage) -> None:
         if linkage.missing and path in self._named:
@@ -377,11 +381,11 @@ class _Gathering:
         return found
 
 
-def _basics(host: Host) -> list[str]:
+def _basics(host: SourceHost) -> list[str]:
     return [name for name in _BASICS if name == "sh" or _find(host, name)]
 
 
-def _find(host: Host, name: str) -> str | None:
+def _find(host: SourceHost, name: str) -> str | None:
     if "/" in name:
         candidates = [posixpath.normpath(name)] if name.startswith("/") else []
     else:

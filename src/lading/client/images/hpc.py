@@ -12,9 +12,9 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from lading.client.images.archive import PATH, NormalImage, Parts, make_config, write_archive
-from lading.client.images.from_host import Host, from_host
-from lading.client.images.layer import Entry, write_layer
+from lading.client.images.archive import PATH, ImageParts, NormalImage, make_config, write_archive
+from lading.client.images.from_host import SourceHost, from_host
+from lading.client.images.layer import LayerEntry, write_layer
 
 INIT = "/usr/local/sbin/hpcaas-init"
 DAEMON = "/usr/local/sbin/hpcaas-daemon"
@@ -74,7 +74,9 @@ _PASSWD = (
 )
 
 
-def build_hpc(programs: Sequence[str], folder: Path, *, host: Host, daemon: bytes) -> NormalImage:
+def build_hpc(
+    programs: Sequence[str], folder: Path, *, host: SourceHost, daemon: bytes
+) -> NormalImage:
     """The image with further `programs`, in the normal form below `folder`. Raises Invalid for a
     missing program.
 
@@ -91,11 +93,11 @@ def build_hpc(programs: Sequence[str], folder: Path, *, host: Host, daemon: byte
         command=[INIT],
     )
     return write_archive(
-        Parts(config=config, layers=layers, notes=base.notes), folder / "image.tar"
+        ImageParts(config=config, layers=layers, notes=base.notes), folder / "image.tar"
     )
 
 
-def _entries(daemon: bytes) -> list[Entry]:
+def _entries(daemon: bytes) -> list[LayerEntry]:
     programs = {INIT: _INIT.encode(), DAEMON: daemon}
     texts = {
         "/etc/ssh/hpc_sshd_config": _SSHD,
@@ -107,12 +109,12 @@ def _entries(daemon: bytes) -> list[Entry]:
     folders |= {"/hpcaas/results": 0o1777, "/hpcaas/shared": 0o777}
     return [
         *(
-            Entry(path=path, mode=stat.S_IFREG | 0o755, content=content)
+            LayerEntry(path=path, mode=stat.S_IFREG | 0o755, content=content)
             for path, content in programs.items()
         ),
         *(
-            Entry(path=path, mode=stat.S_IFREG | 0o644, content=text.encode())
+            LayerEntry(path=path, mode=stat.S_IFREG | 0o644, content=text.encode())
             for path, text in texts.items()
         ),
-        *(Entry(path=path, mode=stat.S_IFDIR | mode) for path, mode in folders.items()),
+        *(LayerEntry(path=path, mode=stat.S_IFDIR | mode) for path, mode in folders.items()),
     ]

@@ -28,7 +28,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class LayerEntry:
     """One path of a layer. `mode` has the type bits of stat; `content` is used if there is no
     `source`.
     """
@@ -54,7 +54,7 @@ class _HashingFile:
         return self._file.write(data)
 
 
-def write_layer(entries: Iterable[Entry], target: Path) -> Layer:
+def write_layer(entries: Iterable[LayerEntry], target: Path) -> Layer:
     """Write `entries` as a layer tar to the file `target`. Raises Invalid naming a file that cannot
     be read.
     """
@@ -72,7 +72,7 @@ def write_layer(entries: Iterable[Entry], target: Path) -> Layer:
     )
 
 
-def _write(tar: tarfile.TarFile, entry: Entry, seen: dict[tuple[int, int], str]) -> None:
+def _write(tar: tarfile.TarFile, entry: LayerEntry, seen: dict[tuple[int, int], str]) -> None:
     name = entry.path.lstrip("/")
     member = tarfile.TarInfo(name)
     member.type = _KINDS[stat.S_IFMT(entry.mode)]

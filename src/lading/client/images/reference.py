@@ -24,7 +24,7 @@ _FORM = "HOST[:PORT]/REPOSITORY[:TAG], for example 127.0.0.1:5000/tools:1.0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class ImageReference:
     """An image of a registry. `host` includes the port if there is one; `digest` is "" or
     `sha256:<hex>`.
     """
@@ -62,7 +62,7 @@ class Reference:
         return f"{self.host}/{self.repository}@{digest}"
 
 
-def parse_reference(text: str) -> Reference:
+def parse_reference(text: str) -> ImageReference:
     """Parse a reference; without a tag it is `latest`. Raises Invalid with the right form."""
     match = _REFERENCE.fullmatch(text)
     if match is None:
@@ -71,7 +71,7 @@ def parse_reference(text: str) -> Reference:
     host, port = match["host"], match["port"] or ""
     if not (port or "." in host or host == "localhost" or host.startswith("[")):
         raise Invalid(f"{text[:200]!r}: say which registry: write {_FORM}")
-    return Reference(
+    return ImageReference(
         host=host + port,
         repository=match["repository"],
         tag=match["tag"] or ("" if match["digest"] else "latest"),

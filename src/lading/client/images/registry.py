@@ -24,10 +24,10 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from lading.client.collections import Progress
-from lading.client.images.archive import NormalImage, Parts, read_config, write_archive
+from lading.client.images.archive import ImageParts, NormalImage, read_config, write_archive
 from lading.client.images.layer_cache import LayerCache
 from lading.client.images.members import DirectoryMembers, read_layers
-from lading.client.images.reference import Reference
+from lading.client.images.reference import ImageReference
 from lading.client.images.registry_login import Login, parse_challenge, read_token
 from lading.client.retry import Retries, RetryPolicy
 from lading.client.transport import HttpTransport, StreamedResponse, Transport
@@ -108,7 +108,7 @@ class _Document(msgspec.Struct, frozen=True, rename="camel"):
 class RemoteImage:
     """An image in a registry. `digest` is that of the manifest or index that the tag names."""
 
-    reference: Reference
+    reference: ImageReference
     digest: str
     config: Blob
     layers: tuple[Blob, ...]
@@ -152,7 +152,7 @@ class Registry:
             await transport.close()
         self._transports.clear()
 
-    async def resolve(self, reference: Reference, *, platform: Platform) -> RemoteImage:
+    async def resolve(self, reference: ImageReference, *, platform: Platform) -> RemoteImage:
         """The image with this name for this platform.
 
         Raises NotFound, Unauthenticated, Forbidden, Invalid when it is no image or is for other
@@ -217,7 +217,11 @@ class Registry:
         return fetched
 
     async def _layer(
-        self, reference: Reference, layer: Blob, shelf: LayerCache, advance: Callable[[int], None]
+        self,
+        reference: ImageReference,
+        layer: Blob,
+        shelf: LayerCache,
+        advance: Callable[[int], None],
     ) -> int:
         fetched = 0
         with shelf.part(layer.digest) as file:
@@ -247,7 +251,7 @@ class Registry:
         return fetched
 
     async def _append(
-        self, reference: Reference, layer: Blob, file: BinaryIO
+        self, reference: ImageReference, layer: Blob, file: BinaryIO
     ) -> AsyncGenerator[int]:
         """Fetch the rest of a layer; yields the bytes of each piece."""
         start = file.seek(0, 2)
@@ -272,12 +276,16 @@ class Registry:
                     ) from error
                 yield len(chunk)
 
-    async def _document(self, reference: Reference, version: str) -> bytes:
+    async def _document(self, reference: ImageReference, version: str) -> bytes:
         digest = version if version.startswith("sha256:") else ""
         return await self._small(f"manifests/{version}", reference, digest, {"accept": _ACCEPT})
 
     async def _small(
-        self, path: str, reference: Reference, digest: str, headers: Mapping[str, str] | None = None
+        self,
+        path: str,
+        reference: ImageReference,
+        digest: str,
+        headers: Mapping[str, str] | None = None,
     ) -> bytes:
         """A document of the image, verified if its digest is known."""
 
@@ -304,7 +312,7 @@ class Registry:
 
     @asynccontextmanager
     async def _get(
-        self, path: str, reference: Reference, headers: Mapping[str, str]
+        self, path: str, reference: ImageReference, headers: Mapping[str, str]
     ) -> AsyncGenerator[StreamedResponse]:
         """The successful response for a path of the repository, after a login and redirects if
         requested.
@@ -354,7 +362,7 @@ class Registry:
             )
         return target
 
-    async def _log_in(self, text: str, reference: Reference) -> None:
+    async def _log_in(self, text: str, reference: ImageReference) -> None:
         challenge = parse_challenge(text)
         if challenge.scheme == "basic":
             if self._login is None:
@@ -373,7 +381,7 @@ class Registry:
             raise self._refused(answer.status, reference, "")
         self._authorization = f"Bearer {read_token(answer.body, origin)}"
 
-    def _refused(self, status: int, reference: Reference, path: str) -> Exception:
+    def _refused(self, status: int, reference: ImageReference, path: str) -> Exception:
         host, name = reference.host, reference.name
         if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             kind = Unauthenticated if status == HTTPStatus.UNAUTHORIZED else Forbidden
@@ -406,7 +414,7 @@ def _split(address: str) -> tuple[str, str]:
     )
 
 
-def _parse(body: bytes, reference: Reference) -> _Document:
+def _parse(body: bytes, reference: ImageReference) -> _Document:
     try:
         document = msgspec.json.decode(body, type=_Document)
     except msgspec.DecodeError as error:
@@ -434,7 +442,7 @@ def _parse(body: bytes, reference: Reference) -> _Document:
     return document
 
 
-def _choose(manifests: Iterable[Blob], platform: Platform, reference: Reference) -> Blob:
+def _choose(manifests: Iterable[Blob], platform: Platform, reference: ImageReference) -> Blob:
     """The first manifest for a platform; a missing variant matches any."""
     found = []
     for blob in manifests:
@@ -453,7 +461,7 @@ def _choose(manifests: Iterable[Blob], platform: Platform, reference: Reference)
     raise Invalid(f"{reference.name}: holds no image for {platform.text}; it has: {others[:500]}")
 
 
-def _config(document: _Document, reference: Reference) -> Blob:
+def _config(document: _Document, reference: ImageReference) -> Blob:
     config = document.config
     if config is None:
         raise Malformed(f"{reference.name}: damaged image: its manifest has no configuration")
@@ -462,7 +470,7 @@ def _config(document: _Document, reference: Reference) -> Blob:
     return config
 
 
-def _layers(document: _Document, reference: Reference) -> tuple[Blob, ...]:
+def _layers(document: _Document, reference: ImageReference) -> tuple[Blob, ...]:
     # "Foreign layers": fetched from any address that the manifest names.
     for layer in document.layers:
         if layer.urls:
@@ -480,7 +488,7 @@ def _write(file: BinaryIO, data: bytes) -> None:
         left = left[file.write(left) :]
 
 
-def origin_of(reference: Reference, *, is_plain: bool) -> str:
+def origin_of(reference: ImageReference, *, is_plain: bool) -> str:
     """The origin of a registry: HTTPS, unless `is_plain` or the registry is on this machine."""
     return f"{'http' if is_plain or reference.is_local else 'https'}://{reference.host}"
 
@@ -511,4 +519,4 @@ def _assemble(image: RemoteImage, config: bytes, shelf: LayerCache, folder: Path
     members = DirectoryMembers(shelf.directory, image.reference.name)
     names = [shelf.member(layer.digest) for layer in image.layers]
     layers = read_layers(members, names, read_config(config).rootfs.diff_ids, folder)
-    return write_archive(Parts(config=config, layers=layers), folder / "image.tar")
+    return write_archive(ImageParts(config=config, layers=layers), folder / "image.tar")

@@ -27,7 +27,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from lading.client.disk_cache import CacheLayout, DiskCache, Durability, EntryClaim
-from lading.client.images.archive import PATH, NormalImage, Parts, make_config, write_archive
+from lading.client.images.archive import PATH, ImageParts, NormalImage, make_config, write_archive
 from lading.client.images.members import Slice, plain_layer
 from lading.core.errors import Invalid, Unavailable
 
@@ -266,7 +266,7 @@ def _as_image(root: Path, folder: Path, version: str, architecture: str) -> Norm
         environment=_ENVIRONMENT,
         command=("/bin/bash",),
     )
-    return write_archive(Parts(config=config, layers=(layer,)), folder / _ARCHIVE)
+    return write_archive(ImageParts(config=config, layers=(layer,)), folder / _ARCHIVE)
 
 
 def _images(cache: Path, version: str) -> DiskCache:

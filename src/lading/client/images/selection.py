@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from lading.client.images.layer import Entry
+from lading.client.images.layer import LayerEntry
 
 # Links followed for one path, as in the kernel (path_resolution(7)).
 _MAX_LINKS = 40
@@ -29,10 +29,10 @@ class Selection:
     def __init__(self, root: Path, *, without: re.Pattern[str] | None = None) -> None:
         self.root = root
         self._without = without
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, LayerEntry] = {}
         self._folders: dict[str, str | None] = {"/": "/"}
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LayerEntry]:
         """All entries, by path."""
         return [self._entries[path] for path in sorted(self._entries)]
 
@@ -79,11 +79,11 @@ class Selection:
             for name in (*names, *sorted(kept.intersection(files))):
                 self.add(paths[name])
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: LayerEntry) -> None:
         """Add an entry that this machine does not have; its parents are created."""
         parent = posixpath.dirname(entry.path)
         if parent not in self._folders:
-            self.put(Entry(path=parent, mode=stat.S_IFDIR | 0o755))
+            self.put(LayerEntry(path=parent, mode=stat.S_IFDIR | 0o755))
         if stat.S_ISDIR(entry.mode):
             self._folders[entry.path] = entry.path
         self._entries[entry.path] = entry
@@ -96,18 +96,20 @@ class Selection:
 
     def _link(self, path: str) -> str:
         target = str(self.host(path).readlink())
-        self._entries[path] = Entry(path=path, mode=stat.S_IFLNK | 0o777, target=target)
+        self._entries[path] = LayerEntry(path=path, mode=stat.S_IFLNK | 0o777, target=target)
         return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
 
     def _select(self, path: str, status: os.stat_result) -> str | None:
         if stat.S_ISDIR(status.st_mode):
             if path not in self._entries and path != "/":
-                self._entries[path] = Entry(path=path, mode=stat.S_IFDIR | 0o755)
+                self._entries[path] = LayerEntry(path=path, mode=stat.S_IFDIR | 0o755)
             self._folders[path] = path
         elif stat.S_ISREG(status.st_mode):
             # Only the execute bit is kept: the image does not depend on the umask of this machine.
             mode = 0o755 if status.st_mode & _ANY_EXECUTE else 0o644
-            self._entries[path] = Entry(path=path, mode=stat.S_IFREG | mode, source=self.host(path))
+            self._entries[path] = LayerEntry(
+                path=path, mode=stat.S_IFREG | mode, source=self.host(path)
+            )
         else:
             return None
         return path

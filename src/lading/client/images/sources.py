@@ -27,9 +27,15 @@ from pathlib import Path
 
 import msgspec
 
-from lading.client.images.archive import NormalImage, Parts, make_config, read_config, write_archive
-from lading.client.images.from_host import Host, from_host, goarch
-from lading.client.images.layer import Entry, write_layer
+from lading.client.images.archive import (
+    ImageParts,
+    NormalImage,
+    make_config,
+    read_config,
+    write_archive,
+)
+from lading.client.images.from_host import SourceHost, from_host, goarch
+from lading.client.images.layer import LayerEntry, write_layer
 from lading.client.images.members import (
     DirectoryMembers,
     Members,
@@ -72,7 +78,9 @@ async def normalise(source: str, folder: Path, *, socket: Path = DOCKER_SOCKET) 
     return await asyncio.to_thread(_from_path, saved, folder)
 
 
-async def normalise_programs(programs: Sequence[str], folder: Path, *, host: Host) -> NormalImage:
+async def normalise_programs(
+    programs: Sequence[str], folder: Path, *, host: SourceHost
+) -> NormalImage:
     """The image of these programs of `host`, written in the normal form below `folder`. Raises
     Invalid.
     """
@@ -87,7 +95,7 @@ def _from_path(path: Path, folder: Path) -> NormalImage:
     )
 
 
-def read(path: Path, folder: Path, *, architecture: str) -> Parts:
+def read(path: Path, folder: Path, *, architecture: str) -> ImageParts:
     """The parts of the image at `path`; uncompressed files are written below `folder`."""
     source = str(path)
     if path.is_dir():
@@ -153,16 +161,16 @@ def is_rootfs(tops: set[str]) -> bool:
     return not _TOPS.isdisjoint(tops)
 
 
-def read_rootfs_tar(path: Path, folder: Path, *, architecture: str, source: str) -> Parts:
+def read_rootfs_tar(path: Path, folder: Path, *, architecture: str, source: str) -> ImageParts:
     """The parts of an image whose only layer is the (uncompressed) tar `path`."""
     layer = plain_layer(Slice(path, 0, path.stat().st_size), folder / "layer.tar", source)
     config = make_config(
         [layer], architecture=architecture, created_by=f"lading image add {Path(source).name}"
     )
-    return Parts(config=config, layers=(layer,))
+    return ImageParts(config=config, layers=(layer,))
 
 
-def read_rootfs_directory(path: Path, folder: Path, *, architecture: str) -> Parts:
+def read_rootfs_directory(path: Path, folder: Path, *, architecture: str) -> ImageParts:
     """The parts of an image whose only layer is the directory `path`. Raises Invalid for an
     unreadable file.
     """
@@ -170,10 +178,10 @@ def read_rootfs_directory(path: Path, folder: Path, *, architecture: str) -> Par
     config = make_config(
         [layer], architecture=architecture, created_by=f"lading image add {path.resolve().name}"
     )
-    return Parts(config=config, layers=(layer,))
+    return ImageParts(config=config, layers=(layer,))
 
 
-def _entries(root: Path) -> Iterator[Entry]:
+def _entries(root: Path) -> Iterator[LayerEntry]:
     # Without it, os.walk leaves out unreadable directories.
     def refuse(error: OSError) -> None:
         raise Invalid(f"{error.filename}: cannot be put into the image: {error.strerror}")
@@ -184,7 +192,7 @@ def _entries(root: Path) -> Iterator[Entry]:
             status = path.lstat()
             if not any(kept(status.st_mode) for kept in _KEPT):
                 continue
-            yield Entry(
+            yield LayerEntry(
                 path="/" + os.path.relpath(path, root),
                 mode=status.st_mode,
                 source=path if stat.S_ISREG(status.st_mode) else None,
@@ -194,7 +202,7 @@ def _entries(root: Path) -> Iterator[Entry]:
             )
 
 
-class SavedImage(msgspec.Struct, frozen=True, rename="pascal"):
+class DockerManifestEntry(msgspec.Struct, frozen=True, rename="pascal"):
     """One image of a docker-save `manifest.json`."""
 
     config: str
@@ -225,13 +233,15 @@ class Index(msgspec.Struct, frozen=True, rename="camel"):
     layers: list[Descriptor] = []
 
 
-def read_saved(members: Members, folder: Path) -> Parts:
+def read_saved(members: Members, folder: Path) -> ImageParts:
     """The parts of the image in a docker-save archive.
 
     Raises Malformed when it is damaged, Invalid when it contains several images.
     """
     try:
-        images = msgspec.json.decode(read_document(members, "manifest.json"), type=list[SavedImage])
+        images = msgspec.json.decode(
+            read_document(members, "manifest.json"), type=list[DockerManifestEntry]
+        )
     except msgspec.DecodeError as error:
         raise Malformed(f"{members.source}: damaged image: manifest.json: {error}") from error
     if len(images) != 1:
@@ -241,10 +251,10 @@ def read_saved(members: Members, folder: Path) -> Parts:
         )
     config = read_document(members, images[0].config)
     layers = read_layers(members, images[0].layers, read_config(config).rootfs.diff_ids, folder)
-    return Parts(config=config, layers=layers, names=tuple(images[0].repo_tags or ()))
+    return ImageParts(config=config, layers=layers, names=tuple(images[0].repo_tags or ()))
 
 
-def read_oci(members: Members, folder: Path, *, architecture: str) -> Parts:
+def read_oci(members: Members, folder: Path, *, architecture: str) -> ImageParts:
     """The parts of the image for `architecture` in an OCI layout.
 
     Raises Malformed when it is damaged, Invalid when it contains none or several for this
@@ -270,7 +280,7 @@ def read_oci(members: Members, folder: Path, *, architecture: str) -> Parts:
         )
     blobs = [_blob(members, layer.digest) for layer in manifest.layers]
     layers = read_layers(members, blobs, described.rootfs.diff_ids, folder)
-    return Parts(config=config, layers=layers, names=(name,) if name else ())
+    return ImageParts(config=config, layers=layers, names=(name,) if name else ())
 
 
 def _manifests(

@@ -111,10 +111,10 @@ class Listed:
             return self._entries
 
 
-class Collection:
+class MountedCollection:
     """A collection as a directory; `id` is its uuid or portable data hash."""
 
-    def __init__(self, id: str, library: Library) -> None:
+    def __init__(self, id: str, library: MountedCollections) -> None:
         self.id = id
         self.modified = time.time()
         # The content of a portable data hash never changes.
@@ -199,7 +199,7 @@ class Collection:
         return self._tree.entries.get(name)
 
 
-class Library:
+class MountedCollections:
     """All collections used in a mount, by id; the trees that were unused for longest are
     dropped.
     """
@@ -209,13 +209,13 @@ class Library:
     ) -> None:
         self.api, self.clock, self.life = api, clock, life
         self.modified = time.time()
-        self._collections: OrderedDict[str, Collection] = OrderedDict()
+        self._collections: OrderedDict[str, MountedCollection] = OrderedDict()
 
-    def collection(self, id: str) -> Collection:
+    def collection(self, id: str) -> MountedCollection:
         """The collection with this uuid or portable data hash, loaded or not."""
         found = self._collections.get(id)
         if found is None:
-            found = self._collections[id] = Collection(id, self)
+            found = self._collections[id] = MountedCollection(id, self)
         return found
 
     async def fetch(
@@ -224,7 +224,7 @@ class Library:
         """The record. Raises as ApiClient.get."""
         return await self.api.get("collections", id, select=select)
 
-    def used(self, collection: Collection) -> None:
+    def used(self, collection: MountedCollection) -> None:
         """Note the use of a collection, and drop old trees."""
         self._collections.move_to_end(collection.id)
         total = sum(one.weight for one in self._collections.values())

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lading.client.mount.operations import Operations, Status
+from lading.client.mount.operations import FileStatus, Operations
 
 # Otherwise the binding takes libfuse 2 where both are installed.
 os.environ.setdefault("FUSE_LIBRARY_NAME", "fuse3")
@@ -230,7 +230,7 @@ class _Session(mfusepy.FUSE):  # type: ignore[misc]
         return found
 
 
-def _fill(buffer: mfusepy.c_stat, status: Status) -> None:
+def _fill(buffer: mfusepy.c_stat, status: FileStatus) -> None:
     buffer.st_mode = status.mode
     buffer.st_size = status.size
     # Unit of st_blocks: 512 bytes (stat(2)).

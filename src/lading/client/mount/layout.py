@@ -22,8 +22,8 @@ from typing import Any
 import msgspec
 
 from lading.client.api import Page, Record
-from lading.client.events import Event
-from lading.client.mount.collection_cache import Library, Listed, Listing
+from lading.client.events import RecordEvent
+from lading.client.mount.collection_cache import Listed, Listing, MountedCollections
 from lading.client.mount.places import Directory, Node, Renew, Text, Unknown
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import Infix, is_pdh, is_uuid
@@ -45,7 +45,7 @@ _LONGEST = 255
 _UNFIT = re.compile(r"[/\0]")
 
 
-class View(StrEnum):
+class MountView(StrEnum):
     """Content of the top directory of a mount."""
 
     ALL = "all"
@@ -85,7 +85,7 @@ class ById:
 
     renew: Renew | None = None
 
-    def __init__(self, layout: Layout, *, only_hashes: bool) -> None:
+    def __init__(self, layout: MountLayout, *, only_hashes: bool) -> None:
         self.modified = layout.library.modified
         self._layout = layout
         self._only_hashes = only_hashes
@@ -131,10 +131,10 @@ class ById:
         )
 
 
-class Layout:
+class MountLayout:
     """Creates the directories, and invalidates them after changes."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: MountedCollections) -> None:
         self.library = library
         self._projects: dict[str, Listed] = {}
         self._user = ""
@@ -142,24 +142,24 @@ class Layout:
         self._tags = self._listed(self._list_tags)
         self._tagged: dict[str, Listed] = {}
 
-    async def top(self, view: View, id: str = "") -> Directory:
+    async def top(self, view: MountView, id: str = "") -> Directory:
         """The top directory of a mount. Raises NotFound or Invalid for a wrong id, and the errors
         of the API.
         """
         match view:
-            case View.BY_ID | View.BY_PDH:
-                return ById(self, only_hashes=view is View.BY_PDH)
-            case View.HOME:
+            case MountView.BY_ID | MountView.BY_PDH:
+                return ById(self, only_hashes=view is MountView.BY_PDH)
+            case MountView.HOME:
                 return self.project(await self._own_uuid())
-            case View.SHARED:
+            case MountView.SHARED:
                 return self._shared
-            case View.BY_TAG:
+            case MountView.BY_TAG:
                 return self._tags
-            case View.COLLECTION | View.PROJECT:
+            case MountView.COLLECTION | MountView.PROJECT:
                 directory = self.by_id(id)
                 await directory.find("")
                 return directory
-            case View.ALL:
+            case MountView.ALL:
                 by_id = ById(self, only_hashes=False)
                 home = self.project(await self._own_uuid())
                 parts: dict[str, Node] = {"README": Text(README), "by_id": by_id, "home": home}
@@ -187,7 +187,7 @@ class Layout:
         for one in (*self._projects.values(), *self._tagged.values(), self._shared, self._tags):
             one.freshness.expire()
 
-    def change(self, event: Event) -> None:
+    def change(self, event: RecordEvent) -> None:
         """Invalidate the directories that one event concerns."""
         # A moved record changes the listings of its old and its new owner.
         old = event.properties.get("old_attributes") or {}

@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
 from lading.client.mount import places
-from lading.client.mount.places import Directory, Node, Place, Text, Unknown
-from lading.client.mount.reading import Bridge, OpenBlocks, Reader
+from lading.client.mount.places import Directory, MountPlace, Node, Text, Unknown
+from lading.client.mount.reading import LoopBridge, OpenBlocks, OpenFileReader
 from lading.core.data.filetree import File, FileTree
 from lading.core.errors import Forbidden, LadingError, NotFound, Unauthenticated
 
@@ -36,7 +36,7 @@ _logger = logging.getLogger("lading.mount")
 
 
 @dataclass(slots=True)
-class Counts:
+class MountCounters:
     """Statistics of a mount: calls by name, bytes read, and calls that ended with EIO."""
 
     began: float = field(default_factory=time.time)
@@ -54,7 +54,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class FileStatus:
     """Result of stat(2): mode, bytes, and nanoseconds since 1970."""
 
     mode: int
@@ -66,20 +66,20 @@ class Operations:
     """The file system, read-only. The `most` files read last are known without a look at them."""
 
     def __init__(
-        self, root: Directory, blocks: OpenBlocks, bridge: Bridge, *, most: int = _READERS
+        self, root: Directory, blocks: OpenBlocks, bridge: LoopBridge, *, most: int = _READERS
     ) -> None:
         self._most = most
-        self.counts = Counts()
+        self.counts = MountCounters()
         self._root = root
         self._blocks = blocks
         self._bridge = bridge
         # By path, last used at the end.
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[str, OpenFileReader] = {}
         self._turn = threading.Lock()
         self._directories: dict[int, list[tuple[str, int]]] = {}
         self._numbers = itertools.count(1)
 
-    def status(self, path: str) -> Status:
+    def status(self, path: str) -> FileStatus:
         """Status of a path."""
         with self._answering("getattr", path):
             return _status(self._place(path))
@@ -118,7 +118,7 @@ class Operations:
         """Close a directory."""
         self._directories.pop(number, None)
 
-    def _place(self, path: str) -> Place:
+    def _place(self, path: str) -> MountPlace:
         elements = path.split("/")[1:] if path != "/" else []
         # Without the event loop if everything on the way is known; this is the usual case.
         try:
@@ -129,7 +129,7 @@ class Operations:
             raise OSError(errno.ENOENT, path)
         return place
 
-    def _reader(self, path: str) -> Reader | Text:
+    def _reader(self, path: str) -> OpenFileReader | Text:
         known = self._readers.get(path)
         try:
             place = self._place(path)
@@ -145,10 +145,10 @@ class Operations:
             raise OSError(errno.EISDIR, path)
         # A changed collection has new File objects: the old content ends with the next read.
         if known is None or known.file is not node:
-            known = self._remember(path, Reader(node, place.renew))
+            known = self._remember(path, OpenFileReader(node, place.renew))
         return known
 
-    def _remember(self, path: str, reader: Reader) -> Reader:
+    def _remember(self, path: str, reader: OpenFileReader) -> OpenFileReader:
         with self._turn:
             self._readers.pop(path, None)
             self._readers[path] = reader
@@ -187,9 +187,9 @@ def _mode(node: Node) -> int:
     return _FILE if isinstance(node, File | Text) else _DIRECTORY
 
 
-def _status(place: Place) -> Status:
+def _status(place: MountPlace) -> FileStatus:
     node = place.node
     size = (
         node.size if isinstance(node, File) else len(node.content) if isinstance(node, Text) else 0
     )
-    return Status(_mode(node), size, int(place.modified * 1_000_000_000))
+    return FileStatus(_mode(node), size, int(place.modified * 1_000_000_000))

@@ -58,7 +58,7 @@ Node = Directory | FileTree | File | Text
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MountPlace:
     """The end of a path. `modified` and `renew` are those of the collection or directory that
     contains it.
     """
@@ -68,9 +68,9 @@ class Place:
     renew: Renew | None = None
 
 
-def peek(root: Directory, path: Sequence[str]) -> Place | None:
+def peek(root: Directory, path: Sequence[str]) -> MountPlace | None:
     """The place at a path, None if there is none. Raises Unknown."""
-    place = Place(root, root.modified, root.renew)
+    place = MountPlace(root, root.modified, root.renew)
     for name in path:
         here = place.node
         if isinstance(here, FileTree):
@@ -83,9 +83,9 @@ def peek(root: Directory, path: Sequence[str]) -> Place | None:
     return place
 
 
-async def find(root: Directory, path: Sequence[str]) -> Place | None:
+async def find(root: Directory, path: Sequence[str]) -> MountPlace | None:
     """As `peek`, but asks the server if needed. Raises LadingError."""
-    place = Place(root, root.modified, root.renew)
+    place = MountPlace(root, root.modified, root.renew)
     for name in path:
         here = place.node
         if isinstance(here, FileTree):
@@ -98,7 +98,7 @@ async def find(root: Directory, path: Sequence[str]) -> Place | None:
     return place
 
 
-def _step(above: Place, node: Node) -> Place:
+def _step(above: MountPlace, node: Node) -> MountPlace:
     if isinstance(node, FileTree | File | Text):
-        return Place(node, above.modified, above.renew)
-    return Place(node, node.modified, node.renew)
+        return MountPlace(node, above.modified, above.renew)
+    return MountPlace(node, node.modified, node.renew)

@@ -42,7 +42,7 @@ _logger = logging.getLogger("lading.mount")
 _Answer = TypeVar("_Answer")
 
 
-class Bridge:
+class LoopBridge:
     """Calls from a thread into the event loop, with a time limit in seconds."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, timeout: float) -> None:
@@ -85,7 +85,7 @@ class OpenBlocks:
     loop.
     """
 
-    def __init__(self, files: BlockFiles, bridge: Bridge, *, keep: int = _KEPT_OPEN) -> None:
+    def __init__(self, files: BlockFiles, bridge: LoopBridge, *, keep: int = _KEPT_OPEN) -> None:
         self._files = files
         self._bridge = bridge
         self._keep = keep
@@ -214,7 +214,7 @@ class OpenBlocks:
 
 
 @dataclass(slots=True)
-class Reader:
+class OpenFileReader:
     """State of one file that is read: the offsets of its segments, and the end of the last read."""
 
     file: File

@@ -18,13 +18,13 @@ from pathlib import Path
 from lading.client.api import ApiClient
 from lading.client.block_cache import BlockFiles
 from lading.client.blocks import BlockClient
-from lading.client.events import Event, events
-from lading.client.fd_receiving import Borrower
+from lading.client.events import RecordEvent, events
+from lading.client.fd_receiving import FdReceiver
 from lading.client.mount import points
-from lading.client.mount.collection_cache import Library
-from lading.client.mount.layout import Layout, View
+from lading.client.mount.collection_cache import MountedCollections
+from lading.client.mount.layout import MountLayout, MountView
 from lading.client.mount.operations import Operations
-from lading.client.mount.reading import Bridge, OpenBlocks
+from lading.client.mount.reading import LoopBridge, OpenBlocks
 from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport, Transport
 from lading.core.errors import LadingError, Unavailable
@@ -53,7 +53,7 @@ class MountSettings:
     api_insecure: bool = False
     lender: str = ""
     """Socket on which the server lends blocks, if it is on this machine (`client.fd_receiving`)."""
-    view: View = View.ALL
+    view: MountView = MountView.ALL
     id: str = ""
     """The collection or project, for these views."""
     cache_size: int = 10 << 30
@@ -73,7 +73,7 @@ def open_transport(settings: MountSettings) -> Transport:
     return HttpTransport(settings.api_url, verify=verify)
 
 
-class Mount:
+class MountService:
     """A mount that is being served."""
 
     def __init__(self, settings: MountSettings, files: BlockFiles, operations: Operations) -> None:
@@ -97,7 +97,7 @@ class Mount:
 
 
 @asynccontextmanager
-async def mounted(settings: MountSettings, transport: Transport) -> AsyncGenerator[Mount]:
+async def mounted(settings: MountSettings, transport: Transport) -> AsyncGenerator[MountService]:
     """Mount; unmount when the context is left. Raises LadingError, saying what to do, when it
     cannot be mounted.
     """
@@ -109,20 +109,20 @@ async def mounted(settings: MountSettings, transport: Transport) -> AsyncGenerat
     policy = RetryPolicy(attempts=_MANY, cap=5.0, give_up_after=settings.timeout * 0.75)
     api = ApiClient(transport, settings.token, retry=policy, timeout=settings.timeout)
     blocks = BlockClient(transport, settings.token, retry=policy)
-    layout = Layout(Library(api))
+    layout = MountLayout(MountedCollections(api))
     top = await layout.top(settings.view, settings.id)
     loop = asyncio.get_running_loop()
-    bridge = Bridge(loop, settings.timeout)
-    borrow = Borrower(Path(settings.lender), settings.token) if settings.lender else None
+    bridge = LoopBridge(loop, settings.timeout)
+    borrow = FdReceiver(Path(settings.lender), settings.token) if settings.lender else None
     files = BlockFiles(
         Path(settings.cache_directory), settings.cache_size, fetch=blocks.save, borrow=borrow
     )
     opened = OpenBlocks(files, bridge)
-    mount = Mount(settings, files, Operations(top, opened, bridge))
+    mount = MountService(settings, files, Operations(top, opened, bridge))
     # The content of portable data hashes never changes, so that no events are needed.
     following = (
         asyncio.create_task(_follow(api, layout), name="events")
-        if settings.view is not View.BY_PDH
+        if settings.view is not MountView.BY_PDH
         else None
     )
     try:
@@ -137,7 +137,7 @@ async def mounted(settings: MountSettings, transport: Transport) -> AsyncGenerat
 
 @asynccontextmanager
 async def _in_kernel(
-    mount: Mount, settings: MountSettings, loop: asyncio.AbstractEventLoop
+    mount: MountService, settings: MountSettings, loop: asyncio.AbstractEventLoop
 ) -> AsyncGenerator[None]:
     try:
         # Imported here: it loads the library, which may be absent.
@@ -150,7 +150,7 @@ async def _in_kernel(
         FuseSettings(
             mountpoint=settings.mountpoint,
             allow_other=settings.allow_other,
-            immutable=settings.view is View.BY_PDH,
+            immutable=settings.view is MountView.BY_PDH,
         ),
         on_mounted=_from_thread(loop, there.set),
         on_end=_from_thread(loop, mount.ended.set),
@@ -182,11 +182,11 @@ async def _take_away(directory: Path, join: Callable[[float], bool], ended: asyn
     await asyncio.to_thread(join, _END_TIME)
 
 
-async def _follow(api: ApiClient, layout: Layout) -> None:
+async def _follow(api: ApiClient, layout: MountLayout) -> None:
     try:
         async with aclosing(events(api)) as changes:
             async for change in changes:
-                if isinstance(change, Event):
+                if isinstance(change, RecordEvent):
                     layout.change(change)
                 else:
                     layout.expire()

@@ -3,7 +3,7 @@ one statement.
 
 A commit costs more than its statements, so concurrent writers share one. Their blocks run one after
 another, and no writer is answered before the commit is on disk. SQLite rolls a failed block back
-alone. With PostgreSQL the other writers of the group get `Interrupted` and retry.
+alone. With PostgreSQL the other writers of the group get `TransactionInterrupted` and retry.
 
 Placeholders `?` rewritten to `$1`, `$2`... for PostgreSQL, with a cache of rewritten
 statements.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from lading.store.database import Deferred, Interrupted, Value
+from lading.store.database import Deferred, TransactionInterrupted, Value
 
 # The row of placeholders of an INSERT, which is repeated for further rows.
 _ROW: Final = re.compile(r"(?<= VALUES )\([?, ]+\)")
@@ -50,7 +50,10 @@ class Group:
 
     def undone(self) -> None:
         """Roll back: a block of another writer failed, and with it the whole group."""
-        settle(self.waiters, Interrupted("the change was undone with another one; try again"))
+        settle(
+            self.waiters,
+            TransactionInterrupted("the change was undone with another one; try again"),
+        )
 
 
 def settle(waiters: Iterable[asyncio.Future[None]], error: Exception | None) -> None:

@@ -6,9 +6,9 @@ serialise, and log rows become visible in the order of their numbers. The lock i
 statements, never during a wait for the disk (`postgres_link`). Round trips to the server take most
 of the time: blocks that wait for their turn together share a transaction, and changes whose outcome
 is not needed are sent together (`group_commit`). When a block with changes fails, the other blocks
-of its transaction get `Interrupted` and retry. Reads take no lock; each statement reads what is
-committed when it starts. Texts compare by their bytes, as in SQLite; booleans are 0 and 1, nested
-values JSON texts that are checked when they are stored.
+of its transaction get `TransactionInterrupted` and retry. Reads take no lock; each statement reads
+what is committed when it starts. Texts compare by their bytes, as in SQLite; booleans are 0 and 1,
+nested values JSON texts that are checked when they are stored.
 """
 
 from __future__ import annotations
@@ -21,15 +21,23 @@ from contextlib import asynccontextmanager
 
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.records.schema import Field
-from lading.store.database import Deferred, Dialect, Interrupted, Row, Value, first_rows, text_size
+from lading.store.database import (
+    Deferred,
+    Dialect,
+    Row,
+    TransactionInterrupted,
+    Value,
+    first_rows,
+    text_size,
+)
 from lading.store.databases.group_commit import Batches, Group, Placeholders, settle
 from lading.store.databases.postgres_link import (
     ATTEMPTS,
     FAULTS,
-    Address,
     Connection,
-    Readers,
-    Writer,
+    PostgresAddress,
+    PostgresReaders,
+    PostgresWriter,
     translate,
     unknown,
 )
@@ -257,7 +265,7 @@ class PostgresDatabase:
     """Always None: the PostgreSQL server checks its own files."""
 
     def __init__(
-        self, address: Address, *, seal: Seal, readers: int = 8, again: float = _AGAIN
+        self, address: PostgresAddress, *, seal: Seal, readers: int = 8, again: float = _AGAIN
     ) -> None:
         """Make the database object; `open` connects. `announcements` tries to reach a server that
         is away each `again` seconds.
@@ -266,11 +274,11 @@ class PostgresDatabase:
         self.dialect: Dialect = PostgresDialect()
         self._address = address
         self._seal = seal
-        self._readers = Readers(address, readers)
+        self._readers = PostgresReaders(address, readers)
         self._placeholders = Placeholders()
         self._batches = Batches(self._placeholders)
         self._turn = asyncio.Lock()
-        self._writer: Writer | None = None
+        self._writer: PostgresWriter | None = None
         self._group: Group | None = None
         self._committer: asyncio.Task[None] | None = None
 
@@ -284,7 +292,7 @@ class PostgresDatabase:
         again: float = _AGAIN,
     ) -> PostgresDatabase:
         """Connect once as a check. Raises Invalid when refused, Unavailable without an answer."""
-        made = cls(Address.of(connection), seal=seal, readers=readers, again=again)
+        made = cls(PostgresAddress.of(connection), seal=seal, readers=readers, again=again)
         made._readers.give(await made._readers.take(), spoilt=False)
         return made
 
@@ -374,7 +382,7 @@ class PostgresDatabase:
     def _transaction(self, connection: Connection) -> _Transaction:
         return _Transaction(connection, self._placeholders, self._batches, self._seal)
 
-    async def _open_group(self) -> tuple[Writer, Group]:
+    async def _open_group(self) -> tuple[PostgresWriter, Group]:
         """The open group transaction, or a new one."""
         if self._group is None or self._writer is None:
             self._writer = await self._begin()
@@ -386,28 +394,28 @@ class PostgresDatabase:
         self._group = None
         group.undone()
 
-    async def _begin(self) -> Writer:
+    async def _begin(self) -> PostgresWriter:
         """A connection that holds the lock. A connection lost while idle is replaced."""
         # An idle connection may have been closed by the server; that shows at its first use.
         for attempt in range(ATTEMPTS):
             if self._writer is None or self._writer.closed:
                 if self._writer is not None:
                     await self._writer.close()
-                self._writer = await Writer.open(self._address)
+                self._writer = await PostgresWriter.open(self._address)
             try:
                 await self._writer.connection.execute(_BEGIN)
                 return self._writer
             except FAULTS as error:
                 fault = translate(error)
                 self._writer.drop()
-                if not isinstance(fault, Interrupted) or attempt == ATTEMPTS - 1:
+                if not isinstance(fault, TransactionInterrupted) or attempt == ATTEMPTS - 1:
                     raise fault from error
             except asyncio.CancelledError:
                 self._writer.drop()
                 raise
         raise AssertionError("the last attempt returns or raises")
 
-    async def _commit(self, writer: Writer, group: Group) -> None:
+    async def _commit(self, writer: PostgresWriter, group: Group) -> None:
         """Commit unless committed or rolled back; answer the waiting writers once the commit is on
         disk.
         """
@@ -427,7 +435,7 @@ class PostgresDatabase:
             settle(group.waiters, None)
 
 
-async def _commit(writer: Writer, group: Group) -> None:
+async def _commit(writer: PostgresWriter, group: Group) -> None:
     # In one round trip. Messages are delivered after the commit only.
     notify = f"NOTIFY {CHANNEL}; " if group.announces else ""
     try:
@@ -435,13 +443,13 @@ async def _commit(writer: Writer, group: Group) -> None:
     except FAULTS as error:
         fault = translate(error)
         # The commit may or may not have happened.
-        if isinstance(fault, Interrupted) and writer.connection.is_closed():
+        if isinstance(fault, TransactionInterrupted) and writer.connection.is_closed():
             fault = unknown(error)
         await _roll_back(writer)
         raise fault from error
 
 
-async def _roll_back(writer: Writer) -> None:
+async def _roll_back(writer: PostgresWriter) -> None:
     """Roll back; the first error is the one raised."""
     with contextlib.suppress(*FAULTS):
         if not writer.connection.is_closed():

@@ -24,7 +24,7 @@ from asyncpg.exceptions import DataError as WrongArgument
 from asyncpg.exceptions import InternalClientError
 
 from lading.core.errors import Corrupt, Full, Invalid, LadingError, Unavailable
-from lading.store.database import Interrupted
+from lading.store.database import TransactionInterrupted
 from lading.store.databases.group_commit import settle
 
 Connection: TypeAlias = Any
@@ -76,7 +76,7 @@ _LOST: Final = ("08", "57P")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class PostgresAddress:
     """Where the database is, as in `PostgreSQL.Connection`: host (a directory for a socket), port,
     dbname, user, ...
     """
@@ -84,7 +84,7 @@ class Address:
     keys: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, connection: Mapping[str, str | int]) -> Address:
+    def of(cls, connection: Mapping[str, str | int]) -> PostgresAddress:
         """Check the keys. Raises Invalid naming one that is unknown."""
         for name in connection:
             if name not in (*_KEYS, "sslmode"):
@@ -143,10 +143,10 @@ def _number(text: str) -> int | float:
     return float(text) if set(text) - set("-0123456789") else int(text)
 
 
-class Readers:
+class PostgresReaders:
     """Pool of at most `size` connections for reads; the last used one is taken first."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: PostgresAddress, size: int) -> None:
         self._address = address
         self._idle: list[Connection] = []
         self._room = asyncio.Semaphore(size)
@@ -180,7 +180,7 @@ class Readers:
             await close(self._idle.pop())
 
 
-class Writer:
+class PostgresWriter:
     """The connection for writes and the connection for flushes."""
 
     def __init__(self, connection: Connection, flusher: Connection) -> None:
@@ -190,7 +190,7 @@ class Writer:
         self._task: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, address: Address) -> Writer:
+    async def open(cls, address: PostgresAddress) -> PostgresWriter:
         """Open both connections."""
         # Off: COMMIT returns without waiting for the disk; `durable` waits.
         connection = await address.reach(synchronous_commit="off")
@@ -264,7 +264,7 @@ def translate(error: Exception) -> LadingError:
     if isinstance(error, UnicodeEncodeError):
         return Invalid("a text is not Unicode: it has half of a surrogate pair")
     if isinstance(error, InvalidCachedStatementError):
-        return Interrupted(f"PostgreSQL: the tables have changed ({text}); try again")
+        return TransactionInterrupted(f"PostgreSQL: the tables have changed ({text}); try again")
     if isinstance(error, PostgresError):
         return _by_state(
             str(error.sqlstate or ""), text, str(getattr(error, "constraint_name", None) or "")
@@ -291,7 +291,7 @@ def cannot_connect(error: Exception, where: str) -> LadingError:
 def _by_state(state: str, text: str, constraint: str) -> LadingError:
     # Serialization failure; deadlock.
     if state in ("40001", "40P01"):
-        return Interrupted(f"PostgreSQL: somebody else came first ({text}); try again")
+        return TransactionInterrupted(f"PostgreSQL: somebody else came first ({text}); try again")
     if state.startswith(_LOST):
         return _lost(text)
     # Unique violation.
@@ -323,4 +323,4 @@ def _by_state(state: str, text: str, constraint: str) -> LadingError:
 
 
 def _lost(text: str) -> LadingError:
-    return Interrupted(f"PostgreSQL: the connection was lost ({text}); try again")
+    return TransactionInterrupted(f"PostgreSQL: the connection was lost ({text}); try again")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from lading.client.fd_receiving import lent_beside
 from lading.client.mount import launch, points
-from lading.client.mount.layout import View
+from lading.client.mount.layout import MountView
 from lading.client.mount.service import MountSettings
 from lading.core.containers.mount_plan import BY_ID, CollectionPath, KeepTree
 from lading.core.errors import ExecutionError, Failure, Unavailable
@@ -130,7 +130,7 @@ class KeepMount:
             api_ca_file=told.api_ca_file,
             api_insecure=told.api_insecure,
             lender=str(lent_beside(told.api_socket)) if told.api_socket else "",
-            view=View.ALL if self._whole else View.BY_PDH,
+            view=MountView.ALL if self._whole else MountView.BY_PDH,
             cache_size=told.cache_size,
             allow_other=True,
             timeout=told.unreachable_timeout,
