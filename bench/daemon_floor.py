@@ -18,7 +18,7 @@ import aiodocker
 
 from bench.figures import Figure, durations, percentile
 from bench.floors import time_command
-from lading.supervisor.engines import Bind, Spec
+from lading.supervisor.engines import Bind, ContainerSpec
 from lading.supervisor.engines.docker import make_config
 
 ADDED_LIMIT = 200.0
@@ -43,7 +43,7 @@ class DaemonFloor:
         out: Path,
     ) -> None:
         self._engine, self._docker, self._socket = engine, docker, socket
-        self._spec = Spec(
+        self._spec = ContainerSpec(
             command=tuple(command),
             cwd="/out",
             binds=(Bind(str(out), "/out", False),),

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench.figures import Figure, durations
 from lading.hpc.conductor import FOLLOW_TIME, PERIOD
-from lading.hpc.daemon_client import Caller
+from lading.hpc.daemon_client import DaemonClient
 from lading.hpc.package import write_package
 from lading.testing.hpc import Rig, until
 
@@ -86,13 +86,13 @@ def _beside(rig: Rig, seconds: float) -> tuple[float, float]:
     """
     rig.code("exec sleep 1000")
     rig.start()
-    caller = Caller("127.0.0.1", rig.identity, rig.port)
+    caller = DaemonClient("127.0.0.1", rig.identity, rig.port)
     return asyncio.run(_follow(rig, caller, seconds)), statistics.mean(
         [_resident(rig), _resident(rig)]
     )
 
 
-async def _follow(rig: Rig, caller: Caller, seconds: float) -> float:
+async def _follow(rig: Rig, caller: DaemonClient, seconds: float) -> float:
     """Percent of a core that the daemon took meanwhile, without the making of the connection."""
     known, _ = await caller.follow("", wait=0)
     known, _ = await caller.follow(known, wait=1)

@@ -81,7 +81,7 @@ def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             daemon.host = host
             return daemon
 
-        monkeypatch.setattr(conductor, "Caller", reach)
+        monkeypatch.setattr(conductor, "DaemonClient", reach)
         bundles = tuple(f"/b/{n}" for n in range(len(daemons)))
         plan = replace(
             PLAN, bundles=bundles, launcher=launcher, spool=str(tmp_path), policy=FailurePolicy.ANY

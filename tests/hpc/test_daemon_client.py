@@ -14,12 +14,12 @@ import pytest
 
 from lading.core.errors import Unavailable
 from lading.hpc.credentials import make_identity
-from lading.hpc.daemon_client import Caller
+from lading.hpc.daemon_client import DaemonClient
 from lading.testing.hpc import Rig, until
 
 
 async def test_everything_a_conductor_needs(rig: Rig) -> None:
-    caller = Caller("127.0.0.1", rig.identity, rig.port)
+    caller = DaemonClient("127.0.0.1", rig.identity, rig.port)
     assert (await caller.ask("/v1/query"))["codeStatus"] == "Waiting"
     await caller.tell("/v1/daemon-configuration", {"daemonParameters": {"worldRank": 0}})
     sent = await caller.send_files({"a": b"1\r\n", "b": b""})
@@ -37,16 +37,16 @@ async def test_nobody_else_is_taken_for_the_daemon(rig: Rig) -> None:
     other = make_identity("localhost", now=datetime.now(UTC))
     for identity in (other, dataclasses.replace(rig.identity, certificate=other.certificate)):
         with pytest.raises(Unavailable, match="does not answer"):
-            await Caller("127.0.0.1", identity, rig.port).ask("/v1/query")
+            await DaemonClient("127.0.0.1", identity, rig.port).ask("/v1/query")
     wrong = dataclasses.replace(rig.identity, authorization="wrong")
     with pytest.raises(Unavailable, match="Bad Authorization"):
-        await Caller("127.0.0.1", wrong, rig.port).ask("/v1/query")
+        await DaemonClient("127.0.0.1", wrong, rig.port).ask("/v1/query")
     with pytest.raises(Unavailable, match="no JSend"):
-        await Caller("127.0.0.1", rig.identity, rig.port).ask("/v1/logs/stdout")
+        await DaemonClient("127.0.0.1", rig.identity, rig.port).ask("/v1/logs/stdout")
 
 
 async def test_who_follows_is_told_when_there_is_something_new(rig: Rig) -> None:
-    caller = Caller("127.0.0.1", rig.identity, rig.port)
+    caller = DaemonClient("127.0.0.1", rig.identity, rig.port)
     rig.code(
         f"while ! [ -e {rig.root}/go ]; do sleep 0.02; done; echo news; read x < {rig.root}/pipe"
     )
@@ -76,7 +76,7 @@ async def test_who_follows_is_told_when_there_is_something_new(rig: Rig) -> None
 
 
 async def test_who_follows_comes_back_to_a_daemon_that_was_started_again(rig: Rig) -> None:
-    caller = Caller("127.0.0.1", rig.identity, rig.port)
+    caller = DaemonClient("127.0.0.1", rig.identity, rig.port)
     known, _ = await caller.follow("", wait=0)
     rig.kill()
     with pytest.raises(Unavailable, match="does not answer"):
@@ -95,7 +95,7 @@ async def test_beside_code_that_runs_the_daemon_does_nothing(rig: Rig) -> None:
     One of ten windows of three seconds must be quite still: the kernel wakes a process now and then
     on its own account, a timer does so in all of them.
     """
-    caller = Caller("127.0.0.1", rig.identity, rig.port)
+    caller = DaemonClient("127.0.0.1", rig.identity, rig.port)
     rig.code("exec sleep 120")
     rig.prepare()
     await caller.command("start")

@@ -17,7 +17,7 @@ from lading.core.errors import Invalid, Unavailable
 from lading.core.hpc.daemon_configuration import DaemonSettings
 from lading.hpc import delivery
 from lading.hpc.delivery import ATTEMPTS, Delivery, describe, pack, place
-from lading.hpc.layout import Layout
+from lading.hpc.layout import DaemonLayout
 from tests.s3 import make_bucket
 
 OK = b'HTTP/1.1 200 OK\r\nETag: "e1"\r\n\r\n'
@@ -25,8 +25,8 @@ BUSY = b"HTTP/1.1 503 Slow Down\r\n\r\n"
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    made = Layout(tmp_path, "/root")
+def layout(tmp_path: Path) -> DaemonLayout:
+    made = DaemonLayout(tmp_path, "/root")
     made.make()
     results = made.base / "results"
     (results / "deep").mkdir()
@@ -59,14 +59,14 @@ async def _store(*answers: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
         await server.wait_closed()
 
 
-def _delivery(layout: Layout, pauses: list[float] | None = None, **settings: str) -> Delivery:
+def _delivery(layout: DaemonLayout, pauses: list[float] | None = None, **settings: str) -> Delivery:
     async def sleep(seconds: float) -> None:
         (pauses if pauses is not None else []).append(seconds)
 
     return Delivery(layout, DaemonSettings(**settings), sleep)  # type: ignore[arg-type]
 
 
-async def test_one_object_with_everything_is_sent(layout: Layout) -> None:
+async def test_one_object_with_everything_is_sent(layout: DaemonLayout) -> None:
     async with _store(OK) as (url, taken):
         (told,) = await _delivery(layout, results_url=url).run()
     head, _, body = taken[0].partition(b"\r\n\r\n")
@@ -83,7 +83,7 @@ async def test_one_object_with_everything_is_sent(layout: Layout) -> None:
         assert {member.uid for member in archive} == {0}
 
 
-async def test_a_busy_store_is_tried_again(layout: Layout) -> None:
+async def test_a_busy_store_is_tried_again(layout: DaemonLayout) -> None:
     pauses: list[float] = []
     async with _store(BUSY, b"nonsense\r\n\r\n", OK) as (url, taken):
         await _delivery(layout, pauses, results_url=url).run()
@@ -91,7 +91,7 @@ async def test_a_busy_store_is_tried_again(layout: Layout) -> None:
     assert taken[0] == taken[2]
 
 
-async def test_giving_up_leaks_nothing(layout: Layout) -> None:
+async def test_giving_up_leaks_nothing(layout: DaemonLayout) -> None:
     async with _store(BUSY) as (url, taken):
         with pytest.raises(
             Unavailable, match=f"failed {ATTEMPTS} times: it answered 503"
@@ -101,7 +101,7 @@ async def test_giving_up_leaks_nothing(layout: Layout) -> None:
     assert "topsecret" not in f"{caught.value} {caught.value.__cause__} {caught.value.__context__}"
 
 
-async def test_a_refusal_is_final(layout: Layout) -> None:
+async def test_a_refusal_is_final(layout: DaemonLayout) -> None:
     async with _store(b"HTTP/1.1 403 Forbidden\r\n\r\n") as (url, taken):
         with pytest.raises(Invalid, match="still valid") as caught:
             await _delivery(layout, results_url=url).run()
@@ -109,7 +109,9 @@ async def test_a_refusal_is_final(layout: Layout) -> None:
     assert "topsecret" not in caught.value.message
 
 
-async def test_nobody_there_is_tried_again(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nobody_there_is_tried_again(
+    layout: DaemonLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(delivery, "ATTEMPTS", 2)
     async with _store(OK) as (url, _):
         pass
@@ -117,7 +119,7 @@ async def test_nobody_there_is_tried_again(layout: Layout, monkeypatch: pytest.M
         await _delivery(layout, results_url=url).run()
 
 
-async def test_results_are_moved_and_replace_older_ones(layout: Layout) -> None:
+async def test_results_are_moved_and_replace_older_ones(layout: DaemonLayout) -> None:
     target = layout.root / "mnt" / "deep"
     target.mkdir(parents=True)
     (target / "old").touch()
@@ -128,11 +130,11 @@ async def test_results_are_moved_and_replace_older_ones(layout: Layout) -> None:
     assert list((layout.base / "results").iterdir()) == []
 
 
-async def test_no_target_is_no_delivery(layout: Layout) -> None:
+async def test_no_target_is_no_delivery(layout: DaemonLayout) -> None:
     assert await _delivery(layout).run() == []
 
 
-async def test_a_presigned_address_of_s3_takes_it(layout: Layout) -> None:
+async def test_a_presigned_address_of_s3_takes_it(layout: DaemonLayout) -> None:
     bucket = make_bucket()
     client = bucket.service.client()
     place = {"Bucket": bucket.name, "Key": "rank 0/results.tar.gz"}
@@ -158,7 +160,7 @@ def packed() -> Callable[[Path], bytes]:
     return make
 
 
-def test_equal_files_are_equal_bytes(layout: Layout, packed: Callable[[Path], bytes]) -> None:
+def test_equal_files_are_equal_bytes(layout: DaemonLayout, packed: Callable[[Path], bytes]) -> None:
     assert packed(layout.base / "results") == packed(layout.base / "results")
 
 

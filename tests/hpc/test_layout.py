@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lading.hpc.layout import OPEN, PRIVATE, Layout, append, make_folder, read_text, write
+from lading.hpc.layout import OPEN, PRIVATE, DaemonLayout, append, make_folder, read_text, write
 
 
 def test_code_is_where_images_and_templates_put_it(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "/home/me")
+    layout = DaemonLayout(tmp_path, "/home/me")
     assert layout.code("") == tmp_path / "code"
     assert layout.code("ring") == tmp_path / "hpcaas/code/ring"
     assert layout.code("/opt/ring") == tmp_path / "opt/ring"
@@ -22,7 +22,7 @@ def test_code_is_where_images_and_templates_put_it(tmp_path: Path) -> None:
 
 
 def test_the_daemon_s_own_is_nobody_else_s(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "/root")
+    layout = DaemonLayout(tmp_path, "/root")
     layout.make()
     layout.make()
     assert layout.own.stat().st_mode & 0o777 == 0o700
@@ -30,7 +30,7 @@ def test_the_daemon_s_own_is_nobody_else_s(tmp_path: Path) -> None:
 
 
 def test_others_reach_what_is_for_them_whatever_the_umask(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "/root")
+    layout = DaemonLayout(tmp_path, "/root")
     # Left by a daemon that closed them.
     (layout.base / "files").mkdir(parents=True, mode=0o700)
     before = os.umask(0o077)
@@ -59,7 +59,7 @@ def test_a_directory_that_exists_keeps_its_mode(tmp_path: Path) -> None:
 
 
 def test_files_are_where_the_template_puts_them_too(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "/root")
+    layout = DaemonLayout(tmp_path, "/root")
     layout.make()
     (layout.base / "files" / "mesh").write_text("m")
     assert (layout.base / "parameters" / "files" / "mesh").read_text() == "m"

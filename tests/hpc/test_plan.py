@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lading.core.hpc.gang import FailurePolicy, Launcher
-from lading.hpc.plan import Plan, read_plan
+from lading.hpc.plan import ClusterPlan, read_plan
 
-PLAN = Plan(
+PLAN = ClusterPlan(
     name="u", bundles=("/b/0",), crun=("crun",), command=("ring",), environment=(("A", "b"),),
     cwd="/out", output_path="/out", spool="/s", fault="/f", slots=1, launcher=Launcher.FIRST,
     policy=FailurePolicy.NONE,

@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 
 from lading.hpc import processes
-from lading.hpc.processes import MARK, Process
+from lading.hpc.processes import MARK, LiveProcess
 
 
-def _tree(*rows: tuple[int, int]) -> list[Process]:
-    return [Process(pid, parent, "x", 0) for pid, parent in rows]
+def _tree(*rows: tuple[int, int]) -> list[LiveProcess]:
+    return [LiveProcess(pid, parent, "x", 0) for pid, parent in rows]
 
 
 def test_descendants_are_found_at_any_depth() -> None:

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from lading.hpc.code import Progress
-from lading.hpc.layout import Layout
+from lading.hpc.layout import DaemonLayout
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    made = Layout(tmp_path, "/root")
+def layout(tmp_path: Path) -> DaemonLayout:
+    made = DaemonLayout(tmp_path, "/root")
     made.make()
     return made
 
 
-async def _say(layout: Layout, lines: bytes) -> None:
+async def _say(layout: DaemonLayout, lines: bytes) -> None:
     """Say it, and wait until it was heard."""
     reader, writer = await asyncio.open_unix_connection(str(layout.progress.with_name("sock")))
     writer.write(lines)
@@ -28,7 +28,7 @@ async def _say(layout: Layout, lines: bytes) -> None:
     await writer.wait_closed()
 
 
-async def test_the_last_line_counts_where_there_is_no_file(layout: Layout) -> None:
+async def test_the_last_line_counts_where_there_is_no_file(layout: DaemonLayout) -> None:
     told: list[float | None] = []
     progress = Progress(layout, tell=lambda: told.append(progress.percent()))
     await progress.open()
@@ -46,7 +46,7 @@ async def test_the_last_line_counts_where_there_is_no_file(layout: Layout) -> No
         progress.close()
 
 
-async def test_a_socket_that_was_left_is_replaced(layout: Layout) -> None:
+async def test_a_socket_that_was_left_is_replaced(layout: DaemonLayout) -> None:
     for _ in range(2):
         progress = Progress(layout, tell=lambda: None)
         await progress.open()
@@ -54,7 +54,7 @@ async def test_a_socket_that_was_left_is_replaced(layout: Layout) -> None:
         progress.close()
 
 
-async def test_what_is_in_the_way_is_a_fault(layout: Layout) -> None:
+async def test_what_is_in_the_way_is_a_fault(layout: DaemonLayout) -> None:
     layout.progress.with_name("sock").mkdir()
     progress = Progress(layout, tell=lambda: None)
     with pytest.raises(OSError, match="sock"):

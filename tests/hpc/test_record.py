@@ -8,11 +8,11 @@ import pytest
 
 from lading.core.errors import IllegalTransition
 from lading.core.hpc.daemon_states import CodeStatus, ContainerStatus, ResultStatus, StartedBy
-from lading.hpc.record import Record, load
+from lading.hpc.record import DaemonMemory, load
 
 
 def test_everything_comes_back(tmp_path: Path) -> None:
-    record = Record(
+    record = DaemonMemory(
         path=tmp_path / "state.json", given={"worldRank": 1}, parameters={"a": [1]}, mark="m"
     )
     record.enter(CodeStatus.RUNNING)
@@ -33,7 +33,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
 
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:
     """An earlier daemon's was writable by all."""
-    record = Record(path=tmp_path / "state.json")
+    record = DaemonMemory(path=tmp_path / "state.json")
     record.save()
     assert record.path.stat().st_mode & 0o777 == 0o600
     assert load(record.path) == record
@@ -43,12 +43,12 @@ def test_nobody_else_may_read_it(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_put_aside(tmp_path: Path, text: str) -> None:
     path = tmp_path / "state.json"
     path.write_text(text)
-    assert load(path) == Record(path=path)
+    assert load(path) == DaemonMemory(path=path)
     assert (tmp_path / "state.broken").read_text() == text
 
 
 def test_a_change_that_is_not_listed_is_refused(tmp_path: Path) -> None:
-    record = Record(path=tmp_path / "state.json")
+    record = DaemonMemory(path=tmp_path / "state.json")
     with pytest.raises(IllegalTransition):
         record.enter(CodeStatus.KILLED)
     assert record.code is CodeStatus.WAITING

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from lading.hpc.service import Answer, Service
+from lading.hpc.service import DaemonResponse, DaemonService
 from lading.testing.hpc import Rig
 
 
-async def _nothing(*_: object) -> Answer:
-    return Answer(200, b"")
+async def _nothing(*_: object) -> DaemonResponse:
+    return DaemonResponse(200, b"")
 
 
-def _service(tmp_path: Path) -> Service:
-    return Service(_nothing, authorization="right", scratch=tmp_path)
+def _service(tmp_path: Path) -> DaemonService:
+    return DaemonService(_nothing, authorization="right", scratch=tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ import pytest
 
 from lading.client.mount.__main__ import enter_namespace
 from lading.supervisor import linux
-from lading.supervisor.engines import Bind, Engine, EngineSettings, Reach, Spec
+from lading.supervisor.engines import Bind, ContainerSpec, Engine, EngineSettings, NetworkAccess
 from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.podman import make_engine
@@ -147,7 +147,9 @@ def probe(
         f"localhost:{around.api}",
         f"{networks.GATEWAY}:{around.api_on_address}",
     )
-    reach = Reach(api=api if kind != "internet" else (), internet=kind != "api", refused=(_LISTED,))
+    reach = NetworkAccess(
+        api=api if kind != "internet" else (), internet=kind != "api", refused=(_LISTED,)
+    )
     command = (python(), "-c", _PROBE, json.dumps(targets(around)))
     with EngineKit(engine, request, directory) as kit:
         ended, out, said = asyncio.run(
@@ -335,7 +337,7 @@ def test_nothing_is_left_of_a_killed_engine(
     async def leave(kit: Kit) -> list[str]:
         one, other = kit.make(kit.settings), kit.make(kit.settings)
         await one.prepare(kit.image)
-        await one.create(Spec(command=("sleep", "600"), network=True))
+        await one.create(ContainerSpec(command=("sleep", "600"), network=True))
         await other.remove()
         left = await _containers(other)
         await other.remove()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.engines import Bind, Engine, EngineSettings, Spec
+from lading.supervisor.engines import Bind, ContainerSpec, Engine, EngineSettings
 from lading.supervisor.engines.bundle import MASKED
 from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
@@ -223,7 +223,7 @@ class TestNative(Attacks):
             # The kernel maps no procfs to other ids.
             with pytest.raises(ExecutionError, match="UserNamespaces is always") as caught:
                 await engine.create(
-                    Spec(command=("true",), binds=(Bind("/proc/self/fd", "/in", True),))
+                    ContainerSpec(command=("true",), binds=(Bind("/proc/self/fd", "/in", True),))
                 )
             assert caught.value.failure is Failure.NODE
         finally:

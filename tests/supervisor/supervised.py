@@ -14,7 +14,7 @@ from typing import Any
 from lading.core.errors import LadingError
 from lading.supervisor.engines import Engine, EngineSettings
 from lading.supervisor.supervisor import supervise
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.supervisor_config import SupervisorConfig
 from lading.testing.asgi import AsgiTransport
 from lading.testing.engine import StubEngine
 from lading.testing.supervising import CONTAINER, SUPERVISOR_TOKEN, FakeServer
@@ -50,9 +50,9 @@ class Bench:
     def run_directory(self) -> Path:
         return self.directory / "run" / CONTAINER
 
-    def assignment(self) -> Assignment:
+    def assignment(self) -> SupervisorConfig:
         self.run_directory.mkdir(parents=True, exist_ok=True)
-        return Assignment(
+        return SupervisorConfig(
             container_uuid=CONTAINER,
             supervisor_token=SUPERVISOR_TOKEN,
             run_directory=str(self.run_directory),

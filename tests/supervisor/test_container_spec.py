@@ -7,7 +7,7 @@ import pytest
 from lading.core.containers.container import Container
 from lading.core.containers.mount_plan import plan
 from lading.supervisor.container_spec import CERTIFICATES, amount, specify
-from lading.supervisor.engines import Bind, Reach
+from lading.supervisor.engines import Bind, NetworkAccess
 from lading.supervisor.inputs.staging import Stage
 from lading.supervisor.limits.gpu_locks import Given
 from lading.testing.supervising import CONTAINER
@@ -32,7 +32,7 @@ def test_who_may_use_the_api_gets_token_and_certificates(
     assert made.environment == (("ARVADOS_API_TOKEN", "t"), ("ARVADOS_API_HOST", "host:1"))
     assert made.binds == (Bind("/mine" if own else "/etc/bundle", CERTIFICATES, True),)
     assert (made.ram, made.vcpus, made.processes, made.network) == (5, 0, 4096, True)
-    assert made.reach == Reach(api=("host:1",))
+    assert made.reach == NetworkAccess(api=("host:1",))
 
 
 @pytest.mark.parametrize("internet", [True, False])
@@ -47,8 +47,11 @@ def test_what_is_reached(bench: Bench, internet: bool) -> None:
         refused_networks=("10.0.0.0/8",),
     )
     for constraints, reach in (
-        ({"API": True}, Reach(api=("host:1", "b:2"), internet=internet, refused=("10.0.0.0/8",))),
-        ({"internet": True}, Reach(internet=True, refused=("10.0.0.0/8",))),
+        (
+            {"API": True},
+            NetworkAccess(api=("host:1", "b:2"), internet=internet, refused=("10.0.0.0/8",)),
+        ),
+        ({"internet": True}, NetworkAccess(internet=True, refused=("10.0.0.0/8",))),
     ):
         container = Container(uuid=CONTAINER, command=["x"], runtime_constraints=dict(constraints))
         made = specify(container, stage, told, token="t", given=Given(), stdout=1, stderr=2)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from lading.supervisor.gather_or_cancel import Interrupted, together, unless
+from lading.supervisor.gather_or_cancel import WorkCancelled, together, unless
 
 
 async def test_all_of_it_is_done() -> None:
@@ -69,7 +69,7 @@ async def test_work_goes_on_until_somebody_stops_it() -> None:
         finally:
             ended.append("work")
 
-    with pytest.raises(Interrupted):
+    with pytest.raises(WorkCancelled):
         await unless(stop.wait(), work())
     assert ended == ["work"]
 

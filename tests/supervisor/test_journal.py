@@ -5,32 +5,43 @@ from pathlib import Path
 import pytest
 
 from lading.supervisor.engines import EngineSettings
-from lading.supervisor.journal import NAME, Journal, Line, Mark, Opening, read_journal, unfinished
+from lading.supervisor.journal import (
+    NAME,
+    JournalHeader,
+    JournalLine,
+    RunJournal,
+    StepMark,
+    read_journal,
+    unfinished,
+)
 
-OPENING = Opening(
+OPENING = JournalHeader(
     engine="stub",
     settings=EngineSettings(container_uuid="u", run_directory="/r", cache_directory="/c"),
 )
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    journal = Journal(tmp_path)
+def journal(tmp_path: Path) -> RunJournal:
+    journal = RunJournal(tmp_path)
     journal.open(OPENING)
     return journal
 
 
-def test_what_was_written_is_read(journal: Journal, tmp_path: Path) -> None:
-    journal.write("a", Mark.BEGUN)
-    journal.write("a", Mark.DONE)
-    assert read_journal(tmp_path) == (OPENING, [Line("a", Mark.BEGUN), Line("a", Mark.DONE)])
+def test_what_was_written_is_read(journal: RunJournal, tmp_path: Path) -> None:
+    journal.write("a", StepMark.BEGUN)
+    journal.write("a", StepMark.DONE)
+    assert read_journal(tmp_path) == (
+        OPENING,
+        [JournalLine("a", StepMark.BEGUN), JournalLine("a", StepMark.DONE)],
+    )
 
 
-def test_a_line_cut_short_ends_the_journal(journal: Journal, tmp_path: Path) -> None:
-    journal.write("a", Mark.BEGUN)
+def test_a_line_cut_short_ends_the_journal(journal: RunJournal, tmp_path: Path) -> None:
+    journal.write("a", StepMark.BEGUN)
     with (tmp_path / NAME).open("ab") as file:
         file.write(b'{"step":"b","ma')
-    assert read_journal(tmp_path) == (OPENING, [Line("a", Mark.BEGUN)])
+    assert read_journal(tmp_path) == (OPENING, [JournalLine("a", StepMark.BEGUN)])
 
 
 @pytest.mark.parametrize("content", [None, b"", b'{"engine":"x"'])
@@ -42,10 +53,10 @@ def test_no_journal(tmp_path: Path, content: bytes | None) -> None:
 
 def test_steps_are_unfinished_until_undone() -> None:
     marks = [
-        ("a", Mark.BEGUN),
-        ("a", Mark.DONE),
-        ("b", Mark.BEGUN),
-        ("c", Mark.BEGUN),
-        ("b", Mark.UNDONE),
+        ("a", StepMark.BEGUN),
+        ("a", StepMark.DONE),
+        ("b", StepMark.BEGUN),
+        ("c", StepMark.BEGUN),
+        ("b", StepMark.UNDONE),
     ]
-    assert unfinished([Line(step, mark) for step, mark in marks]) == ["c", "a"]
+    assert unfinished([JournalLine(step, mark) for step, mark in marks]) == ["c", "a"]

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from lading.supervisor import monitors
-from lading.supervisor.monitors import Companions
+from lading.supervisor.monitors import Monitors
 from lading.supervisor.preemption import Notice
 from lading.supervisor.process.register import Register
 from lading.testing.metadata import FakeMetadata
@@ -114,15 +114,15 @@ async def test_a_log_that_has_not_grown_is_not_saved_again(
 ) -> None:
     turns = iter((False, False))
 
-    async def wait(_: Companions) -> bool:
+    async def wait(_: Monitors) -> bool:
         try:
             return next(turns)
         except StopIteration:
             bench.stop.set()
             return await asyncio.Event().wait()
 
-    monkeypatch.setattr(Companions, "_wait_for_saving", wait)
-    monkeypatch.setattr(Companions, "_size", lambda _: 0)
+    monkeypatch.setattr(Monitors, "_wait_for_saving", wait)
+    monkeypatch.setattr(Monitors, "_size", lambda _: 0)
     bench.add(WAIT_FOR_TERM)
     await bench.run()
     assert bench.server.calls.count("POST collections") == 2
@@ -143,10 +143,10 @@ async def test_what_the_server_does_not_take_is_said(
 ) -> None:
     bench.add(WAIT_FOR_TERM)
     bench.settings = {"lock_directory": str(bench.directory / "lock")}
-    made: list[Companions] = []
-    whole = Companions.__post_init__
+    made: list[Monitors] = []
+    whole = Monitors.__post_init__
 
-    def remember(one: Companions) -> None:
+    def remember(one: Monitors) -> None:
         whole(one)
         made.append(one)
 
@@ -163,7 +163,7 @@ async def test_what_the_server_does_not_take_is_said(
                 await asyncio.sleep(0)
         bench.stop.set()
 
-    monkeypatch.setattr(Companions, "__post_init__", remember)
+    monkeypatch.setattr(Monitors, "__post_init__", remember)
     bench.on_engine = lambda engine: then(
         engine.started.wait(), lambda: tasks.append(asyncio.create_task(act()))
     )

@@ -10,11 +10,11 @@ import pytest
 from lading.core.errors import Unavailable
 from lading.supervisor.preemption import (
     SOURCES,
-    Azure,
-    Ec2,
-    Google,
+    AzurePreemption,
+    Ec2Preemption,
+    GooglePreemption,
     Notice,
-    Source,
+    PreemptionSource,
     open_source,
     watch,
 )
@@ -34,14 +34,14 @@ PREEMPT = {
 }
 
 
-def ec2(**documents: Any) -> tuple[Ec2, FakeMetadata]:
+def ec2(**documents: Any) -> tuple[Ec2Preemption, FakeMetadata]:
     server = FakeMetadata(dict(documents))
-    return Ec2(AsgiTransport(server)), server
+    return Ec2Preemption(AsgiTransport(server)), server
 
 
-def azure(events: list[Any]) -> tuple[Azure, FakeMetadata]:
+def azure(events: list[Any]) -> tuple[AzurePreemption, FakeMetadata]:
     server = FakeMetadata({EVENTS: {"DocumentIncarnation": 1, "Events": events}, NAME: "me\n"})
-    return Azure(AsgiTransport(server)), server
+    return AzurePreemption(AsgiTransport(server)), server
 
 
 async def test_ec2_says_nothing_most_of_the_time() -> None:
@@ -122,13 +122,13 @@ async def test_what_azure_cannot_answer() -> None:
 
 @pytest.mark.parametrize(("word", "taken"), [("FALSE", False), ("TRUE\n", True)])
 async def test_google_says_one_word(word: str, taken: bool) -> None:
-    notice = await Google(AsgiTransport(FakeMetadata({PREEMPTED: word}))).look(0)
+    notice = await GooglePreemption(AsgiTransport(FakeMetadata({PREEMPTED: word}))).look(0)
     assert (notice is not None and notice.certain) is taken
 
 
 async def test_what_google_cannot_answer() -> None:
     with pytest.raises(Unavailable, match="instance/preempted: answered 404"):
-        await Google(AsgiTransport(FakeMetadata())).look(0)
+        await GooglePreemption(AsgiTransport(FakeMetadata())).look(0)
 
 
 class Scripted:
@@ -149,7 +149,7 @@ class Scripted:
         return found if isinstance(found, Notice) else None
 
 
-async def follow(source: Source) -> tuple[list[Notice], list[str]]:
+async def follow(source: PreemptionSource) -> tuple[list[Notice], list[str]]:
     told: list[Notice] = []
     said: list[str] = []
 

@@ -8,8 +8,8 @@ import pytest
 
 from lading.client.transport import HttpTransport
 from lading.core.errors import Unavailable
-from lading.supervisor.session import Lost, Session, open_transport
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.session import Lost, SupervisorSession, open_transport
+from lading.supervisor.supervisor_config import SupervisorConfig
 from lading.testing.asgi import AsgiTransport
 from lading.testing.supervising import (
     AUTH_SECRET,
@@ -23,8 +23,8 @@ from lading.testing.world import world
 MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def assignment(**changes: Any) -> Assignment:
-    return Assignment(
+def assignment(**changes: Any) -> SupervisorConfig:
+    return SupervisorConfig(
         **{
             "container_uuid": CONTAINER,
             "supervisor_token": SUPERVISOR_TOKEN,
@@ -44,8 +44,8 @@ def server() -> FakeServer:
     return server
 
 
-def session(server: FakeServer, **changes: Any) -> Session:
-    return Session(assignment(**changes), AsgiTransport(server))
+def session(server: FakeServer, **changes: Any) -> SupervisorSession:
+    return SupervisorSession(assignment(**changes), AsgiTransport(server))
 
 
 async def test_opening_reads_record_and_token(server: FakeServer) -> None:
@@ -127,7 +127,9 @@ async def test_of_two_supervisors_with_one_token_one_may_run(tmp_path: Path) -> 
         uuid = (await it.submit())["container_uuid"]
         told = assignment(container_uuid=uuid, supervisor_token=await it.lock(uuid))
         moments = [MOMENT.replace(microsecond=number) for number in (1, 2)]
-        first, second = (Session(told, AsgiTransport(it.app), clock=[one].pop) for one in moments)
+        first, second = (
+            SupervisorSession(told, AsgiTransport(it.app), clock=[one].pop) for one in moments
+        )
         for one in (first, second):
             await one.open()
         await first.report_running()
@@ -142,7 +144,7 @@ async def test_a_container_runs_without_a_gateway_that_the_server_does_not_conne
     async with world(tmp_path) as it:
         uuid = (await it.submit())["container_uuid"]
         told = assignment(container_uuid=uuid, supervisor_token=await it.lock(uuid))
-        one = Session(told, AsgiTransport(it.app), clock=lambda: MOMENT)
+        one = SupervisorSession(told, AsgiTransport(it.app), clock=lambda: MOMENT)
         await one.open()
         assert "HOST must be the address" in await one.report_running(gateway="192.0.2.7:9000")
         assert (await it.ok("GET", f"containers/{uuid}"))["state"] == "Running"
@@ -152,7 +154,7 @@ async def test_a_container_runs_without_a_gateway_that_the_server_does_not_conne
 async def test_who_joins_may_find_it_running(server: FakeServer) -> None:
     for state, word in (("Locked", ""), ("Running", ""), ("Queued", "not Locked or Running")):
         server.containers[CONTAINER]["state"] = state
-        session = Session(assignment(), AsgiTransport(server))
+        session = SupervisorSession(assignment(), AsgiTransport(server))
         if not word:
             await session.join()
             assert session.container.state == state

@@ -7,7 +7,7 @@ import pytest
 
 from lading.core.errors import Invalid
 from lading.supervisor import supervisor_config
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 GOOD = {
     "container_uuid": "zzzzz-dz642-000000000000001",
@@ -19,7 +19,7 @@ GOOD = {
 
 
 def test_an_assignment_survives_the_journey() -> None:
-    given = Assignment(**GOOD)  # type: ignore[arg-type]
+    given = SupervisorConfig(**GOOD)  # type: ignore[arg-type]
     assert supervisor_config.parse(msgspec.json.encode(given)) == given
     assert supervisor_config.convert(msgspec.to_builtins(given)) == given
 
@@ -44,4 +44,4 @@ def test_what_cannot_be_carried_out_is_named(change: dict[str, Any], fault: str)
 
 
 def test_the_token_is_not_shown() -> None:
-    assert "hush" not in repr(Assignment(**GOOD))  # type: ignore[arg-type]
+    assert "hush" not in repr(SupervisorConfig(**GOOD))  # type: ignore[arg-type]

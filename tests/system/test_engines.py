@@ -13,7 +13,7 @@ import pytest
 
 from lading.client.mount.__main__ import enter_namespace
 from lading.supervisor import linux
-from lading.supervisor.engines import Engine, EngineSettings, Spec
+from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings
 from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.podman import make_engine
@@ -82,7 +82,7 @@ class TestNative(IsolatingEngineSuite):
         engine = kit.make(kit.settings)
         try:
             await engine.prepare(kit.image)
-            await engine.create(Spec(command=("true",)))
+            await engine.create(ContainerSpec(command=("true",)))
             os.kill(engine.pid or 0, signal.SIGKILL)
             ended = await asyncio.wait_for(
                 engine.run(stop=kit.stop, stop_grace=kit.grace), PATIENCE

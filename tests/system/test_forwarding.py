@@ -22,8 +22,8 @@ from lading.core.containers import sessions
 from lading.core.errors import Unavailable
 from lading.supervisor.container_gateway.outbound import keep_tunnel
 from lading.supervisor.engines import EngineSettings
-from lading.supervisor.session import Session
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.session import SupervisorSession
+from lading.supervisor.supervisor_config import SupervisorConfig
 from tests.api.container_access.test_published_ports import InsideEngine, container
 from tests.supervisor.container_gateway.entering import gateway_of, stub_running
 from tests.system.test_servers import Servers, queue, servers
@@ -49,13 +49,13 @@ async def tunnelled(
     """A gateway that listens on `port` reaches out to server 1, as a supervisor does it."""
     certificate = servers.directory.certificate
     token = (await client.action("containers", uuid, "lock"))["supervisor_token"]
-    told = Assignment(
+    told = SupervisorConfig(
         container_uuid=uuid, supervisor_token=token, run_directory="/",
         cache_directory="/", api_url=f"https://{servers.addresses[1]}",
         api_ca_file=str(certificate),
     )  # fmt: skip
     async with HttpTransport(told.api_url, verify=certificate) as transport:
-        session = Session(told, transport)
+        session = SupervisorSession(told, transport)
         await session.open()
         await session.report_running(gateway=sessions.TUNNEL)
         said: list[str] = []

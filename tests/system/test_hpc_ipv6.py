@@ -23,7 +23,7 @@ from lading.client.images.from_host import this_host
 from lading.client.images.hpc import INIT, build_hpc
 from lading.core.errors import Unavailable
 from lading.hpc.credentials import Identity, make_identity, make_ssh_keys
-from lading.hpc.daemon_client import Caller
+from lading.hpc.daemon_client import DaemonClient
 from lading.hpc.package import write_package
 from tests.reality import need_ipv6, need_program, need_root
 
@@ -61,7 +61,7 @@ class Container:
         return f"{NET}:{self.rank + 1:x}"
 
     @contextmanager
-    def running(self, image: Path, top: Path) -> Iterator[Caller]:
+    def running(self, image: Path, top: Path) -> Iterator[DaemonClient]:
         """In namespaces of its own, connected to the bridge, until the end of the block."""
         script = _BEGIN.format(top=top, image=image, rank=self.rank, init=INIT)
         secrets = {
@@ -95,7 +95,7 @@ class Container:
             self._connect(process.pid)
             process.stdin.write(b"go\n")
             process.stdin.close()
-            yield Caller(self.address, self.identity)
+            yield DaemonClient(self.address, self.identity)
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -175,7 +175,7 @@ def test_mpi_over_ipv6_alone(image: Path, bridge: None, tmp_path: Path) -> None:
     assert (said["codeStatus"], said["codeExitStatus"]) == ("Stopped", 0)
 
 
-async def _mpirun(callers: list[Caller]) -> tuple[dict[str, Any], str]:
+async def _mpirun(callers: list[DaemonClient]) -> tuple[dict[str, Any], str]:
     keys = make_ssh_keys()
     addresses = {
         str(rank): one.host if rank % 2 else f"[{one.host}]:22" for rank, one in enumerate(callers)
@@ -200,7 +200,7 @@ async def _mpirun(callers: list[Caller]) -> tuple[dict[str, Any], str]:
     return said, log.decode()
 
 
-async def _when_up(one: Caller) -> None:
+async def _when_up(one: DaemonClient) -> None:
     while True:
         try:
             await one.ask("/v1/heartbeat")

@@ -35,9 +35,9 @@ from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.hpc import daemon_configuration, daemon_states
 from lading.core.hpc.daemon_states import ENDED, ChildPolicy, CodeStatus, ContainerStatus, StartedBy
 from lading.hpc import processes
-from lading.hpc.layout import Layout, read_text
+from lading.hpc.layout import DaemonLayout, read_text
 from lading.hpc.processes import WAIT_ALL, Tracer
-from lading.hpc.record import Record
+from lading.hpc.record import DaemonMemory
 
 # Seconds between SIGTERM and SIGKILL, and then until all processes must have ended.
 KILL_GRACE = 2.0
@@ -63,7 +63,9 @@ _MOST_LINE = 100
 class Code:
     """The code of this container. `on_end` is called when its last process has ended."""
 
-    def __init__(self, layout: Layout, record: Record, *, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, layout: DaemonLayout, record: DaemonMemory, *, on_end: Callable[[], None]
+    ) -> None:
         self._layout, self._record, self._on_end = layout, record, on_end
         self._tracer = Tracer()
         self._ended = asyncio.Event()
@@ -281,7 +283,7 @@ class Code:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ended.wait(), 0.02)
 
-    def _processes(self) -> dict[int, processes.Process]:
+    def _processes(self) -> dict[int, processes.LiveProcess]:
         if self._record.started_by is StartedBy.EXTERNALLY:
             return processes.started_outside(
                 self._layout.code(self._record.settings.code_name).name
@@ -371,7 +373,7 @@ async def _guarded(work: Coroutine[Any, Any, None]) -> None:
         _logger.error("%s", error)
 
 
-async def _gone(found: Mapping[int, processes.Process]) -> None:
+async def _gone(found: Mapping[int, processes.LiveProcess]) -> None:
     """Wait until all of them have ended; a moment only when there are more than can be watched."""
     loop = asyncio.get_running_loop()
     all_ended = asyncio.Event()
@@ -403,7 +405,7 @@ async def _gone(found: Mapping[int, processes.Process]) -> None:
 class Progress:
     """Knows it. `tell` is called when a line has changed it."""
 
-    def __init__(self, layout: Layout, *, tell: Callable[[], None]) -> None:
+    def __init__(self, layout: DaemonLayout, *, tell: Callable[[], None]) -> None:
         self._layout, self._tell = layout, tell
         self._said: float | None = None
         self._server: asyncio.Server | None = None

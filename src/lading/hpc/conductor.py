@@ -39,8 +39,8 @@ from lading.core.hpc.daemon_states import ENDED, ChildPolicy, CodeStatus, Result
 from lading.core.hpc.gang import GangResult, Launcher, RankView
 from lading.hpc import network, processes
 from lading.hpc.credentials import SshKeys, make_identity, make_ssh_keys
-from lading.hpc.daemon_client import Caller
-from lading.hpc.plan import Plan, read_plan
+from lading.hpc.daemon_client import DaemonClient
+from lading.hpc.plan import ClusterPlan, read_plan
 from lading.hpc.ranks import DockerGround, Ground, NativeGround
 from lading.hpc.remote_rank_agent import own_address
 from lading.hpc.remote_rank_agent import serve as serve_annex
@@ -70,10 +70,10 @@ _MPI = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy
 
 
 @dataclass(slots=True)
-class Member:
+class RankMember:
     """How to reach a rank, what it last said and when, and how much of its output was passed on."""
 
-    caller: Caller
+    caller: DaemonClient
     view: RankView
     heard: float = 0.0
     shown: str = ""
@@ -88,7 +88,7 @@ class Conductor:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ClusterPlan,
         *,
         ground: Ground,
         write: Callable[[str, bytes], None],
@@ -98,7 +98,7 @@ class Conductor:
         self._plan, self._write, self._say = plan, write, say
         self._ready_time = ready_time
         self._ground = ground
-        self._members: list[Member] = []
+        self._members: list[RankMember] = []
         self._full: set[Path] = set()
         self._time = asyncio.get_running_loop().time
         self.stop = asyncio.Event()
@@ -139,11 +139,11 @@ class Conductor:
             ]
         for number, (identity, task) in enumerate(zip(identities, starting, strict=True)):
             view = RankView(rank=number, started=number == 0 or plan.launcher is Launcher.ALL)
-            self._members.append(Member(Caller(task.result(), identity), view))
+            self._members.append(RankMember(DaemonClient(task.result(), identity), view))
         self._say(f"{len(self._members)} containers started")
 
     async def _wait_for_daemons(self) -> None:
-        async def answers(one: Member) -> None:
+        async def answers(one: RankMember) -> None:
             while True:
                 try:
                     await one.caller.ask("/v1/heartbeat")
@@ -169,7 +169,7 @@ class Conductor:
                 group.create_task(self._configure_one(one, keys))
         self._say("all ranks are configured")
 
-    async def _configure_one(self, member: Member, keys: SshKeys) -> None:
+    async def _configure_one(self, member: RankMember, keys: SshKeys) -> None:
         plan, number = self._plan, member.view.rank
         size = len(self._members)
         variables = {name: value for name, value in plan.environment if _is_variable(name, value)}
@@ -225,7 +225,7 @@ class Conductor:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stop.wait(), PERIOD)
 
-    async def _watch(self, member: Member) -> None:
+    async def _watch(self, member: RankMember) -> None:
         while True:
             await self._look_at(member, wait=FOLLOW_TIME)
             await asyncio.sleep(PERIOD)
@@ -243,7 +243,7 @@ class Conductor:
                 one.shown = line
                 self._say(line)
 
-    async def _look_at(self, member: Member, *, wait: float = 0.0) -> None:
+    async def _look_at(self, member: RankMember, *, wait: float = 0.0) -> None:
         try:
             # A rank that hangs must not hold up what the others say for long.
             async with asyncio.timeout(wait + gang.PATIENCE / 4):
@@ -263,7 +263,7 @@ class Conductor:
         except (Unavailable, TimeoutError):
             member.view = replace(member.view, silent=self._time() - member.heard)
 
-    async def _pass_on(self, member: Member, sizes: dict[str, int]) -> None:
+    async def _pass_on(self, member: RankMember, sizes: dict[str, int]) -> None:
         read = member.read
         for name in _STREAMS:
             while read.get(name, 0) < sizes[name]:
@@ -278,7 +278,7 @@ class Conductor:
                 read[name] = read.get(name, 0) + len(data)
                 self._keep(member, name, data)
 
-    def _keep(self, member: Member, name: str, data: bytes) -> None:
+    def _keep(self, member: RankMember, name: str, data: bytes) -> None:
         if self._plan.launcher is not Launcher.ALL:
             self._write(name, data)
             return
@@ -319,7 +319,7 @@ class Conductor:
         if well:
             await self._leave()
 
-        async def tell(member: Member, word: str) -> None:
+        async def tell(member: RankMember, word: str) -> None:
             # Its container is gone.
             with contextlib.suppress(Unavailable):
                 await member.caller.command(word)
@@ -342,7 +342,7 @@ class Conductor:
             self._say(sentence)
 
 
-def _ground(plan: Plan, wires: tuple[network.Wire, ...]) -> Ground:
+def _ground(plan: ClusterPlan, wires: tuple[network.Wire, ...]) -> Ground:
     if plan.docker is not None:
         docker = plan.docker
         options = docker.get("options", {})
@@ -360,7 +360,7 @@ def _is_variable(name: str, value: str) -> bool:
     return _NAME.fullmatch(name) is not None and not any(char in value for char in "\0\n\r")
 
 
-async def conduct(plan: Plan, wires: tuple[network.Wire, ...] = ()) -> int:
+async def conduct(plan: ClusterPlan, wires: tuple[network.Wire, ...] = ()) -> int:
     """Run the plan on this process's streams."""
     streams = {"stdout": 1, "stderr": 2}
 

@@ -42,15 +42,15 @@ from lading.hpc.inotify import Notices
 from lading.hpc.layout import (
     FILES,
     PRIVATE,
-    Layout,
+    DaemonLayout,
     forget_environment,
     keep_identity,
     read_identity,
     trim_log,
     write,
 )
-from lading.hpc.record import Record, load
-from lading.hpc.service import Service
+from lading.hpc.record import DaemonMemory, load
+from lading.hpc.service import DaemonService
 
 # HTTPS (RFC 9110, 4.2.2).
 PORT = 443
@@ -63,7 +63,7 @@ PATIENCE = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class DaemonOptions:
     """What the daemon is started with. Port 0 is any that is free."""
 
     certificate: str
@@ -76,7 +76,7 @@ class Options:
     allow_http: bool = False
 
 
-def read_options(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
+def read_options(arguments: Sequence[str], environment: Mapping[str, str]) -> DaemonOptions:
     """The options. Raises Invalid for what is missing or no port."""
     parser = argparse.ArgumentParser(
         prog="lading hpc daemon", description="The daemon of an HPC container."
@@ -90,10 +90,10 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str]) -> Op
     )
     given = parser.parse_args(arguments)
     root, home = given.root.resolve(), find_home(os.geteuid(), environment)
-    found = read_identity(Layout(root, home).own, environment)
+    found = read_identity(DaemonLayout(root, home).own, environment)
     if not given.port.isdigit() or int(given.port) > 65535:
         raise Invalid(f"port {given.port!r} is not a number up to 65535")
-    return Options(
+    return DaemonOptions(
         certificate=found["TLS_PUBLIC_CERT"],
         key=found["TLS_PRIVATE_KEY"],
         authorization=found["AUTHORIZATION"],
@@ -119,14 +119,16 @@ def find_home(uid: int, environment: Mapping[str, str]) -> str:
     return home
 
 
-class Daemon:
+class HpcDaemon:
     """One daemon: open, then wait for its end."""
 
-    def __init__(self, options: Options, environment: Mapping[str, str]) -> None:
+    def __init__(self, options: DaemonOptions, environment: Mapping[str, str]) -> None:
         self._options = options
-        self.layout = Layout(options.root, options.home)
+        self.layout = DaemonLayout(options.root, options.home)
         self.layout.make()
-        self.record: Record = load(self.layout.own / "state.json", allow_http=options.allow_http)
+        self.record: DaemonMemory = load(
+            self.layout.own / "state.json", allow_http=options.allow_http
+        )
         self.code = Code(self.layout, self.record, on_end=self._code_ended)
         self.notices = Notices()
         self._progress = Progress(self.layout, tell=self.notices.tell)
@@ -139,7 +141,7 @@ class Daemon:
             inherited=environment,
             percent=self._progress.percent,
         )
-        self._service = Service(
+        self._service = DaemonService(
             self.endpoints.answer, authorization=options.authorization, scratch=self.layout.own
         )
         self._tasks: set[asyncio.Task[None]] = set()
@@ -251,9 +253,9 @@ class Daemon:
         task.add_done_callback(self._tasks.discard)
 
 
-async def serve(options: Options, environment: Mapping[str, str]) -> None:
+async def serve(options: DaemonOptions, environment: Mapping[str, str]) -> None:
     """Serve until TERM or INT. Raises OSError, ssl.SSLError when it cannot."""
-    daemon = Daemon(options, environment)
+    daemon = HpcDaemon(options, environment)
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -275,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     forget_environment()
     try:
         options = read_options(sys.argv[1:] if arguments is None else arguments, environment)
-        own = Layout(options.root, options.home).own
+        own = DaemonLayout(options.root, options.home).own
         own.mkdir(parents=True, exist_ok=True)
         # Not even its own log may be read by others: it names what is uploaded where.
         os.umask(0o077)

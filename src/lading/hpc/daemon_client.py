@@ -41,7 +41,7 @@ class DaemonReply:
 
 
 @dataclass(slots=True)
-class Caller:
+class DaemonClient:
     """Calls the daemon at `host`. Close it when it has followed."""
 
     host: str

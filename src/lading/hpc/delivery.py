@@ -29,7 +29,7 @@ from lading.core.errors import Invalid, LadingError, Malformed, Unavailable
 from lading.core.hpc.daemon_configuration import RESULTS, DaemonSettings
 from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
-from lading.hpc.layout import Layout, make_folder
+from lading.hpc.layout import DaemonLayout, make_folder
 
 # Attempts of an upload, and the pauses between them in seconds, which double.
 ATTEMPTS = 6
@@ -46,7 +46,7 @@ _RETRIED = (408, 425, 429)
 class Delivery:
     """Delivers once. `sleep`: pauses between attempts."""
 
-    layout: Layout
+    layout: DaemonLayout
     settings: DaemonSettings
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 

@@ -35,9 +35,9 @@ from lading.core.protocols.daemon_http import (
 )
 from lading.hpc.code import Code
 from lading.hpc.inotify import Notices
-from lading.hpc.layout import OPEN, PRIVATE, Layout, append, make_folder, read_text, write
-from lading.hpc.record import Record
-from lading.hpc.service import MOST_JSON, Answer, success
+from lading.hpc.layout import OPEN, PRIVATE, DaemonLayout, append, make_folder, read_text, write
+from lading.hpc.record import DaemonMemory
+from lading.hpc.service import MOST_JSON, DaemonResponse, success
 
 # Bytes written at a time.
 _CHUNK = 1 << 20
@@ -63,8 +63,8 @@ class Endpoints:
 
     def __init__(
         self,
-        layout: Layout,
-        record: Record,
+        layout: DaemonLayout,
+        record: DaemonMemory,
         code: Code,
         *,
         notices: Notices,
@@ -76,7 +76,7 @@ class Endpoints:
         self._notices, self._said = notices, percent
         self._inherited = {name: value for name, value in inherited.items() if name not in _SECRET}
 
-    async def answer(self, head: RequestHead, body: Searchable) -> Answer:
+    async def answer(self, head: RequestHead, body: Searchable) -> DaemonResponse:
         """The answer to one request. Raises LadingError and OSError."""
         path = head.path.rstrip("/") or "/"
         route = ROUTES.get(path)
@@ -100,11 +100,11 @@ class Endpoints:
             case DaemonCall.LOG:
                 return self._log(head, path.rpartition("/")[2])
             case DaemonCall.DOCUMENT:
-                return Answer(200, json.dumps(openapi(__version__)).encode())
+                return DaemonResponse(200, json.dumps(openapi(__version__)).encode())
 
     # Configuration.
 
-    async def _configure_code(self, head: RequestHead, body: Searchable) -> Answer:
+    async def _configure_code(self, head: RequestHead, body: Searchable) -> DaemonResponse:
         kind, parameters = media_type(head.headers.get("content-type", ""))
         if kind == "multipart/form-data":
             # Beside the loop: the code's processes are followed meanwhile, and others are answered.
@@ -121,7 +121,7 @@ class Endpoints:
         self._record.save()
         return success({"message": "parameter accepted", "parameters": list(given)})
 
-    def _take_files(self, body: Searchable, boundary: str) -> Answer:
+    def _take_files(self, body: Searchable, boundary: str) -> DaemonResponse:
         parts = form_parts(body, boundary)
         if not parts:
             raise Invalid("the form has no files")
@@ -151,13 +151,13 @@ class Endpoints:
         path, size = self._layout.outside(place), part.end - part.start
         return {"name": name, "path": path, "size": size, "sha256": digest.hexdigest()}
 
-    def _configure_daemon(self, head: RequestHead, body: Searchable) -> Answer:
+    def _configure_daemon(self, head: RequestHead, body: Searchable) -> DaemonResponse:
         kind, parameters = media_type(head.headers.get("content-type", ""))
         if kind == "multipart/form-data":
             return self._set_up(_texts(form_parts(body, parameters.get("boundary", "")), body))
         return self._set_up(daemon_configuration.daemon_parameters(_json(kind, body)))
 
-    def _name_code(self, head: RequestHead, body: Searchable) -> Answer:
+    def _name_code(self, head: RequestHead, body: Searchable) -> DaemonResponse:
         kind, _ = media_type(head.headers.get("content-type", ""))
         read = _json(kind, body)
         if not isinstance(read, dict) or "codeName" not in read:
@@ -165,7 +165,7 @@ class Endpoints:
         self._set_up({"codeName": read["codeName"]})
         return success({"message": "name accepted"})
 
-    def _set_up(self, given: Mapping[str, Any]) -> Answer:
+    def _set_up(self, given: Mapping[str, Any]) -> DaemonResponse:
         record = self._record
         started = record.code is not CodeStatus.WAITING
         applied = daemon_configuration.apply(
@@ -245,7 +245,7 @@ class Endpoints:
 
     # Commands.
 
-    async def _command(self, head: RequestHead, body: Searchable) -> Answer:
+    async def _command(self, head: RequestHead, body: Searchable) -> DaemonResponse:
         kind, _ = media_type(head.headers.get("content-type", ""))
         given = _json(kind, body)
         command = given.get("command") if isinstance(given, dict) else None
@@ -275,7 +275,7 @@ class Endpoints:
 
     # Questions.
 
-    async def _state(self, head: RequestHead) -> Answer:
+    async def _state(self, head: RequestHead) -> DaemonResponse:
         """The states; with `If-None-Match` and `Prefer: wait=SECONDS` as soon as they are others
         than those named.
         """
@@ -292,7 +292,7 @@ class Endpoints:
                     answer = self._tagged()
         return answer
 
-    def _tagged(self) -> Answer:
+    def _tagged(self) -> DaemonResponse:
         answer = success(self.query())
         tag = hashlib.sha256(answer.body).hexdigest()[:16]
         return replace(answer, headers={**answer.headers, "ETag": f'"{tag}"'})
@@ -333,14 +333,14 @@ class Endpoints:
             return 100.0
         return self._said()
 
-    def _log(self, head: RequestHead, name: str) -> Answer:
+    def _log(self, head: RequestHead, name: str) -> DaemonResponse:
         path = self._code.log(name)
         size = _size(path)
         wanted = head.headers.get("range", "")
         span = byte_range(wanted, size)
         kind = {"Content-Type": "text/plain; charset=utf-8", "Accept-Ranges": "bytes"}
         if span is None:
-            return Answer(416, b"", {**kind, "Content-Range": f"bytes */{size}"})
+            return DaemonResponse(416, b"", {**kind, "Content-Range": f"bytes */{size}"})
         start, end = span
         # A piece at a time: the rest is asked for with another range.
         end = min(end, start + _MOST_LOG)
@@ -350,18 +350,18 @@ class Endpoints:
                 file.seek(start)
                 data = file.read(end - start)
         if not wanted and len(data) == size:
-            return Answer(200, data, kind)
-        return Answer(
+            return DaemonResponse(200, data, kind)
+        return DaemonResponse(
             206,
             data,
             {**kind, "Content-Range": f"bytes {start}-{max(start, start + len(data) - 1)}/{size}"},
         )
 
 
-def _heartbeat(head: RequestHead) -> Answer:
+def _heartbeat(head: RequestHead) -> DaemonResponse:
     now = datetime.now(UTC).strftime("%a %b %e %H:%M:%S UTC %Y")
     if media_type(head.headers.get("accept", ""))[0] == "text/plain":
-        return Answer(200, now.encode(), {"Content-Type": "text/plain; charset=utf-8"})
+        return DaemonResponse(200, now.encode(), {"Content-Type": "text/plain; charset=utf-8"})
     return success({"time": now})
 
 

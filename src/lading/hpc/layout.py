@@ -52,7 +52,7 @@ _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class DaemonLayout:
     """Paths below `root`; `home` is that of the user who runs the code, a path inside the
     container.
     """

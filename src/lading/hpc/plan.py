@@ -13,7 +13,7 @@ from lading.core.hpc.gang import FailurePolicy, Launcher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ClusterPlan:
     """One cluster. Paths are this machine's, but for `cwd` and `output_path`, which are the
     containers'.
 
@@ -58,11 +58,11 @@ class Plan:
         path.write_text(json.dumps(asdict(self)))
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> ClusterPlan:
     """Raises OSError, ValueError, KeyError or TypeError for what is no plan."""
     content: dict[str, Any] = json.loads(path.read_text())
     lists = {name: tuple(content[name]) for name in ("bundles", "crun", "command")}
     environment = tuple((name, value) for name, value in content["environment"])
     kinds = {"launcher": Launcher(content["launcher"]), "policy": FailurePolicy(content["policy"])}
     pipes = tuple((reading, writing) for reading, writing in content.get("pipes", ()))
-    return Plan(**{**content, **lists, **kinds, "environment": environment, "pipes": pipes})
+    return ClusterPlan(**{**content, **lists, **kinds, "environment": environment, "pipes": pipes})

@@ -50,7 +50,7 @@ _GROUP_STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class LiveProcess:
     """A process that has not ended. `born`: clock ticks since the machine's start; with the id it
     is nobody else's.
     """
@@ -77,7 +77,7 @@ def end_with_parent() -> None:
         raise OSError(number, os.strerror(number))
 
 
-def look(pid: int) -> Process | None:
+def look(pid: int) -> LiveProcess | None:
     """The process, unless it has ended; one that nobody has waited for has."""
     try:
         text = (_PROC / str(pid) / "stat").read_bytes()
@@ -87,12 +87,12 @@ def look(pid: int) -> Process | None:
     fields = after.split()
     if fields[0] in b"ZX":
         return None
-    return Process(
+    return LiveProcess(
         pid, int(fields[1]), before.partition(b"(")[2].decode(errors="replace"), int(fields[19])
     )
 
 
-def everything() -> Iterator[Process]:
+def everything() -> Iterator[LiveProcess]:
     """All processes that can be seen."""
     for name in os.listdir(_PROC):  # noqa: PTH208 - once a second, so it has to be cheap
         if name.isdigit():
@@ -101,12 +101,14 @@ def everything() -> Iterator[Process]:
                 yield found
 
 
-def descendants(roots: Iterable[int], among: Iterable[Process] | None = None) -> dict[int, Process]:
+def descendants(
+    roots: Iterable[int], among: Iterable[LiveProcess] | None = None
+) -> dict[int, LiveProcess]:
     """Those that descend from any of `roots`, without the roots themselves, by id."""
-    children: dict[int, list[Process]] = {}
+    children: dict[int, list[LiveProcess]] = {}
     for one in everything() if among is None else among:
         children.setdefault(one.parent, []).append(one)
-    found: dict[int, Process] = {}
+    found: dict[int, LiveProcess] = {}
     rest = list(roots)
     while rest:
         for one in children.get(rest.pop(), ()):
@@ -116,7 +118,7 @@ def descendants(roots: Iterable[int], among: Iterable[Process] | None = None) ->
     return found
 
 
-def marked(mark: str) -> dict[int, Process]:
+def marked(mark: str) -> dict[int, LiveProcess]:
     """Those that have this run's mark in their environment, by id."""
     wanted = f"{MARK}={mark}".encode()
     found = {}
@@ -128,7 +130,7 @@ def marked(mark: str) -> dict[int, Process]:
     return found
 
 
-def started_outside(code: str) -> dict[int, Process]:
+def started_outside(code: str) -> dict[int, LiveProcess]:
     """Processes that another rank started here: what is called as the code is, and MPI's launchers
     below sshd.
 

@@ -36,7 +36,7 @@ _PLAIN = (
 
 
 @dataclass(slots=True, kw_only=True)
-class Record:
+class DaemonMemory:
     """The memory. `given`: the accepted daemon parameters as they came, by key; `settings` is what
     they mean.
     """
@@ -108,11 +108,11 @@ class Record:
             self._waiting.discard(event)
 
 
-def load(path: Path, *, allow_http: bool = False) -> Record:
+def load(path: Path, *, allow_http: bool = False) -> DaemonMemory:
     """What was written there, or a new record. Raises OSError when the directory cannot be read."""
     try:
         content = json.loads(path.read_text())
-        record = Record(
+        record = DaemonMemory(
             path=path, allow_http=allow_http, **{name: content[name] for name in _PLAIN}
         )
         record.container = ContainerStatus(content["container"])
@@ -123,9 +123,9 @@ def load(path: Path, *, allow_http: bool = False) -> Record:
             DaemonSettings(), record.given, allow_http=True
         ).settings
     except FileNotFoundError:
-        return Record(path=path, allow_http=allow_http)
+        return DaemonMemory(path=path, allow_http=allow_http)
     except (ValueError, KeyError, TypeError, LadingError) as error:
         _logger.error("%s cannot be read and is put aside: %s", path, error)
         path.replace(path.with_suffix(".broken"))
-        return Record(path=path, allow_http=allow_http)
+        return DaemonMemory(path=path, allow_http=allow_http)
     return record

@@ -16,7 +16,7 @@ import socket
 from lading.core.errors import LadingError
 from lading.core.hpc import addresses
 from lading.hpc import network
-from lading.hpc.plan import Plan
+from lading.hpc.plan import ClusterPlan
 from lading.hpc.ranks import NativeGround
 from lading.hpc.remote_ranks import read_identity
 from lading.net.rpc import LinePipe
@@ -29,7 +29,9 @@ def own_address(leader: str) -> str:
         return str(probe.getsockname()[0])
 
 
-async def serve(plan: Plan, wire: network.Wire, *, rank: int, leader: str, address: str) -> int:
+async def serve(
+    plan: ClusterPlan, wire: network.Wire, *, rank: int, leader: str, address: str
+) -> int:
     """From the making of the network to the end of the rank; the exit code of the process."""
     pipe = LinePipe(0, 1)
     await pipe.open()

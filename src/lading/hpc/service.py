@@ -59,7 +59,7 @@ _logger = logging.getLogger("lading.hpc")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DaemonResponse:
     """What is sent back."""
 
     status: int
@@ -67,24 +67,26 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
 
 
-Handler = Callable[[RequestHead, Searchable], Awaitable[Answer]]
+Handler = Callable[[RequestHead, Searchable], Awaitable[DaemonResponse]]
 
 
-def success(data: Mapping[str, Any]) -> Answer:
+def success(data: Mapping[str, Any]) -> DaemonResponse:
     """The caller gets what it asked for."""
-    return Answer(200, jsend(DocumentStatus.SUCCESS, data))
+    return DaemonResponse(200, jsend(DocumentStatus.SUCCESS, data))
 
 
-def refusal(error: LadingError) -> Answer:
+def refusal(error: LadingError) -> DaemonResponse:
     """The answer to an error: 200 for logical failures, the error's own status for a bad
     request.
     """
     status = DocumentStatus.FAIL if isinstance(error, RequestError) else DocumentStatus.ERROR
     proper = error.status not in (400, 401, 404, 405, 413)
-    return Answer(200 if proper else error.status, jsend(status, {"message": error.message}))
+    return DaemonResponse(
+        200 if proper else error.status, jsend(status, {"message": error.message})
+    )
 
 
-class Service:
+class DaemonService:
     """Serves connections until closed."""
 
     def __init__(
@@ -135,7 +137,7 @@ class Service:
             head = parse_head((await reader.readuntil(END)).removesuffix(END))
             unread = self._limits.linger_bytes if head.length is None else head.length
             if not self.is_authorized(head.headers):
-                answer = Answer(
+                answer = DaemonResponse(
                     401, jsend(DocumentStatus.FAIL, {"message": "Bad Authorization header"})
                 )
             else:
@@ -156,7 +158,7 @@ class Service:
 
     async def _handle(
         self, head: RequestHead, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> tuple[Answer, bool]:
+    ) -> tuple[DaemonResponse, bool]:
         if head.headers.get("expect", "").lower() == "100-continue":
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         async with asyncio.timeout(_BODY_TIME), self._body(head, reader) as body:
@@ -169,12 +171,14 @@ class Service:
                     f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror}"
                 )
                 _logger.error("%s %s: %s", head.method, head.path, told)
-                return Answer(200, jsend(DocumentStatus.ERROR, {"message": told})), head.keep_alive
+                return DaemonResponse(
+                    200, jsend(DocumentStatus.ERROR, {"message": told})
+                ), head.keep_alive
             except Exception:
                 # One call that goes wrong must not end the daemon, or the code's supervision with
                 # it.
                 _logger.exception("%s %s", head.method, head.path)
-                return Answer(
+                return DaemonResponse(
                     500,
                     jsend(
                         DocumentStatus.ERROR, {"message": "internal error; see the daemon's log"}
@@ -242,7 +246,7 @@ def _chunks(head: RequestHead, reader: asyncio.StreamReader) -> AsyncGenerator[b
     return read_chunks(reader) if head.length is None else read_sized(reader, head.length)
 
 
-async def _send(writer: asyncio.StreamWriter, answer: Answer, *, keep: bool) -> None:
+async def _send(writer: asyncio.StreamWriter, answer: DaemonResponse, *, keep: bool) -> None:
     fields = {
         **answer.headers,
         "Content-Length": str(len(answer.body)),

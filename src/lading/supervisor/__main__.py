@@ -28,7 +28,7 @@ from pathlib import Path
 from lading import telemetry
 from lading.core import ids
 from lading.core.errors import Invalid, LadingError
-from lading.supervisor.process.register import DEFAULT, Entry, Register
+from lading.supervisor.process.register import DEFAULT, Register, RegisterEntry
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -155,7 +155,7 @@ def _clean(given: argparse.Namespace) -> int:
     return 1 if left else 0
 
 
-def _clean_up(entry: Entry) -> None:
+def _clean_up(entry: RegisterEntry) -> None:
     from lading.supervisor.process.standalone import clean
 
     # A supervisor that died is cleaned up by the next listing, so a listing needs these modules

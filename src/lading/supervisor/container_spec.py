@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from lading.core.containers.constraints import has_internet, has_network
 from lading.core.containers.container import Container
 from lading.core.hpc.gang import read_gang
-from lading.supervisor.engines import Bind, Reach, Spec, Spread
+from lading.supervisor.engines import Bind, ContainerSpec, NetworkAccess, Spread
 from lading.supervisor.inputs.staging import Stage
 from lading.supervisor.limits.gpu_locks import Given
 from lading.supervisor.machine import certificates
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 CERTIFICATES = "/etc/arvados/ca-certificates.crt"
 
@@ -21,7 +21,7 @@ CERTIFICATES = "/etc/arvados/ca-certificates.crt"
 def specify(
     container: Container,
     stage: Stage,
-    assignment: Assignment,
+    assignment: SupervisorConfig,
     *,
     token: str,
     given: Given,
@@ -29,7 +29,7 @@ def specify(
     stderr: int,
     notices: int = -1,
     spread: Spread | None = None,
-) -> Spec:
+) -> ContainerSpec:
     """Make the specification.
 
     `token` is the container's own token, which it gets only when it may use the API; `given` has
@@ -50,13 +50,13 @@ def specify(
         # A mount of the request at this path takes precedence.
         if bundle and all(bind.target != CERTIFICATES for bind in binds):
             binds.append(Bind(bundle, CERTIFICATES, True))
-    return Spec(
+    return ContainerSpec(
         command=tuple(container.command),
         environment=tuple(environment.items()),
         cwd=container.cwd,
         binds=tuple(binds),
         network=has_network(container.runtime_constraints),
-        reach=Reach(
+        reach=NetworkAccess(
             api=api,
             internet=has_internet(
                 container.runtime_constraints, with_api=assignment.internet_with_api

@@ -17,7 +17,7 @@ from lading.core.containers.cost import Price
 from lading.core.errors import Invalid
 from lading.supervisor.logs import Clock
 from lading.supervisor.process.register import Register
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Costing:
     without either the cost is None.
     """
 
-    assignment: Assignment
+    assignment: SupervisorConfig
     clock: Clock
     began: datetime = field(init=False)
     ended: datetime | None = None

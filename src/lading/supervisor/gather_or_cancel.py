@@ -11,7 +11,7 @@ from lading.core.errors import LadingError
 _Answer = TypeVar("_Answer")
 
 
-class Interrupted(LadingError):
+class WorkCancelled(LadingError):
     """The work was cancelled because its result is not wanted any more."""
 
 
@@ -55,7 +55,7 @@ async def unless(
         if not doing.done() and grace:
             await asyncio.wait((doing,), timeout=grace)
         if not doing.done():
-            raise Interrupted("told to stop")
+            raise WorkCancelled("told to stop")
         return await doing
     finally:
         if waiting is None:

@@ -23,7 +23,7 @@ CONTAINER_STEP = "container"
 """From this step on the engine has something to remove."""
 
 
-class Mark(StrEnum):
+class StepMark(StrEnum):
     """Progress of a step."""
 
     BEGUN = "begun"
@@ -33,7 +33,7 @@ class Mark(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class JournalHeader:
     """The first line."""
 
     engine: str
@@ -41,15 +41,15 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class JournalLine:
     """Any other line."""
 
     step: str
-    mark: Mark
+    mark: StepMark
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class JournalStep:
     """A named step. `do` may be repeated; `undo` may be called when `do` was not finished or not
     begun.
     """
@@ -63,13 +63,13 @@ async def nothing() -> None:
     """An `undo` for steps that leave nothing behind."""
 
 
-class Journal:
+class RunJournal:
     """Appends to the journal in one run directory."""
 
     def __init__(self, run_directory: Path) -> None:
         self._path = run_directory / NAME
 
-    def open(self, opening: Opening) -> None:
+    def open(self, opening: JournalHeader) -> None:
         """Begin a new journal."""
         descriptor = os.open(
             self._path, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC, 0o600
@@ -79,29 +79,29 @@ class Journal:
         finally:
             os.close(descriptor)
 
-    def write(self, step: str, mark: Mark) -> None:
+    def write(self, step: str, mark: StepMark) -> None:
         """Add a line."""
         descriptor = os.open(
             self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
         try:
-            os.write(descriptor, msgspec.json.encode(Line(step, mark)) + b"\n")
+            os.write(descriptor, msgspec.json.encode(JournalLine(step, mark)) + b"\n")
         finally:
             os.close(descriptor)
 
 
-def read_journal(run_directory: Path) -> tuple[Opening, list[Line]] | None:
+def read_journal(run_directory: Path) -> tuple[JournalHeader, list[JournalLine]] | None:
     """Contents of the journal; None when there is none or its first line is incomplete."""
     try:
         first, *rest = (run_directory / NAME).read_bytes().split(b"\n")
-        opening = msgspec.json.decode(first, type=Opening)
+        opening = msgspec.json.decode(first, type=JournalHeader)
     except (OSError, msgspec.DecodeError):
         # A journal without a readable beginning is none.
         return None
     lines = []
     for text in rest:
         try:
-            lines.append(msgspec.json.decode(text, type=Line))
+            lines.append(msgspec.json.decode(text, type=JournalLine))
         # The last line may be incomplete after a crash: its step was not begun, as the line is
         # written first.
         except msgspec.DecodeError:
@@ -109,11 +109,11 @@ def read_journal(run_directory: Path) -> tuple[Opening, list[Line]] | None:
     return opening, lines
 
 
-def unfinished(lines: list[Line]) -> list[str]:
+def unfinished(lines: list[JournalLine]) -> list[str]:
     """Steps that were begun and not undone, the last one first."""
     begun: dict[str, None] = {}
     for line in lines:
-        if line.mark is Mark.UNDONE:
+        if line.mark is StepMark.UNDONE:
             begun.pop(line.step, None)
         else:
             begun.setdefault(line.step)

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 
 from lading.supervisor.process.register import Register
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 # Places where distributions keep the bundle.
 _BUNDLES = (
@@ -133,12 +133,12 @@ def is_broken(text: str) -> bool:
     return any(pattern.search(text) for pattern in _PATTERNS)
 
 
-def can_report(assignment: Assignment) -> bool:
+def can_report(assignment: SupervisorConfig) -> bool:
     """Whether there is a hook or a register."""
     return bool(assignment.broken_node_hook or assignment.lock_directory)
 
 
-async def report(assignment: Assignment, why: str) -> str:
+async def report(assignment: SupervisorConfig, why: str) -> str:
     """Run the hook, or else mark the machine; return a sentence about it. Nothing is raised: the
     container is reported in any case.
     """

@@ -35,12 +35,12 @@ from lading.supervisor.costing import Costing
 from lading.supervisor.engines import Engine
 from lading.supervisor.inputs.keep_mount import KeepMount
 from lading.supervisor.limits.disk_watch import DiskWatch
-from lading.supervisor.limits.usage_samples import Usage
+from lading.supervisor.limits.usage_samples import UsageSampler
 from lading.supervisor.logs import LIVE, Log
 from lading.supervisor.machine import mount_table
 from lading.supervisor.preemption import Notice
-from lading.supervisor.session import Session
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.session import SupervisorSession
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 # Seconds and bytes.
 SAVE_PERIOD = 1800.0
@@ -59,11 +59,11 @@ _TIMEOUT = 30.0
 
 
 @dataclass(slots=True, kw_only=True)
-class Companions:
+class Monitors:
     """The tasks beside the command of one container."""
 
-    assignment: Assignment
-    session: Session
+    assignment: SupervisorConfig
+    session: SupervisorSession
     log: Log
     costing: Costing
     ram: int
@@ -80,11 +80,13 @@ class Companions:
     """Called with the reason when the container uses more of the disk than it may."""
     notice: Notice | None = None
     """The latest notice of preemption."""
-    usage: Usage = field(init=False)
+    usage: UsageSampler = field(init=False)
     _saved: int = 0
 
     def __post_init__(self) -> None:
-        self.usage = Usage(self.log, Path(self.assignment.run_directory), self.ram, time.monotonic)
+        self.usage = UsageSampler(
+            self.log, Path(self.assignment.run_directory), self.ram, time.monotonic
+        )
 
     @asynccontextmanager
     async def beside(self, engine: Engine) -> AsyncGenerator[None]:

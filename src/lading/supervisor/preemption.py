@@ -44,7 +44,7 @@ class Notice:
     certain: bool
 
 
-class Source(Protocol):
+class PreemptionSource(Protocol):
     """The preemption notices of one cloud."""
 
     async def look(self, now: float) -> Notice | None:
@@ -53,7 +53,7 @@ class Source(Protocol):
 
 
 @dataclass(slots=True)
-class Ec2:
+class Ec2Preemption:
     """EC2 spot instances."""
 
     transport: Transport
@@ -100,7 +100,7 @@ class Ec2:
 
 
 @dataclass(slots=True)
-class Azure:
+class AzurePreemption:
     """Azure spot machines."""
 
     transport: Transport
@@ -140,7 +140,7 @@ class Azure:
 
 
 @dataclass(slots=True)
-class Google:
+class GooglePreemption:
     """Google's spot machines, which end 30 s after the notice."""
 
     transport: Transport
@@ -157,11 +157,15 @@ class Google:
         return Notice("Google takes this machine away within 30 s", "", certain=True)
 
 
-SOURCES: dict[str, Callable[[Transport], Source]] = {"ec2": Ec2, "azure": Azure, "google": Google}
+SOURCES: dict[str, Callable[[Transport], PreemptionSource]] = {
+    "ec2": Ec2Preemption,
+    "azure": AzurePreemption,
+    "google": GooglePreemption,
+}
 
 
 async def watch(
-    source: Source,
+    source: PreemptionSource,
     tell: Callable[[Notice], Awaitable[None]],
     *,
     say: Callable[[str], None],

@@ -44,10 +44,10 @@ from lading.supervisor.ending import (
     stopped_while_saving,
     without_results,
 )
-from lading.supervisor.gather_or_cancel import Interrupted, unless
+from lading.supervisor.gather_or_cancel import WorkCancelled, unless
 from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.logs import Log
-from lading.supervisor.session import Lost, Session
+from lading.supervisor.session import Lost, SupervisorSession
 
 _LOG_TIME = 2.0
 """Seconds to save the log of a container whose results nobody wants."""
@@ -70,7 +70,7 @@ class Results:
     container did not get so far.
     """
 
-    session: Session
+    session: SupervisorSession
     log: Log
     costing: Costing
     stage: Stage | None = None
@@ -279,7 +279,7 @@ class Report:
             elif ending.state is not None:
                 saving = self._results.save(ending, started=self._started, is_last=is_last)
                 await unless(self._told_again(), saving, grace=LAST_CALL)
-        except Interrupted:
+        except WorkCancelled:
             return await self._give_up(ending)
         except (LadingError, OSError) as error:
             self._blame_server(error)

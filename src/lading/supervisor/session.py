@@ -32,7 +32,7 @@ from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauth
 from lading.core.timestamps import format_time
 from lading.supervisor.gather_or_cancel import together
 from lading.supervisor.inputs import git_archives
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 _NO_SECRETS = "99914b932bd37a50b983c5e7c90ae93b"
 """md5 of `{}`."""
@@ -53,7 +53,7 @@ class Lost(LadingError):
     """
 
 
-def open_transport(assignment: Assignment) -> Transport:
+def open_transport(assignment: SupervisorConfig) -> Transport:
     """Transport to the server that the assignment names."""
     if assignment.api_socket:
         return HttpTransport(unix_socket=assignment.api_socket)
@@ -61,12 +61,12 @@ def open_transport(assignment: Assignment) -> Transport:
     return HttpTransport(assignment.api_url, verify=verify)
 
 
-class Session:
+class SupervisorSession:
     """The API for one supervisor."""
 
     def __init__(
         self,
-        assignment: Assignment,
+        assignment: SupervisorConfig,
         transport: Transport,
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),

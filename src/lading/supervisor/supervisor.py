@@ -48,7 +48,7 @@ from lading.core.containers.disk_space import (
 from lading.core.containers.mounts import slower
 from lading.core.errors import ExecutionError, Failure, LadingError
 from lading.core.hpc.gang import read_gang
-from lading.supervisor.container_gateway.gateway_listener import Door
+from lading.supervisor.container_gateway.gateway_listener import GatewayListener
 from lading.supervisor.container_spec import amount, specify
 from lading.supervisor.costing import Costing
 from lading.supervisor.ending import (
@@ -58,26 +58,33 @@ from lading.supervisor.ending import (
     judge,
     signal_name,
 )
-from lading.supervisor.engines import Engine, EngineSettings, Exit, Spec
-from lading.supervisor.gang.remote_rank_client import Annexes
-from lading.supervisor.gather_or_cancel import Interrupted, together, unless
+from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, Exit
+from lading.supervisor.gang.remote_rank_client import RemoteRankClient
+from lading.supervisor.gather_or_cancel import WorkCancelled, together, unless
 from lading.supervisor.inputs.image_archive import CollectionImage
 from lading.supervisor.inputs.keep_mount import KeepMount, lost
 from lading.supervisor.inputs.staging import Inputs, Stage, full_places
-from lading.supervisor.journal import CONTAINER_STEP, Journal, Mark, Opening, Step, nothing
+from lading.supervisor.journal import (
+    CONTAINER_STEP,
+    JournalHeader,
+    JournalStep,
+    RunJournal,
+    StepMark,
+    nothing,
+)
 from lading.supervisor.limits import disk_watch, project_quota
 from lading.supervisor.limits.counters import descendants, processes
 from lading.supervisor.limits.disk_usage import check_room
 from lading.supervisor.limits.disk_watch import DiskWatch
-from lading.supervisor.limits.gpu_locks import CardLocks, Given
+from lading.supervisor.limits.gpu_locks import Given, GpuLocks
 from lading.supervisor.limits.project_quota import Project
 from lading.supervisor.logs import INSTANCE, NODE, RANKS, RECORD, STDERR, STDOUT, Clock, Log, Pump
 from lading.supervisor.machine import can_report, describe_machine, device_type, is_broken, report
-from lading.supervisor.monitors import Companions
+from lading.supervisor.monitors import Monitors
 from lading.supervisor.process.turn import Turn
 from lading.supervisor.results import LAST_CALL, Report, Results, free
-from lading.supervisor.session import Activity, Lost, Session, open_transport
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.session import Activity, Lost, SupervisorSession, open_transport
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 _DRAIN = 5.0  # seconds
 _SCRATCH = "mounts"
@@ -88,7 +95,7 @@ _Answer = TypeVar("_Answer")
 
 
 async def supervise(
-    assignment: Assignment,
+    assignment: SupervisorConfig,
     *,
     clock: Clock = lambda: datetime.now(UTC),
     transport: Transport | None = None,
@@ -109,7 +116,9 @@ async def supervise(
     processors after a long preparation.
     """
     way = transport or open_transport(assignment)
-    supervisor = Supervisor(assignment, Session(assignment, way), clock=clock, engines=engines)
+    supervisor = Supervisor(
+        assignment, SupervisorSession(assignment, way), clock=clock, engines=engines
+    )
     supervisor.stop = stop or supervisor.stop
     supervisor.flush = flush or supervisor.flush
     supervisor.reprice = reprice or supervisor.reprice
@@ -125,7 +134,12 @@ class Supervisor:
     """The life of one container."""
 
     def __init__(
-        self, assignment: Assignment, session: Session, *, clock: Clock, engines: EngineMaker
+        self,
+        assignment: SupervisorConfig,
+        session: SupervisorSession,
+        *,
+        clock: Clock,
+        engines: EngineMaker,
     ) -> None:
         self.stop, self.flush, self.reprice = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.on_idle: Callable[[], None] | None = None
@@ -145,21 +159,21 @@ class Supervisor:
             user_namespaces=assignment.user_namespaces,
         )
         # Before the first step: after a crash the cleaner must know the engine.
-        self._journal = Journal(self._directory)
-        self._journal.open(Opening(engine=assignment.engine, settings=self._settings))
+        self._journal = RunJournal(self._directory)
+        self._journal.open(JournalHeader(engine=assignment.engine, settings=self._settings))
         self._log = Log(
             self._directory / "log", clock, limit=assignment.log_limit, kept=self._reserve
         )
-        self._cards = CardLocks(assignment)
-        self._annexes = Annexes(assignment)
+        self._cards = GpuLocks(assignment)
+        self._annexes = RemoteRankClient(assignment)
         self._engine = engines(assignment.engine, self._settings)
-        self._door = Door(assignment, session, self._engine, self._log.say)
+        self._door = GatewayListener(assignment, session, self._engine, self._log.say)
         self._activity = Activity(session.report_activity)
         self._inputs: Inputs | None = None
         self._stage: Stage | None = None
         self._keep: KeepMount | None = None
         self._pumps: list[Pump] = []
-        self._companions: Companions | None = None
+        self._companions: Monitors | None = None
         self._costing = Costing(assignment, clock)
         self._clock = clock
         self._engine_fault: ExecutionError | None = None
@@ -175,12 +189,12 @@ class Supervisor:
     async def run(self) -> int:
         """Run all steps, report the end, undo the steps; see `supervise`."""
         steps = (
-            Step("record", self._read_record, nothing),
-            Step("inputs", self._make_inputs, self._drop_inputs),
-            Step(CONTAINER_STEP, self._make_container, self._remove_container),
-            Step("command", self._run_command, nothing),
+            JournalStep("record", self._read_record, nothing),
+            JournalStep("inputs", self._make_inputs, self._drop_inputs),
+            JournalStep(CONTAINER_STEP, self._make_container, self._remove_container),
+            JournalStep("command", self._run_command, nothing),
         )
-        begun: list[Step] = []
+        begun: list[JournalStep] = []
         try:
             try:
                 ending = await self._go_through(steps, begun)
@@ -198,17 +212,17 @@ class Supervisor:
         finally:
             self._log.close()
 
-    async def _go_through(self, steps: tuple[Step, ...], begun: list[Step]) -> Ending:
+    async def _go_through(self, steps: tuple[JournalStep, ...], begun: list[JournalStep]) -> Ending:
         try:
             for step in steps:
                 begun.append(step)
-                self._journal.write(step.name, Mark.BEGUN)
+                self._journal.write(step.name, StepMark.BEGUN)
                 await step.do()
-                self._journal.write(step.name, Mark.DONE)
+                self._journal.write(step.name, StepMark.DONE)
         except Lost as error:
             self._log.say(f"this container is not ours to run: {error.message}")
             return Ending(state=None)
-        except Interrupted:
+        except WorkCancelled:
             self._log.say("told to stop before anything was run")
             return Ending(
                 state=ContainerState.CANCELLED if self._running else ContainerState.QUEUED
@@ -268,10 +282,10 @@ class Supervisor:
         notice = self._companions.notice if self._companions else None
         return notice.text if notice is not None and notice.certain else ""
 
-    async def _undo(self, step: Step) -> None:
+    async def _undo(self, step: JournalStep) -> None:
         try:
             await step.undo()
-            self._journal.write(step.name, Mark.UNDONE)
+            self._journal.write(step.name, StepMark.UNDONE)
         except (LadingError, OSError, TimeoutError) as error:
             # The run directory stays, so that the clean-up process tries again.
             _logger.error(
@@ -347,7 +361,7 @@ class Supervisor:
         if stage is None:
             raise ExecutionError("the mounts were not made")
         if self.stop.is_set():
-            raise Interrupted("told to stop")
+            raise WorkCancelled("told to stop")
         given = await self._unless_stopped(
             self._cards.take(self._session.container.runtime_constraints)
         )
@@ -383,7 +397,7 @@ class Supervisor:
 
     async def _run_command(self) -> None:
         if self.stop.is_set():
-            raise Interrupted("told to stop")
+            raise WorkCancelled("told to stop")
         for note in self._engine.notes:
             self._log.say(note)
         self._log.say("starting the command")
@@ -459,7 +473,7 @@ class Supervisor:
             )
             self._log.say(text)
             await self._unless_stopped(self._session.add_status({"activity": text}))
-        except Interrupted:
+        except WorkCancelled:
             return
         except LadingError as error:
             self._log.say(f"the container of the failed command is not kept: {error.message}")
@@ -469,8 +483,8 @@ class Supervisor:
 
     # What they need.
 
-    def _accompany(self) -> Companions:
-        return Companions(
+    def _accompany(self) -> Monitors:
+        return Monitors(
             assignment=self._assignment,
             session=self._session,
             log=self._log,
@@ -532,7 +546,7 @@ class Supervisor:
     def _reserve(self) -> Amount:
         return Amount(self._assignment.disk_reserve, self._assignment.disk_reserve_files)
 
-    def _spec(self, stage: Stage, given: Given) -> Spec:
+    def _spec(self, stage: Stage, given: Given) -> ContainerSpec:
         return specify(
             self._session.container,
             stage,

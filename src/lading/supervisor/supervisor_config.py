@@ -16,7 +16,7 @@ from lading.core.errors import Invalid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outposts:
+class RankLauncherConfig:
     """Remote ranks of a gang on several machines (`supervisor.gang.rank_launcher`): address and
     port of each further rank, and the certificate and key (PEM) that both ends use.
     """
@@ -27,7 +27,7 @@ class Outposts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class SupervisorConfig:
     """One container to run.
 
     The server is reached by `api_socket` (a Unix socket) or, when that is empty, by `api_url`.
@@ -133,30 +133,30 @@ class Assignment:
     """Command that starts a remote rank (`supervisor.gang.remote_rank_client`) on machine number
     `{rank}`; empty: the whole gang is on this machine, unless there are `outposts`.
     """
-    outposts: Outposts | None = field(default=None, repr=False)
+    outposts: RankLauncherConfig | None = field(default=None, repr=False)
 
 
-def parse(data: bytes | str) -> Assignment:
+def parse(data: bytes | str) -> SupervisorConfig:
     """The assignment in the JSON text `data`. Raises Invalid with the fault, without repeating the
     token.
     """
     try:
-        found = msgspec.json.decode(data, type=Assignment)
+        found = msgspec.json.decode(data, type=SupervisorConfig)
     except msgspec.DecodeError as error:
         raise Invalid(f"assignment: {error}") from error
     return check(found)
 
 
-def convert(value: object) -> Assignment:
+def convert(value: object) -> SupervisorConfig:
     """The assignment in the plain mapping `value`. Raises Invalid."""
     try:
-        found = msgspec.convert(value, Assignment)
+        found = msgspec.convert(value, SupervisorConfig)
     except msgspec.ValidationError as error:
         raise Invalid(f"assignment: {error}") from error
     return check(found)
 
 
-def check(assignment: Assignment) -> Assignment:
+def check(assignment: SupervisorConfig) -> SupervisorConfig:
     """Return the assignment when it can be carried out. Raises Invalid naming the field."""
     if not ids.is_uuid(assignment.container_uuid, ids.Infix.CONTAINER):
         raise Invalid(

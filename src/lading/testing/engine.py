@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Mapping
 
 from lading.core.errors import ExecutionError, Failure, LadingError
-from lading.supervisor.engines import EngineSettings, Exec, Exit, ImageSource, Spec
+from lading.supervisor.engines import ContainerSpec, EngineSettings, Exec, Exit, ImageSource
 from lading.supervisor.engines.executing import ProcessExecution, set_size
 
 
@@ -38,7 +38,7 @@ class StubEngine:
         """Whom each command of a session was to run as."""
         self.notes: list[str] = []
         self.started = asyncio.Event()
-        self.spec: Spec | None = None
+        self.spec: ContainerSpec | None = None
         self._faults = dict(faults or {})
         self._out_of_memory = out_of_memory
         self._streams: list[int] = []
@@ -60,7 +60,7 @@ class StubEngine:
         self._called("prepare")
         await image.name()
 
-    async def create(self, spec: Spec) -> None:
+    async def create(self, spec: ContainerSpec) -> None:
         """Remember what to run."""
         self._called("create")
         self.spec = spec

@@ -20,7 +20,7 @@ from lading.core.protocols.http_head import HttpHead
 from lading.net.http_upgrade import LIMIT
 from lading.net.pipes import Pipe, join, read_head
 from lading.supervisor.container_gateway.server import GatewayServer
-from lading.supervisor.engines import Engine, EngineSettings, Spec
+from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings
 from lading.testing.engine import StubEngine
 
 CONTAINER = "zzzzz-dz642-000000000000001"
@@ -122,7 +122,9 @@ async def stub_running(directory: Path) -> AsyncIterator[StubEngine]:
             container_uuid=CONTAINER, run_directory=str(directory), cache_directory=str(directory)
         )
     )
-    await engine.create(Spec(command=("sleep", "60"), environment=(("NAME", "of the container"),)))
+    await engine.create(
+        ContainerSpec(command=("sleep", "60"), environment=(("NAME", "of the container"),))
+    )
     stop = asyncio.Event()
     running = asyncio.create_task(engine.run(stop=stop, stop_grace=0.1))
     await engine.started.wait()

@@ -14,9 +14,9 @@ import pytest
 
 from lading.core.containers import sessions
 from lading.supervisor.container_gateway import outbound
-from lading.supervisor.container_gateway.gateway_listener import Door
-from lading.supervisor.session import Session
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.container_gateway.gateway_listener import GatewayListener
+from lading.supervisor.session import SupervisorSession
+from lading.supervisor.supervisor_config import SupervisorConfig
 from lading.testing.asgi import AsgiTransport
 from lading.testing.engine import StubEngine
 from lading.testing.supervising import FakeServer
@@ -25,17 +25,19 @@ from tests.supervisor.container_gateway.entering import CONTAINER, ROOT, Gateway
 KEY = sessions.container_key(ROOT, CONTAINER)
 
 
-def make_door(engine: StubEngine, said: list[str], *, key: str = KEY, **more: Any) -> Door:
-    told = Assignment(
+def make_door(
+    engine: StubEngine, said: list[str], *, key: str = KEY, **more: Any
+) -> GatewayListener:
+    told = SupervisorConfig(
         container_uuid=CONTAINER,
         supervisor_token="v2/a/b",
         run_directory="/r",
         cache_directory="/c",
         **more,
     )
-    session = Session(told, AsgiTransport(FakeServer()))
+    session = SupervisorSession(told, AsgiTransport(FakeServer()))
     session.record = {"gateway_auth_secret": key}
-    return Door(told, session, engine, said.append)
+    return GatewayListener(told, session, engine, said.append)
 
 
 @pytest.fixture

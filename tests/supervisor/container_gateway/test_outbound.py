@@ -11,8 +11,8 @@ from lading.core.protocols import http_head
 from lading.net.pipes import Pipe, read_head
 from lading.net.tunnel import Tunnel
 from lading.supervisor.container_gateway import outbound
-from lading.supervisor.session import Session
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.session import SupervisorSession
+from lading.supervisor.supervisor_config import SupervisorConfig
 from lading.testing.asgi import AsgiTransport
 from lading.testing.supervising import CONTAINER, SUPERVISOR_TOKEN, FakeServer
 
@@ -46,14 +46,14 @@ class Server:
 
 
 @pytest.fixture
-def session() -> Session:
-    told = Assignment(
+def session() -> SupervisorSession:
+    told = SupervisorConfig(
         container_uuid=CONTAINER, supervisor_token=SUPERVISOR_TOKEN, run_directory="/r",
         cache_directory="/c", api_socket="unused",
     )  # fmt: skip
     fake = FakeServer()
     fake.add_container(command=["x"], container_image="y")
-    made = Session(told, AsgiTransport(fake))
+    made = SupervisorSession(told, AsgiTransport(fake))
     made.record = {"gateway_auth_secret": "the key"}
     return made
 
@@ -65,13 +65,13 @@ async def hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def test_it_is_made_again_when_it_ends(
-    tmp_path: Path, session: Session, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, session: SupervisorSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbound, "FIRST_PAUSE", 0.001)
     server, path = Server(), tmp_path / "s"
     server.statuses = [503]
     said: list[str] = []
-    told = Assignment(
+    told = SupervisorConfig(
         container_uuid=CONTAINER, supervisor_token="v2/a/b", run_directory="/r",
         cache_directory="/c", api_socket=str(path),
     )  # fmt: skip
@@ -98,12 +98,14 @@ async def test_it_is_made_again_when_it_ends(
     assert server.heads[0].endswith(b"auth_secret=the+key")
 
 
-async def test_a_server_that_wants_none_is_left_alone(tmp_path: Path, session: Session) -> None:
+async def test_a_server_that_wants_none_is_left_alone(
+    tmp_path: Path, session: SupervisorSession
+) -> None:
     server, path = Server(), tmp_path / "s"
     said: list[str] = []
     server.statuses = [401]
     listening = await asyncio.start_unix_server(server.serve, path)
-    told = Assignment(
+    told = SupervisorConfig(
         container_uuid=CONTAINER, supervisor_token="v2/a/b", run_directory="/r",
         cache_directory="/c", api_socket=str(path),
     )  # fmt: skip
@@ -113,7 +115,7 @@ async def test_a_server_that_wants_none_is_left_alone(tmp_path: Path, session: S
 
 
 def test_the_way_to_a_server_by_its_url() -> None:
-    told = Assignment(
+    told = SupervisorConfig(
         container_uuid=CONTAINER, supervisor_token="t", run_directory="/r", cache_directory="/c",
         api_url="https://host:8/", api_insecure=True,
     )  # fmt: skip

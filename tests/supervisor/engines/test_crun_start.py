@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Failure
-from lading.supervisor.engines import Spec, crun_start
+from lading.supervisor.engines import ContainerSpec, crun_start
 
 
 def test_a_command_joins_its_cgroups_first(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_it_gets_the_streams_and_nothing_else() -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading) as read:
         with os.fdopen(writing, "w") as write:
-            spec = Spec(command=("true",), stdout=write.fileno())
+            spec = ContainerSpec(command=("true",), stdout=write.fileno())
             command = ["/bin/sh", "-c", "pwd; cat; env | grep -v ^PWD= | sort"]
             started = crun_start.spawn(spec, command, environment={"PATH": os.environ["PATH"]})
         assert started.wait() == 0

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.engines import Bind, Device, EngineSettings, Spec
+from lading.supervisor.engines import Bind, ContainerSpec, Device, EngineSettings
 from lading.supervisor.engines.docker import DockerEngine, make_config, start_failure
 from lading.supervisor.limits.cgroup import LEAST_RAM
 from lading.testing.images import ArchiveImage, make_archive, make_layer
@@ -27,7 +27,7 @@ def engine(tmp_path: Path) -> DockerEngine:
 
 
 def test_what_the_daemon_is_told() -> None:
-    spec = Spec(
+    spec = ContainerSpec(
         command=("a",),
         environment=(("N", "v"),),
         cwd="/w",
@@ -52,23 +52,25 @@ def test_what_the_daemon_is_told() -> None:
 
 def test_a_mount_in_memory() -> None:
     binds = (Bind("/s", "/t", False, 5), Bind("/s", "/u", False, 0))
-    host = make_config(Spec(command=("a",), binds=binds), image="i")["HostConfig"]
+    host = make_config(ContainerSpec(command=("a",), binds=binds), image="i")["HostConfig"]
     options = "rw,exec,nosuid,nodev,mode=1777"
     assert (host["Mounts"], host["Tmpfs"]) == ([], {"/t": f"{options},size=5", "/u": options})
 
 
 def test_what_the_daemon_is_not_told() -> None:
-    config = make_config(Spec(command=("a",), cwd=".", network=True), image="sha256:0")
+    config = make_config(ContainerSpec(command=("a",), cwd=".", network=True), image="sha256:0")
     assert "WorkingDir" not in config
     # The network of the host is never the answer.
     assert (config["HostConfig"]["NetworkMode"], config["HostConfig"]["Memory"]) == ("none", 0)
-    joined = make_config(Spec(command=("a",), network=True), image="sha256:0", joined="container:x")
+    joined = make_config(
+        ContainerSpec(command=("a",), network=True), image="sha256:0", joined="container:x"
+    )
     assert joined["HostConfig"]["NetworkMode"] == "container:x"
     assert "Hostname" not in joined
 
 
 def test_gpus_of_nvidia_go_by_number_where_the_daemon_knows_them_and_else_as_devices() -> None:
-    spec = Spec(command=("a",), devices=(Device("/dev/null", "/dev/nvidia1"),), cuda=(1,))
+    spec = ContainerSpec(command=("a",), devices=(Device("/dev/null", "/dev/nvidia1"),), cuda=(1,))
     host = make_config(spec, image="i")["HostConfig"]
     assert host["DeviceRequests"][0]["DeviceIDs"] == ["1"]
     assert "Devices" not in host
@@ -91,7 +93,7 @@ async def test_a_daemon_that_is_not_there(engine: DockerEngine) -> None:
     with pytest.raises(ExecutionError, match="cannot look for the image"):
         await engine.prepare(ArchiveImage("sha256:0", b""))
     with pytest.raises(ExecutionError, match="cannot create the container"):
-        await engine.create(Spec(command=("a",)))
+        await engine.create(ContainerSpec(command=("a",)))
     with pytest.raises(ExecutionError, match="no container"):
         await engine.run(stop=asyncio.Event(), stop_grace=0.0)
     with pytest.raises(ExecutionError, match="cannot remove"):

@@ -14,12 +14,12 @@ from aiodocker.exceptions import DockerError
 from lading.core.errors import ExecutionError
 from lading.core.hpc.gang import FailurePolicy, Launcher
 from lading.hpc.plan import read_plan
-from lading.supervisor.engines import Bind, Exit, Spec
+from lading.supervisor.engines import Bind, ContainerSpec, Exit
 from lading.supervisor.engines.docker_gang import LABEL, NO_ADDRESS, DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import GangFiles
 from lading.testing.hpc import until
 
-SPEC = Spec(
+SPEC = ContainerSpec(
     command=("ring",), environment=(("A", "b"),), binds=(Bind("/host/out", "/out", False),),
     ram=400, vcpus=4, processes=64, nodes=2, launcher=Launcher.MPIRUN,
     rank_failure=FailurePolicy.ANY, output_path="/out",

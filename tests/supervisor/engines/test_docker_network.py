@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lading.core.errors import ExecutionError
-from lading.supervisor.engines import Reach
+from lading.supervisor.engines import NetworkAccess
 from lading.supervisor.engines.docker_network import DockerNetwork, make_config, waiting_program
 from tests.reality import need_root
 from tests.supervisor.network.namespaces import other_network
@@ -36,7 +36,7 @@ def test_what_waits_has_no_rights() -> None:
 
 
 async def test_the_name_of_what_is_joined(tmp_path: Path) -> None:
-    network = DockerNetwork("x-network", Reach(), tmp_path)
+    network = DockerNetwork("x-network", NetworkAccess(), tmp_path)
     assert network.mode == "container:x-network"
     assert [bind.target for bind in network.binds()] == ["/etc/hosts", "/etc/resolv.conf"]
     await network.close()
@@ -62,7 +62,7 @@ class _Docker:
 
 async def test_the_namespace_of_what_waits_is_connected(tmp_path: Path) -> None:
     need_root()
-    network = DockerNetwork("x-network", Reach(api=("127.0.0.1:7",)), tmp_path)
+    network = DockerNetwork("x-network", NetworkAccess(api=("127.0.0.1:7",)), tmp_path)
     network.binds()
     with other_network() as pid:
         docker = _Docker(pid)

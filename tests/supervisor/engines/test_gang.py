@@ -9,11 +9,11 @@ import pytest
 from lading.core.errors import ExecutionError
 from lading.core.hpc.gang import FailurePolicy, Launcher
 from lading.hpc.plan import read_plan
-from lading.supervisor.engines import Bind, Exit, Spec
+from lading.supervisor.engines import Bind, ContainerSpec, Exit
 from lading.supervisor.engines.gang import COULD_NOT, GangFiles
 from lading.supervisor.gang.gang_output import GangOutput
 
-SPEC = Spec(
+SPEC = ContainerSpec(
     command=("ring",), environment=(("A", "b"),), binds=(Bind("/host/out", "/out", False),),
     vcpus=8, nodes=4, launcher="mpirun", rank_failure="any", output_path="/out", notices=9,
 )  # fmt: skip
@@ -50,7 +50,9 @@ def test_the_conductor_reads_what_is_written(files: GangFiles) -> None:
 
 def test_an_output_that_ranks_cannot_share_is_refused(files: GangFiles) -> None:
     with pytest.raises(ExecutionError, match="needs an output directory"):
-        files.write_plan("u", Spec(command=("x",), nodes=2, output_path="/other"), crun=[], cwd="/")
+        files.write_plan(
+            "u", ContainerSpec(command=("x",), nodes=2, output_path="/other"), crun=[], cwd="/"
+        )
 
 
 def test_why_nothing_was_run_is_told(files: GangFiles) -> None:

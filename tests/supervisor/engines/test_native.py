@@ -8,7 +8,7 @@ import pytest
 from lading.core.errors import ExecutionError
 from lading.core.images.image_layout import Account
 from lading.supervisor import linux
-from lading.supervisor.engines import EngineSettings, Spec
+from lading.supervisor.engines import ContainerSpec, EngineSettings
 from lading.supervisor.engines.gang import GangFiles
 from lading.supervisor.engines.native import NativeEngine, account_of
 from lading.supervisor.limits.cgroup import Cgroup
@@ -30,7 +30,7 @@ def engine(tmp_path: Path) -> NativeEngine:
 
 async def test_the_order_of_calls_is_checked(engine: NativeEngine) -> None:
     with pytest.raises(ExecutionError, match="no image"):
-        await engine.create(Spec(command=("true",)))
+        await engine.create(ContainerSpec(command=("true",)))
     with pytest.raises(ExecutionError, match="no container"):
         await engine.run(stop=asyncio.Event(), stop_grace=0.0)
     await engine.remove()
@@ -42,7 +42,7 @@ async def test_it_does_not_mount_where_others_would_see(
     monkeypatch.setattr(linux, "has_own_mounts", lambda: False)
     await engine.prepare(ArchiveImage(*tiny_image(programs=())))
     with pytest.raises(ExecutionError, match="namespace of its own"):
-        await engine.create(Spec(command=("true",)))
+        await engine.create(ContainerSpec(command=("true",)))
     await engine.remove()
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import ExecutionError
-from lading.supervisor.engines import Reach, native_network
+from lading.supervisor.engines import NetworkAccess, native_network
 from lading.supervisor.engines.native_network import NativeNetwork
 from tests.reality import need_root
 from tests.supervisor.network.namespaces import other_network
 
-REACH = Reach(api=("127.0.0.1:7",))
+REACH = NetworkAccess(api=("127.0.0.1:7",))
 
 
 async def runtime(script: str) -> asyncio.subprocess.Process:

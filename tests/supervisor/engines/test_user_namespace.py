@@ -10,7 +10,7 @@ from lading.core.errors import ExecutionError, Failure
 from lading.core.images.image_layout import Account
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Device
-from lading.supervisor.engines.user_namespace import Policy, UserNamespace, refuse
+from lading.supervisor.engines.user_namespace import UserNamespace, UserNamespacePolicy, refuse
 from lading.supervisor.id_mapping import SIZE, fault_of
 from tests.reality import need, need_root
 
@@ -118,10 +118,12 @@ def test_what_does_unmapped_is_shown_as_it_is(namespace: UserNamespace) -> None:
 
 def test_auto_goes_on_and_always_does_not() -> None:
     error = OSError(22, "Invalid argument", "/data")
-    assert refuse(Policy.AUTO, error).endswith("its root is the machine's: Invalid argument: /data")
+    assert refuse(UserNamespacePolicy.AUTO, error).endswith(
+        "its root is the machine's: Invalid argument: /data"
+    )
     with pytest.raises(
         ExecutionError, match="UserNamespaces is always: Invalid argument: /data"
     ) as caught:
-        refuse(Policy.ALWAYS, error)
+        refuse(UserNamespacePolicy.ALWAYS, error)
     assert caught.value.failure is Failure.NODE
-    assert refuse(Policy.AUTO, OSError(1, "no reason")).endswith(": no reason")
+    assert refuse(UserNamespacePolicy.AUTO, OSError(1, "no reason")).endswith(": no reason")

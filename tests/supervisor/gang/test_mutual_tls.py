@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lading.net.certificates import make_certificate
-from lading.supervisor.gang.mutual_tls import Course, keep_alive, trust
+from lading.supervisor.gang.mutual_tls import HandshakeState, keep_alive, trust
 
 
 def test_the_key_is_in_no_file_and_in_no_text(tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_the_key_is_in_no_file_and_in_no_text(tmp_path: Path) -> None:
     context = trust(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert (context.verify_mode, len(context.get_ca_certs())) == (ssl.CERT_REQUIRED, 1)
-    assert key not in repr(Course(address="a", port=1, certificate=certificate, key=key))
+    assert key not in repr(HandshakeState(address="a", port=1, certificate=certificate, key=key))
 
 
 def test_the_loss_of_the_other_side_is_noticed() -> None:

@@ -17,9 +17,9 @@ import msgspec
 from lading.net.certificates import make_certificate
 from lading.supervisor.engines import EngineSettings
 from lading.supervisor.gang import rank_launcher
-from lading.supervisor.gang.mutual_tls import Course
-from lading.supervisor.gang.rank_launcher import Order, Outpost
-from lading.supervisor.journal import CONTAINER_STEP, Journal, Mark, Opening
+from lading.supervisor.gang.mutual_tls import HandshakeState
+from lading.supervisor.gang.rank_launcher import LaunchOrder, RankLauncher
+from lading.supervisor.journal import CONTAINER_STEP, JournalHeader, RunJournal, StepMark
 from lading.supervisor.process import lockfile
 from lading.testing.supervising import CONTAINER
 
@@ -27,8 +27,8 @@ CERTIFICATE, KEY = make_certificate("gang", now=datetime.now(UTC))
 ANNEX = ("sh", "-c", 'echo "hello $0"; cat; echo over')
 
 
-def order(ranks: int = 1) -> Order:
-    return Order(CONTAINER, ranks, CERTIFICATE, KEY)
+def order(ranks: int = 1) -> LaunchOrder:
+    return LaunchOrder(CONTAINER, ranks, CERTIFICATE, KEY)
 
 
 class Line:
@@ -45,7 +45,7 @@ async def open_line(port: int, *, certificate: str = CERTIFICATE, key: str = KEY
     command = (sys.executable, "-m", "lading.supervisor", "--line")
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
     made = Line(process)
-    course = Course(address="127.0.0.1", port=port, certificate=certificate, key=key)
+    course = HandshakeState(address="127.0.0.1", port=port, certificate=certificate, key=key)
     made.stdin.write(msgspec.json.encode(course) + b"\n")
     return made
 
@@ -53,7 +53,7 @@ async def open_line(port: int, *, certificate: str = CERTIFICATE, key: str = KEY
 async def test_each_line_has_an_annex_of_its_own_and_hears_all_that_it_says() -> None:
     with rank_launcher.listen() as listener:
         port = listener.getsockname()[1]
-        serving = asyncio.create_task(Outpost(order(2), listener, command=ANNEX).serve())
+        serving = asyncio.create_task(RankLauncher(order(2), listener, command=ANNEX).serve())
         lines = [await open_line(port) for _ in range(2)]
         for number, one in enumerate(lines):
             one.stdin.write(f"told {number}\n".encode())
@@ -69,7 +69,7 @@ async def test_each_line_has_an_annex_of_its_own_and_hears_all_that_it_says() ->
 async def test_the_end_of_an_annex_is_the_end_of_its_line() -> None:
     with rank_launcher.listen() as listener:
         command = ("sh", "-c", "read -r one; echo got $one; head -c 3000000 /dev/zero")
-        serving = asyncio.create_task(Outpost(order(), listener, command=command).serve())
+        serving = asyncio.create_task(RankLauncher(order(), listener, command=command).serve())
         one = await open_line(listener.getsockname()[1])
         one.stdin.write(b"end\n")
         assert len(await one.stdout.read()) == 3000000 + len("got end\n")
@@ -82,7 +82,7 @@ async def test_who_has_another_key_gets_nothing(tmp_path: Path) -> None:
     certificate, key = make_certificate("gang", now=datetime.now(UTC))
     with rank_launcher.listen() as listener:
         command = ("sh", "-c", f"touch {tmp_path}/started")
-        serving = asyncio.create_task(Outpost(order(), listener, command=command).serve())
+        serving = asyncio.create_task(RankLauncher(order(), listener, command=command).serve())
         stranger = await open_line(listener.getsockname()[1], certificate=certificate, key=key)
         assert "cannot be reached" in json.loads(await stranger.stdout.read())["fault"]
         assert await stranger.process.wait() == 1
@@ -102,12 +102,12 @@ async def test_who_has_another_key_gets_nothing(tmp_path: Path) -> None:
 
 async def test_it_ends_when_nobody_comes() -> None:
     with rank_launcher.listen() as listener:
-        await asyncio.wait_for(Outpost(order(), listener, patience=0.0).serve(), 60)
+        await asyncio.wait_for(RankLauncher(order(), listener, patience=0.0).serve(), 60)
 
 
 async def test_it_ends_its_annexes_when_it_is_told_to_end() -> None:
     with rank_launcher.listen() as listener:
-        serving = asyncio.create_task(Outpost(order(), listener, command=ANNEX).serve())
+        serving = asyncio.create_task(RankLauncher(order(), listener, command=ANNEX).serve())
         one = await open_line(listener.getsockname()[1])
         assert await one.stdout.readline() == b"hello 127.0.0.1\n"
         os.kill(os.getpid(), signal.SIGTERM)
@@ -119,7 +119,7 @@ async def test_it_ends_its_annexes_when_it_is_told_to_end() -> None:
 
 async def test_an_annex_that_cannot_be_started_ends_its_line() -> None:
     with rank_launcher.listen() as listener:
-        serving = asyncio.create_task(Outpost(order(), listener, command=("/none",)).serve())
+        serving = asyncio.create_task(RankLauncher(order(), listener, command=("/none",)).serve())
         one = await open_line(listener.getsockname()[1])
         assert await one.stdout.read() == b""
         one.stdin.close()
@@ -148,16 +148,16 @@ async def test_what_was_killed_is_cleared_away(tmp_path: Path) -> None:
     rank_launcher.write_down(directory, order(2))
     assert rank_launcher.look(run) == [{"uuid": CONTAINER, "ranks": 2}]
     with subprocess.Popen(["sleep", "60"], pass_fds=(lock,)) as holder:
-        lockfile.write_holder(lock, lockfile.Holder(UUID=CONTAINER, PID=holder.pid))
+        lockfile.write_holder(lock, lockfile.LockHolder(UUID=CONTAINER, PID=holder.pid))
         lockfile.release(lock)
         left = tmp_path / "annex" / f"{CONTAINER}-1"
         left.mkdir(parents=True)
         settings = EngineSettings(
             container_uuid=left.name, run_directory=str(left), cache_directory="/c", cache_size=1
         )
-        journal = Journal(left)
-        journal.open(Opening(engine="native", settings=settings))
-        journal.write(CONTAINER_STEP, Mark.BEGUN)
+        journal = RunJournal(left)
+        journal.open(JournalHeader(engine="native", settings=settings))
+        journal.write(CONTAINER_STEP, StepMark.BEGUN)
         for _ in range(2):
             await rank_launcher.clear(run, CONTAINER, engines=engine.make)
     assert engine.removed == [left.name]

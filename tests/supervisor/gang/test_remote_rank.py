@@ -17,9 +17,9 @@ import pytest
 
 from lading.core.errors import ExecutionError, Invalid
 from lading.supervisor import linux
-from lading.supervisor.engines import EngineSettings, Exit, Spec, Spread
+from lading.supervisor.engines import ContainerSpec, EngineSettings, Exit, Spread
 from lading.supervisor.gang import remote_rank as module
-from lading.supervisor.gang.remote_rank import Annex, read_invitation
+from lading.supervisor.gang.remote_rank import RemoteRank, read_invitation
 from lading.supervisor.gang.remote_rank_client import Invitation
 from lading.supervisor.session import Lost
 from lading.testing.asgi import AsgiTransport
@@ -41,7 +41,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.settings: EngineSettings | None = None
-        self.spec = Spec(command=())
+        self.spec = ContainerSpec(command=())
         self.did: list[str] = []
 
     def make(self, _: str, settings: EngineSettings) -> Any:
@@ -51,7 +51,7 @@ class Engine:
     async def prepare(self, image: Any) -> None:
         self.did.append("prepare")
 
-    async def create(self, spec: Spec) -> None:
+    async def create(self, spec: ContainerSpec) -> None:
         self.spec = spec
 
     async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
@@ -80,10 +80,12 @@ async def test_a_rank_is_prepared_as_its_record_says_and_nothing_is_written(
     before = dict(bench.server.containers[CONTAINER])
     sent: list[str] = []
     monkeypatch.setattr(
-        Annex, "_send", lambda self: sent.extend(one.name for one in Path(self._output).iterdir())
+        RemoteRank,
+        "_send",
+        lambda self: sent.extend(one.name for one in Path(self._output).iterdir()),
     )
     engine = Engine()
-    await Annex(invitation(bench, certificate="PEM"), "10.0.0.1", engine.make).run()
+    await RemoteRank(invitation(bench, certificate="PEM"), "10.0.0.1", engine.make).run()
     assert engine.spec.spread == Spread(wire=7, rank=2, leader="10.0.0.1")
     assert (engine.spec.ram, engine.spec.vcpus, engine.spec.nodes) == (1000, 2, 3)
     assert (engine.spec.stdin, engine.spec.stdout) == (0, 1)
@@ -98,14 +100,14 @@ async def test_a_container_that_is_over_has_no_annex(bench: Bench, tmp_path: Pat
     bench.add("hostname", **GANG, state="Complete")
     engine = Engine()
     with pytest.raises(Lost, match="Not logged in"):
-        await Annex(invitation(bench), "10.0.0.1", engine.make).run()
+        await RemoteRank(invitation(bench), "10.0.0.1", engine.make).run()
     assert engine.did == ["remove"]
     assert list((tmp_path / "annex").iterdir()) == []
 
 
 def test_who_guards_clears_away_after_the_one_that_was_killed(bench: Bench) -> None:
     engine = Engine()
-    made = Annex(invitation(bench), "10.0.0.1", engine.make)
+    made = RemoteRank(invitation(bench), "10.0.0.1", engine.make)
     before = signal.getsignal(signal.SIGTERM)
     try:
         for number, code in ((signal.SIGKILL, 137), (0, 5)):
@@ -144,7 +146,7 @@ def test_the_first_line_alone_is_read(bench: Bench) -> None:
 def test_what_was_put_out_goes_into_the_pipe(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "out/ranks").mkdir(parents=True)
     (tmp_path / "out/ranks/r").write_text("x")
-    made = Annex(invitation(bench), "10.0.0.1", Engine().make)
+    made = RemoteRank(invitation(bench), "10.0.0.1", Engine().make)
     made._output = str(tmp_path / "out")
     kept, target = os.dup(1), os.open(tmp_path / "tar", os.O_WRONLY | os.O_CREAT)
     os.dup2(target, 1)
@@ -165,7 +167,7 @@ def test_a_fault_is_told_in_the_pipe(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(linux, "end_with_parent", refuse)
-    assert module._serve(Annex(invitation(bench), "10.0.0.1", Engine().make)) == 1
+    assert module._serve(RemoteRank(invitation(bench), "10.0.0.1", Engine().make)) == 1
     assert capfd.readouterr().out == '{"fault":"[Errno 1] Operation not permitted"}\n'
 
 

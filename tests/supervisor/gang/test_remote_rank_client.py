@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from lading.core.errors import ExecutionError
-from lading.supervisor.gang.remote_rank_client import Annexes, Invitation
-from lading.supervisor.supervisor_config import Assignment, Outposts
+from lading.supervisor.gang.remote_rank_client import Invitation, RemoteRankClient
+from lading.supervisor.supervisor_config import RankLauncherConfig, SupervisorConfig
 
-TOLD = Assignment(
+TOLD = SupervisorConfig(
     container_uuid="zzzzz-dz642-000000000000001", supervisor_token="secret", run_directory="/r",
     cache_directory="/c", api_url="https://there",
 )  # fmt: skip
@@ -28,7 +28,7 @@ def test_each_is_told_its_rank_and_hands_back_what_it_says(tmp_path: Path) -> No
     told = replace(
         TOLD, annex_command=("sh", "-c", script, "{rank}"), api_ca_file=str(tmp_path / "ca")
     )
-    annexes = Annexes(told)
+    annexes = RemoteRankClient(told)
     spread = annexes.open(3)
     assert spread is not None
     for rank, (reading, writing) in enumerate(spread.pipes, 1):
@@ -43,12 +43,12 @@ def test_each_is_told_its_rank_and_hands_back_what_it_says(tmp_path: Path) -> No
 
 
 def test_a_gang_on_one_machine_has_none() -> None:
-    assert Annexes(TOLD).open(4) is None
-    assert Annexes(replace(TOLD, annex_command=("false",))).open(1) is None
+    assert RemoteRankClient(TOLD).open(4) is None
+    assert RemoteRankClient(replace(TOLD, annex_command=("false",))).open(1) is None
 
 
 def test_who_does_not_leave_is_ended() -> None:
-    annexes = Annexes(replace(TOLD, annex_command=("sleep", "60")), leave_time=0.05)
+    annexes = RemoteRankClient(replace(TOLD, annex_command=("sleep", "60")), leave_time=0.05)
     annexes.open(2)
     annexes.close()
     annexes.close()
@@ -56,7 +56,7 @@ def test_who_does_not_leave_is_ended() -> None:
 
 def test_a_program_that_is_not_there_is_said() -> None:
     with pytest.raises(ExecutionError, match="cannot be run"):
-        Annexes(replace(TOLD, annex_command=("/none",))).open(2)
+        RemoteRankClient(replace(TOLD, annex_command=("/none",))).open(2)
 
 
 def test_outposts_are_reached_by_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,9 +67,12 @@ def test_outposts_are_reached_by_lines(tmp_path: Path, monkeypatch: pytest.Monke
     program.chmod(0o755)
     monkeypatch.setattr("lading.supervisor.gang.remote_rank_client.sys.executable", str(program))
     told = replace(
-        TOLD, outposts=Outposts(ranks=(("10.0.0.2", 7), ("::1", 8)), certificate="CERT", key="KEY")
+        TOLD,
+        outposts=RankLauncherConfig(
+            ranks=(("10.0.0.2", 7), ("::1", 8)), certificate="CERT", key="KEY"
+        ),
     )
-    annexes = Annexes(told)
+    annexes = RemoteRankClient(told)
     spread = annexes.open(3)
     assert spread is not None
     said = os.read(spread.pipes[1][0], 10_000).decode()
@@ -79,5 +82,5 @@ def test_outposts_are_reached_by_lines(tmp_path: Path, monkeypatch: pytest.Monke
     # What lets it in is not told to the other end.
     assert "KEY" not in invitation
     with pytest.raises(ExecutionError, match="2 outposts for 3 further ranks"):
-        Annexes(told).open(4)
+        RemoteRankClient(told).open(4)
     assert "KEY" not in repr(told)

@@ -18,7 +18,7 @@ from lading.core.errors import Unavailable
 from lading.supervisor import linux
 from lading.supervisor.inputs.keep_mount import KeepMount
 from lading.supervisor.logs import Log
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 PDH = f"{'0' * 32}+10"
 WAITS = (
@@ -61,7 +61,7 @@ def launcher(monkeypatch: pytest.MonkeyPatch) -> Launcher:
 
 
 def _keep(root: Path, *, private: bool = True, **more: Any) -> tuple[KeepMount, Log]:
-    told = Assignment(
+    told = SupervisorConfig(
         container_uuid="zzzzz-dz642-000000000000001",
         supervisor_token="s",
         run_directory=str(root),

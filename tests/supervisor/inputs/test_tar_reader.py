@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lading.supervisor.inputs.tar_reader import Reader, Refused, members
+from lading.supervisor.inputs.tar_reader import ArchiveRefused, TarReader, members
 
 
 def _archive(
@@ -23,7 +23,7 @@ def _archive(
 
 
 def _names(file: io.BytesIO, mode: Any = "r:", most: int = 100) -> list[str]:
-    with Reader.open(fileobj=file, mode=mode) as archive:
+    with TarReader.open(fileobj=file, mode=mode) as archive:
         found = []
         for member in members(archive, most=most):
             found.append(member.name)
@@ -43,7 +43,7 @@ def test_members_come_in_turn_and_are_forgotten(mode: str) -> None:
 
 def test_their_number_is_bounded() -> None:
     assert _names(_archive(*map(tarfile.TarInfo, "ab")), most=2) == ["a", "b"]
-    with pytest.raises(Refused, match="more than 1 members"):
+    with pytest.raises(ArchiveRefused, match="more than 1 members"):
         _names(_archive(*map(tarfile.TarInfo, "ab")), most=1)
 
 
@@ -58,7 +58,7 @@ def test_a_map_of_a_sparse_file_is_read_and_bounded() -> None:
     head = _archive(member).getvalue()[:1536]
     data = b"1\n4096\n0\n"
     assert _names(io.BytesIO(head + data.ljust(512, b"\0") + bytes(1024))) == ["sparse"]
-    with pytest.raises(Refused, match="headers of a member have more"):
+    with pytest.raises(ArchiveRefused, match="headers of a member have more"):
         _names(io.BytesIO(head + b"9999999\n" + b"0\n" * (1 << 20)))
 
 
@@ -68,15 +68,15 @@ def test_headers_are_bounded() -> None:
         made.type, made.size = kind, size
         return made.tobuf(tarfile.GNU_FORMAT)
 
-    with pytest.raises(Refused, match="a header of 1073741824 bytes"):
+    with pytest.raises(ArchiveRefused, match="a header of 1073741824 bytes"):
         _names(io.BytesIO(header(tarfile.XHDTYPE, 1 << 30)))
     chain = (header(tarfile.GNUTYPE_LONGNAME, 512) + bytes(512)) * 20
-    with pytest.raises(Refused, match="more than 16 headers"):
+    with pytest.raises(ArchiveRefused, match="more than 16 headers"):
         _names(io.BytesIO(chain))
     plain = tarfile.TarInfo("plain").tobuf()
     wide = b"".join(
         tarfile.TarInfo.create_pax_global_header({f"k{one}": "v" * 30000}) + plain
         for one in range(40)
     )
-    with pytest.raises(Refused, match="for all members"):
+    with pytest.raises(ArchiveRefused, match="for all members"):
         _names(io.BytesIO(wide))

@@ -7,7 +7,7 @@ import pytest
 
 from lading.supervisor.limits.cgroup import Hierarchy
 from lading.supervisor.limits.counters import (
-    Folders,
+    CgroupCounters,
     descendants,
     find_folders,
     own_folders,
@@ -43,11 +43,11 @@ V2 = {
 }
 
 
-def folders(directory: Path, version: int, files: dict[str, str]) -> Folders:
+def folders(directory: Path, version: int, files: dict[str, str]) -> CgroupCounters:
     for name, text in files.items():
         (directory / name).write_text(text)
     names = ("memory", "cpu", "cpuacct", "blkio") if version == 1 else ("memory", "cpu", "io")
-    return Folders(version, dict.fromkeys(names, directory))
+    return CgroupCounters(version, dict.fromkeys(names, directory))
 
 
 def test_counters_of_version_1(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_quota_of_version_2(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_counters_that_are_not_there(version: int) -> None:
-    found = Folders(version, {"pids": Path("/none")})
+    found = CgroupCounters(version, {"pids": Path("/none")})
     assert (read_memory(found), read_cpu(found), read_disks(found), read_peak(found)) == (
         {},
         {},
@@ -130,7 +130,7 @@ def test_the_network_as_the_container_sees_it(tmp_path: Path) -> None:
     (tmp_path / "5" / "ns" / "net").unlink()
     (tmp_path / "5" / "ns" / "net").symlink_to("net:[1]")
     (tmp_path / "cgroup.procs").write_text("5\n6\n")
-    found = Folders(1, {"pids": tmp_path})
+    found = CgroupCounters(1, {"pids": tmp_path})
     assert read_network(found, proc=tmp_path) == {"eth0": {"tx": 6, "rx": 5}}
     (tmp_path / "cgroup.procs").write_text("5\n7\n")
     assert read_network(found, proc=tmp_path) == {}
@@ -144,7 +144,7 @@ def test_space(tmp_path: Path) -> None:
 def test_groups_that_are_shared_count_for_the_host(tmp_path: Path) -> None:
     processes(tmp_path, self="3:memory:/m\n")
     found = own_folders("self", Hierarchy(1, {"memory": tmp_path, "cpu": tmp_path}), proc=tmp_path)
-    assert found == Folders(1, {"memory": tmp_path / "m"})
+    assert found == CgroupCounters(1, {"memory": tmp_path / "m"})
     assert own_folders("5", Hierarchy(1, {"memory": tmp_path}), proc=tmp_path) is None
     assert own_folders("self", Hierarchy(1, {}), proc=tmp_path) is None
     assert read_interfaces("self", proc=tmp_path) == {"eth0": {"tx": 6, "rx": 5}}

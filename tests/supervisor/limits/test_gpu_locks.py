@@ -7,17 +7,17 @@ import pytest
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Device
-from lading.supervisor.limits.gpu_locks import CardLocks, Given
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.limits.gpu_locks import Given, GpuLocks
+from lading.supervisor.supervisor_config import SupervisorConfig
 from lading.testing.devices import make_devices
 
 ONE = {"gpu": {"stack": "cuda", "device_count": 1}}
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Assignment:
+def told(tmp_path: Path) -> SupervisorConfig:
     make_devices(tmp_path / "tree", cuda=2, real=False)
-    return Assignment(
+    return SupervisorConfig(
         container_uuid="u", supervisor_token="t", run_directory=str(tmp_path / "run"),
         cache_directory="/c", device_root=str(tmp_path / "tree"),
         device_directory=str(tmp_path / "locks"),
@@ -28,13 +28,13 @@ def wish(count: int, stack: str = "cuda") -> dict[str, object]:
     return {"gpu": {"stack": stack, "device_count": count}}
 
 
-async def test_who_asks_for_none_gets_none(told: Assignment) -> None:
-    assert await CardLocks(replace(told, device_root="/none")).take({"ram": 1}) == Given()
+async def test_who_asks_for_none_gets_none(told: SupervisorConfig) -> None:
+    assert await GpuLocks(replace(told, device_root="/none")).take({"ram": 1}) == Given()
     assert Given().sentence == ""
 
 
-async def test_the_devices_of_the_gpu_and_those_that_all_need(told: Assignment) -> None:
-    locks = CardLocks(told)
+async def test_the_devices_of_the_gpu_and_those_that_all_need(told: SupervisorConfig) -> None:
+    locks = GpuLocks(told)
     given = await locks.take(ONE)
     names = [f"/dev/{name}" for name in ("nvidiactl", "nvidia-uvm", "nvidia0")]
     assert given == Given(
@@ -44,8 +44,8 @@ async def test_the_devices_of_the_gpu_and_those_that_all_need(told: Assignment) 
     locks.release()
 
 
-async def test_no_two_have_the_same(told: Assignment) -> None:
-    first, second, third = (CardLocks(told) for _ in range(3))
+async def test_no_two_have_the_same(told: SupervisorConfig) -> None:
+    first, second, third = (GpuLocks(told) for _ in range(3))
     assert [(await one.take(ONE)).cuda for one in (first, second)] == [(0,), (1,)]
     with pytest.raises(
         ExecutionError, match="fewer than 1 of the 2 GPUs of this machine are free"
@@ -59,8 +59,8 @@ async def test_no_two_have_the_same(told: Assignment) -> None:
     third.release()
 
 
-async def test_all_or_none(told: Assignment) -> None:
-    first, second = CardLocks(told), CardLocks(told)
+async def test_all_or_none(told: SupervisorConfig) -> None:
+    first, second = GpuLocks(told), GpuLocks(told)
     await first.take(ONE)
     with pytest.raises(ExecutionError, match="fewer than 2"):
         await second.take(wish(2), patience=0.0)
@@ -69,12 +69,14 @@ async def test_all_or_none(told: Assignment) -> None:
     second.release()
 
 
-async def test_the_gpu_of_a_dead_one_is_kept_until_its_directory_is_gone(told: Assignment) -> None:
+async def test_the_gpu_of_a_dead_one_is_kept_until_its_directory_is_gone(
+    told: SupervisorConfig,
+) -> None:
     dead = replace(told, run_directory=f"{told.run_directory}-dead")
     Path(dead.run_directory).mkdir()
     Path(told.device_directory).mkdir()
     (Path(told.device_directory) / "cuda-0").write_text(dead.run_directory)
-    locks = CardLocks(told)
+    locks = GpuLocks(told)
     assert (await locks.take(ONE)).cuda == (1,)
     locks.release()
     Path(dead.run_directory).rmdir()
@@ -82,27 +84,29 @@ async def test_the_gpu_of_a_dead_one_is_kept_until_its_directory_is_gone(told: A
     locks.release()
 
 
-async def test_only_what_is_visible_is_given(told: Assignment) -> None:
-    locks = CardLocks(replace(told, visible_gpus="1"))
+async def test_only_what_is_visible_is_given(told: SupervisorConfig) -> None:
+    locks = GpuLocks(replace(told, visible_gpus="1"))
     assert (await locks.take(ONE)).cuda == (1,)
     locks.release()
     with pytest.raises(ExecutionError, match="GPU '7': no device"):
-        await CardLocks(replace(told, visible_gpus="7")).take(ONE)
+        await GpuLocks(replace(told, visible_gpus="7")).take(ONE)
 
 
 @pytest.mark.parametrize(
     ("count", "stack", "why"), [(3, "cuda", "too few GPUs"), (1, "rocm", "for cuda")]
 )
 async def test_a_machine_that_has_none_of_the_kind(
-    told: Assignment, count: int, stack: str, why: str
+    told: SupervisorConfig, count: int, stack: str, why: str
 ) -> None:
     with pytest.raises(ExecutionError, match=f"this machine cannot run it: .*{why}"):
-        await CardLocks(told).take(wish(count, stack))
+        await GpuLocks(told).take(wish(count, stack))
 
 
-async def test_gpus_of_amd_have_no_numbers_for_nvidia(told: Assignment, tmp_path: Path) -> None:
+async def test_gpus_of_amd_have_no_numbers_for_nvidia(
+    told: SupervisorConfig, tmp_path: Path
+) -> None:
     tree = make_devices(tmp_path / "amd", rocm=2, real=False)
-    locks = CardLocks(replace(told, device_root=str(tree)))
+    locks = GpuLocks(replace(told, device_root=str(tree)))
     given = await locks.take(wish(2, "rocm"))
     assert [device.target for device in given.devices] == [
         "/dev/kfd",
@@ -113,6 +117,6 @@ async def test_gpus_of_amd_have_no_numbers_for_nvidia(told: Assignment, tmp_path
     locks.release()
 
 
-async def test_a_directory_that_cannot_be_made_is_named(told: Assignment) -> None:
+async def test_a_directory_that_cannot_be_made_is_named(told: SupervisorConfig) -> None:
     with pytest.raises(ExecutionError, match="/dev/null/gpus .*set Local.ShareDirectory"):
-        await CardLocks(replace(told, device_directory="/dev/null/gpus")).take(ONE)
+        await GpuLocks(replace(told, device_directory="/dev/null/gpus")).take(ONE)

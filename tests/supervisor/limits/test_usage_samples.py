@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor.limits.counters import Folders
-from lading.supervisor.limits.usage_samples import Usage
+from lading.supervisor.limits.counters import CgroupCounters
+from lading.supervisor.limits.usage_samples import UsageSampler
 from lading.supervisor.logs import Log
 from tests.supervisor.limits.test_counters import V1, folders
 from tests.supervisor.supervised import MOMENT, STAMP
@@ -22,9 +22,9 @@ def log(tmp_path: Path) -> Iterator[Log]:
     log.close()
 
 
-def usage(log: Log, tmp_path: Path, *, ram: int = 1000) -> Usage:
+def usage(log: Log, tmp_path: Path, *, ram: int = 1000) -> UsageSampler:
     times = iter(range(100))
-    made = Usage(log, tmp_path, ram, lambda: float(next(times)))
+    made = UsageSampler(log, tmp_path, ram, lambda: float(next(times)))
     made.folders = folders(tmp_path, 1, V1)
     return made
 
@@ -55,7 +55,7 @@ def test_memory_is_warned_about_once_for_each_threshold(log: Log, tmp_path: Path
 
 def test_totals_and_maxima_at_the_end(log: Log, tmp_path: Path) -> None:
     sampled = usage(log, tmp_path, ram=40)
-    sampled.report_host(Folders(1, {}))
+    sampled.report_host(CgroupCounters(1, {}))
     sampled.finish()
     said = (log.directory / "crunch-run.txt").read_text().replace(f"{STAMP} ", "").splitlines()
     assert said[:2] == [
@@ -94,7 +94,7 @@ def test_what_serves_the_container_is_in_a_file_of_its_own(log: Log, tmp_path: P
 
 
 def test_nothing_is_said_of_what_was_never_seen(log: Log, tmp_path: Path) -> None:
-    never = Usage(log, tmp_path, 0, lambda: 0.0)
+    never = UsageSampler(log, tmp_path, 0, lambda: 0.0)
     for act in (never.report, never.watch_memory, never.finish):
         act()
     assert list(log.directory.iterdir()) == []
@@ -110,7 +110,7 @@ async def test_sampling_goes_on_until_cancelled(
     )
     pids = iter((None, 5, 5))
     times = iter(range(100))
-    sampled = Usage(log, tmp_path, 10, lambda: float(next(times)), look=0.0)
+    sampled = UsageSampler(log, tmp_path, 10, lambda: float(next(times)), look=0.0)
     task = asyncio.create_task(
         sampled.run(
             lambda: next(pids),
@@ -126,7 +126,7 @@ async def test_sampling_goes_on_until_cancelled(
 
 async def test_without_groups_the_processes_are_sampled(log: Log, tmp_path: Path) -> None:
     times = iter(range(1000))
-    sampled = Usage(log, tmp_path, 1, lambda: float(next(times)), sample=0.0, look=0.0)
+    sampled = UsageSampler(log, tmp_path, 1, lambda: float(next(times)), sample=0.0, look=0.0)
     pids = iter((None, os.getpid()))
     task = asyncio.create_task(sampled.run(lambda: next(pids), interval=3.0, mounts=""))
     while not (log.directory / "hoststat.txt").exists():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.engines import Reach
+from lading.supervisor.engines import NetworkAccess
 from lading.supervisor.network import container_network, routes
 from lading.supervisor.network.container_network import ContainerNetwork, inside, open_namespace
 from tests.reality import need_program, need_root
@@ -39,7 +39,7 @@ async def test_the_api_is_where_its_names_say(tmp_path: Path, more: list[str]) -
     server = await asyncio.start_server(greet, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     api = (f"127.0.0.1:{port}", f"localhost:{port}")
-    network = ContainerNetwork(Reach(api=api), tmp_path / "network", hostname="lading")
+    network = ContainerNetwork(NetworkAccess(api=api), tmp_path / "network", hostname="lading")
     hosts, resolv = network.binds()
     assert (hosts.target, resolv.target) == ("/etc/hosts", "/etc/resolv.conf")
     assert "nameserver" not in Path(resolv.source).read_text()
@@ -61,7 +61,9 @@ async def test_the_internet_ends_with_the_network(tmp_path: Path, more: list[str
     for program in ("nft", "slirp4netns"):
         need_program(program)
     network = ContainerNetwork(
-        Reach(internet=True, api=("192.0.2.77:5", "[fd77::1]:5")), tmp_path, hostname="lading"
+        NetworkAccess(internet=True, api=("192.0.2.77:5", "[fd77::1]:5")),
+        tmp_path,
+        hostname="lading",
     )
     network.binds()
     with other_network(*more) as pid:
@@ -83,7 +85,7 @@ async def test_a_new_address_of_the_machine_is_refused_too(
     need_root()
     for program in ("nft", "slirp4netns"):
         need_program(program)
-    network = ContainerNetwork(Reach(internet=True), tmp_path, hostname="lading")
+    network = ContainerNetwork(NetworkAccess(internet=True), tmp_path, hostname="lading")
     network.binds()
     known: list[tuple[str, ...]] = [("192.0.2.1/32",)]
     monkeypatch.setattr(routes, "own_networks", lambda: known[-1])
@@ -102,7 +104,7 @@ async def test_a_new_address_of_the_machine_is_refused_too(
 
 
 async def test_the_network_of_the_machine_is_never_taken_for_the_containers(tmp_path: Path) -> None:
-    network = ContainerNetwork(Reach(internet=True), tmp_path, hostname="lading")
+    network = ContainerNetwork(NetworkAccess(internet=True), tmp_path, hostname="lading")
     with pytest.raises(ExecutionError, match="no network namespace of its own"):
         await network.open(os.getpid())
     with pytest.raises(ExecutionError, match="network of the container cannot be made"):
@@ -119,7 +121,7 @@ async def test_a_program_that_is_missing_is_told_and_nothing_is_connected(
     need_program("slirp4netns")
     assert package in ("nftables", "slirp4netns")
     monkeypatch.setattr(container_network, name, "no-such-program")
-    network = ContainerNetwork(Reach(internet=True), tmp_path, hostname="lading")
+    network = ContainerNetwork(NetworkAccess(internet=True), tmp_path, hostname="lading")
     with other_network() as pid:
         with pytest.raises(
             ExecutionError, match="no-such-program, which is not installed"
@@ -138,13 +140,13 @@ async def test_a_program_that_fails_is_told(
     need_root()
     need_program("slirp4netns")
     monkeypatch.setattr(container_network, name, "false")
-    network = ContainerNetwork(Reach(internet=True), tmp_path, hostname="lading")
+    network = ContainerNetwork(NetworkAccess(internet=True), tmp_path, hostname="lading")
     with other_network() as pid, pytest.raises(ExecutionError, match=said):
         await network.open(pid)
 
 
 async def test_what_is_no_address_is_refused(tmp_path: Path) -> None:
-    network = ContainerNetwork(Reach(api=("host:port",)), tmp_path, hostname="lading")
+    network = ContainerNetwork(NetworkAccess(api=("host:port",)), tmp_path, hostname="lading")
     with pytest.raises(ExecutionError, match="cannot be reached from the container"):
         network.binds()
 
@@ -152,7 +154,7 @@ async def test_what_is_no_address_is_refused(tmp_path: Path) -> None:
 async def test_two_services_at_one_place_are_told_and_nothing_stays_open(tmp_path: Path) -> None:
     need_root()
     network = ContainerNetwork(
-        Reach(internet=True, api=("127.0.0.53:53",)), tmp_path, hostname="lading"
+        NetworkAccess(internet=True, api=("127.0.0.53:53",)), tmp_path, hostname="lading"
     )
     with other_network() as pid, pytest.raises(ExecutionError, match="Address already in use"):
         await network.open(pid)
@@ -170,7 +172,7 @@ async def test_a_program_that_hangs_is_told(
         with monkeypatch.context() as patch:
             patch.setattr(container_network, name, str(program))
             network = ContainerNetwork(
-                Reach(internet=True), tmp_path, hostname="lading", timeout=0.2
+                NetworkAccess(internet=True), tmp_path, hostname="lading", timeout=0.2
             )
             with other_network() as pid, pytest.raises(ExecutionError, match=said):
                 await network.open(pid)

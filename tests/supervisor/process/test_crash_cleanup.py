@@ -6,7 +6,7 @@ import pytest
 
 from lading.core.errors import Conflict, ExecutionError
 from lading.supervisor.engines import Engine, EngineSettings
-from lading.supervisor.journal import Journal, Mark, Opening
+from lading.supervisor.journal import JournalHeader, RunJournal, StepMark
 from lading.supervisor.process import lockfile
 from lading.supervisor.process.crash_cleanup import clean, describe
 from lading.testing.engine import StubEngine
@@ -35,11 +35,11 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("marks", "made"), [([Mark.BEGUN, Mark.UNDONE], 0), ([Mark.BEGUN], 1), ([], 0)]
+    ("marks", "made"), [([StepMark.BEGUN, StepMark.UNDONE], 0), ([StepMark.BEGUN], 1), ([], 0)]
 )
-async def test_what_was_begun_is_undone(run: Path, marks: list[Mark], made: int) -> None:
-    journal = Journal(run)
-    journal.open(Opening(engine="stub", settings=SETTINGS))
+async def test_what_was_begun_is_undone(run: Path, marks: list[StepMark], made: int) -> None:
+    journal = RunJournal(run)
+    journal.open(JournalHeader(engine="stub", settings=SETTINGS))
     for mark in marks:
         journal.write("container", mark)
     engines = Removed()
@@ -64,9 +64,9 @@ async def test_the_living_are_left_alone(run: Path) -> None:
 
 
 async def test_what_cannot_be_undone_stays(run: Path) -> None:
-    journal = Journal(run)
-    journal.open(Opening(engine="stuck", settings=SETTINGS))
-    journal.write("container", Mark.BEGUN)
+    journal = RunJournal(run)
+    journal.open(JournalHeader(engine="stuck", settings=SETTINGS))
+    journal.write("container", StepMark.BEGUN)
     with pytest.raises(ExecutionError, match="stuck"):
         await clean(run, engines=Removed())
     assert run.exists()

@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 
 from lading import removal
-from lading.supervisor.process.forkserver import LONGEST_REMOVAL_PERIOD, REMOVAL_PERIOD, Tidier
+from lading.supervisor.process.forkserver import (
+    LONGEST_REMOVAL_PERIOD,
+    REMOVAL_PERIOD,
+    DeferredRemoval,
+)
 
 PATIENCE = 180_000
 """Milliseconds. The process has the lowest priority, so a busy machine makes it wait."""
@@ -26,7 +30,7 @@ class Rig:
     def __init__(self, tmp_path: Path) -> None:
         self.now, self.tries, self.works = 0.0, 0, False
         self.places = (tmp_path / "removed", tmp_path / "cache" / "removed")
-        self.tidier = Tidier(
+        self.tidier = DeferredRemoval(
             self.places, fork=self.fork, poll=select.poll(), clock=lambda: self.now
         )
 

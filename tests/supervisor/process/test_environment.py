@@ -77,7 +77,7 @@ def test_a_run_directory_that_stays_is_no_crash(
         run_one(bench.assignment(), lock, engines=lambda name, settings: StubEngine(settings)) == 1
     )
     holder = lockfile.read_holder(bench.run_directory)
-    assert holder == lockfile.Holder(UUID=CONTAINER, PID=os.getpid())
+    assert holder == lockfile.LockHolder(UUID=CONTAINER, PID=os.getpid())
     lockfile.release(lock)
 
 

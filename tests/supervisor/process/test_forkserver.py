@@ -171,7 +171,7 @@ def test_many_are_listed_in_several_answers(parent: Parent) -> None:
     for number in range(205):
         uuid = f"zzzzz-dz642-{number:015d}"
         held = lockfile.acquire(parent.run / uuid)
-        lockfile.write_holder(held, lockfile.Holder(UUID=uuid, PID=os.getpid()))
+        lockfile.write_holder(held, lockfile.LockHolder(UUID=uuid, PID=os.getpid()))
         holders.append(held)
     first, some = parent.ask("list")
     last, rest = parent.answer()

@@ -7,7 +7,7 @@ import pytest
 
 from lading.core.errors import Conflict
 from lading.supervisor.process import lockfile
-from lading.supervisor.process.lockfile import Holder
+from lading.supervisor.process.lockfile import LockHolder
 
 
 def test_the_lock_has_one_holder(tmp_path: Path) -> None:
@@ -23,8 +23,8 @@ def test_the_lock_has_one_holder(tmp_path: Path) -> None:
 def test_the_holder_says_who_it_is(tmp_path: Path) -> None:
     held = lockfile.acquire(tmp_path)
     assert lockfile.read_holder(tmp_path) is None
-    lockfile.write_holder(held, Holder(UUID="u", PID=5))
-    assert lockfile.read_holder(tmp_path) == Holder(UUID="u", PID=5)
+    lockfile.write_holder(held, LockHolder(UUID="u", PID=5))
+    assert lockfile.read_holder(tmp_path) == LockHolder(UUID="u", PID=5)
     assert (tmp_path / "lock").read_text() == '{"UUID":"u","PID":5}'
     lockfile.release(held)
     assert lockfile.acquire(tmp_path) > 0

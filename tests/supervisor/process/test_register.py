@@ -10,11 +10,16 @@ import pytest
 
 from lading.core.errors import Conflict, ExecutionError, Unavailable
 from lading.supervisor.process.environment import ignore_probes
-from lading.supervisor.process.register import Condition, Entry, Found, Register
+from lading.supervisor.process.register import (
+    Register,
+    RegisteredContainer,
+    RegisterEntry,
+    SupervisorCondition,
+)
 from lading.testing.supervising import CONTAINER
 
 OTHER = f"{CONTAINER[:-1]}9"
-ENTRY = Entry(CONTAINER, os.getpid(), "/run/x")
+ENTRY = RegisterEntry(CONTAINER, os.getpid(), "/run/x")
 
 
 @pytest.fixture
@@ -23,7 +28,7 @@ def register(tmp_path: Path) -> Register:
     return Register(tmp_path / "lock")
 
 
-def nothing(entry: Entry) -> None:
+def nothing(entry: RegisterEntry) -> None:
     raise AssertionError(f"nothing of {entry} is to be cleaned")
 
 
@@ -66,7 +71,7 @@ def test_the_living_are_listed_and_the_starting_are_not(register: Register) -> N
     descriptor, _ = register.acquire(CONTAINER)
     assert register.look(nothing) == []
     register.write(descriptor, ENTRY)
-    assert register.look(nothing) == [Found(CONTAINER, Condition.LIVE)]
+    assert register.look(nothing) == [RegisteredContainer(CONTAINER, SupervisorCondition.LIVE)]
     assert register.look(nothing)[0].line == CONTAINER
     os.close(descriptor)
 
@@ -75,14 +80,14 @@ def test_a_dead_one_is_cleaned_once(register: Register) -> None:
     descriptor, _ = register.acquire(CONTAINER)
     register.write(descriptor, ENTRY)
     os.close(descriptor)
-    cleaned: list[Entry] = []
+    cleaned: list[RegisterEntry] = []
     assert register.look(cleaned.append) == []
     assert register.look(cleaned.append) == []
     assert cleaned == [ENTRY]
 
 
 def test_a_dead_one_that_cannot_be_cleaned_is_stale(register: Register) -> None:
-    def fail(entry: Entry) -> None:
+    def fail(entry: RegisterEntry) -> None:
         raise ExecutionError("stuck")
 
     descriptor, _ = register.acquire(CONTAINER)
@@ -102,8 +107,8 @@ def test_a_lock_that_outlives_its_supervisor_is_stale(register: Register) -> Non
     dead = subprocess.Popen(["true"])
     dead.wait()
     descriptor, _ = register.acquire(CONTAINER)
-    register.write(descriptor, Entry(CONTAINER, dead.pid))
-    assert [one.condition for one in register.look(nothing)] == [Condition.STALE]
+    register.write(descriptor, RegisterEntry(CONTAINER, dead.pid))
+    assert [one.condition for one in register.look(nothing)] == [SupervisorCondition.STALE]
     os.close(descriptor)
 
 
@@ -120,7 +125,7 @@ def test_other_files_and_other_containers_are_left_alone(
 def test_killing_what_is_not_there_succeeds(register: Register) -> None:
     assert register.kill(CONTAINER, signal.SIGTERM)
     descriptor, _ = register.acquire(CONTAINER)
-    register.write(descriptor, Entry(CONTAINER, 1))
+    register.write(descriptor, RegisterEntry(CONTAINER, 1))
     os.close(descriptor)
     assert register.kill(CONTAINER, signal.SIGTERM)
 
@@ -152,12 +157,12 @@ def test_marks_and_prices(register: Register, tmp_path: Path) -> None:
 
 def test_a_sweep_clears_up_after_the_dead_and_leaves_the_living_alone(register: Register) -> None:
     dead, _ = register.acquire(OTHER)
-    register.write(dead, Entry(OTHER, 1, "/run/dead"))
+    register.write(dead, RegisterEntry(OTHER, 1, "/run/dead"))
     os.close(dead)
     alive, _ = register.acquire(CONTAINER)
     process = subprocess.Popen(["sleep", "100"])
-    register.write(alive, Entry(CONTAINER, process.pid, "/run/alive"))
-    cleaned: list[Entry] = []
+    register.write(alive, RegisterEntry(CONTAINER, process.pid, "/run/alive"))
+    cleaned: list[RegisterEntry] = []
     register.sweep(cleaned.append)
     process.send_signal(0)
     assert [one.RunDirectory for one in cleaned] == ["/run/dead"]

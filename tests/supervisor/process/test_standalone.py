@@ -17,7 +17,7 @@ import pytest
 
 from lading.supervisor import linux
 from lading.supervisor.process import lockfile
-from lading.supervisor.process.register import Entry, Register
+from lading.supervisor.process.register import Register, RegisterEntry
 from lading.testing.serving import serving
 from lading.testing.supervising import CONTAINER
 from tests.supervisor.supervised import Bench
@@ -74,7 +74,7 @@ async def test_one_in_the_background(bench: Bench, tmp_path: Path) -> None:
     async with served(bench) as told:
         bench.server.faults = down
         code, said, _ = await call(bench, "--detach", "--log", str(tmp_path / "log"), given=told)
-        entry = msgspec.json.decode(said, type=Entry)
+        entry = msgspec.json.decode(said, type=RegisterEntry)
         assert (code, entry.UUID, entry.RunDirectory) == (0, CONTAINER, str(bench.run_directory))
         assert os.getsid(entry.PID) == entry.PID
         assert (await call(bench, "--list"))[:2] == (0, f"{CONTAINER}\n")
@@ -111,7 +111,7 @@ async def test_what_a_dead_one_left_is_cleaned_before_the_next(bench: Bench) -> 
     register = Register(bench.directory / "lock")
     async with served(bench) as told:
         descriptor, _ = register.acquire(CONTAINER)
-        register.write(descriptor, Entry(CONTAINER, 1, str(bench.directory / "earlier")))
+        register.write(descriptor, RegisterEntry(CONTAINER, 1, str(bench.directory / "earlier")))
         os.close(descriptor)
         (bench.directory / "earlier").mkdir()
         assert (await call(bench, given=told))[0] == 0
@@ -123,7 +123,7 @@ async def test_what_dead_ones_of_other_containers_left_is_cleaned_at_the_end(ben
     register, other = Register(bench.directory / "lock"), f"{CONTAINER[:-1]}9"
     async with served(bench) as told:
         descriptor, _ = register.acquire(other)
-        register.write(descriptor, Entry(other, 1, str(bench.directory / "other")))
+        register.write(descriptor, RegisterEntry(other, 1, str(bench.directory / "other")))
         os.close(descriptor)
         (bench.directory / "other").mkdir()
         assert (await call(bench, given=told))[0] == 0
@@ -135,7 +135,7 @@ async def test_what_cannot_be_cleaned_is_said(bench: Bench) -> None:
     bench.add("true")
     register = Register(bench.directory / "lock")
     descriptor, _ = register.acquire(CONTAINER)
-    register.write(descriptor, Entry(CONTAINER, 1, str(bench.run_directory)))
+    register.write(descriptor, RegisterEntry(CONTAINER, 1, str(bench.run_directory)))
     os.close(descriptor)
     held = lockfile.acquire(bench.run_directory)
     code, said, fault = await call(bench, "--list")
@@ -144,7 +144,7 @@ async def test_what_cannot_be_cleaned_is_said(bench: Bench) -> None:
     async with served(bench) as told:
         assert (await call(bench, given=told))[0] == 1
     lockfile.release(held)
-    assert register.read(CONTAINER) == Entry(CONTAINER, 1, str(bench.run_directory))
+    assert register.read(CONTAINER) == RegisterEntry(CONTAINER, 1, str(bench.run_directory))
 
 
 async def test_prices_and_the_broken_mark(bench: Bench) -> None:

@@ -134,7 +134,7 @@ async def test_a_run_directory_that_stays_ends_the_process(
     await place.order()
     async with asyncio.timeout(PATIENCE):
         assert await place.task == 0
-    assert lockfile.read_holder(place.bench.run_directory) == lockfile.Holder(
+    assert lockfile.read_holder(place.bench.run_directory) == lockfile.LockHolder(
         UUID=CONTAINER, PID=os.getpid()
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from lading.supervisor.process.worker import DONE, FREE
-from lading.supervisor.process.worker_pool import IDLE, Crew
+from lading.supervisor.process.worker_pool import IDLE, WorkerPool
 
 
 @dataclass
@@ -25,10 +25,10 @@ class Yard:
     poll: select.poll = field(default_factory=select.poll)
     pids: list[int] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
-    crew: Crew = field(init=False)
+    crew: WorkerPool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.crew = Crew(
+        self.crew = WorkerPool(
             hire=self.hire, tell=self.tell, poll=self.poll, clock=lambda: self.now, most_idle=2
         )
 

@@ -19,8 +19,8 @@ from typing import Any
 from lading.core.containers import sessions
 from lading.core.errors import LadingError
 from lading.supervisor.engines import Engine
-from lading.supervisor.session import Session
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.session import SupervisorSession
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 NONE = "none"
 _LOOPBACK = "127.0.0.1"
@@ -34,11 +34,15 @@ _MODULES = (
 _logger = logging.getLogger("lading.supervisor")
 
 
-class Door:
+class GatewayListener:
     """The gateway of one container. `say` writes into its log."""
 
     def __init__(
-        self, told: Assignment, session: Session, engine: Engine, say: Callable[[str], None]
+        self,
+        told: SupervisorConfig,
+        session: SupervisorSession,
+        engine: Engine,
+        say: Callable[[str], None],
     ) -> None:
         self._told = told
         self._session = session

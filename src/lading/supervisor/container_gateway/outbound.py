@@ -16,8 +16,8 @@ from lading.core.containers import sessions
 from lading.core.errors import LadingError, RequestError
 from lading.net.http_upgrade import Way, parse_url, switch, trusting
 from lading.net.tunnel import Tunnel
-from lading.supervisor.session import Session
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.session import SupervisorSession
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 # Seconds between two attempts; doubled after each failure.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
@@ -26,7 +26,7 @@ _FINAL = (401, 403, 404, 410)
 
 
 async def keep_tunnel(
-    told: Assignment, session: Session, port: int, say: Callable[[str], None]
+    told: SupervisorConfig, session: SupervisorSession, port: int, say: Callable[[str], None]
 ) -> None:
     """Keep a tunnel to the gateway on this port of the loopback interface until cancelled, or until
     the server refuses.
@@ -52,7 +52,7 @@ async def keep_tunnel(
         pause = min(LONGEST_PAUSE, pause * 2)
 
 
-async def _connect(told: Assignment, session: Session, port: int) -> Tunnel:
+async def _connect(told: SupervisorConfig, session: SupervisorSession, port: int) -> Tunnel:
     way, host = server_way(told)
     pipe = await way.open()
     await switch(
@@ -67,7 +67,7 @@ async def _connect(told: Assignment, session: Session, port: int) -> Tunnel:
     return Tunnel(pipe, connected=True, accept=gateway.open)
 
 
-def server_way(told: Assignment) -> tuple[Way, str]:
+def server_way(told: SupervisorConfig) -> tuple[Way, str]:
     """The way to the server, and its name in the head of a request."""
     if told.api_socket:
         return Way(unix_socket=told.api_socket), "localhost"

@@ -62,7 +62,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class NetworkAccess:
     """Destinations that a container with a network may reach; all others are refused
     (`lading.supervisor.network`).
     """
@@ -97,7 +97,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spec:
+class ContainerSpec:
     """The command and its container. Values of the image replace empty ones: entry point,
     environment, directory, user.
     """
@@ -110,7 +110,7 @@ class Spec:
     """In the order of mounting: parents first."""
     network: bool = False
     """More network than the container's own loopback interface: `reach`. Never the host's."""
-    reach: Reach = Reach(internet=True)
+    reach: NetworkAccess = NetworkAccess(internet=True)
     ram: int = 0
     """Bytes; 0 is no limit."""
     vcpus: int = 0
@@ -258,7 +258,7 @@ class Engine(Protocol):
         """Make the image ready to start. Raises ExecutionError."""
         ...
 
-    async def create(self, spec: Spec) -> None:
+    async def create(self, spec: ContainerSpec) -> None:
         """Make the container without starting it. No user code runs. Raises ExecutionError."""
         ...
 

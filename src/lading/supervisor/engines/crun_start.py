@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.engines import Spec
+from lading.supervisor.engines import ContainerSpec
 
 # Joins every cgroup named before `--`, then becomes the program after it.
 _JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
@@ -22,7 +22,7 @@ def joining(files: Sequence[str]) -> list[str]:
 
 
 def spawn(
-    spec: Spec,
+    spec: ContainerSpec,
     command: list[str],
     executable: str | None = None,
     *,

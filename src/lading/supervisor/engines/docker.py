@@ -34,20 +34,20 @@ from lading.core.errors import ExecutionError, Failure
 from lading.core.images.image_layout import ImageConfig, check_command
 from lading.supervisor.engines import (
     Bind,
+    ContainerSpec,
     Device,
     EngineSettings,
     Exec,
     Execution,
     Exit,
     ImageSource,
-    Spec,
     owners,
 )
 from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY
 from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.seccomp import make_profile
-from lading.supervisor.gather_or_cancel import Interrupted, unless
+from lading.supervisor.gather_or_cancel import WorkCancelled, unless
 from lading.supervisor.inputs.image_archive import ImageArchive, Proofs, fetch, stream, sweep
 from lading.supervisor.limits.cgroup import LEAST_RAM, PERIOD
 from lading.supervisor.limits.counters import LimitEvents, events_at_end
@@ -80,7 +80,7 @@ _UNKNOWN = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class Daemon:
+class DockerDaemon:
     """A daemon and its differences.
 
     `nvidia`: accepts numbers of NVIDIA GPUs. `reads_options`: takes security options as podman's
@@ -100,9 +100,9 @@ class DockerEngine:
 
     sees_private_mounts = False
 
-    def __init__(self, settings: EngineSettings, daemon: Daemon | None = None) -> None:
+    def __init__(self, settings: EngineSettings, daemon: DockerDaemon | None = None) -> None:
         self._uuid = settings.container_uuid
-        self._daemon = daemon or Daemon("docker", settings.docker_socket)
+        self._daemon = daemon or DockerDaemon("docker", settings.docker_socket)
         self._name, self._socket = self._daemon.name, self._daemon.socket
         self._docker: aiodocker.Docker | None = None
         self._container: DockerContainer | None = None
@@ -173,7 +173,7 @@ class DockerEngine:
                 Failure.IMAGE,
             )
 
-    async def create(self, spec: Spec) -> None:
+    async def create(self, spec: ContainerSpec) -> None:
         """Create the container. Raises ExecutionError."""
         if spec.spread is not None:
             raise ExecutionError(
@@ -209,7 +209,7 @@ class DockerEngine:
             os.dup(one) if one >= 0 else -1 for one in streams
         )
 
-    async def _completed(self, spec: Spec) -> Spec:
+    async def _completed(self, spec: ContainerSpec) -> ContainerSpec:
         """Complete the specification from the image. Raises ExecutionError when neither names a
         command.
         """
@@ -227,7 +227,7 @@ class DockerEngine:
         cwd = posixpath.normpath(posixpath.join("/", settings.get("WorkingDir") or "", spec.cwd))
         return dataclasses.replace(spec, cwd=cwd)
 
-    async def _connect(self, spec: Spec) -> tuple[str, tuple[Bind, ...]]:
+    async def _connect(self, spec: ContainerSpec) -> tuple[str, tuple[Bind, ...]]:
         """Make the namespace of its network; return how to join it, and the files about it."""
         # Imported here, because few containers have a network.
         from lading.supervisor.engines.docker_network import DockerNetwork
@@ -261,7 +261,7 @@ class DockerEngine:
                     # "next-exit" would miss a command that ended at once; after the start,
                     # "not-running" can only mean ended.
                     await container.wait(condition="not-running")
-                    with contextlib.suppress(TimeoutError, Interrupted):
+                    with contextlib.suppress(TimeoutError, WorkCancelled):
                         async with asyncio.timeout(_DRAIN):
                             # Shielded, so that a stop does not cut off a message in progress.
                             await unless(stop.wait(), asyncio.shield(moving), grace=_STOP_DRAIN)
@@ -352,7 +352,7 @@ class DockerEngine:
             if descriptor >= 0:
                 os.close(descriptor)
 
-    def _configure(self, spec: Spec, *, joined: str = "") -> dict[str, Any]:
+    def _configure(self, spec: ContainerSpec, *, joined: str = "") -> dict[str, Any]:
         profile = msgspec.json.encode(make_profile(os.uname().machine))
         options = [f"seccomp={profile.decode()}"]
         if self._daemon.reads_options:
@@ -484,7 +484,12 @@ class DockerEngine:
 
 
 def make_config(
-    spec: Spec, *, image: str, nvidia: bool = True, security: Sequence[str] = (), joined: str = ""
+    spec: ContainerSpec,
+    *,
+    image: str,
+    nvidia: bool = True,
+    security: Sequence[str] = (),
+    joined: str = "",
 ) -> dict[str, Any]:
     """Configuration for the daemon; `nvidia`: it supports NVIDIA GPUs by number.
 

@@ -22,7 +22,7 @@ from aiodocker.exceptions import DockerError
 
 from lading.core.errors import ExecutionError
 from lading.supervisor import linux
-from lading.supervisor.engines import Exit, Spec
+from lading.supervisor.engines import ContainerSpec, Exit
 from lading.supervisor.engines.gang import GangFiles
 from lading.supervisor.gang.gang_output import GangOutput
 
@@ -35,7 +35,7 @@ its services.
 _ATTEMPTS, _PAUSE = 40, 0.25
 
 
-def each(spec: Spec) -> Spec:
+def each(spec: ContainerSpec) -> ContainerSpec:
     """Specification of one rank of the gang: the image's own first process, with its share of the
     resources.
     """
@@ -71,7 +71,7 @@ class DockerGang:
         self._gate = -1
         self._conductor: subprocess.Popen[bytes] | None = None
 
-    async def create(self, spec: Spec, config: Mapping[str, object]) -> None:
+    async def create(self, spec: ContainerSpec, config: Mapping[str, object]) -> None:
         """Start the conductor up to its gate. Raises ExecutionError or OSError."""
         self._files.bundle(0).mkdir(parents=True)
         image = {
@@ -115,7 +115,7 @@ class DockerGang:
             notes = await asyncio.to_thread(self._output.merge, stop=stop.is_set)
         return self._files.ended(code, stopped=stop.is_set(), notes=notes)
 
-    def _spawn(self, spec: Spec) -> subprocess.Popen[bytes]:
+    def _spawn(self, spec: ContainerSpec) -> subprocess.Popen[bytes]:
         reading, self._gate = os.pipe2(os.O_CLOEXEC)
         null = subprocess.DEVNULL
         try:

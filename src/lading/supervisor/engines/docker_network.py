@@ -16,7 +16,7 @@ from typing import Any
 import aiodocker
 
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.engines import Bind, Reach
+from lading.supervisor.engines import Bind, NetworkAccess
 from lading.supervisor.engines.bundle import HOSTNAME
 from lading.supervisor.network.container_network import ContainerNetwork
 
@@ -48,7 +48,7 @@ _HEADER, _SEGMENT = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ
 class DockerNetwork:
     """The network of one container of a daemon, held by another container with this name."""
 
-    def __init__(self, name: str, reach: Reach, run: Path) -> None:
+    def __init__(self, name: str, reach: NetworkAccess, run: Path) -> None:
         self._name = name
         self._directory = run / _DIRECTORY
         self._network = ContainerNetwork(reach, self._directory, hostname=HOSTNAME)

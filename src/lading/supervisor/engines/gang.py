@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.engines import Exit, Spec, Spread
+from lading.supervisor.engines import ContainerSpec, Exit, Spread
 from lading.supervisor.gang.gang_output import GangOutput
 
 COULD_NOT = 75
@@ -55,7 +55,7 @@ class GangFiles:
     def write_plan(
         self,
         uuid: str,
-        spec: Spec,
+        spec: ContainerSpec,
         *,
         crun: Sequence[str] = (),
         cwd: str,
@@ -96,7 +96,7 @@ class GangFiles:
         return GangOutput(self.spool, output, spec.nodes)
 
     @staticmethod
-    def here(spec: Spec) -> range:
+    def here(spec: ContainerSpec) -> range:
         """The ranks on this machine."""
         return (
             range(spec.nodes)

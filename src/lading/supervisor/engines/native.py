@@ -34,12 +34,12 @@ from lading.core.images import image_layout
 from lading.core.images.image_layout import Account
 from lading.supervisor import linux
 from lading.supervisor.engines import (
+    ContainerSpec,
     EngineSettings,
     Exec,
     Execution,
     Exit,
     ImageSource,
-    Spec,
     crun_start,
 )
 from lading.supervisor.engines.bundle import IN_MEMORY, OPEN_LINE, Bundle, make_config, mount_root
@@ -47,7 +47,7 @@ from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.program import SealedProgram
 from lading.supervisor.engines.seccomp import make_annotation
 from lading.supervisor.engines.streams import guarded, null
-from lading.supervisor.engines.user_namespace import Policy, UserNamespace, refuse
+from lading.supervisor.engines.user_namespace import UserNamespace, UserNamespacePolicy, refuse
 from lading.supervisor.gang.gang_output import GangOutput
 from lading.supervisor.inputs.layers import LayerStore, Unpacked
 from lading.supervisor.limits import counters
@@ -135,7 +135,7 @@ class NativeEngine:
         """Unpack the image's layers. Raises ExecutionError."""
         self._image, self._lease = await self._store.lease(image)
 
-    async def create(self, spec: Spec) -> None:
+    async def create(self, spec: ContainerSpec) -> None:
         """Mount the root, write the bundle, start crun up to the gate. Raises ExecutionError."""
         if self._image is None:
             raise ExecutionError(f"{self._uuid}: no image was prepared")
@@ -313,11 +313,11 @@ class NativeEngine:
             os.close(self._lease)
             self._lease = -1
 
-    def _enter_namespace(self, spec: Spec) -> None:
+    def _enter_namespace(self, spec: ContainerSpec) -> None:
         """Take a range of user ids, if available. Raises ExecutionError when the policy requires
         one.
         """
-        if self._policy == Policy.NEVER:
+        if self._policy == UserNamespacePolicy.NEVER:
             return
         self._namespace = UserNamespace(self._run)
         try:
@@ -346,7 +346,7 @@ class NativeEngine:
             self._namespace = None
         linux.discard_directory(self._run / "bundle", aside=removal.beside(self._run))
 
-    def _make_bundles(self, spec: Spec, image: Unpacked) -> None:
+    def _make_bundles(self, spec: ContainerSpec, image: Unpacked) -> None:
         """Mount the root and write the bundle, for a gang one for each rank here. Raises
         OSError.
         """
@@ -372,7 +372,13 @@ class NativeEngine:
             self._make_bundle(files.bundle(rank), idle, image, name=f"rootfs-{rank}")
 
     def _make_bundle(
-        self, bundle: Path, spec: Spec, image: Unpacked, *, gate: str = "", name: str = "rootfs"
+        self,
+        bundle: Path,
+        spec: ContainerSpec,
+        image: Unpacked,
+        *,
+        gate: str = "",
+        name: str = "rootfs",
     ) -> None:
         rootfs, note = mount_root(image.layers, bundle, self._namespace, name=name)
         if note and note not in self.notes:
@@ -404,7 +410,7 @@ class NativeEngine:
                 os.close(descriptor)
         self._gate = self._reading = -1
 
-    def _spawn_gang(self, spec: Spec, image: Unpacked) -> subprocess.Popen[bytes]:
+    def _spawn_gang(self, spec: ContainerSpec, image: Unpacked) -> subprocess.Popen[bytes]:
         """Start the conductor up to its gate. Raises OSError, ExecutionError."""
         files = GangFiles(self._run)
         chosen = image_layout.process(
@@ -421,7 +427,9 @@ class NativeEngine:
             given, [*self._joining(), *files.command()], environment=dict(os.environ)
         )
 
-    def _configure(self, spec: Spec, image: Unpacked, rootfs: Path, gate: str) -> dict[str, object]:
+    def _configure(
+        self, spec: ContainerSpec, image: Unpacked, rootfs: Path, gate: str
+    ) -> dict[str, object]:
         process = image_layout.process(
             image.config, command=spec.command, environment=spec.environment, cwd=spec.cwd
         )
@@ -444,7 +452,7 @@ class NativeEngine:
             )
         )
 
-    def _make_network(self, spec: Spec) -> NativeNetwork | None:
+    def _make_network(self, spec: ContainerSpec) -> NativeNetwork | None:
         if not spec.network or spec.nodes > 1:
             return None
         if self._network is not None:
@@ -454,7 +462,7 @@ class NativeEngine:
 
         return NativeNetwork(spec.reach, self._run)
 
-    def _find_cuda_hook(self, spec: Spec) -> str:
+    def _find_cuda_hook(self, spec: ContainerSpec) -> str:
         if not spec.cuda:
             return ""
         hook = shutil.which(_CUDA_HOOK)
@@ -465,7 +473,7 @@ class NativeEngine:
             )
         return hook or ""
 
-    def _spawn(self, spec: Spec, bundle: Path) -> subprocess.Popen[bytes]:
+    def _spawn(self, spec: ContainerSpec, bundle: Path) -> subprocess.Popen[bytes]:
         # Hooks start in the bundle's directory, which the root of a user namespace may not enter.
         place = bundle if self._namespace is None else self._namespace.directory
         files = ["--bundle", str(place), "--config", str(self._described / "config.json")]

@@ -16,7 +16,7 @@ import msgspec
 from lading import confined
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor import linux
-from lading.supervisor.engines import Bind, Reach
+from lading.supervisor.engines import Bind, NetworkAccess
 from lading.supervisor.engines.bundle import HOSTNAME
 from lading.supervisor.network.container_network import ContainerNetwork
 
@@ -31,7 +31,7 @@ _MOST_BYTES = 1 << 16
 class NativeNetwork:
     """The network of one container of crun."""
 
-    def __init__(self, reach: Reach, run: Path) -> None:
+    def __init__(self, reach: NetworkAccess, run: Path) -> None:
         self._network = ContainerNetwork(reach, run / DIRECTORY, hostname=HOSTNAME)
         self._directory = run / DIRECTORY
         self._reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)

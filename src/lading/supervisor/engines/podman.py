@@ -15,14 +15,14 @@ Three things differ from Docker's daemon:
 from __future__ import annotations
 
 from lading.supervisor.engines import EngineSettings
-from lading.supervisor.engines.docker import Daemon, DockerEngine
+from lading.supervisor.engines.docker import DockerDaemon, DockerEngine
 
 
 def make_engine(settings: EngineSettings) -> DockerEngine:
     """One container run by podman's service."""
     return DockerEngine(
         settings,
-        Daemon(
+        DockerDaemon(
             "podman", settings.podman_socket, nvidia=False, reads_options=True, makes_early=True
         ),
     )

@@ -56,7 +56,7 @@ _DEVICE_MODE = 0o666
 _BINDS, _LAYERS = "binds", "layers"
 
 
-class Policy(StrEnum):
+class UserNamespacePolicy(StrEnum):
     """`Containers.UserNamespaces`."""
 
     AUTO = "auto"
@@ -260,7 +260,7 @@ def refuse(policy: str, error: OSError) -> str:
     requires one.
     """
     reason = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
-    if policy == Policy.ALWAYS:
+    if policy == UserNamespacePolicy.ALWAYS:
         raise ExecutionError(
             "the container cannot have a user namespace of its own,"
             f" and Containers.UserNamespaces is always: {reason}",

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from lading.confined import Stop, Stopped, Tree, never, open_regular
-from lading.supervisor.inputs.tar_reader import Reader, members
+from lading.supervisor.inputs.tar_reader import TarReader, members
 
 STREAMS = ("stdout", "stderr")
 # Directory in the output with the streams of each rank.
@@ -171,7 +171,7 @@ class _Unpacking:
         ValueError, Stopped.
         """
         try:
-            with Reader.open(fileobj=file, mode="r:") as archive:
+            with TarReader.open(fileobj=file, mode="r:") as archive:
                 for member in members(archive):
                     if self._stop():
                         raise Stopped

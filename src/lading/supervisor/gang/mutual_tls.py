@@ -10,7 +10,7 @@ from lading.net.certificates import load_identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class HandshakeState:
     """Destination of a connection; certificate and key are PEM texts."""
 
     address: str

@@ -49,7 +49,7 @@ _logger = logging.getLogger("lading.supervisor")
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LaunchOrder:
     """Container, number of ranks, and the certificate and key of both ends (PEM)."""
 
     uuid: str
@@ -86,7 +86,7 @@ def reachable_address() -> str:
             return ""
 
 
-def write_down(directory: Path, order: Order) -> None:
+def write_down(directory: Path, order: LaunchOrder) -> None:
     """Write the number of ranks for listings."""
     (directory / _RANKS).write_text(str(order.ranks))
 
@@ -105,12 +105,12 @@ def look(run_root: Path) -> list[dict[str, object]]:
     return found
 
 
-def hold(order: Order, listener: socket.socket, directory: Path) -> int:
+def hold(order: LaunchOrder, listener: socket.socket, directory: Path) -> int:
     """Run the listener in its own process, which holds the lock of the directory; return the exit
     code.
     """
     try:
-        asyncio.run(Outpost(order, listener).serve())
+        asyncio.run(RankLauncher(order, listener).serve())
         _discard(directory)
     except (LadingError, OSError) as error:
         _logger.error("container=%s its outpost ends: %s", order.uuid, error)
@@ -118,14 +118,14 @@ def hold(order: Order, listener: socket.socket, directory: Path) -> int:
     return 0
 
 
-class Outpost:
+class RankLauncher:
     """Serves the connections of one gang. `command` starts a remote rank; the address of its
     supervisor is appended.
     """
 
     def __init__(
         self,
-        order: Order,
+        order: LaunchOrder,
         listener: socket.socket,
         *,
         command: tuple[str, ...] = (),

@@ -26,19 +26,19 @@ from lading.core.errors import ExecutionError, LadingError, RequestError
 from lading.net import rpc
 from lading.supervisor import linux
 from lading.supervisor.container_spec import specify
-from lading.supervisor.engines import Engine, EngineSettings, Spec, Spread
+from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, Spread
 from lading.supervisor.gang import gang_output
 from lading.supervisor.gang.remote_rank_client import Invitation
 from lading.supervisor.inputs.image_archive import CollectionImage
 from lading.supervisor.inputs.keep_mount import KeepMount
 from lading.supervisor.inputs.staging import Inputs, Stage
-from lading.supervisor.journal import CONTAINER_STEP, Journal, Mark, Opening
+from lading.supervisor.journal import CONTAINER_STEP, JournalHeader, RunJournal, StepMark
 from lading.supervisor.limits.gpu_locks import Given
 from lading.supervisor.logs import Log
 from lading.supervisor.process.environment import take_own_mounts
-from lading.supervisor.session import Session, open_transport
+from lading.supervisor.session import SupervisorSession, open_transport
 from lading.supervisor.supervisor import EngineMaker
-from lading.supervisor.supervisor_config import Assignment, check
+from lading.supervisor.supervisor_config import SupervisorConfig, check
 
 _GRACE = 5.0
 
@@ -46,7 +46,7 @@ _GRACE = 5.0
 def main(leader: str, *, engines: EngineMaker) -> int:
     """Run a remote rank; return the exit code of the process."""
     try:
-        annex = Annex(read_invitation(0), leader, engines)
+        annex = RemoteRank(read_invitation(0), leader, engines)
         pid = os.fork()
         if pid:
             return _guard(pid, annex)
@@ -55,7 +55,7 @@ def main(leader: str, *, engines: EngineMaker) -> int:
         return _fault(error)
 
 
-def _guard(pid: int, annex: Annex) -> int:
+def _guard(pid: int, annex: RemoteRank) -> int:
     """Wait for the process that does the work, and clean up when it was killed; return its exit
     code.
     """
@@ -67,7 +67,7 @@ def _guard(pid: int, annex: Annex) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _serve(annex: Annex) -> int:
+def _serve(annex: RemoteRank) -> int:
     try:
         linux.end_with_parent()
         take_own_mounts(annex.directory)
@@ -98,7 +98,7 @@ def read_invitation(descriptor: int) -> Invitation:
     return replace(found, assignment=check(found.assignment))
 
 
-class Annex:
+class RemoteRank:
     """One rank on this machine."""
 
     def __init__(self, invitation: Invitation, leader: str, engines: EngineMaker) -> None:
@@ -110,7 +110,7 @@ class Annex:
         self._spread = Spread(wire=invitation.wire, rank=rank, leader=leader)
         self._certificate = invitation.certificate
         place = str(self.directory / "server.crt") if invitation.certificate else told.api_ca_file
-        self._told: Assignment = replace(
+        self._told: SupervisorConfig = replace(
             told,
             run_directory=str(self.directory),
             annex_command=(),
@@ -129,9 +129,9 @@ class Annex:
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         self._make_directories()
         # For the clean-up after all these processes were killed.
-        journal = Journal(self.directory)
-        journal.open(Opening(engine=self._told.engine, settings=self._settings()))
-        journal.write(CONTAINER_STEP, Mark.BEGUN)
+        journal = RunJournal(self.directory)
+        journal.open(JournalHeader(engine=self._told.engine, settings=self._settings()))
+        journal.write(CONTAINER_STEP, StepMark.BEGUN)
         engine = self._engines(self._told.engine, self._settings())
         try:
             async with self._prepared(engine) as spec:
@@ -168,11 +168,11 @@ class Annex:
         )
 
     @asynccontextmanager
-    async def _prepared(self, engine: Engine) -> AsyncIterator[Spec]:
+    async def _prepared(self, engine: Engine) -> AsyncIterator[ContainerSpec]:
         """Prepare image and inputs as the supervisor does; yields the specification."""
         told = self._told
         transport = open_transport(told)
-        session = Session(told, transport)
+        session = SupervisorSession(told, transport)
         log = Log(self.directory / "log", lambda: datetime.now(UTC), limit=told.log_limit)
         try:
             await session.join()

@@ -18,8 +18,8 @@ from pathlib import Path
 from lading.core.errors import ExecutionError, Failure
 from lading.net import rpc
 from lading.supervisor.engines import Spread
-from lading.supervisor.gang.mutual_tls import Course
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.gang.mutual_tls import HandshakeState
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 RANK = "{rank}"
 # VXLAN network identifiers have 24 bits (RFC 7348, section 5).
@@ -36,15 +36,15 @@ class Invitation:
 
     rank: int
     wire: int
-    assignment: Assignment
+    assignment: SupervisorConfig
     certificate: str = ""
     """Contents of the assignment's `api_ca_file`."""
 
 
-class Annexes:
+class RemoteRankClient:
     """The remote ranks of one gang. Each has `leave_time` seconds to end by itself."""
 
-    def __init__(self, assignment: Assignment, *, leave_time: float = _LEAVE_TIME) -> None:
+    def __init__(self, assignment: SupervisorConfig, *, leave_time: float = _LEAVE_TIME) -> None:
         self._assignment, self._leave_time = assignment, leave_time
         self._processes: list[subprocess.Popen[bytes]] = []
         # Random, so that gangs on the same machines have different networks.
@@ -104,7 +104,7 @@ class Annexes:
         if told.outposts is not None:
             address, port = told.outposts.ranks[rank - 1]
             known = {"certificate": told.outposts.certificate, "key": told.outposts.key}
-            lines.insert(0, Course(address=address, port=port, **known))
+            lines.insert(0, HandshakeState(address=address, port=port, **known))
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._processes.append(process)
         if process.stdin is not None:

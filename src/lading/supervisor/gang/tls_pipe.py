@@ -14,7 +14,7 @@ import ssl
 
 from lading.core.errors import ExecutionError, RequestError
 from lading.net import rpc
-from lading.supervisor.gang.mutual_tls import Course, keep_alive, trust
+from lading.supervisor.gang.mutual_tls import HandshakeState, keep_alive, trust
 
 _CONNECT_TIME = 60.0
 # Bytes read at a time.
@@ -38,10 +38,10 @@ def main() -> int:
     return 0
 
 
-def read_course(descriptor: int) -> Course:
+def read_course(descriptor: int) -> HandshakeState:
     """The first line, and nothing after it. Raises ExecutionError."""
     try:
-        course = rpc.read_line(descriptor, Course)
+        course = rpc.read_line(descriptor, HandshakeState)
     except RequestError as error:
         raise ExecutionError("where this line leads cannot be read") from error
     if course is None:
@@ -49,7 +49,7 @@ def read_course(descriptor: int) -> Course:
     return course
 
 
-async def serve(course: Course) -> None:
+async def serve(course: HandshakeState) -> None:
     """Copy in both directions until one of them has ended. Raises OSError, TimeoutError,
     ExecutionError.
     """

@@ -20,7 +20,7 @@ from lading.client.api import ApiClient
 from lading.confined import Stop, Stopped, Tree, never
 from lading.core.containers.mount_plan import GitTree
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
-from lading.supervisor.inputs.tar_reader import Reader, members
+from lading.supervisor.inputs.tar_reader import TarReader, members
 from lading.threads import in_thread
 
 BLOB = "blob"
@@ -63,7 +63,7 @@ def unpack(source: IO[bytes], directory: Path, *, stop: Stop = never) -> None:
     incomplete archive, ExecutionError(INFRASTRUCTURE) for one that git cannot have made, Stopped.
     """
     try:
-        with Tree.open(directory) as root, Reader.open(fileobj=source, mode="r:") as tar:
+        with Tree.open(directory) as root, TarReader.open(fileobj=source, mode="r:") as tar:
             for member in members(tar):
                 if stop():
                     raise Stopped

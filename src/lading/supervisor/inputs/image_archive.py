@@ -38,7 +38,7 @@ from lading.core.images import image_layout
 from lading.core.images.image_layout import ImageConfig, SavedImage, image_member
 from lading.supervisor import linux
 from lading.supervisor.engines import ImageSource
-from lading.supervisor.inputs.tar_reader import Reader, members
+from lading.supervisor.inputs.tar_reader import TarReader, members
 from lading.supervisor.inputs.unpack import hash_layer
 from lading.supervisor.limits.disk_usage import check_room
 
@@ -73,7 +73,7 @@ class ImageArchive:
         self._path, self._most_members = path, most_members
         self._members: dict[str, tarfile.TarInfo] = {}
         try:
-            self._tar = Reader.open(path, "r:")
+            self._tar = TarReader.open(path, "r:")
         except tarfile.TarError as error:
             raise _no_archive(error) from error
         try:
@@ -169,7 +169,7 @@ class ImageArchive:
         """The bytes of the same archive without names of images, which daemons would give to other
         users.
         """
-        with Reader.open(self._path, "r:") as tar, self._path.open("rb") as file:
+        with TarReader.open(self._path, "r:") as tar, self._path.open("rb") as file:
             for member in members(tar, most=self._most_members):
                 if posixpath.normpath(member.name) not in _NAMING:
                     yield from _span(file, member.offset, tar.offset)

@@ -26,7 +26,7 @@ from lading.core.containers.mount_plan import BY_ID, CollectionPath, KeepTree
 from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.supervisor import linux
 from lading.supervisor.logs import KEEP_MOUNT, Log, Pump
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 # Seconds to read the rest of the mount process's log.
 _DRAIN = 1.0
@@ -35,7 +35,9 @@ _DRAIN = 1.0
 class KeepMount:
     """The mount; not made until it is opened. `private`: the engine sees mounts of this process."""
 
-    def __init__(self, assignment: Assignment, log: Log, *, token: str, private: bool) -> None:
+    def __init__(
+        self, assignment: SupervisorConfig, log: Log, *, token: str, private: bool
+    ) -> None:
         self._assignment = assignment
         self._log = log
         self._token = token

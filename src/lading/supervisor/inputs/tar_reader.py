@@ -30,7 +30,7 @@ _HEADERS = (
 _GLOBAL = (tarfile.XGLTYPE,)
 
 
-class Refused(tarfile.TarError):
+class ArchiveRefused(tarfile.TarError):
     """The archive has a form that no ordinary program writes."""
 
 
@@ -44,12 +44,12 @@ class _Budget:
         """Count one more header before the member: tarfile recurses for each."""
         self._chained += 1
         if self._chained > _MOST_CHAINED:
-            raise Refused(f"more than {_MOST_CHAINED} headers stand before a member")
+            raise ArchiveRefused(f"more than {_MOST_CHAINED} headers stand before a member")
 
     def read(self, size: int) -> bytes:
         self._left -= size
         if self._left < 0:
-            raise Refused(f"the headers of a member have more than {_MOST_HEADERS} bytes")
+            raise ArchiveRefused(f"the headers of a member have more than {_MOST_HEADERS} bytes")
         data: bytes = self._file.read(size)
         return data
 
@@ -57,15 +57,15 @@ class _Budget:
         return getattr(self._file, name)
 
 
-class Member(tarfile.TarInfo):
+class TarMember(tarfile.TarInfo):
     """A member whose headers have limited sizes."""
 
-    def _proc_member(self, archive: Reader) -> Self:
+    def _proc_member(self, archive: TarReader) -> Self:
         if self.type not in _HEADERS and self.type != tarfile.GNUTYPE_SPARSE:
             plain: Self = super()._proc_member(archive)  # type: ignore[misc]
             return plain
         if self.type in _HEADERS and not 0 <= self.size <= _MOST_HEADER:
-            raise Refused(f"a header of {self.size} bytes")
+            raise ArchiveRefused(f"a header of {self.size} bytes")
         if self.type in _GLOBAL:
             archive.count_global(self.size)
         file = archive.fileobj
@@ -79,10 +79,10 @@ class Member(tarfile.TarInfo):
         return found
 
 
-class Reader(tarfile.TarFile):
+class TarReader(tarfile.TarFile):
     """An archive for reading. Open it with the class method `open`, and iterate with `members`."""
 
-    tarinfo = Member
+    tarinfo = TarMember
     fileobj: Any
     _globals = 0
 
@@ -92,20 +92,22 @@ class Reader(tarfile.TarFile):
         """
         self._globals += size
         if self._globals > _MOST_HEADERS:
-            raise Refused(f"its headers for all members have more than {_MOST_HEADERS} bytes")
+            raise ArchiveRefused(
+                f"its headers for all members have more than {_MOST_HEADERS} bytes"
+            )
 
 
 def members(archive: tarfile.TarFile, *, most: int = MOST_MEMBERS) -> Iterator[tarfile.TarInfo]:
     """The members in turn; each is dropped when the next one is requested.
 
-    Raises tarfile.TarError (`Refused` among others), ValueError, OSError.
+    Raises tarfile.TarError (`ArchiveRefused` among others), ValueError, OSError.
     """
     for number in range(most + 1):
         member = archive.next()
         if member is None:
             return
         if number == most:
-            raise Refused(f"it has more than {most} members")
+            raise ArchiveRefused(f"it has more than {most} members")
         # tarfile keeps all members, and nothing here needs an earlier one.
         archive.members.clear()  # type: ignore[attr-defined]
         yield member

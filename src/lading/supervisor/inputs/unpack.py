@@ -33,7 +33,7 @@ from typing import IO, Final, Protocol, Self
 from lading.confined import Tree
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images.image_layout import MOST_ELEMENTS, Whiteout, member_path, whiteout
-from lading.supervisor.inputs.tar_reader import MOST_MEMBERS, Reader, members
+from lading.supervisor.inputs.tar_reader import MOST_MEMBERS, TarReader, members
 
 # First bytes of a gzip (RFC 1952) and of a zstd (RFC 8878) file.
 _GZIP = b"\x1f\x8b"
@@ -98,7 +98,7 @@ def unpack_layer(
     target.mkdir(mode=0o755)
     try:
         with Tree.open(target) as tree, _Layer(tree, limit) as layer:
-            with Reader.open(fileobj=stream, mode="r|") as tar:  # type: ignore[call-overload]
+            with TarReader.open(fileobj=stream, mode="r|") as tar:  # type: ignore[call-overload]
                 for member in members(tar, most=most_members):
                     layer.add(tar, member)
             layer.finish()

@@ -37,14 +37,14 @@ Values = dict[str, float]
 
 
 @dataclass(slots=True)
-class Folders:
+class CgroupCounters:
     """Directories with the counters of one container, by controller."""
 
     version: int
     paths: Mapping[str, Path]
 
 
-def find_folders(pid: int, hierarchy: Hierarchy, *, proc: Path = PROC) -> Folders | None:
+def find_folders(pid: int, hierarchy: Hierarchy, *, proc: Path = PROC) -> CgroupCounters | None:
     """The cgroup directories of a process; None when it shares them with this process, or has
     ended.
     """
@@ -55,10 +55,10 @@ def find_folders(pid: int, hierarchy: Hierarchy, *, proc: Path = PROC) -> Folder
     if found is None or own is None:
         return None
     paths = {name: path for name, path in found.paths.items() if path != own.paths.get(name)}
-    return Folders(hierarchy.version, paths) if paths else None
+    return CgroupCounters(hierarchy.version, paths) if paths else None
 
 
-def own_folders(process: str, hierarchy: Hierarchy, *, proc: Path = PROC) -> Folders | None:
+def own_folders(process: str, hierarchy: Hierarchy, *, proc: Path = PROC) -> CgroupCounters | None:
     """The cgroup directories of a process, by its number or `self`, shared or not; None when there
     are none.
     """
@@ -69,10 +69,10 @@ def own_folders(process: str, hierarchy: Hierarchy, *, proc: Path = PROC) -> Fol
         for name, root in hierarchy.roots.items()
         if keys[name] in listed
     }
-    return Folders(hierarchy.version, paths) if paths else None
+    return CgroupCounters(hierarchy.version, paths) if paths else None
 
 
-def read_memory(folders: Folders) -> Values:
+def read_memory(folders: CgroupCounters) -> Values:
     """Bytes and faults: cache, swap, pgmajfault, rss. Empty without a memory controller."""
     folder = folders.paths.get("memory")
     table = _table(folder / "memory.stat") if folder else {}
@@ -88,7 +88,7 @@ def read_memory(folders: Folders) -> Values:
     return {"swap": swap, "pgmajfault": table.get("pgmajfault", 0), "rss": current}
 
 
-def read_peak(folders: Folders) -> float:
+def read_peak(folders: CgroupCounters) -> float:
     """Maximum of used memory, page cache included; 0 when the kernel does not report it."""
     folder = folders.paths.get("memory")
     return (
@@ -98,7 +98,7 @@ def read_peak(folders: Folders) -> float:
     )
 
 
-def read_cpu(folders: Folders) -> Values:
+def read_cpu(folders: CgroupCounters) -> Values:
     """Seconds of user and system time, and the number of usable CPUs."""
     cpus = float(len(os.sched_getaffinity(0)))
     if folders.version == 1 and "cpuacct" in folders.paths:
@@ -120,7 +120,7 @@ def read_cpu(folders: Folders) -> Values:
     return {**used, "cpus": min(cpus, quota / period) if quota > 0 else cpus}
 
 
-def read_disks(folders: Folders) -> dict[str, Values]:
+def read_disks(folders: CgroupCounters) -> dict[str, Values]:
     """Bytes written and read, by device number."""
     disks: dict[str, Values] = {}
     folder = folders.paths.get("blkio") or folders.paths.get("io")
@@ -144,7 +144,7 @@ def read_disks(folders: Folders) -> dict[str, Values]:
     return disks
 
 
-def read_network(folders: Folders, *, proc: Path = PROC) -> dict[str, Values]:
+def read_network(folders: CgroupCounters, *, proc: Path = PROC) -> dict[str, Values]:
     """Bytes sent and received by interface, from a process of the container in a network namespace
     of its own.
     """
@@ -219,7 +219,7 @@ def descendants(pid: int, *, proc: Path = PROC) -> list[int]:
     return found
 
 
-def processes(folders: Folders) -> list[int]:
+def processes(folders: CgroupCounters) -> list[int]:
     """The processes of a container."""
     folder = next(iter(folders.paths.values()))
     return [int(one) for one in read_text(folder / "cgroup.procs").split()]

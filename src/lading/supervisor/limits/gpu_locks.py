@@ -20,7 +20,7 @@ from lading.core.scheduling import gpus
 from lading.core.scheduling.gpus import GpuDevice, GpuDevices
 from lading.core.scheduling.instance_types import Gpu, gpu_wish
 from lading.supervisor.engines import Device
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 # Seconds to wait for a free GPU: an earlier container may still be ending.
 _PATIENCE = 30.0
@@ -45,10 +45,10 @@ class Given:
         )
 
 
-class CardLocks:
+class GpuLocks:
     """The GPUs that this supervisor holds."""
 
-    def __init__(self, told: Assignment) -> None:
+    def __init__(self, told: SupervisorConfig) -> None:
         self._told = told
         self._held: list[int] = []
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from lading.supervisor.limits import counters
 from lading.supervisor.limits.cgroup import Hierarchy, find_hierarchy
-from lading.supervisor.limits.counters import Folders, Values
+from lading.supervisor.limits.counters import CgroupCounters, Values
 from lading.supervisor.logs import HOST, USAGE, Log
 
 THIS_PROCESS = "lading-supervisor"
@@ -71,7 +71,7 @@ class Lines:
 
 
 @dataclass(slots=True)
-class Usage:
+class UsageSampler:
     """Samples one container until `finish`."""
 
     log: Log
@@ -79,7 +79,7 @@ class Usage:
     ram: int
     clock: Callable[[], float]
     """Seconds, monotonic."""
-    folders: Folders | None = None
+    folders: CgroupCounters | None = None
     helpers: dict[str, int] = field(default_factory=dict)
     """Processes that serve the container, beside this one: pid by name."""
     sample: float = _SAMPLE
@@ -103,7 +103,7 @@ class Usage:
         """Sample until cancelled: memory each second, everything each `interval` seconds."""
         hierarchy = find_hierarchy(mounts)
         await self._find(find_pid, hierarchy)
-        host: Folders | None = None
+        host: CgroupCounters | None = None
         # For a shorter container the totals at its end suffice.
         await asyncio.sleep(_FIRST)
         while True:
@@ -113,7 +113,9 @@ class Usage:
                 await asyncio.sleep(min(self.sample, max(0.0, until - self.clock())))
                 self.watch_memory()
                 if host is None:
-                    host = counters.own_folders("self", hierarchy) or Folders(hierarchy.version, {})
+                    host = counters.own_folders("self", hierarchy) or CgroupCounters(
+                        hierarchy.version, {}
+                    )
                     self.report_host(host)
             if host is not None:
                 self.report_host(host)
@@ -134,7 +136,7 @@ class Usage:
             self._fullest = samples["statfs"]
         self._lines.write(samples, self.clock())
 
-    def report_host(self, folders: Folders) -> None:
+    def report_host(self, folders: CgroupCounters) -> None:
         """Write one line of each kind about the processes that serve the container."""
         memory = {
             name: counters.read_rss(pid)

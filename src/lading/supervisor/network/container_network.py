@@ -31,7 +31,7 @@ from typing import TypeVar
 from lading.core.containers import container_network as rules
 from lading.core.containers.container_network import Endpoint
 from lading.core.errors import ExecutionError, Failure, Invalid, LadingError
-from lading.supervisor.engines import Bind, Reach
+from lading.supervisor.engines import Bind, NetworkAccess
 from lading.supervisor.gather_or_cancel import together
 from lading.supervisor.network import routes
 from lading.supervisor.network.forwarder import Forwarder
@@ -76,7 +76,7 @@ class ContainerNetwork:
     """The network of `reach`, with its files in `directory`; `hostname` is the container's."""
 
     def __init__(
-        self, reach: Reach, directory: Path, *, hostname: str, timeout: float = _TIMEOUT
+        self, reach: NetworkAccess, directory: Path, *, hostname: str, timeout: float = _TIMEOUT
     ) -> None:
         self._timeout = timeout
         self._reach, self._directory, self._hostname = reach, directory, hostname

@@ -17,7 +17,7 @@ from lading.supervisor.engines import user_namespace
 from lading.supervisor.process import lockfile
 from lading.supervisor.process.turn import Turn
 from lading.supervisor.supervisor import EngineMaker, supervise
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 _logger = logging.getLogger("lading.supervisor")
 
@@ -49,7 +49,7 @@ class Signals:
         self.go = asyncio.Event()
 
 
-def run_one(assignment: Assignment, lock: int, *, engines: EngineMaker) -> int:
+def run_one(assignment: SupervisorConfig, lock: int, *, engines: EngineMaker) -> int:
     """Supervise one container in this process; `lock` is the descriptor that locks its run
     directory.
 
@@ -57,7 +57,9 @@ def run_one(assignment: Assignment, lock: int, *, engines: EngineMaker) -> int:
     exit code of the process.
     """
     ignore_probes()
-    lockfile.write_holder(lock, lockfile.Holder(UUID=assignment.container_uuid, PID=os.getpid()))
+    lockfile.write_holder(
+        lock, lockfile.LockHolder(UUID=assignment.container_uuid, PID=os.getpid())
+    )
     take_own_mounts(Path(assignment.run_directory))
     return asyncio.run(_run(assignment, engines))
 
@@ -78,12 +80,12 @@ def take_own_mounts(directory: Path) -> None:
             user_namespace.hold_in_memory()
 
 
-async def _run(assignment: Assignment, engines: EngineMaker) -> int:
+async def _run(assignment: SupervisorConfig, engines: EngineMaker) -> int:
     return await live(assignment, Signals(), engines=engines)
 
 
 async def live(
-    assignment: Assignment,
+    assignment: SupervisorConfig,
     signals: Signals,
     *,
     engines: EngineMaker,

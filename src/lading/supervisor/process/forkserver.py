@@ -96,7 +96,7 @@ from lading.supervisor.process.crash_cleanup import clean, describe
 from lading.supervisor.process.environment import ignore_probes
 from lading.supervisor.process.warmup import rehearse
 from lading.supervisor.process.worker import work
-from lading.supervisor.process.worker_pool import Crew
+from lading.supervisor.process.worker_pool import WorkerPool
 from lading.supervisor.supervisor import EngineMaker
 
 # Descriptors of one message; the kernel allows 253 (SCM_MAX_FD).
@@ -139,11 +139,11 @@ class Forkserver:
     _cleaners: dict[int, _Cleaner] = field(default_factory=dict)
     _outposts: dict[int, int] = field(default_factory=dict)
     _poll: select.poll = field(default_factory=select.poll)
-    _crew: Crew = field(init=False)
-    _tidier: Tidier = field(init=False)
+    _crew: WorkerPool = field(init=False)
+    _tidier: DeferredRemoval = field(init=False)
 
     def __post_init__(self) -> None:
-        self._crew = Crew(
+        self._crew = WorkerPool(
             hire=self._hire,
             tell=lambda word, uuid: self._send({"op": word, "uuid": uuid}),
             poll=self._poll,
@@ -152,7 +152,9 @@ class Forkserver:
             most_idle=2 * (os.cpu_count() or 1),
         )
         places = removal.places(self.run_root.parent)
-        self._tidier = Tidier(places, fork=self._fork, poll=self._poll, clock=time.monotonic)
+        self._tidier = DeferredRemoval(
+            places, fork=self._fork, poll=self._poll, clock=time.monotonic
+        )
 
     def serve(self) -> None:
         """Answer requests until the other end closes."""
@@ -313,7 +315,7 @@ class Forkserver:
 
     def _admit(self, request: Message) -> None:
         uuid = self._directory(request).name
-        order = rank_launcher.Order(
+        order = rank_launcher.LaunchOrder(
             uuid, int(request["ranks"]), str(request["certificate"]), str(request["key"])
         )
         directory = rank_launcher.place(self.run_root, uuid)
@@ -335,7 +337,7 @@ class Forkserver:
             with rank_launcher.listen() as listener:
                 pid = self._fork(lambda: rank_launcher.hold(order, listener, directory))
                 port = listener.getsockname()[1]
-            lockfile.write_holder(lock, lockfile.Holder(UUID=uuid, PID=pid))
+            lockfile.write_holder(lock, lockfile.LockHolder(UUID=uuid, PID=pid))
         finally:
             # The child holds the lock by its own copy of the descriptor.
             lockfile.release(lock)
@@ -470,7 +472,7 @@ def _acquire_fresh(run_directory: Path) -> int:
     return lock
 
 
-def _holder(directory: Path) -> lockfile.Holder | None:
+def _holder(directory: Path) -> lockfile.LockHolder | None:
     """The live supervisor of a run directory; None when there is none.
 
     A supervisor that was just forked may not have written its process id yet.
@@ -501,7 +503,7 @@ def _parts(live: list[tuple[str, int, int]]) -> Iterator[tuple[list[tuple[str, i
 
 
 @dataclass(slots=True)
-class Tidier:
+class DeferredRemoval:
     """Runs attempts for `places`. `fork` runs a function in a process of its own and returns its
     pid. `clock`: seconds, monotonic.
     """

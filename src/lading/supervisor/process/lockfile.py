@@ -21,7 +21,7 @@ NAME = "lock"
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class LockHolder:
     """The content of a lock file."""
 
     UUID: str
@@ -46,7 +46,7 @@ def acquire(run_directory: Path) -> int:
     return descriptor
 
 
-def write_holder(descriptor: int, holder: Holder) -> None:
+def write_holder(descriptor: int, holder: LockHolder) -> None:
     """Write the holder into the lock file."""
     os.pwrite(descriptor, msgspec.json.encode(holder), 0)
 
@@ -68,10 +68,10 @@ def is_held(run_directory: Path) -> bool:
         os.close(descriptor)
 
 
-def read_holder(run_directory: Path) -> Holder | None:
+def read_holder(run_directory: Path) -> LockHolder | None:
     """The holder of the lock; None until it is written."""
     try:
-        return msgspec.json.decode((run_directory / NAME).read_bytes(), type=Holder)
+        return msgspec.json.decode((run_directory / NAME).read_bytes(), type=LockHolder)
     except (OSError, msgspec.DecodeError):
         # The file is being written, or was removed.
         return None

@@ -45,7 +45,7 @@ _POLL = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegisterEntry:
     """The content of a container's lock file."""
 
     UUID: str
@@ -53,7 +53,7 @@ class Entry:
     RunDirectory: str = ""
 
 
-class Condition(StrEnum):
+class SupervisorCondition(StrEnum):
     """Condition of a supervisor according to its lock file."""
 
     LIVE = "live"
@@ -62,16 +62,16 @@ class Condition(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RegisteredContainer:
     """One container of the register."""
 
     uuid: str
-    condition: Condition
+    condition: SupervisorCondition
 
     @property
     def line(self) -> str:
         """The line of `--list`."""
-        return self.uuid if self.condition is Condition.LIVE else f"{self.uuid} stale"
+        return self.uuid if self.condition is SupervisorCondition.LIVE else f"{self.uuid} stale"
 
 
 class Register:
@@ -87,7 +87,7 @@ class Register:
         self._directory = directory
         self._patience, self._kill_time = patience, kill_time
 
-    def acquire(self, uuid: str) -> tuple[int, Entry | None]:
+    def acquire(self, uuid: str) -> tuple[int, RegisterEntry | None]:
         """Lock a container: the descriptor that holds the lock, and the entry of a dead supervisor,
         if any.
 
@@ -106,7 +106,7 @@ class Register:
             os.ftruncate(descriptor, 0)
             return descriptor, earlier
 
-    def write(self, descriptor: int, entry: Entry) -> None:
+    def write(self, descriptor: int, entry: RegisterEntry) -> None:
         """Write the holder of the lock. Its readers may send USR2, so a handler must be installed
         before.
         """
@@ -121,11 +121,13 @@ class Register:
         finally:
             os.close(descriptor)
 
-    def read(self, uuid: str) -> Entry | None:
+    def read(self, uuid: str) -> RegisterEntry | None:
         """The lock file's entry; None when it is missing or still empty."""
         return _read_entry(self._path(uuid))
 
-    def look(self, clean: Callable[[Entry], None], *, only: str = "") -> list[Found]:
+    def look(
+        self, clean: Callable[[RegisterEntry], None], *, only: str = ""
+    ) -> list[RegisteredContainer]:
         """All started supervisors, in the order of their uuids, each sent USR2; `only`: that of one
         container.
 
@@ -138,10 +140,10 @@ class Register:
             if ids.is_uuid(uuid, ids.Infix.CONTAINER) and only in ("", uuid):
                 condition = self._look_at(uuid, path, clean, probe=_probe)
                 if condition is not None:
-                    found.append(Found(uuid, condition))
+                    found.append(RegisteredContainer(uuid, condition))
         return found
 
-    def sweep(self, clean: Callable[[Entry], None]) -> None:
+    def sweep(self, clean: Callable[[RegisterEntry], None]) -> None:
         """Clean up after dead supervisors, as `look` does; live ones get no signal."""
         for path in self._directory.glob(f"{_PREFIX}*{_SUFFIX}"):
             self._look_at(
@@ -199,10 +201,10 @@ class Register:
         self,
         uuid: str,
         path: Path,
-        clean: Callable[[Entry], None],
+        clean: Callable[[RegisterEntry], None],
         *,
-        probe: Callable[[Entry | None], Condition | None],
-    ) -> Condition | None:
+        probe: Callable[[RegisterEntry | None], SupervisorCondition | None],
+    ) -> SupervisorCondition | None:
         descriptor = -1
         with self._alone():
             entry = _read_entry(path)
@@ -224,7 +226,7 @@ class Register:
             clean(entry)
         except (LadingError, OSError):
             os.close(descriptor)
-            return Condition.STALE
+            return SupervisorCondition.STALE
         self.release(uuid, descriptor)
         return None
 
@@ -266,23 +268,23 @@ class Register:
             os.close(descriptor)
 
 
-def _read_entry(path: Path) -> Entry | None:
+def _read_entry(path: Path) -> RegisterEntry | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Entry)
+        return msgspec.json.decode(path.read_bytes(), type=RegisterEntry)
     except (OSError, msgspec.DecodeError):
         # The entry is being written, or was removed.
         return None
 
 
-def _probe(entry: Entry | None) -> Condition | None:
+def _probe(entry: RegisterEntry | None) -> SupervisorCondition | None:
     """Condition of the holder of a lock: None while it is starting."""
     if entry is None:
         return None
     try:
         os.kill(entry.PID, signal.SIGUSR2)
     except ProcessLookupError:
-        return Condition.STALE
+        return SupervisorCondition.STALE
     # A supervisor of another user.
     except PermissionError:
-        return Condition.LIVE
-    return Condition.LIVE
+        return SupervisorCondition.LIVE
+    return SupervisorCondition.LIVE

@@ -25,8 +25,8 @@ from lading.supervisor import supervisor_config
 from lading.supervisor.engines import find_engines
 from lading.supervisor.process import crash_cleanup, lockfile
 from lading.supervisor.process.environment import ignore_probes, run_one
-from lading.supervisor.process.register import Entry, Register
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.process.register import Register, RegisterEntry
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 LOG = "supervisor.log"
 _TIDY_TIME = 10.0
@@ -66,7 +66,7 @@ def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus:
         os._exit(code)
 
 
-def clean(entry: Entry) -> None:
+def clean(entry: RegisterEntry) -> None:
     """Clean up after a dead supervisor. Raises as `crash_cleanup.clean`."""
     if entry.RunDirectory:
         asyncio.run(crash_cleanup.clean(Path(entry.RunDirectory), engines=find_engines().make))
@@ -75,13 +75,13 @@ def clean(entry: Entry) -> None:
 class _Locks:
     """The two locks of a supervisor: in the register, and of its run directory."""
 
-    def __init__(self, told: Assignment, register: Register) -> None:
+    def __init__(self, told: SupervisorConfig, register: Register) -> None:
         self._told = told
         self._register = register
         self._entry, earlier = register.acquire(told.container_uuid)
         try:
             for directory in {earlier.RunDirectory if earlier else "", told.run_directory} - {""}:
-                clean(Entry(told.container_uuid, 0, directory))
+                clean(RegisterEntry(told.container_uuid, 0, directory))
             self._run = lockfile.acquire(Path(told.run_directory))
         except BaseException:
             # The entry is restored, so that a later attempt finds the run directory to clean.
@@ -90,9 +90,9 @@ class _Locks:
             os.close(self._entry)
             raise
 
-    def write(self, pid: int) -> Entry:
+    def write(self, pid: int) -> RegisterEntry:
         """Write the holder of both."""
-        entry = Entry(self._told.container_uuid, pid, self._told.run_directory)
+        entry = RegisterEntry(self._told.container_uuid, pid, self._told.run_directory)
         self._register.write(self._entry, entry)
         return entry
 

@@ -24,10 +24,17 @@ from lading.core.images.image_layout import Account, ImageProcess
 from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
 from lading.supervisor import linux
-from lading.supervisor.engines import EngineSettings, Exec, Execution, Exit, ImageSource, Spec
+from lading.supervisor.engines import (
+    ContainerSpec,
+    EngineSettings,
+    Exec,
+    Execution,
+    Exit,
+    ImageSource,
+)
 from lading.supervisor.engines.bundle import Bundle, make_config
 from lading.supervisor.supervisor import supervise
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 _TIMES = 12
 """Python 3.11 adapts a function by its eighth call."""
@@ -92,7 +99,7 @@ async def rehearse(run: Path) -> None:
             for number in range(_TIMES):
                 directory = place / "run" / str(number)
                 directory.mkdir(parents=True)
-                told = Assignment(
+                told = SupervisorConfig(
                     container_uuid=_UUID,
                     supervisor_token="v2/zzzzz-gj3su-000000000000000/none",
                     run_directory=str(directory),
@@ -127,7 +134,7 @@ class _Rehearsal:
     async def prepare(self, image: ImageSource) -> None:
         """Does nothing."""
 
-    async def create(self, spec: Spec) -> None:
+    async def create(self, spec: ContainerSpec) -> None:
         bundle = Bundle(
             rootfs="/",
             process=ImageProcess(

@@ -36,7 +36,7 @@ from lading.supervisor.process.environment import Signals, ignore_probes, live, 
 from lading.supervisor.process.turn import Turn
 from lading.supervisor.session import open_transport
 from lading.supervisor.supervisor import EngineMaker
-from lading.supervisor.supervisor_config import Assignment
+from lading.supervisor.supervisor_config import SupervisorConfig
 
 FREE = messages.encode({"op": "free"})
 DONE = messages.encode({"op": "done"})
@@ -70,7 +70,9 @@ async def serve(connection: socket.socket, engines: EngineMaker, *, large: int =
                 return 0
             told, lock = order
             signals.renew()
-            lockfile.write_holder(lock, lockfile.Holder(UUID=told.container_uuid, PID=os.getpid()))
+            lockfile.write_holder(
+                lock, lockfile.LockHolder(UUID=told.container_uuid, PID=os.getpid())
+            )
             code = await live(
                 told,
                 signals,
@@ -131,7 +133,7 @@ class _Way:
         self._open: Transport | None = None
         self._address: tuple[object, ...] = ()
 
-    async def to(self, told: Assignment) -> Transport:
+    async def to(self, told: SupervisorConfig) -> Transport:
         """Transport for an assignment."""
         address = (told.api_socket, told.api_url, told.api_ca_file, told.api_insecure)
         if self._open is None or address != self._address:
@@ -146,13 +148,13 @@ class _Way:
             await way.close()
 
 
-async def _receive(connection: socket.socket) -> tuple[Assignment, int] | None:
+async def _receive(connection: socket.socket) -> tuple[SupervisorConfig, int] | None:
     """The next assignment and the lock of its run directory; None when there will be none."""
     packet = await rpc.wait_packet(connection, descriptors=1)
     return (supervisor_config.parse(packet.data), packet.descriptors[0]) if packet.data else None
 
 
-async def _in_good_order(told: Assignment, large: int) -> bool:
+async def _in_good_order(told: SupervisorConfig, large: int) -> bool:
     """Whether nothing of the served container is left in this process."""
     for _ in range(_ROUNDS):
         await asyncio.sleep(0)

@@ -24,7 +24,7 @@ _WORDS = MappingProxyType({FREE: "idle", PREPARING: "preparing", ASKING: "asking
 
 
 @dataclass(slots=True, eq=False)
-class Worker:
+class PooledWorker:
     """A forked process. `uuid` is the container that it serves, "" while it is idle."""
 
     pid: int
@@ -36,7 +36,7 @@ class Worker:
 
 
 @dataclass(slots=True)
-class Crew:
+class WorkerPool:
     """The live workers. `hire` forks another one, given its end of a new connection, and returns
     the pid.
 
@@ -50,11 +50,11 @@ class Crew:
     poll: select.poll
     clock: Callable[[], float]
     most_idle: int
-    _by_descriptor: dict[int, Worker] = field(default_factory=dict)
-    _idle: list[Worker] = field(default_factory=list)
+    _by_descriptor: dict[int, PooledWorker] = field(default_factory=dict)
+    _idle: list[PooledWorker] = field(default_factory=list)
     _new: socket.socket | None = None
 
-    def assign(self, uuid: str, told: bytes, lock: int) -> Worker:
+    def assign(self, uuid: str, told: bytes, lock: int) -> PooledWorker:
         """Let a worker serve a container, whose run directory is locked by `lock`. Raises OSError
         when none can be forked.
         """
@@ -120,24 +120,24 @@ class Crew:
         if self._new is not None:
             self._new.close()
 
-    def _hire(self) -> Worker:
+    def _hire(self) -> PooledWorker:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # The child closes this end by `leave`.
         self._new = ours
         with theirs:
             pid = self.hire(theirs)
         self._new = None
-        worker = Worker(pid, os.pidfd_open(pid), ours)
+        worker = PooledWorker(pid, os.pidfd_open(pid), ours)
         for descriptor in (worker.pidfd, ours.fileno()):
             self._by_descriptor[descriptor] = worker
             self.poll.register(descriptor, select.POLLIN)
         return worker
 
-    def _send(self, worker: Worker, uuid: str, told: bytes, lock: int) -> None:
+    def _send(self, worker: PooledWorker, uuid: str, told: bytes, lock: int) -> None:
         rpc.send_packet(worker.connection, told, (lock,))
         worker.uuid = uuid
 
-    def _part(self, worker: Worker) -> None:
+    def _part(self, worker: PooledWorker) -> None:
         """Close the connection; the worker then exits by itself."""
         if worker in self._idle:
             self._idle.remove(worker)
@@ -147,7 +147,7 @@ class Crew:
             del self._by_descriptor[descriptor]
             worker.connection.close()
 
-    def _bury(self, worker: Worker) -> None:
+    def _bury(self, worker: PooledWorker) -> None:
         # A connection may have been closed before its process ended.
         self._part(worker)
         self.poll.unregister(worker.pidfd)

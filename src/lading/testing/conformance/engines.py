@@ -21,13 +21,13 @@ from lading.core.errors import ExecutionError, Failure
 from lading.supervisor import linux
 from lading.supervisor.engines import (
     Bind,
+    ContainerSpec,
     Engine,
     EngineSettings,
     Exec,
     Execution,
     Exit,
     Size,
-    Spec,
 )
 from lading.testing.bell import Bell
 from lading.testing.images import ArchiveImage, tiny_image
@@ -78,7 +78,9 @@ class Kit:
             await engine.prepare(self.image)
             with out.open("wb") as stdout, err.open("wb") as stderr:
                 await engine.create(
-                    Spec(command=command, stdout=stdout.fileno(), stderr=stderr.fileno(), **more)
+                    ContainerSpec(
+                        command=command, stdout=stdout.fileno(), stderr=stderr.fileno(), **more
+                    )
                 )
             ended = await asyncio.wait_for(
                 engine.run(stop=self.stop, stop_grace=self.grace), PATIENCE
@@ -104,7 +106,7 @@ class Kit:
             await engine.prepare(self.image)
             with Bell(Path(made.source) / "bell") as bell:
                 await engine.create(
-                    Spec(
+                    ContainerSpec(
                         command=("sh", "-c", "echo > /made/bell; exec sleep 60"),
                         binds=(made,),
                         **more,
@@ -189,7 +191,9 @@ class EngineSuite:
             await engine.prepare(kit.image)
             try:
                 await engine.create(
-                    Spec(command=("sh", "-c", "echo a; echo b >&2"), stdout=writing, stderr=writing)
+                    ContainerSpec(
+                        command=("sh", "-c", "echo a; echo b >&2"), stdout=writing, stderr=writing
+                    )
                 )
             finally:
                 os.close(writing)
@@ -236,7 +240,7 @@ class EngineSuite:
         engine = kit.make(kit.settings)
         await engine.prepare(kit.image)
         await engine.create(
-            Spec(command=("sh", "-c", "echo x > /made/file"), binds=(kit.bind("/made"),))
+            ContainerSpec(command=("sh", "-c", "echo x > /made/file"), binds=(kit.bind("/made"),))
         )
         await engine.remove()
         assert not (kit.directory / "made" / "file").exists()
@@ -321,7 +325,9 @@ class EngineSuite:
             await engine.prepare(kit.image)
             script = "echo left > /made/file; exit 5"
             await engine.create(
-                Spec(command=("sh", "-c", script), binds=(made,), environment=(("NAME", "value"),))
+                ContainerSpec(
+                    command=("sh", "-c", script), binds=(made,), environment=(("NAME", "value"),)
+                )
             )
             ended = await asyncio.wait_for(engine.run(stop=kit.stop, stop_grace=0.1), PATIENCE)
             assert ended.code == 5
@@ -339,7 +345,7 @@ class EngineSuite:
             await engine.prepare(kit.image)
             with Bell(Path(made.source) / "bell") as bell:
                 script = "trap '' TERM; echo > /made/bell; while :; do sleep 0.1; done"
-                await engine.create(Spec(command=("sh", "-c", script), binds=(made,)))
+                await engine.create(ContainerSpec(command=("sh", "-c", script), binds=(made,)))
                 running = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=100.0))
                 await bell.rung()
             async with asyncio.timeout(PATIENCE):
@@ -356,7 +362,7 @@ class EngineSuite:
         engine = kit.make(kit.settings)
         try:
             await engine.prepare(kit.image)
-            await engine.create(Spec(command=("sh", "-c", "exit 5")))
+            await engine.create(ContainerSpec(command=("sh", "-c", "exit 5")))
             await asyncio.wait_for(engine.run(stop=kit.stop, stop_grace=0.1), PATIENCE)
             await engine.hold()
             first = engine.first

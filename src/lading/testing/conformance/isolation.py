@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.engines import Bind, Device, Exec, Exit, Reach, Spec
+from lading.supervisor.engines import Bind, ContainerSpec, Device, Exec, Exit, NetworkAccess
 from lading.supervisor.limits.cgroup import find_hierarchy
-from lading.supervisor.limits.counters import Folders, find_folders
+from lading.supervisor.limits.counters import CgroupCounters, find_folders
 from lading.supervisor.machine import mount_table
 from lading.testing.bell import Bell
 from lading.testing.conformance.engines import PATIENCE, EngineSuite, Kit, heard
@@ -32,7 +32,7 @@ def command_lines() -> list[bytes]:
     return found
 
 
-def read_limits(folders: Folders) -> dict[str, int]:
+def read_limits(folders: CgroupCounters) -> dict[str, int]:
     """Bytes of RAM, microseconds of CPU in a tenth of a second, processes."""
     first = folders.version == 1
     files = {
@@ -94,7 +94,7 @@ class IsolatingEngineSuite(EngineSuite):
         await engine.prepare(kit.image)
         made = kit.bind("/made")
         await engine.create(
-            Spec(command=("sh", "-c", "echo > /made/bell; sleep 1000"), binds=(made,))
+            ContainerSpec(command=("sh", "-c", "echo > /made/bell; sleep 1000"), binds=(made,))
         )
         with Bell(Path(made.source) / "bell") as bell:
             task = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=kit.grace))
@@ -134,7 +134,7 @@ class IsolatingEngineSuite(EngineSuite):
         assert "nameserver 127.0.0.53" in out
 
     async def test_the_api_alone_needs_no_interface(self, kit: Kit) -> None:
-        reach = Reach(api=("api.example:443",))
+        reach = NetworkAccess(api=("api.example:443",))
         _, out, _ = await kit.run("cat /proc/net/dev /etc/hosts", network=True, reach=reach)
         assert [line.split(":")[0].strip() for line in out.splitlines()[2:3]] == ["lo"]
         assert "127.0.100.1\tapi.example" in out
@@ -144,7 +144,9 @@ class IsolatingEngineSuite(EngineSuite):
         try:
             await engine.prepare(kit.image)
             await engine.create(
-                Spec(command=("sh", "-c", "exit 5"), network=True, reach=Reach(api=("a:1",)))
+                ContainerSpec(
+                    command=("sh", "-c", "exit 5"), network=True, reach=NetworkAccess(api=("a:1",))
+                )
             )
             await asyncio.wait_for(engine.run(stop=kit.stop, stop_grace=0.1), PATIENCE)
             await engine.hold()
@@ -214,7 +216,7 @@ class IsolatingEngineSuite(EngineSuite):
         )
         with Bell(Path(made.source) / "bell") as bell:
             await engine.create(
-                Spec(command=command, binds=(made,), ram=64 << 20, vcpus=2, processes=99)
+                ContainerSpec(command=command, binds=(made,), ram=64 << 20, vcpus=2, processes=99)
             )
             running = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=kit.grace))
             await bell.rung()
