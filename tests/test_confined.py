@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lading import confined
-from lading.confined import Stopped, Tree
+from lading.confined import ConfinedTree, Stopped
 from tests.reality import need_root
 
 
@@ -47,7 +47,7 @@ class TestReading:
     def test_files_below_are_read(self, top: Path) -> None:
         (top / "a" / "b").mkdir(parents=True)
         (top / "a" / "b" / "c").write_text("content")
-        with Tree.open(top) as tree:
+        with ConfinedTree.open(top) as tree:
             assert tree.read("a/b/c", 4) == b"cont"
             assert stat.S_ISREG(tree.stat("a/b/c").st_mode)
             assert stat.S_ISDIR(tree.stat().st_mode)
@@ -59,53 +59,57 @@ class TestReading:
         (top / "link").symlink_to(secret)
         (top / "a" / "link").symlink_to(secret)
         (top / "file").symlink_to(secret / "secret")
-        with Tree.open(top) as tree, pytest.raises(OSError) as caught:
+        with ConfinedTree.open(top) as tree, pytest.raises(OSError) as caught:
             tree.read(path, 100)
         assert caught.value.errno in (errno.ELOOP, errno.ENOTDIR)
 
     @pytest.mark.parametrize("path", ["../host/secret", "/etc/passwd", "a//b", ".", "a/.."])
     def test_only_plain_relative_paths_are_taken(self, top: Path, path: str) -> None:
-        with Tree.open(top) as tree, pytest.raises(OSError, match="plain relative path"):
+        with ConfinedTree.open(top) as tree, pytest.raises(OSError, match="plain relative path"):
             tree.open_tree(path)
 
     def test_the_top_itself_may_not_be_a_link(self, top: Path, secret: Path) -> None:
         (top / "link").symlink_to(secret)
         with pytest.raises(OSError):
-            Tree.open(top / "link")
+            ConfinedTree.open(top / "link")
 
     def test_a_directory_swapped_after_it_was_opened_stays_what_it_was(
         self, top: Path, secret: Path
     ) -> None:
         (top / "a").mkdir()
         (top / "a" / "secret").write_text("of the container")
-        with Tree.open(top) as tree, tree.open_tree("a") as below:
+        with ConfinedTree.open(top) as tree, tree.open_tree("a") as below:
             (top / "a").rename(top / "b")
             (top / "a").symlink_to(secret)
             assert below.read("secret", 100) == b"of the container"
 
     def test_a_fifo_does_not_hold_the_reader(self, top: Path) -> None:
         os.mkfifo(top / "pipe")
-        with Tree.open(top) as tree, pytest.raises(OSError, match="not a regular file"):
+        with ConfinedTree.open(top) as tree, pytest.raises(OSError, match="not a regular file"):
             tree.open_file("pipe")
 
     def test_links_are_read_as_text(self, top: Path) -> None:
         (top / "link").symlink_to("/etc/passwd")
-        with Tree.open(top) as tree:
+        with ConfinedTree.open(top) as tree:
             assert tree.read_link("link") == "/etc/passwd"
 
     def test_the_top_has_no_parent(self, top: Path) -> None:
-        with Tree.open(top) as tree, pytest.raises(OSError, match="no parent"), tree.parent(""):
+        with (
+            ConfinedTree.open(top) as tree,
+            pytest.raises(OSError, match="no parent"),
+            tree.parent(""),
+        ):
             pass
 
     def test_closing_twice_is_no_error(self, top: Path) -> None:
-        tree = Tree.open(top)
+        tree = ConfinedTree.open(top)
         tree.close()
         tree.close()
 
 
 class TestWriting:
     def test_files_and_directories_are_made(self, top: Path) -> None:
-        with Tree.open(top) as tree:
+        with ConfinedTree.open(top) as tree:
             with open(tree.create_file("a/b/c", 0o640, make=0o750), "wb") as file:
                 file.write(b"content")
             assert (top / "a" / "b" / "c").read_bytes() == b"content"
@@ -115,7 +119,7 @@ class TestWriting:
     def test_nothing_is_written_through_a_link(self, top: Path, secret: Path) -> None:
         (top / "link").symlink_to(secret)
         (top / "file").symlink_to(secret / "secret")
-        with Tree.open(top) as tree:
+        with ConfinedTree.open(top) as tree:
             for path in ("link/new", "file"):
                 with pytest.raises(OSError):
                     tree.create_file(path, make=0o755)
@@ -127,25 +131,25 @@ class TestWalking:
         (top / "a" / "b").mkdir(parents=True)
         (top / "a" / "b" / "file").touch()
         (top / "a" / "link").symlink_to(secret)
-        with Tree.open(top) as tree:
+        with ConfinedTree.open(top) as tree:
             found = [(folder, entry.name) for folder, entry in tree.walk(max_depth=10)]
         assert sorted(found) == [("", "a"), ("a", "b"), ("a", "link"), ("a/b", "file")]
 
     def test_depth_is_bounded(self, top: Path) -> None:
         (top / "a" / "b" / "c").mkdir(parents=True)
-        with Tree.open(top) as tree:
+        with ConfinedTree.open(top) as tree:
             assert len(list(tree.walk(max_depth=3))) == 3
             with pytest.raises(OSError, match="more than 2 deep"):
                 list(tree.walk(max_depth=2))
 
     def test_it_can_be_stopped(self, top: Path) -> None:
         (top / "a").touch()
-        with Tree.open(top) as tree, pytest.raises(Stopped):
+        with ConfinedTree.open(top) as tree, pytest.raises(Stopped):
             list(tree.walk(max_depth=10, stop=lambda: True))
 
     def test_a_directory_that_goes_meanwhile_is_left_out(self, top: Path) -> None:
         (top / "a").mkdir()
-        with Tree.open(top) as tree:
+        with ConfinedTree.open(top) as tree:
             walk = tree.walk(max_depth=10)
             assert next(walk)[1].name == "a"
             (top / "a").rmdir()
@@ -186,7 +190,7 @@ class TestRemoving:
     def test_one_entry_goes_last(self, top: Path) -> None:
         (top / "a").mkdir()
         (top / "lock").touch()
-        with Tree.open(top) as tree:
+        with ConfinedTree.open(top) as tree:
             tree.clear(keep="lock")
         assert [one.name for one in top.iterdir()] == ["lock"]
         confined.remove(top, keep="lock")
@@ -256,7 +260,11 @@ class TestRemoving:
             (top / "m" / "file").touch()
             with pytest.raises(OSError, match="mounted"):
                 confined.remove(top)
-            with pytest.raises(OSError), Tree.open(top.parent) as tree, tree.open_tree("top") as it:
+            with (
+                pytest.raises(OSError),
+                ConfinedTree.open(top.parent) as tree,
+                tree.open_tree("top") as it,
+            ):
                 it.clear()
             assert [one.name for one in top.iterdir()] == ["m"]
             assert (top / "m" / "file").exists()
@@ -277,7 +285,7 @@ class TestRemoving:
                         os.chown(place, 65534, 65534)
                     os.chdir(top)
                     os.setuid(65534)
-                with Tree.open(".") as tree:
+                with ConfinedTree.open(".") as tree:
                     tree.remove("a")
                 code = 0
             finally:
@@ -319,7 +327,7 @@ def test_a_survey_opens_each_directory_once_and_no_link(top: Path, secret: Path)
     (top / "a" / "b").mkdir(parents=True)
     (top / "a" / "b" / "file").write_text("x")
     (top / "out").symlink_to(secret)
-    with Tree.open(top) as tree:
+    with ConfinedTree.open(top) as tree:
         found = list(tree.survey(max_depth=3))
         assert sorted(stat.S_IFMT(one.st_mode) for one in found) == [
             stat.S_IFDIR,
@@ -340,7 +348,7 @@ def test_a_survey_opens_each_directory_once_and_no_link(top: Path, secret: Path)
 def test_a_survey_passes_over_what_goes_meanwhile(top: Path) -> None:
     for name in ("a", "b", "c"):
         (top / name).mkdir()
-    with Tree.open(top) as tree:
+    with ConfinedTree.open(top) as tree:
         survey = tree.survey(max_depth=3)
         next(survey)
         for name in ("a", "b", "c"):

@@ -22,7 +22,7 @@ class Top:
     Hidden: str = field(default="hush", metadata={"private": True})
 
 
-LAYOUT = sections.Layout(inside={"Top": {"Part": Inner}}, each={"Many": Inner})
+LAYOUT = sections.SectionLayout(inside={"Top": {"Part": Inner}}, each={"Many": Inner})
 
 
 def test_a_section_is_built_and_shown() -> None:

@@ -328,7 +328,7 @@ def export(config: Config) -> dict[str, Any]:
     return sections.export(_LAYOUT, config)
 
 
-_LAYOUT = sections.Layout(
+_LAYOUT = sections.SectionLayout(
     inside={
         "Config": {
             "API": API,

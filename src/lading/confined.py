@@ -1,13 +1,13 @@
 """Confined file access: directory trees that a container, an image or a stranger wrote.
 
 The owner of such a tree may swap a directory for a symbolic link at any moment, nest directories
-deeper than a path can name, and put a fifo where a file is expected. A `Tree` therefore holds the
-descriptor of its top directory and opens each path below it element by element, each relative to
-the descriptor of the one before and with O_NOFOLLOW: no link is ever followed, ".." is refused,
-and what is opened lies below the top whatever happens meanwhile. Every loop is iterative.
+deeper than a path can name, and put a fifo where a file is expected. A `ConfinedTree` therefore
+holds the descriptor of its top directory and opens each path below it element by element, each
+relative to the descriptor of the one before and with O_NOFOLLOW: no link is ever followed, ".." is
+refused, and what is opened lies below the top whatever happens meanwhile. Every loop is iterative.
 
-Start with `Tree.open`. Paths are relative, "" is the top. All functions block and raise OSError:
-ELOOP or ENOTDIR where a link stands in the way, as openat(2) says.
+Start with `ConfinedTree.open`. Paths are relative, "" is the top. All functions block and raise
+OSError: ELOOP or ENOTDIR where a link stands in the way, as openat(2) says.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def never() -> bool:
     return False
 
 
-class Tree:
+class ConfinedTree:
     """A directory and everything below it. Close it, or use it as a context manager."""
 
     def __init__(self, descriptor: int) -> None:
@@ -88,7 +88,7 @@ class Tree:
             os.close(self.descriptor)
             self.descriptor = -1
 
-    def open_tree(self, path: str = "", *, make: int | None = None) -> Tree:
+    def open_tree(self, path: str = "", *, make: int | None = None) -> ConfinedTree:
         """The tree at `path`. `make`: the mode of directories to create where they are missing."""
         here = os.dup(self.descriptor)
         try:
@@ -99,7 +99,7 @@ class Tree:
         except BaseException:
             os.close(here)
             raise
-        return Tree(here)
+        return ConfinedTree(here)
 
     @contextmanager
     def parent(self, path: str, *, make: int | None = None) -> Iterator[tuple[int, str]]:
@@ -258,9 +258,9 @@ class Tree:
             raise failed
 
 
-def open_directory(name: str, folder: int) -> Tree:
+def open_directory(name: str, folder: int) -> ConfinedTree:
     """The tree at the directory `name` in a directory; ENOTDIR where it is anything else."""
-    return Tree(os.open(name, _DIRECTORY, dir_fd=folder))
+    return ConfinedTree(os.open(name, _DIRECTORY, dir_fd=folder))
 
 
 def open_regular(name: str, folder: int) -> int:
@@ -280,7 +280,7 @@ def read_text_in_root(root: str | Path, path: str, limit: int = SMALL) -> str:
     Links are followed as by a process whose root directory is `root`.
     """
     try:
-        with Tree.open(root) as top:
+        with ConfinedTree.open(root) as top:
             descriptor = _resolve_in_root(top, path)
             with open(descriptor, "rb") as file:
                 return file.read(limit).decode("utf-8", "surrogateescape")
@@ -311,7 +311,7 @@ def remove(place: str | Path, *, keep: str = "", stop: Stop = never) -> None:
 class _Opened:
     """Recently opened directories of a tree, by path: the next one is mostly near one of them."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: ConfinedTree) -> None:
         self._tree = tree
         self._known: dict[str, int] = {}
 
@@ -537,7 +537,7 @@ def _open_for_removal(name: str, folder: int) -> int:
         return os.open(name, _DIRECTORY, dir_fd=folder)
 
 
-def _resolve_in_root(top: Tree, path: str) -> int:
+def _resolve_in_root(top: ConfinedTree, path: str) -> int:
     """A descriptor of the regular file that `path` names for a process with the root `top`."""
     stack = [os.dup(top.descriptor)]
     rest, links = [name for name in reversed(path.split("/")) if name], 0

@@ -33,7 +33,7 @@ _TYPES: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SectionLayout:
     """The keys that are sections. `inside`: by the name of a section, its keys; `each`: top-level
     keys with many sections.
     """
@@ -66,7 +66,7 @@ def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build(
-    layout: Layout, section: type[_Section], raw: Mapping[str, Any], prefix: str = ""
+    layout: SectionLayout, section: type[_Section], raw: Mapping[str, Any], prefix: str = ""
 ) -> _Section:
     """The section with the values in `raw` and defaults for the rest. Raises Invalid naming the
     key.
@@ -93,14 +93,14 @@ def build(
     return section(**values)
 
 
-def _build_section(layout: Layout, kind: type[Any], value: object, where: str) -> Any:
+def _build_section(layout: SectionLayout, kind: type[Any], value: object, where: str) -> Any:
     if not isinstance(value, Mapping):
         raise Invalid(f"configuration: {where} must be a mapping of keys")
     return build(layout, kind, value, f"{where}.")
 
 
 def _build_each(
-    layout: Layout, kind: type[_Section], value: object, where: str
+    layout: SectionLayout, kind: type[_Section], value: object, where: str
 ) -> dict[str, _Section]:
     if not isinstance(value, Mapping):
         raise Invalid(f"configuration: {where} must be a mapping of keys")
@@ -122,7 +122,7 @@ def _convert(declared: dataclasses.Field[Any], value: Any, where: str) -> Any:
         raise Invalid(f"configuration: {where}: {error}") from error
 
 
-def export(layout: Layout, section: Any) -> dict[str, Any]:
+def export(layout: SectionLayout, section: Any) -> dict[str, Any]:
     """The keys of a section that are not private, as plain values."""
     shown: dict[str, Any] = {}
     for one in dataclasses.fields(section):

@@ -9,7 +9,7 @@ import pytest
 
 from lading.core.records.record_types import COMPUTED_PERMISSIONS, RECORDS, REQUESTS, TOKENS, USERS
 from lading.core.records.schema import JSON, Record, RecordType
-from lading.testing.world import Reply, World
+from lading.testing.world import ApiReply, World
 
 OPERATORS: tuple[JSON, ...] = (
     *(
@@ -188,7 +188,7 @@ async def rows_of(it: World) -> list[Record]:
     return items
 
 
-def check(reply: Reply, *call: object) -> None:
+def check(reply: ApiReply, *call: object) -> None:
     assert reply.status < 500, (reply.body[:300], repr(call)[:1000])
     if reply.status >= 400:
         assert "\n" not in reply.error

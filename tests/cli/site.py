@@ -19,7 +19,7 @@ from lading.blobs.app import make_app as make_block_app
 from lading.blobs.volume import Buffer, Stored
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.cli.main import cli
-from lading.cli.session import Session
+from lading.cli.session import CliSession
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
 from lading.client.events import events
@@ -100,10 +100,10 @@ class Site:
         return done
 
     @asynccontextmanager
-    async def connect(self) -> AsyncGenerator[Session]:
+    async def connect(self) -> AsyncGenerator[CliSession]:
         """A session for one command."""
         async with HttpTransport(unix_socket=self.socket) as transport:
-            yield Session(
+            yield CliSession(
                 api=ApiClient(transport, self.world.admin, retry=_PATIENCE),
                 blocks=BlockClient(transport, self.world.admin, retry=_PATIENCE),
             )

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lading.cli.checks import Check, Machine, Verdict, can_run, examine
+from lading.cli.checks import Check, CheckedMachine, CheckResult, can_run, examine
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def machine(tmp_path: Path) -> CheckedMachine:
     """A machine that has everything."""
     for path, text in {
         "proc/filesystems": "nodev\tsysfs\nnodev\toverlay\n",
@@ -27,7 +27,7 @@ def machine(tmp_path: Path) -> Machine:
     (tmp_path / "proc/self/ns").mkdir(parents=True)
     for kind in ("mnt", "pid", "ipc", "uts", "net"):
         (tmp_path / "proc/self/ns" / kind).symlink_to("x:[1]")
-    return Machine(
+    return CheckedMachine(
         data=tmp_path / "data" / "lading",
         user=0,
         root=tmp_path,
@@ -41,41 +41,41 @@ def machine(tmp_path: Path) -> Machine:
     )
 
 
-def _find(machine: Machine, name: str) -> Check:
+def _find(machine: CheckedMachine, name: str) -> Check:
     return next(check for check in examine(machine) if check.name == name)
 
 
-def test_a_machine_that_has_everything(machine: Machine) -> None:
+def test_a_machine_that_has_everything(machine: CheckedMachine) -> None:
     checks = examine(machine)
     assert [
-        check for check in checks if check.verdict is not Verdict.OK and check.name != "disk"
+        check for check in checks if check.verdict is not CheckResult.OK and check.name != "disk"
     ] == []
     assert can_run(checks)
 
 
-def test_what_could_not_be_removed_is_told(machine: Machine) -> None:
+def test_what_could_not_be_removed_is_told(machine: CheckedMachine) -> None:
     place = machine.data / "cache" / "removed"
     (place / "layer~1").mkdir(parents=True)
     found = _find(machine, "removed")
-    assert (found.verdict, f"1 in {place};" in found.found) == (Verdict.WARNING, True)
+    assert (found.verdict, f"1 in {place};" in found.found) == (CheckResult.WARNING, True)
     assert f"find {place} -xdev -delete" in found.mend
 
 
-def test_whether_root_in_a_container_is_nobody(machine: Machine) -> None:
+def test_whether_root_in_a_container_is_nobody(machine: CheckedMachine) -> None:
     assert "nobody" in _find(machine, "user ids").found
     found = _find(
         replace(machine, user_ids_fault=lambda path: f"no room at {path.name}"), "user ids"
     )
     assert (found.verdict, found.found) == (
-        Verdict.WARNING,
+        CheckResult.WARNING,
         "root in a container is root of this machine: no room at lading",
     )
-    assert _find(replace(machine, user=1000), "user ids").verdict is Verdict.OK
+    assert _find(replace(machine, user=1000), "user ids").verdict is CheckResult.OK
 
 
-def test_a_slow_python_is_told_of_and_does(machine: Machine) -> None:
+def test_a_slow_python_is_told_of_and_does(machine: CheckedMachine) -> None:
     slow = replace(machine, python_is_optimised=lambda: False)
-    assert _find(slow, "python").verdict is Verdict.WARNING
+    assert _find(slow, "python").verdict is CheckResult.WARNING
     assert "--enable-optimizations" in _find(slow, "python").mend
     assert can_run(examine(slow))
 
@@ -94,10 +94,10 @@ def test_how_python_was_built(
 ) -> None:
     monkeypatch.setattr("sys.base_prefix", prefix)
     monkeypatch.setattr("sysconfig.get_config_var", {"CONFIG_ARGS": arguments}.get)
-    assert Machine(data=Path("data"), user=0).python_is_optimised() == optimised
+    assert CheckedMachine(data=Path("data"), user=0).python_is_optimised() == optimised
 
 
-def test_either_engine_is_enough(machine: Machine) -> None:
+def test_either_engine_is_enough(machine: CheckedMachine) -> None:
     user = replace(machine, user=1000)
     assert _find(user, "root").mend == "sudo lading up"
     assert can_run(examine(user)), "Docker answers"
@@ -120,14 +120,16 @@ def test_either_engine_is_enough(machine: Machine) -> None:
         ("var/run/docker.sock", "docker", "systemctl start docker"),
     ],
 )
-def test_what_is_missing_can_be_mended(machine: Machine, path: str, name: str, mend: str) -> None:
+def test_what_is_missing_can_be_mended(
+    machine: CheckedMachine, path: str, name: str, mend: str
+) -> None:
     (machine.root / path).unlink()
     check = _find(machine, name)
-    assert check.verdict is not Verdict.OK
+    assert check.verdict is not CheckResult.OK
     assert check.mend == mend
 
 
-def test_cgroups_in_part(machine: Machine) -> None:
+def test_cgroups_in_part(machine: CheckedMachine) -> None:
     (machine.root / "sys/fs/cgroup/cgroup.controllers").write_text("memory")
     assert "version 2: no limits for cpu, pids" in _find(machine, "cgroups").found
     assert "subtree_control" in _find(machine, "cgroups").mend
@@ -137,7 +139,7 @@ def test_cgroups_in_part(machine: Machine) -> None:
     assert _find(machine, "cgroups").found == "version 1: memory, cpu, pids"
 
 
-def test_the_hybrid_layout_that_crun_refuses(machine: Machine) -> None:
+def test_the_hybrid_layout_that_crun_refuses(machine: CheckedMachine) -> None:
     unified = machine.root / "sys/fs/cgroup/unified"
     unified.mkdir()
     (unified / "cgroup.controllers").write_text("hugetlb\n")
@@ -145,30 +147,30 @@ def test_the_hybrid_layout_that_crun_refuses(machine: Machine) -> None:
     assert check.mend.endswith("mount -t cgroup -o hugetlb cgroup /sys/fs/cgroup/hugetlb")
 
 
-def test_programs_and_versions(machine: Machine) -> None:
+def test_programs_and_versions(machine: CheckedMachine) -> None:
     bare = replace(machine, which=lambda name: None, version=(3, 10, 1))
     assert _find(bare, "crun").mend == "apt install crun"
-    assert _find(bare, "python").verdict is Verdict.MISSING
+    assert _find(bare, "python").verdict is CheckResult.MISSING
     assert not can_run(examine(bare))
     (machine.root / "var/run/docker.sock").unlink()
     assert _find(bare, "docker").mend == "apt install docker.io"
 
 
-def test_what_is_for_root_only_or_taken(machine: Machine) -> None:
+def test_what_is_for_root_only_or_taken(machine: CheckedMachine) -> None:
     (machine.root / "dev/fuse").chmod(0o600)
     assert _find(replace(machine, user=5), "fuse").mend == "chmod 666 /dev/fuse"
     assert "is taken" in _find(replace(machine, port_is_free=lambda address: False), "port").found
 
 
-def test_what_mounting_needs(machine: Machine) -> None:
+def test_what_mounting_needs(machine: CheckedMachine) -> None:
     (machine.root / "dev/fuse").chmod(0o666)
     user = replace(machine, user=5)
-    assert _find(user, "fuse").verdict is Verdict.OK
+    assert _find(user, "fuse").verdict is CheckResult.OK
     assert _find(replace(user, which=lambda name: None), "fuse").mend == "apt install fuse3"
     assert _find(replace(machine, library=lambda name: None), "fuse").mend == "apt install fuse3"
 
 
-def test_little_disk(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_disk(machine: CheckedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type("usage", (), {"free": 1 << 30})
     monkeypatch.setattr("lading.cli.checks.shutil.disk_usage", lambda path: usage)
     assert _find(machine, "disk").mend == "choose another place: lading up --data DIR"
@@ -178,7 +180,7 @@ def test_looks_at_this_machine(tmp_path: Path) -> None:
     with socket.socket() as taken, socket.socket(socket.AF_UNIX) as docker:
         taken.bind(("127.0.0.1", 0))
         docker.bind(str(tmp_path / "docker.sock"))
-        here = Machine(data=tmp_path, user=os.geteuid())
+        here = CheckedMachine(data=tmp_path, user=os.geteuid())
         assert not here.port_is_free(taken.getsockname())
         assert not here.docker_answers(tmp_path / "docker.sock")
         docker.listen()
@@ -186,10 +188,10 @@ def test_looks_at_this_machine(tmp_path: Path) -> None:
     assert here.port_is_free(("127.0.0.1", 0))
 
 
-def test_the_network_of_containers(machine: Machine) -> None:
-    assert _find(machine, "container network").verdict is Verdict.OK
+def test_the_network_of_containers(machine: CheckedMachine) -> None:
+    assert _find(machine, "container network").verdict is CheckResult.OK
     bare = _find(replace(machine, which=lambda name: None), "container network")
-    assert (bare.verdict, bare.mend) == (Verdict.WARNING, "apt install nftables slirp4netns")
+    assert (bare.verdict, bare.mend) == (CheckResult.WARNING, "apt install nftables slirp4netns")
     (machine.root / "usr/sbin").mkdir(parents=True)
     (machine.root / "usr/sbin/nft").touch()
     assert (

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from lading.cli.main import cli
 from lading.wiring import further_dispatcher
-from lading.wiring.further_dispatcher import Membership, Ready
+from lading.wiring.further_dispatcher import DispatcherReady, Membership
 
 TOKEN = "v2/zzzzz-gj3su-000000000000000/secret"
 
@@ -28,10 +28,10 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Membership]:
         fleet: str,
         data: Path,
         config: Path | None,
-        on_ready: Callable[[Ready], None],
+        on_ready: Callable[[DispatcherReady], None],
     ) -> int:
         found.append(membership)
-        on_ready(Ready(api=membership.api, fleet=fleet, data=data))
+        on_ready(DispatcherReady(api=membership.api, fleet=fleet, data=data))
         return 0
 
     monkeypatch.setattr(further_dispatcher, "main", main)

@@ -9,23 +9,26 @@ import pytest
 from click.testing import CliRunner
 
 from lading.cli import doctor as module
-from lading.cli.checks import Check, Machine, Verdict
+from lading.cli.checks import Check, CheckedMachine, CheckResult
 from lading.cli.main import cli
 
 
-def _examine(monkeypatch: pytest.MonkeyPatch, crun: Verdict) -> None:
+def _examine(monkeypatch: pytest.MonkeyPatch, crun: CheckResult) -> None:
     names = ("python", "root", "overlay", "namespaces")
-    fine = [Check(name=name, verdict=Verdict.OK, found="yes") for name in names]
+    fine = [Check(name=name, verdict=CheckResult.OK, found="yes") for name in names]
     other = Check(
-        name="docker", verdict=Verdict.WARNING, found="no socket", mend="apt install docker.io"
+        name="docker", verdict=CheckResult.WARNING, found="no socket", mend="apt install docker.io"
     )
 
-    def examine(_machine: Machine) -> list[Check]:
+    def examine(_machine: CheckedMachine) -> list[Check]:
         return [
             *fine,
             other,
             Check(
-                name="crun", verdict=crun, found="x", mend="" if crun is Verdict.OK else "mend it"
+                name="crun",
+                verdict=crun,
+                found="x",
+                mend="" if crun is CheckResult.OK else "mend it",
             ),
         ]
 
@@ -33,7 +36,7 @@ def _examine(monkeypatch: pytest.MonkeyPatch, crun: Verdict) -> None:
 
 
 def test_a_fit_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    _examine(monkeypatch, Verdict.OK)
+    _examine(monkeypatch, CheckResult.OK)
     done = CliRunner().invoke(cli, ["doctor", "--data", str(tmp_path)])
     assert done.exit_code == 0
     assert "apt install docker.io" in done.stdout
@@ -41,7 +44,7 @@ def test_a_fit_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_an_unfit_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    _examine(monkeypatch, Verdict.MISSING)
+    _examine(monkeypatch, CheckResult.MISSING)
     done = CliRunner().invoke(cli, ["doctor"])
     assert done.exit_code == 1
     assert "This machine cannot run containers yet." in done.stdout

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.cli.references import Reference, need_reference, parse_reference
+from lading.cli.references import FileReference, need_reference, parse_reference
 from lading.core.errors import Invalid
 from tests.cli.site import Play, Site
 
@@ -17,16 +17,16 @@ _UUID = "zzzzz-4zz18-000000000000001"
 @pytest.mark.parametrize(
     ("text", "reference"),
     [
-        (_PDH, Reference(_PDH)),
-        (f"{_PDH}/a/b/", Reference(_PDH, "a/b")),
-        (f"{_UUID}/", Reference(_UUID)),
-        (f"keep:{_PDH}/a", Reference(_PDH, "a")),
-        ("last/x", Reference("last", "x")),
+        (_PDH, FileReference(_PDH)),
+        (f"{_PDH}/a/b/", FileReference(_PDH, "a/b")),
+        (f"{_UUID}/", FileReference(_UUID)),
+        (f"keep:{_PDH}/a", FileReference(_PDH, "a")),
+        ("last/x", FileReference("last", "x")),
         ("file.txt", None),
         ("./last", None),
     ],
 )
-def test_forms(text: str, reference: Reference | None) -> None:
+def test_forms(text: str, reference: FileReference | None) -> None:
     assert parse_reference(text) == reference
 
 
@@ -38,7 +38,7 @@ def test_what_names_nothing_is_refused() -> None:
 def test_names_of_collections(site: Site, here: Path) -> None:
     (here / "f").write_text("x")
     site.lading("put", "--name", "My data", "f")
-    assert need_reference("My data/f") == Reference("My data", "f")
+    assert need_reference("My data/f") == FileReference("My data", "f")
     assert site.lading("cat", "My data/f").stdout == "x"
     assert "Your data: names nothing stored" in site.lading("cat", "Your data/f", code=1).stderr
 

@@ -12,14 +12,14 @@ from click.testing import CliRunner
 from lading.cli.main import cli
 from lading.core.errors import Conflict
 from lading.wiring import up
-from lading.wiring.up import Ready
+from lading.wiring.up import ServerReady
 
 
 def _serve(
-    data: Path, listen: str, *, also: tuple[str, ...], on_ready: Callable[[Ready], None]
+    data: Path, listen: str, *, also: tuple[str, ...], on_ready: Callable[[ServerReady], None]
 ) -> int:
     assert also == ()
-    on_ready(Ready(address=listen, data=data, seconds=0.7))
+    on_ready(ServerReady(address=listen, data=data, seconds=0.7))
     return 3
 
 

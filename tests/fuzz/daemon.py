@@ -13,7 +13,7 @@ from schemathesis.core.result import Err
 from schemathesis.openapi import from_dict
 
 from lading.core.hpc.daemon_document import openapi
-from lading.testing.hpc import Reply, Rig
+from lading.testing.hpc import DaemonAnswer, Rig
 from tests.fuzz.document import judge, prepare, run_examples
 
 _MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
@@ -33,7 +33,7 @@ def try_daemon(rig: Rig, *, calls: int, number: int) -> tuple[list[str], Counter
         request, headers, body = prepare(case, rig.identity.authorization if right else "wrong")
         parts = urlsplit(str(request.url))
         target = parts.path + (f"?{parts.query}" if parts.query else "")
-        reply: Reply = rig.call(str(request.method), target, body, headers)
+        reply: DaemonAnswer = rig.call(str(request.method), target, body, headers)
         statuses[reply.status] += 1
         judge(case, request, reply, faults)
         if (reply.status == 401) == right:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from lading.testing.world import Reply, World, call_asgi, world
+from lading.testing.world import ApiReply, World, call_asgi, world
 from tests.postgres import PostgresServer
 
 ROOT_TOKEN = "s" * 50
@@ -34,7 +34,7 @@ class Site:
     uuids: dict[str, list[str]] = field(default_factory=dict)
     statuses: Counter[int] = field(default_factory=Counter)
 
-    def send(self, method: str, url: str, headers: dict[str, str], body: bytes) -> Reply:
+    def send(self, method: str, url: str, headers: dict[str, str], body: bytes) -> ApiReply:
         """One call; the path and query as they stand in a request line."""
         parts = urlsplit(url)
         call = call_asgi(
@@ -68,7 +68,7 @@ class Site:
         known = self.uuids.get(plural)
         return self.chance.choice(known) if known else None
 
-    def remember(self, path: str, reply: Reply) -> None:
+    def remember(self, path: str, reply: ApiReply) -> None:
         """Note a record that was made."""
         plural = path.removeprefix("/arvados/v1/").partition("/")[0]
         if reply.status != 200 or not reply.body.startswith(b'{"uuid":"'):

@@ -12,7 +12,7 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY
 from lading.client.tree_cache import TreeCache
-from lading.confined import Stop, Tree, never
+from lading.confined import ConfinedTree, Stop, never
 from lading.core.containers.mount_plan import CollectionPath, GitTree, HostPath, Source, plan
 from lading.core.containers.output import CopyFile, CopyFiles, EmptyFile, Entry, OutputPlan, Refer
 from lading.core.data.manifest import counts, portable_data_hash
@@ -316,11 +316,11 @@ async def test_a_file_of_holes_counts_with_all_its_bytes(inputs: Inputs, tmp_pat
 class Plain:
     """Files of the host, wherever they are."""
 
-    def open_folder(self, source: Source) -> Tree:
-        return Tree.open(source.path)
+    def open_folder(self, source: Source) -> ConfinedTree:
+        return ConfinedTree.open(source.path)
 
     def open_file(self, source: Source) -> int:
-        with Tree.open(Path(source.path).parent) as tree:
+        with ConfinedTree.open(Path(source.path).parent) as tree:
             return tree.open_file(Path(source.path).name)
 
 

@@ -11,7 +11,7 @@ from lading.config import Config, load
 from lading.core.errors import Invalid
 from lading.dispatch.fleets.cloud import settings as configuration
 from lading.dispatch.fleets.cloud.cloud_selftest import SelftestStep
-from lading.wiring.cloudtest import Wish, choose, main
+from lading.wiring.cloudtest import CloudTestOptions, choose, main
 
 TEXT = """
 InstanceTypes:
@@ -50,7 +50,7 @@ def test_a_signal_ends_it_and_leaves_nothing(path: Path) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(asyncio.CancelledError):
-        main(Wish(config=path), tell=tell, doing=doing.append)
+        main(CloudTestOptions(config=path), tell=tell, doing=doing.append)
     assert [one.name for one in steps] == ["list", "create", "nothing left"]
     assert all(one.ok for one in steps)
     assert "interrupted: the VMs of the test are being removed" in doing

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.wiring.process import READY, Start, ended, private_files, say
+from lading.wiring.process import READY, StartReport, ended, private_files, say
 
 
 def test_a_child_of_another_parent_leaves() -> None:
@@ -88,7 +88,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most))
 
 def test_a_child_says_once_that_it_serves(capsys: pytest.CaptureFixture[str]) -> None:
     read, write = os.pipe()
-    start = Start(write)
+    start = StartReport(write)
     start.succeeded()
     start.failed("it ended later")
     assert (os.read(read, 64), os.read(read, 64)) == (READY, b"")
@@ -102,7 +102,7 @@ def test_a_child_says_why_it_does_not_though_its_log_cannot_grow(
     read, write = os.pipe()
     with io.TextIOWrapper(io.FileIO("/dev/full", "w"), write_through=True) as full:
         monkeypatch.setattr(sys, "stderr", full)
-        Start(write).failed("no room")
+        StartReport(write).failed("no room")
     assert (os.read(read, 64), os.read(read, 64)) == (b"no room\n", b"")
     os.close(read)
 

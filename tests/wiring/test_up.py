@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Invalid, Unavailable
-from lading.wiring.up import Service, choose_port, main, parse_listen, start_all
+from lading.wiring.up import ChildService, choose_port, main, parse_listen, start_all
 
 READY = "import os,sys,time; os.write(int(sys.argv[-1]), b'ready\\n'); "
 
 
-def _service(tmp_path: Path, code: str, **more: float) -> Service:
+def _service(tmp_path: Path, code: str, **more: float) -> ChildService:
     command = [sys.executable, "-S", "-c", code]
-    return Service("child", command, tmp_path / "log", **more)  # type: ignore[arg-type]
+    return ChildService("child", command, tmp_path / "log", **more)  # type: ignore[arg-type]
 
 
 async def test_a_service_starts_and_stops(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ async def test_a_service_that_is_killed_while_it_starts_is_started_again(tmp_pat
     mark = tmp_path / "starts"
     dies = "import os, signal; os.kill(os.getpid(), signal.SIGKILL) if starts < 3 else None\n"
     code = f"import sys; {COUNT}\n{dies}{READY}time.sleep(60)"
-    service = Service("child", [sys.executable, "-S", "-c", code, str(mark)], tmp_path / "log")
+    service = ChildService("child", [sys.executable, "-S", "-c", code, str(mark)], tmp_path / "log")
     await service.start_though_killed()
     assert mark.read_text() == "xxx"
     await service.stop()
@@ -73,7 +73,7 @@ COUNT = (
 async def test_a_service_that_ends_is_started_until_it_stays(tmp_path: Path, second: str) -> None:
     mark = tmp_path / "starts"
     code = f"import sys; {COUNT}\n{second}None\n{READY}time.sleep(60 if starts >= 3 else 0)"
-    service = Service("child", [sys.executable, "-S", "-c", code, str(mark)], tmp_path / "log")
+    service = ChildService("child", [sys.executable, "-S", "-c", code, str(mark)], tmp_path / "log")
     await service.start()
     keeper = asyncio.create_task(service.keep())
     async with asyncio.timeout(180):

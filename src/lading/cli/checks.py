@@ -29,7 +29,7 @@ _CONTROLLERS = ("memory", "cpu", "pids")
 _LISTEN = ("127.0.0.1", 9440)
 
 
-class Verdict(StrEnum):
+class CheckResult(StrEnum):
     """Result of a check."""
 
     OK = "ok"
@@ -42,13 +42,13 @@ class Check:
     """One check: what was found, and the command that corrects it ("" if nothing is wrong)."""
 
     name: str
-    verdict: Verdict
+    verdict: CheckResult
     found: str
     mend: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class CheckedMachine:
     """The machine to examine; tests use another root and other programs."""
 
     data: Path
@@ -72,7 +72,7 @@ class Machine:
             return ""
 
 
-def examine(machine: Machine) -> list[Check]:
+def examine(machine: CheckedMachine) -> list[Check]:
     """All checks, in the order in which their subjects are needed."""
     return [check(machine) for check in _CHECKS]
 
@@ -81,78 +81,84 @@ def can_run(checks: Sequence[Check]) -> bool:
     """Whether one of the engines has everything that it needs."""
     verdicts = {check.name: check.verdict for check in checks}
     native = all(
-        verdicts[name] is not Verdict.MISSING for name in ("root", "crun", "overlay", "namespaces")
+        verdicts[name] is not CheckResult.MISSING
+        for name in ("root", "crun", "overlay", "namespaces")
     )
-    return verdicts["python"] is not Verdict.MISSING and (
-        native or verdicts["docker"] is Verdict.OK
+    return verdicts["python"] is not CheckResult.MISSING and (
+        native or verdicts["docker"] is CheckResult.OK
     )
 
 
-def _python(machine: Machine) -> Check:
+def _python(machine: CheckedMachine) -> Check:
     text = ".".join(map(str, machine.version))
     if machine.version < (3, 11):
         return Check(
-            name="python", verdict=Verdict.MISSING, found=text, mend="apt install python3.11"
+            name="python", verdict=CheckResult.MISSING, found=text, mend="apt install python3.11"
         )
     if not machine.python_is_optimised():
         found = f"{text}, built without optimisation: all of Lading takes up to half as long again"
         mend = "install it with a Python built with --enable-optimizations, such as the system's"
-        return Check(name="python", verdict=Verdict.WARNING, found=found, mend=mend)
-    return Check(name="python", verdict=Verdict.OK, found=text)
+        return Check(name="python", verdict=CheckResult.WARNING, found=found, mend=mend)
+    return Check(name="python", verdict=CheckResult.OK, found=text)
 
 
-def _root(machine: Machine) -> Check:
+def _root(machine: CheckedMachine) -> Check:
     if machine.user == 0:
-        return Check(name="root", verdict=Verdict.OK, found="yes")
+        return Check(name="root", verdict=CheckResult.OK, found="yes")
     found = f"user id {machine.user}; the native engine needs root"
-    return Check(name="root", verdict=Verdict.MISSING, found=found, mend="sudo lading up")
+    return Check(name="root", verdict=CheckResult.MISSING, found=found, mend="sudo lading up")
 
 
-def _crun(machine: Machine) -> Check:
+def _crun(machine: CheckedMachine) -> Check:
     path = machine.which("crun")
     if path:
-        return Check(name="crun", verdict=Verdict.OK, found=path)
-    return Check(name="crun", verdict=Verdict.MISSING, found="not on PATH", mend="apt install crun")
-
-
-def _overlay(machine: Machine) -> Check:
-    if any(
-        line.split()[-1:] == ["overlay"] for line in machine.read("/proc/filesystems").splitlines()
-    ):
-        return Check(name="overlay", verdict=Verdict.OK, found="in the kernel")
+        return Check(name="crun", verdict=CheckResult.OK, found=path)
     return Check(
-        name="overlay", verdict=Verdict.MISSING, found="not in the kernel", mend="modprobe overlay"
+        name="crun", verdict=CheckResult.MISSING, found="not on PATH", mend="apt install crun"
     )
 
 
-def _namespaces(machine: Machine) -> Check:
+def _overlay(machine: CheckedMachine) -> Check:
+    if any(
+        line.split()[-1:] == ["overlay"] for line in machine.read("/proc/filesystems").splitlines()
+    ):
+        return Check(name="overlay", verdict=CheckResult.OK, found="in the kernel")
+    return Check(
+        name="overlay",
+        verdict=CheckResult.MISSING,
+        found="not in the kernel",
+        mend="modprobe overlay",
+    )
+
+
+def _namespaces(machine: CheckedMachine) -> Check:
     kinds = ("mnt", "pid", "ipc", "uts", "net")
     lacking = [kind for kind in kinds if not os.path.lexists(machine.root / "proc/self/ns" / kind)]
     if not lacking:
-        return Check(name="namespaces", verdict=Verdict.OK, found=", ".join(kinds))
+        return Check(name="namespaces", verdict=CheckResult.OK, found=", ".join(kinds))
     found = f"the kernel lacks {', '.join(lacking)}"
     return Check(
         name="namespaces",
-        verdict=Verdict.MISSING,
+        verdict=CheckResult.MISSING,
         found=found,
         mend="boot a kernel with namespaces",
     )
 
 
-def _user_ids(machine: Machine) -> Check:
+def _user_ids(machine: CheckedMachine) -> Check:
     name = "user ids"
     if machine.user != 0:
         return Check(
-            name=name, verdict=Verdict.OK, found="only looked at as root, for the native engine"
+            name=name, verdict=CheckResult.OK, found="only looked at as root, for the native engine"
         )
     fault = machine.user_ids_fault(machine.data)
     if not fault:
         return Check(
-            name=name, verdict=Verdict.OK, found="root in a container is nobody on this machine"
+            name=name, verdict=CheckResult.OK, found="root in a container is nobody on this machine"
         )
     found = f"root in a container is root of this machine: {fault}"
     mend = "Linux 5.12 or later, and a data directory on ext4, xfs or btrfs"
-    return Check(name=name, verdict=Verdict.WARNING, found=found, mend=mend)
+    return Check(name=name, verdict=CheckResult.WARNING, found=found, mend=mend)
 
 
 def _user_ids_fault(data: Path) -> str:
@@ -163,7 +169,7 @@ def _user_ids_fault(data: Path) -> str:
     return fault_of(place)
 
 
-def _cgroups(machine: Machine) -> Check:
+def _cgroups(machine: CheckedMachine) -> Check:
     unified = machine.read("/sys/fs/cgroup/cgroup.controllers").split()
     found = [
         name
@@ -174,9 +180,9 @@ def _cgroups(machine: Machine) -> Check:
     lacking = [name for name in _CONTROLLERS if name not in found]
     kind = "version 2" if unified else "version 1" if found else "none"
     if not lacking:
-        return Check(name="cgroups", verdict=Verdict.OK, found=f"{kind}: {', '.join(found)}")
+        return Check(name="cgroups", verdict=CheckResult.OK, found=f"{kind}: {', '.join(found)}")
     said = f"{kind}: no limits for {', '.join(lacking)}; containers run without them"
-    return Check(name="cgroups", verdict=Verdict.WARNING, found=said, mend=_mend_cgroups(kind))
+    return Check(name="cgroups", verdict=CheckResult.WARNING, found=said, mend=_mend_cgroups(kind))
 
 
 def _mend_cgroups(kind: str) -> str:
@@ -185,34 +191,34 @@ def _mend_cgroups(kind: str) -> str:
     return "mount -t cgroup2 none /sys/fs/cgroup"
 
 
-def _hybrid(machine: Machine) -> Check:
+def _hybrid(machine: CheckedMachine) -> Check:
     # A controller in the version 2 hierarchy of a hybrid layout, which crun does not find.
     controllers = machine.read("/sys/fs/cgroup/unified/cgroup.controllers").split()
     if not controllers:
-        return Check(name="cgroup layout", verdict=Verdict.OK, found="fit for crun")
+        return Check(name="cgroup layout", verdict=CheckResult.OK, found="fit for crun")
     left = controllers[0]
     return Check(
         name="cgroup layout",
-        verdict=Verdict.WARNING,
+        verdict=CheckResult.WARNING,
         found=f"hybrid, {left} is left in version 2: crun by itself refuses; lading gets around it",
         mend=f"mkdir /sys/fs/cgroup/{left}; mount -t cgroup -o {left} cgroup /sys/fs/cgroup/{left}",
     )
 
 
-def _user_namespaces(machine: Machine) -> Check:
+def _user_namespaces(machine: CheckedMachine) -> Check:
     most = machine.read("/proc/sys/user/max_user_namespaces").strip()
     if most not in ("", "0"):
-        return Check(name="user namespaces", verdict=Verdict.OK, found=f"up to {most}")
+        return Check(name="user namespaces", verdict=CheckResult.OK, found=f"up to {most}")
     mend = "sysctl user.max_user_namespaces=15000"
     return Check(
         name="user namespaces",
-        verdict=Verdict.WARNING,
+        verdict=CheckResult.WARNING,
         found="switched off; root in a container is root of this machine",
         mend=mend,
     )
 
 
-def _container_network(machine: Machine) -> Check:
+def _container_network(machine: CheckedMachine) -> Check:
     """Whether containers can reach the internet, each through its own network, never this
     machine's.
     """
@@ -225,65 +231,76 @@ def _container_network(machine: Machine) -> Check:
     if lacking:
         found = f"no {' and no '.join(lacking)}: containers that ask for the internet fail"
         return Check(
-            name=name, verdict=Verdict.WARNING, found=found, mend=f"apt install {' '.join(lacking)}"
+            name=name,
+            verdict=CheckResult.WARNING,
+            found=found,
+            mend=f"apt install {' '.join(lacking)}",
         )
     if machine.user:
         found = f"user id {machine.user}: containers that ask for the API or the internet fail"
-        return Check(name=name, verdict=Verdict.WARNING, found=found, mend="sudo lading up")
-    return Check(name=name, verdict=Verdict.OK, found="slirp4netns, nft")
+        return Check(name=name, verdict=CheckResult.WARNING, found=found, mend="sudo lading up")
+    return Check(name=name, verdict=CheckResult.OK, found="slirp4netns, nft")
 
 
-def _docker(machine: Machine) -> Check:
+def _docker(machine: CheckedMachine) -> Check:
     path = machine.root / "var/run/docker.sock"
     if not path.exists():
         found = "no socket; only needed for the docker engine"
         mend = "systemctl start docker" if machine.which("dockerd") else "apt install docker.io"
-        return Check(name="docker", verdict=Verdict.WARNING, found=found, mend=mend)
+        return Check(name="docker", verdict=CheckResult.WARNING, found=found, mend=mend)
     if machine.docker_answers(path):
-        return Check(name="docker", verdict=Verdict.OK, found=str(path))
+        return Check(name="docker", verdict=CheckResult.OK, found=str(path))
     found = f"{path} does not answer, or not to this user"
-    return Check(name="docker", verdict=Verdict.WARNING, found=found, mend="systemctl start docker")
+    return Check(
+        name="docker", verdict=CheckResult.WARNING, found=found, mend="systemctl start docker"
+    )
 
 
-def _fuse(machine: Machine) -> Check:
+def _fuse(machine: CheckedMachine) -> Check:
     path = machine.root / "dev/fuse"
     if not path.exists():
         found = "no /dev/fuse; only needed to mount the store"
-        return Check(name="fuse", verdict=Verdict.WARNING, found=found, mend="modprobe fuse")
+        return Check(name="fuse", verdict=CheckResult.WARNING, found=found, mend="modprobe fuse")
     if machine.library("fuse3") is None:
         found = "no libfuse 3; only needed to mount the store"
-        return Check(name="fuse", verdict=Verdict.WARNING, found=found, mend="apt install fuse3")
+        return Check(
+            name="fuse", verdict=CheckResult.WARNING, found=found, mend="apt install fuse3"
+        )
     if machine.user == 0:
-        return Check(name="fuse", verdict=Verdict.OK, found="/dev/fuse, libfuse 3")
+        return Check(name="fuse", verdict=CheckResult.OK, found="/dev/fuse, libfuse 3")
     if not path.stat().st_mode & stat.S_IWOTH:
         found = "/dev/fuse is for root only"
-        return Check(name="fuse", verdict=Verdict.WARNING, found=found, mend="chmod 666 /dev/fuse")
+        return Check(
+            name="fuse", verdict=CheckResult.WARNING, found=found, mend="chmod 666 /dev/fuse"
+        )
     if machine.which("fusermount3") is None:
         found = "no fusermount3, which mounts for who is not root"
-        return Check(name="fuse", verdict=Verdict.WARNING, found=found, mend="apt install fuse3")
-    return Check(name="fuse", verdict=Verdict.OK, found="/dev/fuse, libfuse 3, fusermount3")
+        return Check(
+            name="fuse", verdict=CheckResult.WARNING, found=found, mend="apt install fuse3"
+        )
+    return Check(name="fuse", verdict=CheckResult.OK, found="/dev/fuse, libfuse 3, fusermount3")
 
 
-def _disk(machine: Machine) -> Check:
+def _disk(machine: CheckedMachine) -> Check:
     place = next(path for path in (machine.data, *machine.data.absolute().parents) if path.exists())
     free = shutil.disk_usage(place).free
     found = f"{free / _GIB:.1f} GiB free for {machine.data}"
     if free >= _LITTLE:
-        return Check(name="disk", verdict=Verdict.OK, found=found)
+        return Check(name="disk", verdict=CheckResult.OK, found=found)
     return Check(
         name="disk",
-        verdict=Verdict.WARNING,
+        verdict=CheckResult.WARNING,
         found=found,
         mend="choose another place: lading up --data DIR",
     )
 
 
-def _removed(machine: Machine) -> Check:
+def _removed(machine: CheckedMachine) -> Check:
     """Directories of containers that could not be removed at once."""
     places = {place: len(removal.waiting(place)) for place in removal.places(machine.data)}
     found = ", ".join(f"{number} in {place}" for place, number in places.items() if number)
     if not found:
-        return Check(name="removed", verdict=Verdict.OK, found="nothing waits to be removed")
+        return Check(name="removed", verdict=CheckResult.OK, found="nothing waits to be removed")
     mend = "where they stay, look for mounts, immutable files or a failing disk: " + " ".join(
         f"find {place} -xdev -delete" for place, number in places.items() if number
     )
@@ -291,17 +308,17 @@ def _removed(machine: Machine) -> Check:
         f"directories wait to be removed: {found}; "
         "their disk is in use, and it is tried again once a minute"
     )
-    return Check(name="removed", verdict=Verdict.WARNING, found=said, mend=mend)
+    return Check(name="removed", verdict=CheckResult.WARNING, found=said, mend=mend)
 
 
-def _port(machine: Machine) -> Check:
+def _port(machine: CheckedMachine) -> Check:
     host, port = _LISTEN
     if machine.port_is_free(_LISTEN):
-        return Check(name="port", verdict=Verdict.OK, found=f"{host}:{port} is free")
+        return Check(name="port", verdict=CheckResult.OK, found=f"{host}:{port} is free")
     found = f"{host}:{port} is taken; by 'lading up' already?"
     return Check(
         name="port",
-        verdict=Verdict.WARNING,
+        verdict=CheckResult.WARNING,
         found=found,
         mend="choose another: lading up --listen HOST:PORT",
     )

@@ -70,7 +70,7 @@ def test(
     wrong is said, with what to do about it. Leaves with 0 when all is well, else with 1; after
     Ctrl-C with 130, once the VMs are removed.
     """
-    from lading.wiring.cloudtest import Wish, main
+    from lading.wiring.cloudtest import CloudTestOptions, main
 
     steps: list[SelftestStep] = []
 
@@ -83,7 +83,7 @@ def test(
     with display.steps("testing", is_quiet=as_json) as report:
         try:
             is_fit = main(
-                Wish(
+                CloudTestOptions(
                     config=config,
                     types=types,
                     command=command,

@@ -13,7 +13,7 @@ import click
 from lading.cli import display
 
 if TYPE_CHECKING:
-    from lading.wiring.further_dispatcher import Membership, Ready
+    from lading.wiring.further_dispatcher import DispatcherReady, Membership
 
 _file = click.Path(dir_okay=False, exists=True, path_type=Path)
 
@@ -60,7 +60,7 @@ def dispatch(
     """
     from lading.wiring.further_dispatcher import main
 
-    def announce(ready: Ready) -> None:
+    def announce(ready: DispatcherReady) -> None:
         if as_json:
             display.emit_json({"api": ready.api, "fleet": ready.fleet, "data": str(ready.data)})
         else:

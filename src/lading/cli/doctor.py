@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from lading.cli import display
-from lading.cli.checks import Check, Machine, can_run, examine
+from lading.cli.checks import Check, CheckedMachine, can_run, examine
 from lading.wiring.directory import default_data_directory
 
 
@@ -26,7 +26,7 @@ def doctor(data: Path | None, as_json: bool) -> None:
 
     Leaves with 0 when containers can be run here, else with 1.
     """
-    checks = examine(Machine(data=data or default_data_directory(), user=os.geteuid()))
+    checks = examine(CheckedMachine(data=data or default_data_directory(), user=os.geteuid()))
     is_fit = can_run(checks)
     if as_json:
         display.emit_json({"can_run": is_fit, "checks": [_plain(check) for check in checks]})

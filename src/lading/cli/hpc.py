@@ -11,7 +11,7 @@ import click
 
 from lading.cli import display
 from lading.cli.options import ASSIGNMENT, DURATION, SIZE
-from lading.cli.running.submission import Input, Wish
+from lading.cli.running.submission import Input, RequestSpec
 from lading.cli.session import with_session
 from lading.core.hpc.daemon_configuration import file_name
 from lading.core.hpc.gang import FailurePolicy, Launcher
@@ -120,7 +120,7 @@ def run(
     lading hpc run --size 4 -- ./heat field.txt 1000 500
     lading hpc run --size 4 --launcher all -- sh -c 'hostname > $WORLD_RANK'
     """
-    wish = Wish(
+    wish = RequestSpec(
         command=command,
         image=image,
         inputs=tuple(Input(target=f"{_FILES}/{file_name(one.name)}", path=one) for one in files),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lading.cli import display
-from lading.cli.session import Session, with_session
+from lading.cli.session import CliSession, with_session
 from lading.client.images.links import (
     Registration,
     find_image,
@@ -63,7 +63,7 @@ def add(source: tuple[str, ...], from_host: bool, name: tuple[str, ...], as_json
     for one in name:
         full_name(one)
 
-    async def action(session: Session) -> tuple[Registration, tuple[str, ...]]:
+    async def action(session: CliSession) -> tuple[Registration, tuple[str, ...]]:
         with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
             return await _add(session, source, from_host, name, Path(folder), is_quiet=as_json)
 
@@ -114,7 +114,7 @@ def pull(
     for one in name:
         full_name(one)
 
-    async def action(session: Session) -> tuple[Registration, RemoteImage, int]:
+    async def action(session: CliSession) -> tuple[Registration, RemoteImage, int]:
         from lading.client.images.reference import parse_reference
         from lading.client.images.registry import Registry, connector, origin_of, parse_platform
         from lading.client.images.registry_login import find_login
@@ -154,7 +154,7 @@ def runner(version: str, as_json: bool) -> None:
     Python package index. It takes some minutes; the image is kept in ~/.cache/lading.
     """
 
-    async def action(session: Session) -> tuple[Registration, tuple[str, ...]]:
+    async def action(session: CliSession) -> tuple[Registration, tuple[str, ...]]:
         from lading.client.environment import cache_directory
         from lading.client.images.runner import BuildHost, build_runner, image_name, make_run
 
@@ -198,7 +198,7 @@ def hpc_(programs: tuple[str, ...], name: tuple[str, ...], as_json: bool) -> Non
     for one in name:
         full_name(one)
 
-    async def action(session: Session) -> tuple[Registration, tuple[str, ...]]:
+    async def action(session: CliSession) -> tuple[Registration, tuple[str, ...]]:
         from lading.client.images.from_host import this_host
         from lading.client.images.hpc import build_hpc
         from lading.hpc.package import write_package
@@ -247,7 +247,7 @@ def list_(as_json: bool) -> None:
 
 
 async def _add(
-    session: Session,
+    session: CliSession,
     source: tuple[str, ...],
     from_host: bool,
     names: tuple[str, ...],
@@ -274,7 +274,7 @@ def _architecture() -> str:
 
 
 async def _pull(
-    session: Session,
+    session: CliSession,
     registry: Registry,
     found: RemoteImage,
     names: Sequence[str],
@@ -298,7 +298,7 @@ async def _pull(
 
 
 async def _register(
-    session: Session, normal: NormalImage, names: Sequence[str], *, is_quiet: bool
+    session: CliSession, normal: NormalImage, names: Sequence[str], *, is_quiet: bool
 ) -> tuple[Registration, tuple[str, ...]]:
     with display.progress("Storing the image", is_quiet=is_quiet) as report:
         done = await register(

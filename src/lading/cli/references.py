@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lading.cli.session import Session
+from lading.cli.session import CliSession
 from lading.client.api import Record
 from lading.core.data import filetree
 from lading.core.data.filetree import FileTree, Node
@@ -21,22 +21,22 @@ LAST = "last"
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class FileReference:
     """A collection (by hash, uuid or name) and a path in it; "" is all of it."""
 
     name: str
     path: str = ""
 
 
-def parse_reference(text: str) -> Reference | None:
+def parse_reference(text: str) -> FileReference | None:
     """The reference in `text`; None if it does not have the form of a hash or uuid."""
     name, _, path = text.removeprefix("keep:").partition("/")
     if is_pdh(name) or is_uuid(name) or name == LAST:
-        return Reference(name, path.strip("/"))
+        return FileReference(name, path.strip("/"))
     return None
 
 
-def need_reference(text: str) -> Reference:
+def need_reference(text: str) -> FileReference:
     """The reference in `text`, if necessary by the name of a collection. Raises Invalid for an
     empty name.
     """
@@ -46,10 +46,10 @@ def need_reference(text: str) -> Reference:
             f"{text!r}: names nothing stored; "
             "give a hash, a uuid or the name of a collection, /path for a part of it"
         )
-    return parse_reference(text) or Reference(name, path.strip("/"))
+    return parse_reference(text) or FileReference(name, path.strip("/"))
 
 
-async def find_record(session: Session, reference: Reference) -> Record:
+async def find_record(session: CliSession, reference: FileReference) -> Record:
     """The record of a collection that can be changed, so not of a hash. Raises NotFound,
     Invalid.
     """
@@ -61,7 +61,7 @@ async def find_record(session: Session, reference: Reference) -> Record:
     return await find_collection(session, reference)
 
 
-async def find_collection(session: Session, reference: Reference) -> Record:
+async def find_collection(session: CliSession, reference: FileReference) -> Record:
     """The collection record with its manifest. Raises NotFound, Invalid when there is no output
     yet.
     """
@@ -89,7 +89,7 @@ async def find_collection(session: Session, reference: Reference) -> Record:
     return await session.api.get("collections", name)
 
 
-async def _find_name(session: Session, name: str) -> str:
+async def _find_name(session: CliSession, name: str) -> str:
     user = await session.api.get("users", "current")
     found = await session.api.list(
         "collections",
@@ -105,7 +105,7 @@ async def _find_name(session: Session, name: str) -> str:
     return str(found[0]["uuid"])
 
 
-async def find_node(session: Session, reference: Reference) -> Node:
+async def find_node(session: CliSession, reference: FileReference) -> Node:
     """The file or directory of a reference. Raises NotFound naming the path."""
     record = await find_collection(session, reference)
     tree = filetree.from_manifest(record["manifest_text"])
@@ -117,7 +117,7 @@ async def find_node(session: Session, reference: Reference) -> Node:
     return node
 
 
-async def find_tree(session: Session, reference: Reference) -> FileTree:
+async def find_tree(session: CliSession, reference: FileReference) -> FileTree:
     """The directory of a reference. Raises NotFound, Invalid for a file."""
     node = await find_node(session, reference)
     if not isinstance(node, FileTree):
@@ -125,7 +125,7 @@ async def find_tree(session: Session, reference: Reference) -> FileTree:
     return node
 
 
-async def find_request(session: Session, text: str) -> Record:
+async def find_request(session: CliSession, text: str) -> Record:
     """The request with this uuid, the caller's last one for `last`, or the one whose uuid ends with
     `text`.
 

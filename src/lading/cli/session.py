@@ -1,7 +1,7 @@
 """The connection of commands to the server; made in one place, so that tests can replace it.
 
-A command is an async function with a `Session`; `with_session` opens the session, runs the function
-in an event loop, and closes the session in any case.
+A command is an async function with a `CliSession`; `with_session` opens the session, runs the
+function in an event loop, and closes the session in any case.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ _PATIENCE = RetryPolicy(attempts=6, give_up_after=15.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class CliSession:
     """A client of one server, with one token."""
 
     api: ApiClient
     blocks: BlockClient
 
 
-Connect = Callable[[], AbstractAsyncContextManager[Session]]
+Connect = Callable[[], AbstractAsyncContextManager[CliSession]]
 
 
 @asynccontextmanager
-async def connect() -> AsyncGenerator[Session]:
+async def connect() -> AsyncGenerator[CliSession]:
     """The server that the environment names, or the one of this machine. Raises Invalid if there is
     none.
     """
     server = find_server(os.environ, default_data_directory())
     async with server.transport() as transport:
-        yield Session(
+        yield CliSession(
             api=ApiClient(transport, server.token, retry=_PATIENCE),
             blocks=BlockClient(transport, server.token, retry=_PATIENCE),
         )
 
 
-def with_session(action: Callable[[Session], Awaitable[_Answer]]) -> _Answer:
+def with_session(action: Callable[[CliSession], Awaitable[_Answer]]) -> _Answer:
     """The result of `action`, run with a session of the current command's connection."""
     # Set by `main.cli`, or by a test.
     opened = cast(Connect, click.get_current_context().obj)

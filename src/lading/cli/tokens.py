@@ -9,7 +9,7 @@ import click
 
 from lading.cli import display, references
 from lading.cli.options import MOMENT
-from lading.cli.session import Session, with_session
+from lading.cli.session import CliSession, with_session
 from lading.cli.users import find_user
 from lading.client.api import Record
 from lading.core.errors import Invalid, NotFound
@@ -120,7 +120,7 @@ def create(
         raise click.UsageError("--expires: that moment has passed")
     given = [references.need_reference(one) for one in collections]
 
-    async def action(session: Session) -> Record:
+    async def action(session: CliSession) -> Record:
         wanted = [
             *(_ALL if everything else ()),
             *(_READ_ONLY if read_only else ()),
@@ -171,7 +171,7 @@ def list_tokens(who: str | None, everybody: bool, expired: bool, as_json: bool) 
     if who and everybody:
         raise click.UsageError("--everybody has no --for")
 
-    async def action(session: Session) -> list[Record]:
+    async def action(session: CliSession) -> list[Record]:
         filters: list[list[object]] = []
         if not everybody:
             owner = (
@@ -211,7 +211,7 @@ def show(which: str | None, as_json: bool) -> None:
     """
     uuid = None if which is None else _uuid(which)
 
-    async def action(session: Session) -> Record:
+    async def action(session: CliSession) -> Record:
         return await _current(session) if uuid is None else await session.api.get(_TOKENS, uuid)
 
     found = with_session(action)
@@ -239,7 +239,7 @@ def revoke(tokens: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """End tokens at once, by uuid or as they are sent."""
     uuids = list(dict.fromkeys(map(_uuid, tokens)))
 
-    async def action(session: Session) -> None:
+    async def action(session: CliSession) -> None:
         # All are looked up before the first is deleted, so that a mistake changes nothing.
         for uuid in uuids:
             try:
@@ -263,7 +263,7 @@ def revoke(tokens: tuple[str, ...], yes: bool, as_json: bool) -> None:
         display.note(f"revoked {', '.join(uuids)}")
 
 
-async def _current(session: Session) -> Record:
+async def _current(session: CliSession) -> Record:
     found: Record = await session.api.request(
         "GET", f"{_TOKENS}/current", params={"select": list(_SHOWN)}
     )

@@ -12,7 +12,7 @@ from lading.cli import display
 from lading.wiring.directory import default_data_directory
 
 if TYPE_CHECKING:
-    from lading.wiring.up import Ready
+    from lading.wiring.up import ServerReady
 
 
 @click.command()
@@ -41,7 +41,7 @@ def up(data: Path | None, listen: str, also: tuple[str, ...], as_json: bool) -> 
 
     directory = data or default_data_directory()
 
-    def announce(ready: Ready) -> None:
+    def announce(ready: ServerReady) -> None:
         if as_json:
             display.emit_json(
                 {"address": ready.address, "data": str(ready.data), "seconds": ready.seconds}

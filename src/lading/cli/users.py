@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from lading.cli import display
-from lading.cli.session import Session, with_session
+from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
@@ -66,7 +66,7 @@ def create(
         "is_active": not inactive,
     }
 
-    async def action(session: Session) -> Record:
+    async def action(session: CliSession) -> Record:
         return await session.api.create("users", attributes)
 
     made = with_session(action)
@@ -87,7 +87,7 @@ def list_users(inactive: bool, as_json: bool) -> None:
     """List the users that you can see, by name."""
     filters = [["is_active", "=", False]] if inactive else []
 
-    async def action(session: Session) -> list[Record]:
+    async def action(session: CliSession) -> list[Record]:
         found = [one async for page in session.api.pages("users", filters=filters) for one in page]
         return sorted(found, key=lambda one: (one.get("username") or "", one["uuid"]))
 
@@ -108,7 +108,7 @@ def list_users(inactive: bool, as_json: bool) -> None:
 def show(who: str | None, as_json: bool) -> None:
     """Show a user, yourself unless one is named."""
 
-    async def action(session: Session) -> Record:
+    async def action(session: CliSession) -> Record:
         if who is None:
             found: Record = await session.api.request("GET", "users/current")
             return found
@@ -186,7 +186,7 @@ def deactivate(who: str, revoke: bool, as_json: bool) -> None:
         _change(who, {"is_active": False}, "inactive; their tokens are refused", as_json=as_json)
         return
 
-    async def action(session: Session) -> Record:
+    async def action(session: CliSession) -> Record:
         found = await find_user(session, who)
         await session.api.action("users", found["uuid"], "unsetup")
         return await session.api.get("users", found["uuid"])
@@ -208,7 +208,7 @@ def delete(who: str, yes: bool, as_json: bool) -> None:
     undone.
     """
 
-    async def find(session: Session) -> Record:
+    async def find(session: CliSession) -> Record:
         return await find_user(session, who)
 
     found = with_session(find)
@@ -220,13 +220,13 @@ def delete(who: str, yes: bool, as_json: bool) -> None:
             err=True,
         )
 
-    async def action(session: Session) -> Record:
+    async def action(session: CliSession) -> Record:
         return await session.api.delete("users", found["uuid"])
 
     _tell(who, with_session(action), "deleted", as_json=as_json)
 
 
-async def find_user(session: Session, who: str) -> Record:
+async def find_user(session: CliSession, who: str) -> Record:
     """The user with a name, an e-mail address or a uuid. Raises NotFound, Invalid when several have
     it.
     """
@@ -247,7 +247,7 @@ async def find_user(session: Session, who: str) -> Record:
 
 
 def _change(who: str, changes: Record, outcome: str, *, as_json: bool) -> None:
-    async def action(session: Session) -> Record:
+    async def action(session: CliSession) -> Record:
         found = await find_user(session, who)
         return await session.api.update("users", found["uuid"], changes)
 

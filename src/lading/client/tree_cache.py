@@ -22,7 +22,7 @@ from pathlib import Path
 from lading import removal
 from lading.client.disk_cache import CacheLayout, DiskCache, Durability, EntryClaim
 from lading.client.retry import Sleep
-from lading.confined import Tree
+from lading.confined import ConfinedTree
 from lading.core.errors import Invalid
 from lading.core.ids import is_pdh
 from lading.threads import in_thread
@@ -95,7 +95,7 @@ def _make_read_only(root: Path, *, keep_modes: bool) -> int:
     clients show them.
     """
     size = _BLOCK
-    with Tree.open(root) as tree:
+    with ConfinedTree.open(root) as tree:
         for folder, _, entry in tree.walk_at(max_depth=_MOST_DEPTH):
             if entry.is_dir(follow_symlinks=False):
                 # It is entered after this, which needs no write permission.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from lading.client.collections import BlockSink, CollectionWriter
-from lading.confined import Stop, Stopped, Tree, never
+from lading.confined import ConfinedTree, Stop, Stopped, never
 from lading.core.containers.mount_plan import HostPath, Source
 from lading.core.containers.output import (
     CopyFile,
@@ -47,7 +47,7 @@ class Files(Protocol):
     has a symbolic link.
     """
 
-    def open_folder(self, source: Source) -> Tree:
+    def open_folder(self, source: Source) -> ConfinedTree:
         """Open a directory."""
 
     def open_file(self, source: Source) -> int:
@@ -160,7 +160,7 @@ async def save_log(log: Log, *, blocks: BlockSink) -> str:
     """Store every file of a log; return the manifest."""
     # Lines that are in memory and not yet in the files.
     tails = log.tails()
-    with Tree.open(log.directory) as directory:
+    with ConfinedTree.open(log.directory) as directory:
         async with CollectionWriter(blocks, pack=_PACK) as writer:
             for name in sorted(one.name for one in directory.scan()):
                 await _add_file(writer, name, directory.open_file, name, tail=tails.get(name, b""))

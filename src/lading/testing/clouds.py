@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class CloudReply:
     """What is answered."""
 
     status: int = 200
@@ -52,12 +52,12 @@ class RestCloud:
     def __init__(self) -> None:
         self.endpoint = ""
         self.asked: list[Asked] = []
-        self.next: list[tuple[str, str, Reply]] = []
+        self.next: list[tuple[str, str, CloudReply]] = []
         """Method, a part of the path, and the answer, each used once."""
         self._number = itertools.count(1)
         self._lock = threading.Lock()
 
-    def answer(self, asked: Asked) -> Reply:
+    def answer(self, asked: Asked) -> CloudReply:
         """One request at a time."""
         with self._lock:
             self.asked.append(asked)
@@ -67,7 +67,7 @@ class RestCloud:
                     return one[2]
             return self.serve(asked)
 
-    def serve(self, asked: Asked) -> Reply:
+    def serve(self, asked: Asked) -> CloudReply:
         """The real answer."""
         raise NotImplementedError
 
@@ -96,12 +96,12 @@ class FakeOpenStack(RestCloud):
             "AdminUsername": "debian",
         }  # fmt: skip
 
-    def serve(self, asked: Asked) -> Reply:
+    def serve(self, asked: Asked) -> CloudReply:
         """Keystone, flavors, key pairs, servers."""
         if asked.path == "/v3/auth/tokens":
             return self._log_in(asked.body)
         if asked.headers.get("x-auth-token") != "token":
-            return Reply(
+            return CloudReply(
                 401,
                 {
                     "error": {
@@ -111,18 +111,18 @@ class FakeOpenStack(RestCloud):
                 },
             )
         if asked.path == "/nova/flavors/detail":
-            return Reply(
+            return CloudReply(
                 200, {"flavors": [{"id": "7", "name": "t3.small"}, {"id": "8", "name": "large"}]}
             )
         if found := asked.matches("GET", "/nova/os-keypairs/(.+)"):
             return (
-                Reply(200, {"keypair": {"name": found[1]}})
+                CloudReply(200, {"keypair": {"name": found[1]}})
                 if found[1] in self.keys
                 else _missing("Keypair")
             )
         if asked.matches("POST", "/nova/os-keypairs"):
             self.keys[asked.body["keypair"]["name"]] = asked.body["keypair"]["public_key"]
-            return Reply(200, asked.body)
+            return CloudReply(200, asked.body)
         if asked.matches("POST", "/nova/servers"):
             return self._create(asked.body["server"])
         if asked.matches("GET", "/nova/servers/detail"):
@@ -133,16 +133,16 @@ class FakeOpenStack(RestCloud):
             return _missing("Instance")
         if asked.method == "DELETE":
             del self.servers[server["id"]]
-            return Reply(204)
+            return CloudReply(204)
         if asked.method == "PUT":
             server["metadata"] = asked.body["metadata"]
-        return Reply(200, {"server": server, "metadata": server["metadata"]})
+        return CloudReply(200, {"server": server, "metadata": server["metadata"]})
 
-    def _log_in(self, body: Mapping[str, Any]) -> Reply:
+    def _log_in(self, body: Mapping[str, Any]) -> CloudReply:
         identity = body["auth"]["identity"]
         told = identity.get("password", {}).get("user", {}).get("password")
         if (told or identity.get("application_credential", {}).get("secret")) != self.secret:
-            return Reply(
+            return CloudReply(
                 401,
                 {
                     "error": {
@@ -167,11 +167,11 @@ class FakeOpenStack(RestCloud):
             "project": {"id": "p", "name": "lab"}, "roles": [{"id": "r", "name": "member"}],
             "methods": ["password"],
         }  # fmt: skip
-        return Reply(201, {"token": token}, {"X-Subject-Token": "token"})
+        return CloudReply(201, {"token": token}, {"X-Subject-Token": "token"})
 
-    def _create(self, told: Mapping[str, Any]) -> Reply:
+    def _create(self, told: Mapping[str, Any]) -> CloudReply:
         if told["imageRef"] != self.image:
-            return Reply(
+            return CloudReply(
                 400,
                 {
                     "badRequest": {
@@ -181,14 +181,14 @@ class FakeOpenStack(RestCloud):
                 },
             )
         if told["flavorRef"] not in ("7", "8") or told.get("key_name") not in (None, *self.keys):
-            return Reply(
+            return CloudReply(
                 400,
                 {"badRequest": {"code": 400, "message": "Invalid flavor or key_name provided."}},
             )
         if any(
             not isinstance(value, str) or len(value) > 255 for value in told["metadata"].values()
         ):
-            return Reply(
+            return CloudReply(
                 400,
                 {
                     "badRequest": {
@@ -203,14 +203,14 @@ class FakeOpenStack(RestCloud):
             **told, "id": id, "status": "ACTIVE", "addresses": addresses,
             "flavor": {"id": told["flavorRef"]},
         }  # fmt: skip
-        return Reply(202, {"server": {"id": id}})
+        return CloudReply(202, {"server": {"id": id}})
 
-    def _list(self, query: Mapping[str, str]) -> Reply:
+    def _list(self, query: Mapping[str, str]) -> CloudReply:
         found = [
             one for one in self.servers.values() if re.search(query.get("name", ""), one["name"])
         ]
         later = [one for one in found if one["id"] > query.get("marker", "")]
-        return Reply(200, {"servers": later[: int(query.get("limit", "1000"))]})
+        return CloudReply(200, {"servers": later[: int(query.get("limit", "1000"))]})
 
 
 class FakeAzure(RestCloud):
@@ -234,18 +234,18 @@ class FakeAzure(RestCloud):
             "ResourceGroup": "vms", "Network": "net", "DeleteDanglingResourcesAfter": 0,
         }  # fmt: skip
 
-    def serve(self, asked: Asked) -> Reply:
+    def serve(self, asked: Asked) -> CloudReply:
         """Log in; machines and interfaces."""
         if asked.path == "/tenant/oauth2/token":
             if asked.body.get("client_secret") != self.secret:
                 said = "AADSTS7000215: Invalid client secret provided."
-                return Reply(401, {"error": "invalid_client", "error_description": said})
-            return Reply(200, {"access_token": "token", "expires_on": "4102444800"})
+                return CloudReply(401, {"error": "invalid_client", "error_description": said})
+            return CloudReply(200, {"access_token": "token", "expires_on": "4102444800"})
         if asked.headers.get("authorization") != "Bearer token":
             return _azure(401, "InvalidAuthenticationToken", "The access token is invalid.")
         if asked.path == "/operations/1":
             failure, self.late_failure = self.late_failure, None
-            return Reply(
+            return CloudReply(
                 200, {"status": "Failed", "error": failure} if failure else {"status": "Succeeded"}
             )
         start = "/subscriptions/sub/resourceGroups/vms/providers/Microsoft"
@@ -259,14 +259,14 @@ class FakeAzure(RestCloud):
             else _azure(404, "ResourceGroupNotFound", "No such group.")
         )
 
-    def _machine(self, asked: Asked, name: str | None) -> Reply:
+    def _machine(self, asked: Asked, name: str | None) -> CloudReply:
         if name is None:
             return self._page(list(self.machines.values()), asked)
         if asked.method == "PUT":
             return self._create(asked, name)
         if name not in self.machines:
             return (
-                Reply(204)
+                CloudReply(204)
                 if asked.method == "DELETE"
                 else _azure(404, "ResourceNotFound", "No such machine.")
             )
@@ -275,11 +275,11 @@ class FakeAzure(RestCloud):
             for one in gone["properties"]["networkProfile"]["networkInterfaces"]:
                 if one["properties"].get("deleteOption") == "Delete":
                     self.interfaces.pop(one["id"].rpartition("/")[2], None)
-            return Reply(202)
+            return CloudReply(202)
         self.machines[name]["tags"] = asked.body["tags"]
-        return Reply(200, self.machines[name])
+        return CloudReply(200, self.machines[name])
 
-    def _create(self, asked: Asked, name: str) -> Reply:
+    def _create(self, asked: Asked, name: str) -> CloudReply:
         told = asked.body
         if told["properties"]["storageProfile"]["imageReference"].get("publisher") != "Debian":
             return _azure(404, "PlatformImageNotFound", "The platform image is not available.")
@@ -297,16 +297,16 @@ class FakeAzure(RestCloud):
             if self.late_failure
             else {}
         )
-        return Reply(201, made, at)
+        return CloudReply(201, made, at)
 
-    def _interface(self, asked: Asked, name: str | None) -> Reply:
+    def _interface(self, asked: Asked, name: str | None) -> CloudReply:
         if name is None:
             return self._page(list(self.interfaces.values()), asked)
         if asked.method == "PUT":
             inner = {"properties": {"privateIPAddress": self.address()}}
             made = {**asked.body, "name": name, "properties": {"ipConfigurations": [inner]}}
             self.interfaces[name] = made
-            return Reply(201, made)
+            return CloudReply(201, made)
         there = self.interfaces.get(name)
         if (
             there is not None
@@ -314,15 +314,15 @@ class FakeAzure(RestCloud):
             in self.machines
         ):
             return _azure(400, "NicInUse", "Network interface is used by an existing VM.")
-        return Reply(204 if self.interfaces.pop(name, None) is None else 202)
+        return CloudReply(204 if self.interfaces.pop(name, None) is None else 202)
 
-    def _page(self, items: list[dict[str, Any]], asked: Asked) -> Reply:
+    def _page(self, items: list[dict[str, Any]], asked: Asked) -> CloudReply:
         """Two on a page."""
         start = int(asked.query.get("$skiptoken", "0"))
         answer: dict[str, Any] = {"value": items[start : start + 2]}
         if start + 2 < len(items):
             answer["nextLink"] = f"https://management.azure.com{asked.path}?$skiptoken={start + 2}"
-        return Reply(200, answer)
+        return CloudReply(200, answer)
 
 
 class FakeGoogle(RestCloud):
@@ -345,21 +345,23 @@ class FakeGoogle(RestCloud):
             "ServiceAccount": "d@lab.example", "KeyFile": self.key_file,
         }  # fmt: skip
 
-    def serve(self, asked: Asked) -> Reply:
+    def serve(self, asked: Asked) -> CloudReply:
         """Log in; instances and operations."""
         if asked.path == "/o/oauth2/token":
             if self.secret != "right":
-                return Reply(
+                return CloudReply(
                     400, {"error": "invalid_grant", "error_description": "Invalid JWT Signature."}
                 )
-            return Reply(200, {"access_token": "token", "expires_in": 3600, "token_type": "Bearer"})
+            return CloudReply(
+                200, {"access_token": "token", "expires_in": 3600, "token_type": "Bearer"}
+            )
         if asked.headers.get("authorization") != "Bearer token":
             return _google(401, "authError", "Invalid Credentials")
         zone = "/compute/v1/projects/lab/zones/europe-west4-a"
         if asked.path == f"{zone}/operations/op":
             failure, self.late_failure = self.late_failure, None
             fault = {"error": {"errors": [failure]}} if failure else {}
-            return Reply(200, {"name": "op", "status": "DONE", **fault})
+            return CloudReply(200, {"name": "op", "status": "DONE", **fault})
         found = re.fullmatch(
             f"{zone}/instances(?:/([^/]+))?(?:/(setMetadata|setLabels))?", asked.path
         )
@@ -372,7 +374,7 @@ class FakeGoogle(RestCloud):
             return _google(404, "notFound", f"The resource '{name}' was not found")
         there = self.instances[name]
         if asked.method == "GET":
-            return Reply(200, there)
+            return CloudReply(200, there)
         if asked.method == "DELETE":
             del self.instances[name]
         elif act == "setLabels":
@@ -381,9 +383,9 @@ class FakeGoogle(RestCloud):
             if asked.body["fingerprint"] != there["metadata"]["fingerprint"]:
                 return _google(412, "conditionNotMet", "Supplied fingerprint does not match")
             there["metadata"]["items"] = asked.body["items"]
-        return Reply(200, {"name": "op", "status": "RUNNING"})
+        return CloudReply(200, {"name": "op", "status": "RUNNING"})
 
-    def _create(self, told: Mapping[str, Any]) -> Reply:
+    def _create(self, told: Mapping[str, Any]) -> CloudReply:
         legal = re.compile(r"[a-z0-9_-]{0,63}")
         if not re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", told["name"]):
             return _google(
@@ -400,28 +402,30 @@ class FakeGoogle(RestCloud):
             **told, "status": "RUNNING", "networkInterfaces": [network], "labelFingerprint": "l",
             "metadata": {**told["metadata"], "fingerprint": "m"},
         }  # fmt: skip
-        return Reply(200, {"name": "op", "status": "RUNNING"})
+        return CloudReply(200, {"name": "op", "status": "RUNNING"})
 
-    def _list(self, query: Mapping[str, str]) -> Reply:
+    def _list(self, query: Mapping[str, str]) -> CloudReply:
         name, _, value = query["filter"].removeprefix("labels.").partition("=")
         found = [one for one in self.instances.values() if one["labels"].get(name) == value]
         start = int(query.get("pageToken", "0"))
         answer: dict[str, Any] = {"items": found[start : start + 2]}
         if start + 2 < len(found):
             answer["nextPageToken"] = str(start + 2)
-        return Reply(200, answer)
+        return CloudReply(200, answer)
 
 
-def _missing(what: str) -> Reply:
-    return Reply(404, {"itemNotFound": {"code": 404, "message": f"{what} could not be found."}})
+def _missing(what: str) -> CloudReply:
+    return CloudReply(
+        404, {"itemNotFound": {"code": 404, "message": f"{what} could not be found."}}
+    )
 
 
-def _azure(status: int, code: str, message: str) -> Reply:
-    return Reply(status, {"error": {"code": code, "message": message}})
+def _azure(status: int, code: str, message: str) -> CloudReply:
+    return CloudReply(status, {"error": {"code": code, "message": message}})
 
 
-def _google(status: int, reason: str, message: str) -> Reply:
-    return Reply(
+def _google(status: int, reason: str, message: str) -> CloudReply:
+    return CloudReply(
         status,
         {
             "error": {

@@ -56,7 +56,7 @@ class Faults:
     """Half of it before the change is made, half after."""
 
 
-class Watch(Protocol):
+class RecordWatch(Protocol):
     """Who is told what happens to records."""
 
     def moved(self, uuid: str, old: str, new: ContainerState) -> None:
@@ -75,7 +75,7 @@ class FakeContainers(ExchangesOnly):
         seed: int = 0,
         faults: Faults | None = None,
         attempts: int = 10,
-        watch: Watch | None = None,
+        watch: RecordWatch | None = None,
     ) -> None:
         self.records: dict[str, Fields] = {}
         self.tokens: dict[str, str] = {}

@@ -23,7 +23,7 @@ _PATIENCE = 180.0
 
 
 @dataclass
-class Reply:
+class DaemonAnswer:
     """An answer; `data` is what JSend has below that name."""
 
     status: int
@@ -111,7 +111,7 @@ class Rig:
 
     def call(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
-    ) -> Reply:
+    ) -> DaemonAnswer:
         """Send a request with the default Authorization header unless `headers` replace it."""
         given = {"Authorization": self.identity.authorization} if headers is None else dict(headers)
         connection = http.client.HTTPSConnection(
@@ -120,7 +120,7 @@ class Rig:
         try:
             connection.request(method, path, body, given)
             answer = connection.getresponse()
-            return Reply(
+            return DaemonAnswer(
                 answer.status,
                 {name.lower(): value for name, value in answer.getheaders()},
                 answer.read(),
@@ -128,12 +128,12 @@ class Rig:
         finally:
             connection.close()
 
-    def post(self, path: str, body: Any) -> Reply:
+    def post(self, path: str, body: Any) -> DaemonAnswer:
         """JSON, authorized."""
         headers = {"Authorization": self.identity.authorization, "Content-Type": "application/json"}
         return self.call("POST", path, json.dumps(body).encode(), headers)
 
-    def upload(self, path: str, files: Mapping[str, bytes]) -> Reply:
+    def upload(self, path: str, files: Mapping[str, bytes]) -> DaemonAnswer:
         """A form with files, each part's name its file's."""
         parts = [
             (
@@ -147,7 +147,7 @@ class Rig:
         headers = {"Authorization": self.identity.authorization, "Content-Type": kind}
         return self.call("POST", path, b"".join(parts) + b"--=b=--\r\n", headers)
 
-    def command(self, word: str) -> Reply:
+    def command(self, word: str) -> DaemonAnswer:
         """Start, kill or upload."""
         return self.post("/v1/command", {"command": word})
 
@@ -160,12 +160,12 @@ class Rig:
         }  # fmt: skip
         self.configure(**{name: value for name, value in values.items() if name not in self.given})
 
-    def start(self) -> Reply:
+    def start(self) -> DaemonAnswer:
         """Set what is missing, and start the code."""
         self.prepare()
         return self.command("start")
 
-    def configure(self, **parameters: Any) -> Reply:
+    def configure(self, **parameters: Any) -> DaemonAnswer:
         """Set parameters of the daemon."""
         self.given |= set(parameters)
         return self.post("/v1/daemon-configuration", {"daemonParameters": parameters})

@@ -89,7 +89,7 @@ class MemoryBlocks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class ApiReply:
     """The answer to a call."""
 
     status: int
@@ -133,7 +133,7 @@ class World:
         params: Mapping[str, JSON] | None = None,
         headers: Mapping[str, str] | None = None,
         raw: bytes | None = None,
-    ) -> Reply:
+    ) -> ApiReply:
         """Call the application as the admin by default; `path` is below /arvados/v1/ unless it
         starts with a slash.
         """
@@ -356,7 +356,7 @@ async def call_asgi(
     query: str = "",
     headers: Mapping[str, str],
     body: bytes = b"",
-) -> Reply:
+) -> ApiReply:
     """One HTTP exchange with an ASGI application."""
     scope = {
         "type": "http",
@@ -378,7 +378,7 @@ async def call_asgi(
         sent.append(message)
 
     await app(scope, receive, send)  # type: ignore[arg-type]
-    return Reply(
+    return ApiReply(
         status=sent[0]["status"],
         headers={name.decode(): value.decode("latin-1") for name, value in sent[0]["headers"]},
         body=b"".join(message.get("body", b"") for message in sent[1:]),

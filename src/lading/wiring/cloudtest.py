@@ -31,7 +31,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class CloudTestOptions:
     """Options of the test. Without types the cheapest one is tested; `set_id` "" is derived from
     this machine.
 
@@ -47,7 +47,9 @@ class Wish:
     with_server: bool = True
 
 
-def main(wish: Wish, *, tell: Callable[[SelftestStep], None], doing: Callable[[str], None]) -> bool:
+def main(
+    wish: CloudTestOptions, *, tell: Callable[[SelftestStep], None], doing: Callable[[str], None]
+) -> bool:
     """Run the test; return whether it succeeded. INT or TERM removes the VMs, then raises
     CancelledError.
 
@@ -88,7 +90,7 @@ async def _test(
     types: Sequence[InstanceType],
     key: asyncssh.SSHKey,
     folder: Path,
-    wish: Wish,
+    wish: CloudTestOptions,
     tell: Callable[[SelftestStep], None],
     doing: Callable[[str], None],
 ) -> bool:

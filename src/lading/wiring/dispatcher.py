@@ -26,7 +26,7 @@ from lading.dispatch.run import run
 from lading.dispatch.settings import API_TIMEOUT, DispatchSettings
 from lading.telemetry import configure
 from lading.wiring.directory import DataDirectory
-from lading.wiring.process import Options, Start, end_with_parent, parse_options
+from lading.wiring.process import ChildOptions, StartReport, end_with_parent, parse_options
 
 # Seconds to wait for the server's socket; afterwards the client reports the failure itself.
 _PATIENCE = 30.0
@@ -159,7 +159,7 @@ async def _listens(path: Path) -> bool:
     return True
 
 
-async def _run(options: Options, start: Start) -> None:
+async def _run(options: ChildOptions, start: StartReport) -> None:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -167,11 +167,11 @@ async def _run(options: Options, start: Start) -> None:
     await serve(options.directory, options.listen, on_ready=start.succeeded)
 
 
-def main(options: Options) -> int:
+def main(options: ChildOptions) -> int:
     """Run the dispatcher process; its exit code. A failure is one line on standard error."""
     end_with_parent(options.parent)
     configure()
-    start = Start(options.ready)
+    start = StartReport(options.ready)
     try:
         asyncio.run(_run(options, start))
     except asyncio.CancelledError:

@@ -51,7 +51,7 @@ MakeMembership = Callable[[DataDirectory, str, tuple[str, ...]], Awaitable[Membe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class DispatcherReady:
     """Facts to print once the dispatcher works."""
 
     api: str
@@ -142,7 +142,7 @@ def main(
     fleet: str,
     data: Path,
     config: Path | None,
-    on_ready: Callable[[Ready], None],
+    on_ready: Callable[[DispatcherReady], None],
 ) -> int:
     """Dispatch until TERM or INT; the exit code of the command.
 
@@ -167,7 +167,7 @@ async def _serve(
     name: str,
     directory: DataDirectory,
     config: Config,
-    on_ready: Callable[[Ready], None],
+    on_ready: Callable[[DispatcherReady], None],
 ) -> None:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
@@ -191,7 +191,7 @@ async def _serve(
         certificate=membership.certificate,
         certificate_path=str(authority) if membership.certificate else "",
     )
-    ready = Ready(api=membership.api, fleet=name, data=directory.root)
+    ready = DispatcherReady(api=membership.api, fleet=name, data=directory.root)
     async with (
         HttpTransport(membership.api, verify=verify) as transport,
         find_fleet(name)(site) as fleet,

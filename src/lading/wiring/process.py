@@ -93,7 +93,7 @@ def _take_short_turns() -> None:
     ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_long(0), told, ctypes.c_long(0))
 
 
-class Start:
+class StartReport:
     """Sends one message from a child to its parent through an inherited pipe: ready, or the reason
     of a failure.
     """
@@ -157,7 +157,7 @@ async def ended(pid: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ChildOptions:
     """Options of a child: data directory, address of the server, parent process, descriptor for
     readiness.
     """
@@ -168,7 +168,7 @@ class Options:
     ready: int
 
 
-def parse_options(name: str, arguments: Sequence[str] | None = None) -> Options:
+def parse_options(name: str, arguments: Sequence[str] | None = None) -> ChildOptions:
     """Read the command line of the child `name`; raises SystemExit on errors."""
     # The parent process, which imports this module too, has no need of it.
     import argparse
@@ -182,7 +182,7 @@ def parse_options(name: str, arguments: Sequence[str] | None = None) -> Options:
         "--socket", type=Path, help="for one more server on the directory: its own local socket"
     )
     found = parser.parse_args(arguments)
-    return Options(
+    return ChildOptions(
         directory=DataDirectory(found.data, found.socket),
         listen=found.listen,
         parent=found.parent,

@@ -52,8 +52,8 @@ from lading.wiring.database import RecordedReferences, open_database
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.http_protocol import EventsProtocol, ReceivingProtocol
 from lading.wiring.process import (
-    Options,
-    Start,
+    ChildOptions,
+    StartReport,
     come_before,
     end_with_parent,
     open_many_files,
@@ -309,7 +309,7 @@ async def _lend(lender: FdPasser, path: Path) -> None:
         await lender.serve(listening)
 
 
-def main(options: Options) -> int:
+def main(options: ChildOptions) -> int:
     """Run the server process; its exit code. A failure is one line on standard error."""
     end_with_parent(options.parent)
     # Containers of this machine may use all processors; a call needs little CPU time.
@@ -318,7 +318,7 @@ def main(options: Options) -> int:
     open_many_files()
     configure()
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    start = Start(options.ready)
+    start = StartReport(options.ready)
     try:
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(_run(options, start))
@@ -328,7 +328,7 @@ def main(options: Options) -> int:
     return 0
 
 
-async def _run(options: Options, start: Start) -> None:
+async def _run(options: ChildOptions, start: StartReport) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

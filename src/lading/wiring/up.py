@@ -76,7 +76,7 @@ _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class ServerReady:
     """Facts to print once everything serves."""
 
     address: str
@@ -85,7 +85,7 @@ class Ready:
 
 
 def main(
-    data: Path, listen: str, *, also: Sequence[str] = (), on_ready: Callable[[Ready], None]
+    data: Path, listen: str, *, also: Sequence[str] = (), on_ready: Callable[[ServerReady], None]
 ) -> int:
     """Serve until TERM or INT; the exit code of the command. `also` are the addresses of further
     servers.
@@ -103,7 +103,7 @@ def main(
 
 
 def _main(
-    directory: DataDirectory, addresses: Sequence[str], on_ready: Callable[[Ready], None]
+    directory: DataDirectory, addresses: Sequence[str], on_ready: Callable[[ServerReady], None]
 ) -> int:
     listen, lock = addresses[0], directory.claim()
     try:
@@ -151,7 +151,7 @@ async def _serve(
     directory: DataDirectory,
     addresses: Sequence[str],
     secrets: Secrets,
-    on_ready: Callable[[Ready], None],
+    on_ready: Callable[[ServerReady], None],
     *,
     with_dispatcher: bool,
     kept: Amount,
@@ -172,7 +172,9 @@ async def _serve(
             return 0
         # Clients are told the address only when the server answers.
         directory.write_env(secrets, address=addresses[0])
-        on_ready(Ready(address=addresses[0], data=directory.root, seconds=loop.time() - started))
+        on_ready(
+            ServerReady(address=addresses[0], data=directory.root, seconds=loop.time() - started)
+        )
         # From here on a child that ends is started again, until the keepers are cancelled.
         keepers = [asyncio.create_task(service.keep(), name=service.name) for service in services]
         keepers.append(
@@ -193,7 +195,7 @@ async def _serve(
     return 0
 
 
-async def start_all(services: Sequence[Service], stop: asyncio.Event) -> bool:
+async def start_all(services: Sequence[ChildService], stop: asyncio.Event) -> bool:
     """Start all; return False when stopped before they served. Raises Unavailable for a failed
     start.
     """
@@ -217,7 +219,7 @@ async def start_all(services: Sequence[Service], stop: asyncio.Event) -> bool:
         await asyncio.gather(starting, told, return_exceptions=True)
 
 
-def make_server(directory: DataDirectory, number: int, address: str) -> Service:
+def make_server(directory: DataDirectory, number: int, address: str) -> ChildService:
     """Make the service of server `number`: the first has the local socket of the directory, each
     further one its own.
     """
@@ -235,7 +237,7 @@ def make_server(directory: DataDirectory, number: int, address: str) -> Service:
 
 def _service(
     directory: DataDirectory, name: str, module: str, address: str, *more: str, umask: int = -1
-) -> Service:
+) -> ChildService:
     command = [
         sys.executable,
         "-m",
@@ -245,7 +247,7 @@ def _service(
         "--listen",
         address,
     ]
-    return Service(
+    return ChildService(
         name, [*command, "--parent", str(os.getpid()), *more], directory.root / "log", umask=umask
     )
 
@@ -254,7 +256,7 @@ class Killed(Unavailable):
     """A child was killed by a signal before it was ready."""
 
 
-class Service:
+class ChildService:
     """A child process: starts, watches, restarts and stops it."""
 
     def __init__(

@@ -71,7 +71,7 @@ class Scrub:
 
 
 @dataclass(slots=True, kw_only=True)
-class State:
+class UpkeepState:
     """Contents of `storage.json`."""
 
     balance: Balance
@@ -150,13 +150,13 @@ def alone(directory: DataDirectory, what: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def read_state(directory: DataDirectory) -> State:
+def read_state(directory: DataDirectory) -> UpkeepState:
     """The stored state; an empty one when the file cannot be read."""
     try:
-        return msgspec.json.decode(_path(directory).read_bytes(), type=State)
+        return msgspec.json.decode(_path(directory).read_bytes(), type=UpkeepState)
     # The state is a cache of results: without it the next run starts from the beginning.
     except (OSError, msgspec.DecodeError):
-        return State(balance=Balance(), scrub=Scrub())
+        return UpkeepState(balance=Balance(), scrub=Scrub())
 
 
 def write_balance(directory: DataDirectory, look: Look, outcome: CollectorResult) -> None:
@@ -293,5 +293,5 @@ def _path(directory: DataDirectory) -> Path:
     return directory.root / "storage.json"
 
 
-def _write(directory: DataDirectory, state: State) -> None:
+def _write(directory: DataDirectory, state: UpkeepState) -> None:
     write_private(_path(directory), msgspec.json.format(msgspec.json.encode(state)))

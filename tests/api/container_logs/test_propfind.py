@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from lading.testing.world import Reply, World
+from lading.testing.world import ApiReply, World
 
 D = "{DAV:}"
 
 
-def entries(reply: Reply) -> dict[str, str | None]:
+def entries(reply: ApiReply) -> dict[str, str | None]:
     """Size by address; None for directories."""
     assert reply.status == 207
     assert reply.headers["content-type"].startswith("application/xml")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.cli.running.following import Outcome
+from lading.cli.running.following import RequestOutcome
 from lading.cli.running.run import exit_code, interruptible, run_time
 from lading.core.timestamps import parse_time
 from tests.cli.site import Play, Site
@@ -360,7 +360,7 @@ async def test_a_cancellation_that_is_none_of_ours_goes_on() -> None:
     ],
 )
 def test_exit_codes(container: dict[str, object] | None, code: int) -> None:
-    assert exit_code(Outcome({}, container)) == code
+    assert exit_code(RequestOutcome({}, container)) == code
 
 
 def test_what_never_ran_took_no_time() -> None:

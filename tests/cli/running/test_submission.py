@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from lading.cli.references import Reference
-from lading.cli.running.submission import Input, Wish, parse_input, request_body
+from lading.cli.references import FileReference
+from lading.cli.running.submission import Input, RequestSpec, parse_input, request_body
 from lading.core.errors import Invalid
 
 _PDH = "1f4b0bc7583c2a7f9102c395f4ffc5e3+45"
 
 
 def test_a_path_that_is_there_wins_over_a_name(here: Path) -> None:
-    assert parse_input(f"/in={_PDH}/a") == Input(target="/in", stored=Reference(_PDH, "a"))
+    assert parse_input(f"/in={_PDH}/a") == Input(target="/in", stored=FileReference(_PDH, "a"))
     (here / _PDH).write_text("")
     assert parse_input(f"/in={_PDH}") == Input(target="/in", path=Path(_PDH))
 
@@ -26,7 +26,7 @@ def test_what_is_no_input(text: str) -> None:
 
 
 def test_the_least_that_is_asked_for() -> None:
-    assert request_body(Wish(command=("true",)), image="i", mounts={}) == {
+    assert request_body(RequestSpec(command=("true",)), image="i", mounts={}) == {
         "state": "Committed",
         "name": None,
         "command": ["true"],

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from lading.client.disk_cache import CacheLayout, DiskCache
-from lading.confined import Tree
+from lading.confined import ConfinedTree
 from lading.core.containers import git_trees
 from lading.core.containers.git_trees import GitReference, ResolvedGitTree
 from lading.core.errors import Invalid, Unavailable
@@ -318,7 +318,7 @@ def _size_of(path: Path) -> int:
     """
     total = 0
     # A mirror that is being removed.
-    with suppress(OSError), Tree.open(path / "objects") as tree:
+    with suppress(OSError), ConfinedTree.open(path / "objects") as tree:
         for folder in list(tree.scan()):
             # git packs or removes objects meanwhile.
             with suppress(FileNotFoundError, NotADirectoryError):

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import click
 
 from lading.cli import display, references
-from lading.cli.session import Session, with_session
+from lading.cli.session import CliSession, with_session
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress, read_files
 from lading.core.data import filetree
@@ -39,7 +39,7 @@ def diff(before: str, after: str, as_json: bool) -> int:
     """
     given = [references.need_reference(text) for text in (before, after)]
 
-    async def action(session: Session) -> list[Difference]:
+    async def action(session: CliSession) -> list[Difference]:
         old, new = [_rooted(await references.find_node(session, one)) for one in given]
         with display.progress("Comparing", is_quiet=as_json) as report:
             return await compare(session.blocks, old, new, progress=report)
@@ -74,7 +74,7 @@ def du(sources: tuple[str, ...], as_json: bool) -> None:
     """
     given = [references.need_reference(source) for source in sources]
 
-    async def action(session: Session) -> list[Node]:
+    async def action(session: CliSession) -> list[Node]:
         return [await references.find_node(session, one) for one in given]
 
     each, total = usage_of(with_session(action))

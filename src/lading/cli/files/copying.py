@@ -12,8 +12,8 @@ import click
 
 from lading.cli import display, references
 from lading.cli.files.data import count
-from lading.cli.references import Reference
-from lading.cli.session import Session, with_session
+from lading.cli.references import FileReference
+from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
 from lading.core.data import filetree
 from lading.core.data.filetree import FileTree
@@ -41,10 +41,10 @@ def cp(sources: tuple[str, ...], target: str, new: bool, overwrite: bool, as_jso
     """
     given = [references.need_reference(source) for source in sources]
 
-    async def action(session: Session) -> Record:
+    async def action(session: CliSession) -> Record:
         if new:
             changes = await _placed(
-                session, given, FileTree(), Reference(target), overwrite=overwrite
+                session, given, FileTree(), FileReference(target), overwrite=overwrite
             )
             return await session.api.create(
                 "collections", {"name": target}, replace_files=changes, ensure_unique_name=True
@@ -111,7 +111,7 @@ def rm(paths: tuple[str, ...], as_json: bool) -> None:
 
 
 async def _change(
-    session: Session, goal: Reference, work: Callable[[FileTree], Awaitable[Changes]]
+    session: CliSession, goal: FileReference, work: Callable[[FileTree], Awaitable[Changes]]
 ) -> Record:
     """Apply a change that `work` computes; computed again if the collection has changed in
     between.
@@ -135,7 +135,12 @@ async def _change(
 
 
 async def _placed(
-    session: Session, given: list[Reference], tree: FileTree, goal: Reference, *, overwrite: bool
+    session: CliSession,
+    given: list[FileReference],
+    tree: FileTree,
+    goal: FileReference,
+    *,
+    overwrite: bool,
 ) -> Changes:
     """The changes of a copy: path in the target -> hash and path of the content."""
     changes: Changes = {}
@@ -153,7 +158,7 @@ async def _placed(
 
 
 def _places(
-    tree: FileTree, goal: Reference, one: Reference, node: filetree.Node, *, many: bool
+    tree: FileTree, goal: FileReference, one: FileReference, node: filetree.Node, *, many: bool
 ) -> list[tuple[str, str]]:
     """Pairs of a path in the target and a path in the source."""
     if one.path:
@@ -181,7 +186,7 @@ def _check_free(tree: FileTree, place: str, shown: str, *, overwrite: bool) -> N
         raise Conflict(f"{shown}: is there already; --overwrite replaces it")
 
 
-def _need(tree: FileTree, reference: Reference) -> filetree.Node:
+def _need(tree: FileTree, reference: FileReference) -> filetree.Node:
     node = filetree.find(tree, reference.path)
     if node is None:
         raise NotFound(

@@ -26,7 +26,7 @@ import msgspec
 from lading.cli import display, references
 from lading.cli.files import uploading
 from lading.cli.running import log_output
-from lading.cli.session import Session, with_session
+from lading.cli.session import CliSession, with_session
 from lading.client.blocks import BlockClient, Keeping
 from lading.client.collections import Progress, download, download_file, read_file
 from lading.client.environment import cache_directory
@@ -95,7 +95,7 @@ def put(
     """
     label = uploading.label_of(paths[0])
 
-    async def action(session: Session) -> uploading.Deposit:
+    async def action(session: CliSession) -> uploading.Deposit:
         sources, keeping = (
             uploading.arrange(paths),
             Keeping(copies=copies, classes=tuple(dict.fromkeys(classes))),
@@ -141,7 +141,7 @@ def get(source: str, target: Path | None, overwrite: bool, as_json: bool) -> Non
         raise click.UsageError(f"where to? name a directory: lading get {source} DIRECTORY")
     goal = target or Path(reference.path).name
 
-    async def action(session: Session) -> tuple[Path, int, int]:
+    async def action(session: CliSession) -> tuple[Path, int, int]:
         node = await references.find_node(session, reference)
         name = Path(reference.path).name
         return await write_node(
@@ -206,7 +206,7 @@ def cat(sources: tuple[str, ...], span: tuple[int, int | None] | None, as_json: 
     """
     out = sys.stdout.buffer
 
-    async def action(session: Session) -> None:
+    async def action(session: CliSession) -> None:
         for number, source in enumerate(sources):
             reference = references.need_reference(source)
             node = await references.find_node(session, reference)
@@ -240,7 +240,7 @@ async def _write_json(
 
 
 async def write_node(
-    session: Session,
+    session: CliSession,
     node: Node,
     target: Path,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lading.cli import display, references
-from lading.cli.session import Session, with_session
+from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, is_uuid
@@ -33,7 +33,7 @@ def trash(sources: tuple[str, ...], as_json: bool) -> None:
                 f"'lading rm {one.name}/{one.path}' takes files out of a collection"
             )
 
-    async def action(session: Session) -> list[Record]:
+    async def action(session: CliSession) -> list[Record]:
         # All are looked up before the first is changed, so that a mistake changes nothing.
         records = [await references.find_record(session, one) for one in given]
         return [await session.api.delete("collections", record["uuid"]) for record in records]
@@ -63,7 +63,7 @@ def undelete(uuids: tuple[str, ...], as_json: bool) -> None:
                 f"{uuid}: not the uuid of a collection; 'lading undelete' says what is in the trash"
             )
 
-    async def action(session: Session) -> list[Record]:
+    async def action(session: CliSession) -> list[Record]:
         if not uuids:
             return await session.api.list(
                 "collections",
@@ -97,7 +97,7 @@ def undelete(uuids: tuple[str, ...], as_json: bool) -> None:
         )
 
 
-async def _untrash(session: Session, uuid: str) -> Record:
+async def _untrash(session: CliSession, uuid: str) -> Record:
     answer: Record = await session.api.action(
         "collections", uuid, "untrash", body={"ensure_unique_name": True}
     )

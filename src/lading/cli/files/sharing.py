@@ -12,7 +12,7 @@ import click
 
 from lading.cli import display, references
 from lading.cli.options import DURATION
-from lading.cli.session import Session, with_session
+from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
 from lading.core import ids
 from lading.core.errors import Invalid, NotFound
@@ -61,7 +61,7 @@ def share(
         _share_by_link(what, seconds, as_json)
         return
 
-    async def action(session: Session) -> tuple[list[Record], str]:
+    async def action(session: CliSession) -> tuple[list[Record], str]:
         uuid = await _find_shared(session, what)
         if who is not None:
             await _set(session, uuid, await _find_party(session, who, uuid[:5]), f"can_{can}")
@@ -83,7 +83,7 @@ def share(
 
 
 def _share_by_link(what: str, seconds: int | None, as_json: bool) -> None:
-    async def action(session: Session) -> Record:
+    async def action(session: CliSession) -> Record:
         uuid = await _find_shared(session, what)
         if not is_uuid(uuid, Infix.COLLECTION):
             raise Invalid(f"{what}: a project has no address; share a collection of it")
@@ -121,7 +121,7 @@ def unshare(what: str, who: str | None, by_link: bool, as_json: bool) -> None:
     if bool(who) == by_link:
         raise click.UsageError("name either WHO or --link")
 
-    async def action(session: Session) -> int:
+    async def action(session: CliSession) -> int:
         uuid = await _find_shared(session, what)
         if who is None:
             kind, found = _TOKENS, await _addresses(session, uuid)
@@ -147,7 +147,7 @@ def _with(who: str | None) -> str:
     return f"with {who}" if who else "by an address"
 
 
-async def _find_shared(session: Session, what: str) -> str:
+async def _find_shared(session: CliSession, what: str) -> str:
     """The uuid of the shared collection or project."""
     if is_uuid(what, Infix.GROUP):
         return what
@@ -160,7 +160,7 @@ async def _find_shared(session: Session, what: str) -> str:
     return str((await references.find_record(session, reference))["uuid"])
 
 
-async def _find_party(session: Session, who: str, cluster: str) -> str:
+async def _find_party(session: CliSession, who: str, cluster: str) -> str:
     """The uuid of a user or a group. Raises NotFound, Invalid when several have the name."""
     # The cluster id is the beginning of each uuid.
     if who in ("everyone", "public"):
@@ -183,7 +183,7 @@ async def _find_party(session: Session, who: str, cluster: str) -> str:
     return str(found[0]["uuid"])
 
 
-async def _links(session: Session, uuid: str, party: str) -> list[Record]:
+async def _links(session: CliSession, uuid: str, party: str) -> list[Record]:
     filters = [
         ["link_class", "=", "permission"],
         ["head_uuid", "=", uuid],
@@ -192,7 +192,7 @@ async def _links(session: Session, uuid: str, party: str) -> list[Record]:
     return await session.api.list("links", filters=filters, limit=1000)
 
 
-async def _set(session: Session, uuid: str, party: str, name: str) -> None:
+async def _set(session: CliSession, uuid: str, party: str, name: str) -> None:
     """Set the level of the party's only link; other links of the party are deleted."""
     links = await _links(session, uuid, party)
     if not links:
@@ -211,7 +211,7 @@ def _scopes(uuid: str) -> list[str]:
     return [f"GET /arvados/v1/{path}" for path in paths]
 
 
-async def _addresses(session: Session, uuid: str) -> list[Record]:
+async def _addresses(session: CliSession, uuid: str) -> list[Record]:
     """The user's own unexpired tokens that read only this collection."""
     filters = [["scopes", "=", _scopes(uuid)]]
     tokens = await session.api.list(
@@ -245,12 +245,12 @@ def _files_at(config: Record) -> str:
     return str(config["Services"]["WebDAVDownload"]["ExternalURL"])
 
 
-async def _config(session: Session) -> Record:
+async def _config(session: CliSession) -> Record:
     found: Record = await session.api.request("GET", "config")
     return found
 
 
-async def _permissions(session: Session, uuid: str) -> list[Record]:
+async def _permissions(session: CliSession, uuid: str) -> list[Record]:
     filters = [["link_class", "=", "permission"], ["head_uuid", "=", uuid]]
     links = await session.api.list("links", filters=filters, order=["created_at asc"], limit=1000)
     names = await _names(session, sorted({link["tail_uuid"] for link in links}))
@@ -265,7 +265,7 @@ async def _permissions(session: Session, uuid: str) -> list[Record]:
     ]
 
 
-async def _names(session: Session, uuids: list[str]) -> dict[str, str]:
+async def _names(session: CliSession, uuids: list[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     for plural, field in (("users", "username"), ("groups", "name")):
         found = await session.api.list(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lading.blobs.collector import CollectorResult, Look
     from lading.blobs.scrubber import Damage, Findings
     from lading.blobs.volume_set import VolumeMount
-    from lading.wiring.upkeep import State, Storage
+    from lading.wiring.upkeep import Storage, UpkeepState
 
 _Answer = TypeVar("_Answer")
 # Steps, lost blocks and failures that are listed without --all.
@@ -138,7 +138,9 @@ def _directory(data: Path | None) -> DataDirectory:
     return DataDirectory((data or default_data_directory()).absolute())
 
 
-async def _volumes(directory: DataDirectory, count: bool) -> tuple[list[dict[str, Any]], State]:
+async def _volumes(
+    directory: DataDirectory, count: bool
+) -> tuple[list[dict[str, Any]], UpkeepState]:
     from lading.wiring.upkeep import open_storage, read_state
 
     async with open_storage(directory) as storage:
@@ -198,7 +200,7 @@ def _volume_row(row: dict[str, Any]) -> Sequence[str]:
     )
 
 
-def _last(state: State) -> str:
+def _last(state: UpkeepState) -> str:
     now, said = time.time(), []
     balance, scrub = state.balance, state.scrub
     if balance.at:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lading.cli.display import progress
-from lading.cli.session import Session
+from lading.cli.session import CliSession
 from lading.client.blocks import ANYHOW, Keeping
 from lading.client.environment import cache_directory
 from lading.client.upload_journal import UploadJournal, journal_path
@@ -49,7 +49,7 @@ class Deposit:
 
 
 async def deposit(
-    session: Session,
+    session: CliSession,
     sources: Mapping[str, Path],
     *,
     name: str | None = None,
@@ -122,7 +122,7 @@ def _wishes(keeping: Keeping) -> dict[str, object]:
     return {field: value for field, value in values if value}
 
 
-async def _stored_before(session: Session, name: str, folder: Path) -> dict[str, str]:
+async def _stored_before(session: CliSession, name: str, folder: Path) -> dict[str, str]:
     """The signed locators of a stored collection by hash and size; none if it was deleted. The
     manifest is written to disk.
     """

@@ -27,7 +27,7 @@ _PATIENCE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RequestOutcome:
     """A request that has ended (or was left), and its container, if it had one."""
 
     request: Record
@@ -83,7 +83,7 @@ class Follower:
         self._cancelling = True
         self._changed.set()
 
-    async def follow(self) -> Outcome:
+    async def follow(self) -> RequestOutcome:
         """Show the log until the request is final; return its outcome. Raises the errors of the
         API.
         """
@@ -101,7 +101,7 @@ class Follower:
                 is_news = await self._look()
                 is_news = await self._show() or is_news
                 if self._is_over(asked):
-                    return Outcome(self._request, self._container)
+                    return RequestOutcome(self._request, self._container)
                 pause = _SHORTEST if is_news else min(_LONGEST, pause * _GROWTH)
                 await self._wait(pause)
 

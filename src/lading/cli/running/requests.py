@@ -17,7 +17,7 @@ from lading.cli.running import explanation, log_output
 from lading.cli.running.following import Follower, Watcher
 from lading.cli.running.log_output import LogFile
 from lading.cli.running.run import is_reused, run_time
-from lading.cli.session import Session, with_session
+from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
 
 _SELECT = (
@@ -64,7 +64,7 @@ def request() -> None:
 def list_(state: str | None, limit: int, as_json: bool) -> None:
     """List requests, the newest first."""
 
-    async def action(session: Session) -> list[tuple[Record, Record | None]]:
+    async def action(session: CliSession) -> list[tuple[Record, Record | None]]:
         filters = [["state", "=", state]] if state else []
         found = await session.api.list(
             "container_requests",
@@ -106,7 +106,7 @@ def list_(state: str | None, limit: int, as_json: bool) -> None:
 def show(uuid: str, as_json: bool) -> None:
     """Show one request and its container."""
 
-    async def action(session: Session) -> tuple[Record, Record | None]:
+    async def action(session: CliSession) -> tuple[Record, Record | None]:
         found = await find_request(session, uuid)
         container = found["container_uuid"]
         return found, await session.api.get("containers", container) if container else None
@@ -144,7 +144,7 @@ def change(
     if not asked and not properties:
         raise click.UsageError("nothing to change; give for example --priority 900")
 
-    async def action(session: Session) -> list[Record]:
+    async def action(session: CliSession) -> list[Record]:
         found = [await find_request(session, uuid) for uuid in uuids]
         return [
             await session.api.update(
@@ -176,7 +176,7 @@ def change(
 def cancel(uuids: tuple[str, ...], as_json: bool) -> None:
     """Cancel requests. A container that another request needs too goes on."""
 
-    async def action(session: Session) -> tuple[list[Record], list[Record]]:
+    async def action(session: CliSession) -> tuple[list[Record], list[Record]]:
         found = [await find_request(session, uuid) for uuid in uuids]
         return found, [
             await session.api.action("container_requests", one["uuid"], "cancel") for one in found
@@ -224,7 +224,7 @@ def logs(
             "--follow shows the two streams as they come; leave out --file, --timestamps and --json"
         )
 
-    async def action(session: Session) -> None:
+    async def action(session: CliSession) -> None:
         found = await find_request(session, uuid)
         if follow:
             watcher = Watcher(stdout=sys.stdout.buffer, stderr=sys.stderr.buffer, say=display.note)
@@ -255,7 +255,7 @@ def why(uuid: str, as_json: bool) -> None:
     container.
     """
 
-    async def action(session: Session) -> Mapping[str, Any]:
+    async def action(session: CliSession) -> Mapping[str, Any]:
         found = await find_request(session, uuid)
         answer: Mapping[str, Any] = await session.api.action(
             "container_requests", found["uuid"], "why", method="GET"
@@ -270,7 +270,7 @@ def why(uuid: str, as_json: bool) -> None:
 
 
 def _show_decisions(uuid: str, *, as_json: bool) -> None:
-    async def action(session: Session) -> list[Mapping[str, Any]]:
+    async def action(session: CliSession) -> list[Mapping[str, Any]]:
         found = await find_request(session, uuid)
         answer = await session.api.action("container_requests", found["uuid"], "why", method="GET")
         decisions: list[Mapping[str, Any]] = answer["dispatch"]
@@ -346,7 +346,7 @@ def _given(asked: Mapping[str, Any], container: Record) -> str:
 
 
 def _log_files(
-    session: Session, found: Record, names: list[str], *, is_raw: bool
+    session: CliSession, found: Record, names: list[str], *, is_raw: bool
 ) -> dict[str, log_output.Readable]:
     """The log files of the container of a request by name; empty without a container."""
     container = found["container_uuid"]
@@ -366,7 +366,7 @@ class _Empty:
             yield piece
 
 
-async def _containers(session: Session, found: list[Record]) -> dict[str, Record]:
+async def _containers(session: CliSession, found: list[Record]) -> dict[str, Record]:
     uuids = sorted({one["container_uuid"] for one in found if one["container_uuid"]})
     if not uuids:
         return {}

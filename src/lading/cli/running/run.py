@@ -31,19 +31,19 @@ from lading.cli.options import (
     SectionedCommand,
     option_of,
 )
-from lading.cli.references import Reference, find_request, find_tree
+from lading.cli.references import FileReference, find_request, find_tree
 from lading.cli.running import explanation
-from lading.cli.running.following import Follower, Outcome, Sink, Watcher, reason
+from lading.cli.running.following import Follower, RequestOutcome, Sink, Watcher, reason
 from lading.cli.running.submission import (
     OUTPUT,
     PRIORITY,
     Input,
-    Wish,
+    RequestSpec,
     newest_image,
     request_body,
     store_inputs,
 )
-from lading.cli.session import Session, with_session
+from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
 from lading.core.errors import Conflict
 from lading.core.ids import EMPTY_PDH
@@ -234,7 +234,7 @@ def run(
         raise click.UsageError(
             "Missing argument COMMAND; name one, or the --image whose own command is to run."
         )
-    wish = Wish(
+    wish = RequestSpec(
         command=command,
         inputs=inputs,
         environment=dict(environment),
@@ -260,13 +260,13 @@ def check_target(directory: Path | None, *, overwrite: bool) -> None:
         )
 
 
-async def submit(session: Session, wish: Wish, *, is_quiet: bool = False) -> Record:
+async def submit(session: CliSession, wish: RequestSpec, *, is_quiet: bool = False) -> Record:
     """Store the inputs and create the request. Raises Invalid and the errors of the API."""
     body = await _body(session, wish, is_quiet=is_quiet)
     return await session.api.create("container_requests", body)
 
 
-async def _body(session: Session, wish: Wish, *, is_quiet: bool) -> dict[str, Any]:
+async def _body(session: CliSession, wish: RequestSpec, *, is_quiet: bool) -> dict[str, Any]:
     image = wish.image
     if not image:
         chosen = await newest_image(session)
@@ -277,8 +277,8 @@ async def _body(session: Session, wish: Wish, *, is_quiet: bool) -> dict[str, An
     return request_body(wish, image=image, mounts=mounts, after=after)
 
 
-def _preview(wish: Wish, as_json: bool) -> None:
-    async def action(session: Session) -> Record:
+def _preview(wish: RequestSpec, as_json: bool) -> None:
+    async def action(session: CliSession) -> Record:
         body = await _body(session, wish, is_quiet=as_json)
         answer: Record = await session.api.action("container_requests", None, "preview", body=body)
         return answer
@@ -290,7 +290,7 @@ def _preview(wish: Wish, as_json: bool) -> None:
         explanation.show_preview(answer)
 
 
-def _detach(wish: Wish, as_json: bool) -> None:
+def _detach(wish: RequestSpec, as_json: bool) -> None:
     request = with_session(lambda session: submit(session, wish, is_quiet=as_json))
     if as_json:
         display.emit_json(request)
@@ -300,8 +300,8 @@ def _detach(wish: Wish, as_json: bool) -> None:
 
 
 async def follow_to_end(
-    session: Session,
-    wish: Wish,
+    session: CliSession,
+    wish: RequestSpec,
     output: Path | None,
     as_json: bool,
     *,
@@ -327,7 +327,7 @@ async def follow_to_end(
         code = _INTERRUPTED
     report(outcome, is_interrupted=was_interrupted())
     if output is not None and outcome.request["output_uuid"]:
-        tree = await find_tree(session, Reference(outcome.request["output_uuid"]))
+        tree = await find_tree(session, FileReference(outcome.request["output_uuid"]))
         place, files, size = await data.write_node(session, tree, output, name="", is_quiet=as_json)
         display.note(f"wrote {data.count(files, 'file')}, {display.size(size)}, to {place}")
     if as_json:
@@ -370,7 +370,7 @@ async def interruptible(
             loop.remove_signal_handler(number)
 
 
-def exit_code(outcome: Outcome) -> int:
+def exit_code(outcome: RequestOutcome) -> int:
     """The exit code of the command; 1 if it has none because the system ended it."""
     container = outcome.container
     if container is None or container["state"] != "Complete" or container["exit_code"] is None:
@@ -385,7 +385,7 @@ def is_reused(request: Record, container: Record) -> bool:
     return parse_time(container["created_at"]) < parse_time(request["created_at"])
 
 
-def summary(outcome: Outcome, code: int) -> dict[str, Any]:
+def summary(outcome: RequestOutcome, code: int) -> dict[str, Any]:
     """The outcome for programs; `output` and `log` are portable data hashes."""
     request, container = outcome.request, outcome.container or {}
     return {
@@ -402,7 +402,7 @@ def summary(outcome: Outcome, code: int) -> dict[str, Any]:
     }
 
 
-def report(outcome: Outcome, *, is_interrupted: bool) -> None:
+def report(outcome: RequestOutcome, *, is_interrupted: bool) -> None:
     """Print how the request ended, whether a result was reused, and the output."""
     request, container = outcome.request, outcome.container
     if container is None:

@@ -21,7 +21,7 @@ import click
 
 from lading.cli import display
 from lading.cli.references import find_request
-from lading.cli.session import Session, with_session
+from lading.cli.session import CliSession, with_session
 from lading.client.api import error_of
 from lading.client.environment import Server, find_server
 from lading.core.errors import Invalid, LadingError, Unavailable
@@ -182,7 +182,7 @@ def ssh_environment(server: Server) -> dict[str, str]:
     return {**os.environ, **named, **insecure}
 
 
-async def _probe(session: Session, name: str, form: dict[str, str], *, wait: bool) -> str:
+async def _probe(session: CliSession, name: str, form: dict[str, str], *, wait: bool) -> str:
     """The uuid to connect to, after the server has confirmed that a session is possible."""
     said = False
     while True:
@@ -200,7 +200,7 @@ async def _probe(session: Session, name: str, form: dict[str, str], *, wait: boo
             return uuid
 
 
-async def _ask(session: Session, uuid: str, form: dict[str, str]) -> None:
+async def _ask(session: CliSession, uuid: str, form: dict[str, str]) -> None:
     """Ask once whether a session is possible. Raises the server's refusal."""
     headers = {**session.api.headers, "Content-Type": "application/x-www-form-urlencoded"}
     body = urlencode({**form, "probe": "true"}).encode()

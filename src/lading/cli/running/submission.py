@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lading.cli.files.uploading import arrange, deposit, label_of
-from lading.cli.references import LAST, Reference, find_collection, parse_reference
-from lading.cli.session import Session
+from lading.cli.references import LAST, FileReference, find_collection, parse_reference
+from lading.cli.session import CliSession
 from lading.client.images.links import StoredImage, list_images
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, is_pdh, is_uuid
@@ -30,11 +30,11 @@ class Input:
 
     target: str
     path: Path | None = None
-    stored: Reference | None = None
+    stored: FileReference | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class RequestSpec:
     """The options of the command line. Without a `command`, the image's is run."""
 
     command: tuple[str, ...]
@@ -94,7 +94,11 @@ def parse_input(text: str) -> Input:
 
 
 def request_body(
-    wish: Wish, *, image: str, mounts: Mapping[str, Mapping[str, object]], after: Sequence[str] = ()
+    wish: RequestSpec,
+    *,
+    image: str,
+    mounts: Mapping[str, Mapping[str, object]],
+    after: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The attributes of the container request; `after` are the uuids of its dependencies.
 
@@ -128,7 +132,7 @@ def request_body(
     return body | {name: value for name, value in _asked_for(wish, after).items() if value}
 
 
-def _asked_for(wish: Wish, after: Sequence[str]) -> dict[str, Any]:
+def _asked_for(wish: RequestSpec, after: Sequence[str]) -> dict[str, Any]:
     """The attributes that are sent only if they are set."""
     scheduling = {
         "max_run_time": wish.max_run_time,
@@ -155,7 +159,7 @@ def _asked_for(wish: Wish, after: Sequence[str]) -> dict[str, Any]:
     }
 
 
-async def newest_image(session: Session) -> StoredImage:
+async def newest_image(session: CliSession) -> StoredImage:
     """The image added last. Raises Invalid if there is none."""
     images = await list_images(session.api)
     if not images:
@@ -167,7 +171,7 @@ async def newest_image(session: Session) -> StoredImage:
 
 
 async def store_inputs(
-    session: Session, inputs: Sequence[Input], *, is_quiet: bool
+    session: CliSession, inputs: Sequence[Input], *, is_quiet: bool
 ) -> dict[str, dict[str, object]]:
     """The mounts of the inputs; files on disk are stored first. Raises Invalid, NotFound."""
     mounts: dict[str, dict[str, object]] = {}
@@ -181,7 +185,7 @@ async def store_inputs(
     return mounts
 
 
-async def _store(session: Session, path: Path, *, is_quiet: bool) -> dict[str, object]:
+async def _store(session: CliSession, path: Path, *, is_quiet: bool) -> dict[str, object]:
     sources = arrange([path])
     stored = await deposit(session, sources, label=label_of(path), is_quiet=is_quiet)
     mount: dict[str, object] = {
@@ -191,7 +195,7 @@ async def _store(session: Session, path: Path, *, is_quiet: bool) -> dict[str, o
     return mount if "" in sources else {**mount, "path": next(iter(sources))}
 
 
-async def _mount(session: Session, stored: Reference) -> dict[str, object]:
+async def _mount(session: CliSession, stored: FileReference) -> dict[str, object]:
     mount: dict[str, object] = {"kind": "collection"}
     if is_pdh(stored.name):
         mount["portable_data_hash"] = stored.name

@@ -27,7 +27,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from lading.confined import Stop, Stopped, Tree, never, open_regular
+from lading.confined import ConfinedTree, Stop, Stopped, never, open_regular
 from lading.supervisor.inputs.tar_reader import TarReader, members
 
 STREAMS = ("stdout", "stderr")
@@ -68,7 +68,7 @@ class GangOutput:
         """
         sentences = _Sentences()
         try:
-            with Tree.open(self.output) as tree:
+            with ConfinedTree.open(self.output) as tree:
                 for rank in range(self.nodes):
                     self._add_archive(tree, rank, sentences, stop)
                 for rank in range(self.nodes):
@@ -81,7 +81,9 @@ class GangOutput:
             sentences.add(f"the output of the ranks cannot be brought together: {error}")
         return sentences.all()
 
-    def _add_archive(self, tree: Tree, rank: int, sentences: _Sentences, stop: Stop) -> None:
+    def _add_archive(
+        self, tree: ConfinedTree, rank: int, sentences: _Sentences, stop: Stop
+    ) -> None:
         place = self.spool / f"{rank}.tar"
         try:
             with place.open("rb") as file:
@@ -95,7 +97,7 @@ class GangOutput:
         place.unlink(missing_ok=True)
 
     def _add_stream(
-        self, tree: Tree, rank: int, name: str, sentences: _Sentences, stop: Stop
+        self, tree: ConfinedTree, rank: int, name: str, sentences: _Sentences, stop: Stop
     ) -> None:
         source = self.spool / f"{rank}.{name}"
         if not source.exists():
@@ -148,7 +150,7 @@ def _copy(source: Path, name: str, folder: int, stop: Stop) -> None:
         _pour(reading.read, writing, stop)
 
 
-def _drop_empty(tree: Tree, nodes: int) -> None:
+def _drop_empty(tree: ConfinedTree, nodes: int) -> None:
     """Remove the directories of ranks without output."""
     paths = [f"{_RANKS}/{rank}{rest}" for rank in range(nodes) for rest in ("/results", "")]
     for path in (*paths, _RANKS):
@@ -160,10 +162,10 @@ def _drop_empty(tree: Tree, nodes: int) -> None:
 class _Unpacking:
     """Adds the members of one archive to a tree, which may have some of them already."""
 
-    def __init__(self, tree: Tree, stop: Stop) -> None:
+    def __init__(self, tree: ConfinedTree, stop: Stop) -> None:
         self._tree, self._stop = tree, stop
         self._folder = ""
-        self._opened: Tree | None = None
+        self._opened: ConfinedTree | None = None
         self._growing = ("", -1)
 
     def run(self, file: IO[bytes]) -> Iterator[str]:
@@ -326,7 +328,7 @@ def send(output: str, pipe: IO[bytes], *, stop: Stop = never, max_depth: int = _
     """
     known: dict[tuple[int, int], str] = {}
     with (
-        Tree.open(output) as tree,
+        ConfinedTree.open(output) as tree,
         tarfile.open(fileobj=pipe, mode="w|", format=tarfile.PAX_FORMAT) as archive,
     ):
         for folder, entry in tree.walk(max_depth=max_depth, stop=stop):
@@ -336,7 +338,7 @@ def send(output: str, pipe: IO[bytes], *, stop: Stop = never, max_depth: int = _
 
 
 def _send_one(
-    archive: tarfile.TarFile, tree: Tree, path: str, known: dict[tuple[int, int], str]
+    archive: tarfile.TarFile, tree: ConfinedTree, path: str, known: dict[tuple[int, int], str]
 ) -> None:
     with tree.parent(path) as (folder, name):
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)

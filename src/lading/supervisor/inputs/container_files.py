@@ -8,7 +8,7 @@ import os
 import stat
 from pathlib import Path
 
-from lading.confined import Stop, Stopped, Tree, never, open_directory
+from lading.confined import ConfinedTree, Stop, Stopped, never, open_directory
 from lading.core.containers.output import DirectoryEntry, Entry, FileEntry, LinkEntry, SpecialEntry
 
 _STRIDE = 256
@@ -26,7 +26,7 @@ def look(top: Path, path: str, *, measured: bool, stop: Stop = never) -> Entry |
     `measured`: the sizes of the first files of a directory are wanted.
     """
     try:
-        with Tree.open(top) as tree:
+        with ConfinedTree.open(top) as tree:
             if not path:
                 return _directory(tree, measured=measured, stop=stop)
             with tree.parent(path) as (folder, name):
@@ -46,7 +46,7 @@ def _entry(name: str, folder: int, *, measured: bool, stop: Stop = never) -> Ent
     return FileEntry(found.st_size) if stat.S_ISREG(found.st_mode) else SpecialEntry()
 
 
-def _directory(tree: Tree, *, measured: bool, stop: Stop = never) -> DirectoryEntry:
+def _directory(tree: ConfinedTree, *, measured: bool, stop: Stop = never) -> DirectoryEntry:
     names, files, sizes = list[str](), list[str](), dict[str, int]()
     with os.scandir(tree.descriptor) as entries:
         for number, entry in enumerate(entries):

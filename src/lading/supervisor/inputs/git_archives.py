@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from lading.client.api import ApiClient
-from lading.confined import Stop, Stopped, Tree, never
+from lading.confined import ConfinedTree, Stop, Stopped, never
 from lading.core.containers.mount_plan import GitTree
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
 from lading.supervisor.inputs.tar_reader import TarReader, members
@@ -63,7 +63,7 @@ def unpack(source: IO[bytes], directory: Path, *, stop: Stop = never) -> None:
     incomplete archive, ExecutionError(INFRASTRUCTURE) for one that git cannot have made, Stopped.
     """
     try:
-        with Tree.open(directory) as root, TarReader.open(fileobj=source, mode="r:") as tar:
+        with ConfinedTree.open(directory) as root, TarReader.open(fileobj=source, mode="r:") as tar:
             for member in members(tar):
                 if stop():
                     raise Stopped
@@ -77,7 +77,7 @@ def unpack(source: IO[bytes], directory: Path, *, stop: Stop = never) -> None:
         raise Unavailable(f"the archive of a git tree is damaged: {error}") from error
 
 
-def _add(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Tree) -> None:
+def _add(tar: tarfile.TarFile, member: tarfile.TarInfo, root: ConfinedTree) -> None:
     path = posixpath.normpath(member.name)
     if path == ".":
         return

@@ -177,10 +177,10 @@ class Stage:
             top, path, measured=not isinstance(source, CollectionPath), stop=stop
         )
 
-    def open_folder(self, source: Source) -> confined.Tree:
+    def open_folder(self, source: Source) -> confined.ConfinedTree:
         """Open the directory at a place. Raises OSError, also when the path has a symbolic link."""
         top, path = self._place(source)
-        with confined.Tree.open(top) as tree:
+        with confined.ConfinedTree.open(top) as tree:
             return tree.open_tree(path)
 
     def open_file(self, source: Source) -> int:
@@ -188,7 +188,7 @@ class Stage:
         symbolic link.
         """
         top, path = self._place(source)
-        with confined.Tree.open(top) as tree:
+        with confined.ConfinedTree.open(top) as tree:
             return tree.open_file(path)
 
     def close_streams(self) -> None:
@@ -299,7 +299,7 @@ class Stage:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         _make_open(Path(path).parent)
         top, below = self._place(HostPath(path))
-        with confined.Tree.open(top) as tree, tree.parent(below) as (folder, name):
+        with confined.ConfinedTree.open(top) as tree, tree.parent(below) as (folder, name):
             return os.open(name, flags, 0o666, dir_fd=folder)
 
     def _open_input(self, source: Source) -> int:

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final, Protocol, Self
 
-from lading.confined import Tree
+from lading.confined import ConfinedTree
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images.image_layout import MOST_ELEMENTS, Whiteout, member_path, whiteout
 from lading.supervisor.inputs.tar_reader import MOST_MEMBERS, TarReader, members
@@ -97,7 +97,7 @@ def unpack_layer(
     stream = _Hashing(_plain(source), limit)
     target.mkdir(mode=0o755)
     try:
-        with Tree.open(target) as tree, _Layer(tree, limit) as layer:
+        with ConfinedTree.open(target) as tree, _Layer(tree, limit) as layer:
             with TarReader.open(fileobj=stream, mode="r|") as tar:  # type: ignore[call-overload]
                 for member in members(tar, most=most_members):
                     layer.add(tar, member)
@@ -141,7 +141,7 @@ def _plain(source: IO[bytes]) -> _Readable:
 class _Layer:
     """A layer directory during unpacking, and descriptors of the recently used directories."""
 
-    def __init__(self, tree: Tree, limit: int) -> None:
+    def __init__(self, tree: ConfinedTree, limit: int) -> None:
         self._tree = tree
         self._room = limit
         self._folders: dict[str, int] = {}
@@ -387,7 +387,7 @@ class _Layer:
         except FileNotFoundError:
             return
         except IsADirectoryError:
-            Tree(folder).remove(name)
+            ConfinedTree(folder).remove(name)
         # Open descriptors may lie below the removed directory; `folder` is in use.
         self._forget(but=folder)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from lading.client.disk_space import lacks_room
-from lading.confined import Stop, Tree, never
+from lading.confined import ConfinedTree, Stop, never
 from lading.core.containers.disk_space import Amount, DiskWriter
 from lading.core.errors import ExecutionError, Failure
 from lading.core.resources import format_bytes
@@ -50,7 +50,7 @@ def measure(places: Iterable[Path], *, most: Amount, stop: Stop = never) -> dict
     uses: dict[int, Amount] = {}
     seen: set[tuple[int, int]] = set()
     for place in places:
-        with contextlib.suppress(FileNotFoundError), Tree.open(place) as tree:
+        with contextlib.suppress(FileNotFoundError), ConfinedTree.open(place) as tree:
             device = tree.stat().st_dev
             size, files = (lambda one: (one.size, one.files))(uses.get(device, Amount()))
             for found in tree.survey(max_depth=MAX_DEPTH, stop=stop):

@@ -18,7 +18,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     RateLimited,
 )
 from lading.dispatch.fleets.cloud.drivers.providers import azure
-from lading.testing.clouds import FakeAzure, Reply
+from lading.testing.clouds import CloudReply, FakeAzure
 from tests.clouds import driving, running
 
 TAG = "ArvadosInstanceSetID"
@@ -68,13 +68,22 @@ async def test_the_interface_goes_with_its_vm(cloud: FakeAzure, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("reply", "kind"),
     [
-        (Reply(409, {"error": {"code": "SkuNotAvailable", "message": "none now"}}), NoCapacity),
-        (Reply(429, {"error": {"code": "x", "message": "y"}}, {"Retry-After": "7"}), RateLimited),
-        (Reply(404, {"error": {"code": "ResourceNotFound", "message": "no such image"}}), Invalid),
+        (
+            CloudReply(409, {"error": {"code": "SkuNotAvailable", "message": "none now"}}),
+            NoCapacity,
+        ),
+        (
+            CloudReply(429, {"error": {"code": "x", "message": "y"}}, {"Retry-After": "7"}),
+            RateLimited,
+        ),
+        (
+            CloudReply(404, {"error": {"code": "ResourceNotFound", "message": "no such image"}}),
+            Invalid,
+        ),
     ],
 )
 async def test_the_interface_goes_when_the_vm_is_refused(
-    cloud: FakeAzure, tmp_path: Path, reply: Reply, kind: type[Exception]
+    cloud: FakeAzure, tmp_path: Path, reply: CloudReply, kind: type[Exception]
 ) -> None:
     cloud.next.append(("PUT", "virtualMachines", reply))
     async with driving(cloud, tmp_path) as driver:
@@ -94,8 +103,8 @@ async def test_an_order_that_fails_later_leaves_nothing(cloud: FakeAzure, tmp_pa
 async def test_an_interface_that_could_not_be_removed_goes_at_a_list(
     cloud: FakeAzure, tmp_path: Path
 ) -> None:
-    fault = Reply(409, {"error": {"code": "SkuNotAvailable", "message": "none now"}})
-    reserved = Reply(
+    fault = CloudReply(409, {"error": {"code": "SkuNotAvailable", "message": "none now"}})
+    reserved = CloudReply(
         400, {"error": {"code": "NicReservedForAnotherVm", "message": "for 180 seconds"}}
     )
     cloud.next += [("PUT", "virtualMachines", fault), ("DELETE", "networkInterfaces", reserved)]

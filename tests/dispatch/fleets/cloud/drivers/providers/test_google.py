@@ -18,7 +18,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     RateLimited,
 )
 from lading.dispatch.fleets.cloud.drivers.providers import google
-from lading.testing.clouds import FakeGoogle, Reply
+from lading.testing.clouds import CloudReply, FakeGoogle
 from tests.clouds import driving, running
 
 TAG = "ArvadosInstanceSetID"
@@ -97,7 +97,7 @@ async def test_refusals_at_once(cloud: FakeGoogle, tmp_path: Path) -> None:
         "errors": [{"reason": "rateLimitExceeded", "message": "Rate Limit Exceeded"}],
         "code": 403,
     }
-    cloud.next.append(("POST", "instances", Reply(403, {"error": said})))
+    cloud.next.append(("POST", "instances", CloudReply(403, {"error": said})))
     async with driving(cloud, tmp_path) as driver:
         with pytest.raises(RateLimited, match="Google: rateLimitExceeded: Rate Limit Exceeded"):
             await driver.create(SPEC)

@@ -19,7 +19,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     RateLimited,
 )
 from lading.dispatch.fleets.cloud.drivers.providers import openstack
-from lading.testing.clouds import FakeOpenStack, Reply
+from lading.testing.clouds import CloudReply, FakeOpenStack
 from tests.clouds import driving, running
 
 TAG = "ArvadosInstanceSetID"
@@ -69,7 +69,7 @@ async def test_application_credentials_do_too(cloud: FakeOpenStack, tmp_path: Pa
 
 async def test_a_server_without_a_host_is_removed(cloud: FakeOpenStack, tmp_path: Path) -> None:
     failed = {"status": "ERROR", "fault": {"code": 500, "message": "No valid host was found."}}
-    cloud.next.append(("GET", "/servers/server-", Reply(200, {"server": failed})))
+    cloud.next.append(("GET", "/servers/server-", CloudReply(200, {"server": failed})))
     async with driving(cloud, tmp_path) as driver:
         with pytest.raises(NoCapacity, match="OpenStack: 500: No valid host was found"):
             await driver.create(SPEC)
@@ -80,22 +80,24 @@ async def test_a_server_without_a_host_is_removed(cloud: FakeOpenStack, tmp_path
     ("reply", "kind"),
     [
         (
-            Reply(403, {"forbidden": {"code": 403, "message": "Quota exceeded for cores"}}),
+            CloudReply(403, {"forbidden": {"code": 403, "message": "Quota exceeded for cores"}}),
             QuotaReached,
         ),
         (
-            Reply(429, {"overLimit": {"code": 429, "message": "slow"}}, {"Retry-After": "9"}),
+            CloudReply(429, {"overLimit": {"code": 429, "message": "slow"}}, {"Retry-After": "9"}),
             RateLimited,
         ),
         (
-            Reply(404, {"itemNotFound": {"code": 404, "message": "Network could not be found."}}),
+            CloudReply(
+                404, {"itemNotFound": {"code": 404, "message": "Network could not be found."}}
+            ),
             Invalid,
         ),
-        (Reply(503, None), Unavailable),
+        (CloudReply(503, None), Unavailable),
     ],
 )
 async def test_refusals(
-    cloud: FakeOpenStack, tmp_path: Path, reply: Reply, kind: type[Exception]
+    cloud: FakeOpenStack, tmp_path: Path, reply: CloudReply, kind: type[Exception]
 ) -> None:
     cloud.next.append(("POST", "/nova/servers", reply))
     async with driving(cloud, tmp_path) as driver:
