@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lading.core.errors import Invalid
 from lading.core.hpc.addresses import (
-    Address,
+    SshdAddress,
     common_version,
     ip_version,
     machine_address,
@@ -31,7 +31,7 @@ from lading.core.hpc.addresses import (
     ],
 )
 def test_addresses_of_both_kinds_are_read(text: str, host: str, port: int) -> None:
-    assert parse_address(text) == Address(host, port)
+    assert parse_address(text) == SshdAddress(host, port)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 
 
 def test_names_are_no_numbers() -> None:
-    assert [Address(one).is_numeric for one in ("10.0.0.1", "fd00::1", "node")] == [
+    assert [SshdAddress(one).is_numeric for one in ("10.0.0.1", "fd00::1", "node")] == [
         True,
         True,
         False,
@@ -66,7 +66,7 @@ def test_names_are_no_numbers() -> None:
 
 @given(st.ip_addresses(), st.integers(1, 65535))
 def test_what_is_written_is_read_again(host: object, port: int) -> None:
-    address = Address(str(host), port)
+    address = SshdAddress(str(host), port)
     assert parse_address(str(address)) == address
 
 

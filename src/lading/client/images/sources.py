@@ -210,7 +210,7 @@ class DockerManifestEntry(msgspec.Struct, frozen=True, rename="pascal"):
     repo_tags: list[str] | None = None
 
 
-class Platform(msgspec.Struct, frozen=True):
+class ArchivePlatform(msgspec.Struct, frozen=True):
     """The platform of an OCI image."""
 
     architecture: str = ""
@@ -221,7 +221,7 @@ class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
     """A reference to an OCI blob."""
 
     digest: str
-    platform: Platform | None = None
+    platform: ArchivePlatform | None = None
     annotations: dict[str, str] = {}
 
 
@@ -314,5 +314,5 @@ def _blob(members: Members, digest: str) -> str:
     return f"blobs/{algorithm}/{value}"
 
 
-def _fits(platform: Platform, architecture: str) -> bool:
+def _fits(platform: ArchivePlatform, architecture: str) -> bool:
     return platform.os in ("", "linux") and platform.architecture in ("", architecture)
