@@ -49,14 +49,14 @@ MAY_WALK = {
     "hpc/package.py": "the modules of this installation",
     "hpc/processes.py": "/proc",
     "supervisor/capture.py": "the log directory, written by the supervisor alone",
-    "supervisor/inputs/container_files.py": "`Tree.walk`",
+    "supervisor/inputs/container_files.py": "`ConfinedTree.walk`",
     "supervisor/limits/gpu_locks.py": "device files of the machine",
     "supervisor/limits/disk_usage.py": (
         "descriptors of directories opened through `confined`; names of run directories"
     ),
     "supervisor/engines/native.py": "the state directory of crun",
     "supervisor/engines/user_namespace.py": "mount points and marks that the product made",
-    "supervisor/gang/gang_output.py": "`Tree.walk`",
+    "supervisor/gang/gang_output.py": "`ConfinedTree.walk`",
     "supervisor/container_gateway/ports.py": "/proc",
     "supervisor/inputs/image_archive.py": "files of the image cache, by patterns of their names",
     "supervisor/inputs/layers.py": "entries of the layer cache, not what is in a layer",
@@ -123,7 +123,7 @@ def _by_path(node: ast.Call) -> bool:
     if _called(node) not in OPENING:
         return False
     name = ast.unparse(node.func)
-    if name in ("Tree.open", "Reader.open") or name.startswith(("self._tree.", "tree.")):
+    if name in ("ConfinedTree.open", "TarReader.open") or name.startswith(("self._tree.", "tree.")):
         return False
     by_descriptor = any(keyword.arg in ("dir_fd", "fileobj") for keyword in node.keywords)
     # `open` and `os.chmod` of a number: what was opened by a descriptor before.

@@ -75,6 +75,15 @@ def test_modules_say_what_they_are() -> None:
     refuse(shown(path) for path in MODULES if path.stem in FORBIDDEN_NAMES)
 
 
+def test_public_class_names_are_unique() -> None:
+    where: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in tree(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where.setdefault(node.name, []).append(shown(path))
+    refuse(f"{name}: {', '.join(paths)}" for name, paths in where.items() if len(paths) > 1)
+
+
 def test_public_functions_of_core_have_docstrings() -> None:
     refuse(
         f"{shown(path)}: {node.name}"

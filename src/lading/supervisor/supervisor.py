@@ -38,16 +38,11 @@ from lading.client.tree_cache import TreeCache
 from lading.core.containers import mount_plan
 from lading.core.containers.constraints import KEEP_ON_FAILURE
 from lading.core.containers.container import ContainerState
-from lading.core.containers.disk_space import (
-    Amount,
-    ScratchLimits,
-    WriteAllowance,
-    allowance,
-    spent,
-)
+from lading.core.containers.disk_space import Amount, DiskAllowance, ScratchLimits, allowance, spent
 from lading.core.containers.mounts import slower
 from lading.core.errors import ExecutionError, Failure, LadingError
 from lading.core.hpc.gang import read_gang
+from lading.supervisor import journal
 from lading.supervisor.container_gateway.gateway_listener import GatewayListener
 from lading.supervisor.container_spec import amount, specify
 from lading.supervisor.costing import Costing
@@ -64,14 +59,7 @@ from lading.supervisor.gather_or_cancel import WorkCancelled, together, unless
 from lading.supervisor.inputs.image_archive import CollectionImage
 from lading.supervisor.inputs.keep_mount import KeepMount, lost
 from lading.supervisor.inputs.staging import Inputs, Stage, full_places
-from lading.supervisor.journal import (
-    CONTAINER_STEP,
-    JournalHeader,
-    JournalStep,
-    RunJournal,
-    StepMark,
-    nothing,
-)
+from lading.supervisor.journal import CONTAINER_STEP, JournalStep, RunJournal, StepMark, nothing
 from lading.supervisor.limits import disk_watch, project_quota
 from lading.supervisor.limits.counters import descendants, processes
 from lading.supervisor.limits.disk_usage import check_room
@@ -95,7 +83,7 @@ _Answer = TypeVar("_Answer")
 
 
 async def supervise(
-    assignment: SupervisorConfig,
+    config: SupervisorConfig,
     *,
     clock: Clock = lambda: datetime.now(UTC),
     transport: Transport | None = None,
@@ -106,8 +94,7 @@ async def supervise(
     on_idle: Callable[[], None] | None = None,
     turn: Turn | None = None,
 ) -> int:
-    """Carry out the assignment; 0 when its life cycle was completed, 1 otherwise
-    (docs/spec/containers).
+    """Carry out `config`; 0 when its life cycle was completed, else 1 (docs/spec/containers).
 
     The caller holds the lock of the run directory, which has nothing of an earlier run. `stop` is
     set to cancel the container, `flush` to have its log saved now, `reprice` when there may be new
@@ -115,10 +102,8 @@ async def supervise(
     container uses no processors, RAM or GPUs any more; for some containers never. `turn` waits for
     processors after a long preparation.
     """
-    way = transport or open_transport(assignment)
-    supervisor = Supervisor(
-        assignment, SupervisorSession(assignment, way), clock=clock, engines=engines
-    )
+    way = transport or open_transport(config)
+    supervisor = Supervisor(config, SupervisorSession(config, way), clock=clock, engines=engines)
     supervisor.stop = stop or supervisor.stop
     supervisor.flush = flush or supervisor.flush
     supervisor.reprice = reprice or supervisor.reprice
@@ -135,7 +120,7 @@ class Supervisor:
 
     def __init__(
         self,
-        assignment: SupervisorConfig,
+        config: SupervisorConfig,
         session: SupervisorSession,
         *,
         clock: Clock,
@@ -144,37 +129,35 @@ class Supervisor:
         self.stop, self.flush, self.reprice = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.on_idle: Callable[[], None] | None = None
         self.turn: Turn | None = None
-        self._assignment = assignment
+        self._assignment = config
         self._session = session
-        self._directory = Path(assignment.run_directory)
+        self._directory = Path(config.run_directory)
         self._settings = EngineSettings(
-            container_uuid=assignment.container_uuid,
-            run_directory=assignment.run_directory,
-            cache_directory=assignment.cache_directory,
-            docker_socket=assignment.docker_socket,
-            podman_socket=assignment.podman_socket,
-            cache_size=assignment.cache_size,
-            disk_reserve=assignment.disk_reserve,
-            disk_reserve_files=assignment.disk_reserve_files,
-            user_namespaces=assignment.user_namespaces,
+            container_uuid=config.container_uuid,
+            run_directory=config.run_directory,
+            cache_directory=config.cache_directory,
+            docker_socket=config.docker_socket,
+            podman_socket=config.podman_socket,
+            cache_size=config.cache_size,
+            disk_reserve=config.disk_reserve,
+            disk_reserve_files=config.disk_reserve_files,
+            user_namespaces=config.user_namespaces,
         )
         # Before the first step: after a crash the cleaner must know the engine.
         self._journal = RunJournal(self._directory)
-        self._journal.open(JournalHeader(engine=assignment.engine, settings=self._settings))
-        self._log = Log(
-            self._directory / "log", clock, limit=assignment.log_limit, kept=self._reserve
-        )
-        self._cards = GpuLocks(assignment)
-        self._annexes = RemoteRankClient(assignment)
-        self._engine = engines(assignment.engine, self._settings)
-        self._door = GatewayListener(assignment, session, self._engine, self._log.say)
+        self._journal.open(journal.JournalHeader(engine=config.engine, settings=self._settings))
+        self._log = Log(self._directory / "log", clock, limit=config.log_limit, kept=self._reserve)
+        self._cards = GpuLocks(config)
+        self._annexes = RemoteRankClient(config)
+        self._engine = engines(config.engine, self._settings)
+        self._door = GatewayListener(config, session, self._engine, self._log.say)
         self._activity = Activity(session.report_activity)
         self._inputs: Inputs | None = None
         self._stage: Stage | None = None
         self._keep: KeepMount | None = None
         self._pumps: list[Pump] = []
         self._companions: Monitors | None = None
-        self._costing = Costing(assignment, clock)
+        self._costing = Costing(config, clock)
         self._clock = clock
         self._engine_fault: ExecutionError | None = None
         self._exit: Exit | None = None
@@ -224,9 +207,8 @@ class Supervisor:
             return Ending(state=None)
         except WorkCancelled:
             self._log.say("told to stop before anything was run")
-            return Ending(
-                state=ContainerState.CANCELLED if self._running else ContainerState.QUEUED
-            )
+            state = ContainerState.CANCELLED if self._running else ContainerState.QUEUED
+            return Ending(state=state)
         except ExecutionError as error:
             return await self._blame(error)
         except (LadingError, OSError) as error:
@@ -512,7 +494,7 @@ class Supervisor:
     def _limit_disk(self) -> None:
         """Set the quota of the container in the kernel, where the file system supports it."""
         allowed = self._allowance
-        if self._project is not None and allowed != WriteAllowance():
+        if self._project is not None and allowed != DiskAllowance():
             used = self._project.used()
             # Inputs and copies are in the same project, so they add to the allowance.
             size, files = (
@@ -534,7 +516,7 @@ class Supervisor:
         return processes(folders) if folders else (descendants(pid) if pid else [])
 
     @property
-    def _allowance(self) -> WriteAllowance:
+    def _allowance(self) -> DiskAllowance:
         told, container = self._assignment, self._session.container
         limits = ScratchLimits(
             mount=told.tmp_capacity, beside=told.scratch_beside, files=told.scratch_files

@@ -5,10 +5,10 @@ import pytest
 from lading.core.containers.disk_space import (
     AUTOMATIC,
     Amount,
+    DiskAllowance,
     DiskWriter,
     FileSystemSpace,
     ScratchLimits,
-    WriteAllowance,
     allowance,
     excess,
     is_short,
@@ -43,10 +43,10 @@ def test_what_a_container_may_write() -> None:
         "/in": {"kind": "collection", "portable_data_hash": "x"},
         "/odd": 3,
     }
-    assert allowance(mounts, LIMITS, output_path="/out") == WriteAllowance(
+    assert allowance(mounts, LIMITS, output_path="/out") == DiskAllowance(
         mounts=1027, beside=100, files=10
     )
-    assert allowance(mounts, LIMITS, output_path="/out", ranks=3) == WriteAllowance(
+    assert allowance(mounts, LIMITS, output_path="/out", ranks=3) == DiskAllowance(
         mounts=1027, beside=300, files=30
     )
 
@@ -66,13 +66,13 @@ def test_zero_is_no_limit(limits: ScratchLimits, capacity: int, size: int) -> No
 
 
 def test_what_is_too_much_is_told() -> None:
-    allowed = WriteAllowance(mounts=2 * GIB, beside=GIB, files=10)
+    allowed = DiskAllowance(mounts=2 * GIB, beside=GIB, files=10)
     assert excess(Amount(3 * GIB, 10), allowed) == ""
     said = excess(Amount(4 * GIB, 1), allowed)
     assert "has written 4.0 GiB" in said
     assert "3.0 GiB are allowed: 2.0 GiB for its tmp mounts and 1.0 GiB beside them" in said
     assert "has made 11 files" in excess(Amount(1, 11), allowed)
-    assert excess(Amount(1 << 60, 1 << 40), WriteAllowance()) == ""
+    assert excess(Amount(1 << 60, 1 << 40), DiskAllowance()) == ""
 
 
 def test_the_reserve_is_a_part_of_the_disk_or_what_is_configured() -> None:
@@ -145,9 +145,9 @@ def test_looks_are_as_far_apart_as_room_allows() -> None:
 
 
 def test_what_is_left() -> None:
-    assert left_of(Amount(5, 6), WriteAllowance(mounts=7, beside=1, files=10)) == Amount(3, 4)
-    assert left_of(Amount(50, 60), WriteAllowance(mounts=7, beside=1, files=10)) == Amount(0, 0)
-    assert left_of(Amount(5, 6), WriteAllowance()) == Amount(UNLIMITED, UNLIMITED)
+    assert left_of(Amount(5, 6), DiskAllowance(mounts=7, beside=1, files=10)) == Amount(3, 4)
+    assert left_of(Amount(50, 60), DiskAllowance(mounts=7, beside=1, files=10)) == Amount(0, 0)
+    assert left_of(Amount(5, 6), DiskAllowance()) == Amount(UNLIMITED, UNLIMITED)
 
 
 @pytest.mark.parametrize(

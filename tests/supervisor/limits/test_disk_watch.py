@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lading.client.disk_space import read_disk
-from lading.core.containers.disk_space import Amount, DiskWriter, WriteAllowance
+from lading.core.containers.disk_space import Amount, DiskAllowance, DiskWriter
 from lading.supervisor.limits import disk_usage, disk_watch
 from lading.supervisor.limits.disk_usage import Neighbours
 from lading.supervisor.limits.disk_watch import DiskWatch, base
@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> Path:
 
 def watch(run: Path, **more: Any) -> DiskWatch:
     given: dict[str, Any] = {
-        "allowed": WriteAllowance(),
+        "allowed": DiskAllowance(),
         "kept": Amount(0, 0),
         "processes": lambda: [],
         "first": 0.0,
@@ -46,7 +46,7 @@ async def ends(watch: DiskWatch) -> str:
 
 async def test_a_container_over_its_limit_ends(run: Path) -> None:
     watching = asyncio.create_task(
-        ends(watch(run, allowed=WriteAllowance(mounts=MIB, beside=MIB, files=0)))
+        ends(watch(run, allowed=DiskAllowance(mounts=MIB, beside=MIB, files=0)))
     )
     await asyncio.sleep(0)
     write(run / "mounts" / "big", 40 * MIB)
@@ -57,7 +57,7 @@ async def test_what_was_there_before_it_began_does_not_count(run: Path) -> None:
     write(run / "mounts" / "given", 40 * MIB)
     before = base(run)
     assert before.size >= 40 * MIB
-    watching = watch(run, allowed=WriteAllowance(mounts=MIB, beside=MIB), base=before)
+    watching = watch(run, allowed=DiskAllowance(mounts=MIB, beside=MIB), base=before)
     running = asyncio.create_task(ends(watching))
     await asyncio.sleep(0)
     write(run / "mounts" / "more", 20 * MIB)
@@ -65,7 +65,7 @@ async def test_what_was_there_before_it_began_does_not_count(run: Path) -> None:
 
 
 async def test_directories_that_cannot_be_measured(run: Path) -> None:
-    watching = asyncio.create_task(ends(watch(run, allowed=WriteAllowance(beside=60 * MIB))))
+    watching = asyncio.create_task(ends(watch(run, allowed=DiskAllowance(beside=60 * MIB))))
     await asyncio.sleep(0)
     here = run / "mounts"
     for _ in range(500):
@@ -99,7 +99,7 @@ async def test_nobody_ends_for_what_others_have_filled(run: Path) -> None:
 
 
 async def test_a_container_that_does_little_is_not_measured(run: Path) -> None:
-    watching = watch(run, allowed=WriteAllowance(mounts=1 << 40, beside=1 << 40, files=1 << 40))
+    watching = watch(run, allowed=DiskAllowance(mounts=1 << 40, beside=1 << 40, files=1 << 40))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
             await watching.run_until_full()
@@ -119,7 +119,7 @@ async def test_the_disk_of_a_daemon_is_looked_at_too(
 
     monkeypatch.setattr(disk_usage, "layers", layers)
     watching = asyncio.create_task(
-        ends(watch(run, has_daemon=True, allowed=WriteAllowance(beside=30 * MIB)))
+        ends(watch(run, has_daemon=True, allowed=DiskAllowance(beside=30 * MIB)))
     )
     write(layer / "big", 40 * MIB)
     assert "has written 40.0 MiB" in await watching

@@ -82,7 +82,7 @@ class ScratchLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteAllowance:
+class DiskAllowance:
     """Allowance of one container: bytes for its mounts and outside them, and files. 0 is no
     limit.
     """
@@ -99,15 +99,15 @@ class WriteAllowance:
 
 def allowance(
     mounts: Mapping[str, object], limits: ScratchLimits, *, output_path: str, ranks: int = 1
-) -> WriteAllowance:
+) -> DiskAllowance:
     """Allowance of a container with these mounts on the disk of a machine that has `ranks` ranks of
     it.
     """
     output = covering(mounts, output_path)
     sizes = [_capacity(one, limits.mount, is_output=path == output) for path, one in mounts.items()]
     if UNLIMITED in sizes or not limits.beside:
-        return WriteAllowance(files=limits.files * ranks)
-    return WriteAllowance(
+        return DiskAllowance(files=limits.files * ranks)
+    return DiskAllowance(
         mounts=sum(sizes), beside=limits.beside * ranks, files=limits.files * ranks
     )
 
@@ -124,7 +124,7 @@ def _capacity(mount: object, default: int, *, is_output: bool) -> int:
     return 0
 
 
-def excess(used: Amount, allowed: WriteAllowance) -> str:
+def excess(used: Amount, allowed: DiskAllowance) -> str:
     """Sentence about an excess over the allowance; "" when there is none."""
     if 0 < allowed.size < used.size:
         return (
@@ -233,7 +233,7 @@ def pause(left: int) -> float:
     return min(_LONGEST, max(_SHORTEST, left / (2 * _FASTEST)))
 
 
-def left_of(used: Amount, allowed: WriteAllowance) -> Amount:
+def left_of(used: Amount, allowed: DiskAllowance) -> Amount:
     """Remaining allowance of a container."""
     return Amount(
         max(0, allowed.size - used.size) if allowed.size else UNLIMITED,

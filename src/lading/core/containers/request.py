@@ -6,11 +6,9 @@
 container_count_max, container_uuid and the descriptive attributes; once Final only name,
 description and properties (PHASES).
 * Cancelling sets priority 0. `cancel` also ends a request whose container has not started.
-* Committing without a container requests finding or making one (`Resolve`); naming one requests
-that (`Adopt`).
+* Committing requests a container (`Resolve`), or names the one to take (`Adopt`).
 * A null priority counts as 0 while Uncommitted and is refused on commit.
-* `expires_at` can be set until the request is Final; `depends_on` and `start_after` are part of the
-draft (`waiting`).
+* `expires_at` can be set until Final; `depends_on` and `start_after` with the draft (`waiting`).
 * `satisfy` may give a draft a container; a change of its recipe removes it again.
 * Writing a value equal to the stored one is never an error: clients send whole records back.
 
@@ -35,8 +33,8 @@ from typing import Any
 import msgspec
 from msgspec import field, structs
 
-from lading.core.containers import container as containers
 from lading.core.containers import mounts
+from lading.core.containers.container import ContainerState
 from lading.core.containers.effects import Adopt, Confirm, Reprioritise, RequestEffect, Resolve
 from lading.core.containers.request_rules import stored, validate, with_runner_rule
 from lading.core.errors import IllegalTransition, Invalid
@@ -54,16 +52,14 @@ class RequestState(StrEnum):
 
 
 TRANSITIONS: Mapping[RequestState, tuple[RequestState, ...]] = MappingProxyType(
-    {
-        RequestState.UNCOMMITTED: (RequestState.COMMITTED,),
-        RequestState.COMMITTED: (RequestState.FINAL,),
-        RequestState.FINAL: (),
-    }
-)
+    {RequestState.UNCOMMITTED: (RequestState.COMMITTED,),
+     RequestState.COMMITTED: (RequestState.FINAL,), RequestState.FINAL: ()}
+)  # fmt: skip
 INITIAL = (RequestState.UNCOMMITTED, RequestState.COMMITTED)
 
 _ALWAYS = frozenset(RequestState)
 _DRAFT = frozenset({RequestState.UNCOMMITTED})
+_COMMITTED = frozenset({RequestState.COMMITTED})
 _OPEN = frozenset({RequestState.UNCOMMITTED, RequestState.COMMITTED})
 _SERVER: frozenset[RequestState] = frozenset()
 
@@ -128,13 +124,10 @@ IGNORED = frozenset(
 
 # Attributes that admins may set for tools that move records between clusters or repair them.
 _ADMIN_PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
-    dict.fromkeys(
-        ("log_uuid", "output_uuid", "cumulative_cost"), frozenset({RequestState.COMMITTED})
-    )
+    dict.fromkeys(("log_uuid", "output_uuid", "cumulative_cost"), _COMMITTED)
 )
-_DESCRIPTIVE = frozenset(
-    name for name, states in PHASES.items() if RequestState.FINAL in states
-) - {"state"}
+_FINAL = frozenset(name for name, states in PHASES.items() if RequestState.FINAL in states)
+_DESCRIPTIVE = _FINAL - {"state"}
 
 
 class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,7 +216,7 @@ class Parent:
     """
 
     container_uuid: str
-    state: containers.ContainerState
+    state: ContainerState
     priority: int = 0
 
 
@@ -250,7 +243,7 @@ _SETTABLE = tuple(name for name, states in PHASES.items() if states)
 _FILLED = frozenset({"runtime_constraints", "scheduling_parameters", "output_storage_classes"})
 # Changes of these may change the priority of containers.
 _MOVES = frozenset({"state", "priority", "container_uuid", "expires_at"})
-_NOT_STARTED = (None, containers.ContainerState.QUEUED, containers.ContainerState.LOCKED)
+_NOT_STARTED = (None, ContainerState.QUEUED, ContainerState.LOCKED)
 _BESIDE_THE_RECIPE = _DESCRIPTIVE | {
     "state",
     "container_uuid",
@@ -353,9 +346,7 @@ def _changed(
     return values
 
 
-def cancel(
-    request: ContainerRequest, *, container_state: containers.ContainerState | None
-) -> RequestChange:
+def cancel(request: ContainerRequest, *, container_state: ContainerState | None) -> RequestChange:
     """Priority 0, and Final at once if the container has not started (POST cancel; the cascade of
     an end).
 
@@ -416,9 +407,8 @@ def defer(request: ContainerRequest) -> RequestChange:
 
 def finish(request: ContainerRequest, *, cumulative_cost: float) -> RequestChange:
     """The request made Final by the server (`finalize` says when and with which collections)."""
-    return _change(
-        request, {"state": RequestState.FINAL, "cumulative_cost": cumulative_cost, **WIPED}
-    )
+    values: JsonObject = {"state": RequestState.FINAL, "cumulative_cost": cumulative_cost}
+    return _change(request, {**values, **WIPED})
 
 
 def then(first: RequestChange, second: RequestChange) -> RequestChange:
@@ -437,9 +427,7 @@ def with_values(change: RequestChange, values: Mapping[str, Json]) -> RequestCha
     return structs.replace(change, request=after, changed={**change.changed, **values})
 
 
-def is_abandoned(
-    container_state: containers.ContainerState, requests: Iterable[ContainerRequest]
-) -> bool:
+def is_abandoned(container_state: ContainerState, requests: Iterable[ContainerRequest]) -> bool:
     """Whether a container that has not started can be cancelled, because none of `requests` waits
     for it any more.
 
@@ -481,7 +469,7 @@ def _check_parent(named: Json, parent: Parent | None) -> None:
         raise Invalid(
             f"Requesting container uuid {named!r} is not a container that this token acts for"
         )
-    if parent.state is not containers.ContainerState.RUNNING:
+    if parent.state is not ContainerState.RUNNING:
         raise Invalid(f"Requesting container uuid {named!r} is {parent.state}, not Running")
 
 
@@ -547,9 +535,8 @@ def _checked_change(
 ) -> RequestChange:
     """Apply checked values, check the whole, and say whether a container is to be found."""
     after = structs.replace(request, **values)
-    committing = after.state is RequestState.COMMITTED and (
-        new or request.state is RequestState.UNCOMMITTED
-    )
+    was_draft = new or request.state is RequestState.UNCOMMITTED
+    committing = was_draft and after.state is RequestState.COMMITTED
     functional = not _DESCRIPTIVE.issuperset(values)
     fully = new or (after.state is RequestState.COMMITTED and functional)
     record = after.to_record()

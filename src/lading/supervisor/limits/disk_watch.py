@@ -18,7 +18,7 @@ from pathlib import Path
 from lading.client.disk_space import read_disk
 from lading.confined import Stopped
 from lading.core.containers import disk_space
-from lading.core.containers.disk_space import Amount, DiskWriter, FileSystemSpace, WriteAllowance
+from lading.core.containers.disk_space import Amount, DiskAllowance, DiskWriter, FileSystemSpace
 from lading.core.resources import UNLIMITED
 from lading.supervisor.limits import disk_usage
 from lading.supervisor.limits.disk_usage import Neighbours
@@ -48,7 +48,7 @@ class DiskWatch:
     """
 
     run: Path
-    allowed: WriteAllowance
+    allowed: DiskAllowance
     kept: Amount
     processes: Callable[[], Iterable[int]]
     """The container's processes."""
@@ -190,7 +190,7 @@ class DiskWatch:
     def _left(self) -> Amount:
         return (
             disk_space.left_of(self._used(), self.allowed)
-            if self.allowed != WriteAllowance()
+            if self.allowed != DiskAllowance()
             else _ANY
         )
 
