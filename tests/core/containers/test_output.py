@@ -253,6 +253,19 @@ def test_a_link_to_another_tmp_mount_is_refused_and_never_looked_at(target: str,
     assert walk(tree, globs=("other",)) == OutputPlan()
 
 
+def test_a_link_to_another_tmp_mount_that_the_globs_leave_out_is_left_out() -> None:
+    planned = walk({"/s/o/l": "/tmp/x", "/s/o/a": FileEntry(3)}, OUT, TMP, globs=("a",))
+    assert [item.name for item in planned.items] == ["a"]
+
+
+def test_files_of_a_collection_that_the_globs_leave_out_are_left_out() -> None:
+    tree: dict[str, Entry | str] = {
+        "/s/o/l": "/in/d", "pdh/sub/d/a": FileEntry(1), "pdh/sub/d/b": FileEntry(1)
+    }  # fmt: skip
+    planned = walk(tree, OUT, IN, globs=("l/a",), sure=True)
+    assert [item.name for item in planned.items] == ["l/a"]
+
+
 def test_a_link_to_a_collection_that_is_mounted_in_another_tmp_mount() -> None:
     inner = Area("/tmp/in", Keep.REFERENCE, CollectionPath(PDH))
     assert walk({"/s/o/l": "/tmp/in/x", "pdh/x": FileEntry()}, OUT, TMP, inner).items == (

@@ -6,8 +6,6 @@ import socket
 import ssl
 from dataclasses import dataclass, field
 
-from lading.net.certificates import load_identity
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandshakeState:
@@ -21,6 +19,9 @@ class HandshakeState:
 
 def trust(context: ssl.SSLContext, certificate: str, key: str) -> ssl.SSLContext:
     """Let a context trust the gang's certificate and nothing else. Raises ssl.SSLError, OSError."""
+    # The libraries for X.509 take 50 modules, and most supervisors have no gang.
+    from lading.net.certificates import load_identity
+
     # The certificate is made for the gang, not for a host name.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
