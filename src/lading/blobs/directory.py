@@ -108,11 +108,11 @@ class DirectoryVolume:
         return self._device
 
     async def put(self, hash: str, data: Buffer) -> None:
-        """Store a block; see Shelf."""
+        """Store a block; see BlockVolume."""
         await self._run(self._put, hash, data)
 
     async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
-        """The block; see Shelf."""
+        """The block; see BlockVolume."""
         # A large block into given memory: past the page cache if that is better (`direct_io`).
         if into is not None and len(into) >= LARGE:
             file = await self._run(self._bypass, hash, len(into))
@@ -129,18 +129,18 @@ class DirectoryVolume:
         return await self._run(self._lend, hash)
 
     async def head(self, hash: str) -> Stored:
-        """Size and time of a block; see Shelf."""
+        """Size and time of a block; see BlockVolume."""
         found = await self._run(self._stat, hash)
         return Stored(hash, found.st_size, found.st_mtime_ns)
 
     async def index(self, prefix: str = "") -> AsyncGenerator[Stored]:
-        """Blocks by prefix; see Shelf."""
+        """Blocks by prefix; see BlockVolume."""
         for name in await self._run(self._folders, prefix):
             for stored in await self._run(_list_folder, self._directory / name, prefix):
                 yield stored
 
     async def space(self) -> Space:
-        """Total and free space; see Shelf."""
+        """Total and free space; see BlockVolume."""
         return await self._run(self._space)
 
     async def begin(self, size: int) -> FileDraft:

@@ -40,7 +40,7 @@ class RemoteVolume:
         return f"volume {self._uuid}"
 
     async def put(self, hash: str, data: Buffer) -> None:
-        """Store a block; see Shelf."""
+        """Store a block; see BlockVolume."""
         # The body must be bytes: memoryviews are not accepted.
         await self._ask(
             "PUT",
@@ -49,7 +49,7 @@ class RemoteVolume:
         )
 
     async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
-        """The block; see Shelf."""
+        """The block; see BlockVolume."""
         data = (await self._ask("GET", f"block/{hash}")).body
         if into is not None and len(data) > len(into):
             raise NotFound(f"{hash}: has {len(data)} bytes, not {len(into)}")
@@ -61,17 +61,17 @@ class RemoteVolume:
         return into[: len(data)]
 
     async def head(self, hash: str) -> Stored:
-        """Size and time of a block; see Shelf."""
+        """Size and time of a block; see BlockVolume."""
         found = (await self._ask("HEAD", f"block/{hash}")).headers
         return Stored(hash, int(found["content-length"]), int(found[MTIME.lower()]))
 
     async def index(self, prefix: str = "") -> AsyncGenerator[Stored]:
-        """Blocks by prefix; see Shelf."""
+        """Blocks by prefix; see BlockVolume."""
         for hash, size, moment in await self._list(f"blocks/{prefix}" if prefix else "blocks"):
             yield Stored(hash, size, moment)
 
     async def space(self) -> Space:
-        """Total and free space; see Shelf."""
+        """Total and free space; see BlockVolume."""
         found = msgspec.json.decode((await self._ask("GET", "space")).body, type=dict[str, int])
         return Space(found["total"], found["free"])
 

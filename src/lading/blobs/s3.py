@@ -98,7 +98,7 @@ class S3Volume:
         return f"{self._settings['Endpoint'] or 's3'}/{self._bucket}/{self._prefix}"
 
     async def put(self, hash: str, data: Buffer) -> None:
-        """Store a block; see Shelf."""
+        """Store a block; see BlockVolume."""
         try:
             found = await self._head(hash, self._key(hash))
         except NotFound:
@@ -123,7 +123,7 @@ class S3Volume:
         )
 
     async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
-        """The block; see Shelf."""
+        """The block; see BlockVolume."""
         try:
             answer = await self._call(hash, "get_object", Key=self._key(hash))
             size = int(answer["ContentLength"])
@@ -148,7 +148,7 @@ class S3Volume:
         return view
 
     async def head(self, hash: str) -> Stored:
-        """Size and time of a block; see Shelf."""
+        """Size and time of a block; see BlockVolume."""
         try:
             found = await self._head(hash, self._key(hash))
         except NotFound as error:
@@ -156,7 +156,7 @@ class S3Volume:
         return Stored(hash, int(found["ContentLength"]), _nanoseconds(found["LastModified"]))
 
     async def index(self, prefix: str = "") -> AsyncGenerator[Stored]:
-        """Blocks by prefix; see Shelf."""
+        """Blocks by prefix; see BlockVolume."""
         # One digit at a time, so that bin and quarantine are not listed.
         # The three digits of each folder begin with one of these; "trash/" and "quarantine/" do
         # not.
@@ -174,7 +174,7 @@ class S3Volume:
                     yield Stored(name, size, moment)
 
     async def space(self) -> Space:
-        """Unlimited; see Shelf."""
+        """Unlimited; see BlockVolume."""
         await self._call(self._bucket, "head_bucket")
         return Space(0, _UNLIMITED)
 

@@ -163,8 +163,8 @@ class VolumeSet:
         )
 
     async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
-        """The verified block; see Shelf.get. A damaged copy is skipped if another volume has an
-        intact one.
+        """The verified block; see BlockVolume.get. A damaged copy is skipped if another volume has
+        an intact one.
         """
         try:
             return await self._first(hash, lambda volume: volume.get(hash, into))

@@ -1,7 +1,7 @@
 """Finds the installed fleets by the entry point group `lading.fleets`, so that a third party can
 add one.
 
-An entry point names a function from a `Site` to an asynchronous context manager of a fleet.
+An entry point names a function from a `FleetSite` to an asynchronous context manager of a fleet.
 """
 
 from __future__ import annotations

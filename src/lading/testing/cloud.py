@@ -133,8 +133,8 @@ async def _rest(_: Mapping[str, Any]) -> None:
 
 
 class FakeCloud:
-    """Implements `Driver`; its method `reach` is a `Reach`. `of_set` is the same cloud for another
-    dispatcher.
+    """Implements `Driver`; its method `reach` is a `VmBootstrap`. `of_set` is the same cloud for
+    another dispatcher.
 
     `work` is what a supervisor does with an assignment; `gone` hears of containers of which nothing
     is left, `lost` of those whose supervisor ended before its time. `pays` says what a container

@@ -3,7 +3,7 @@ Planning).
 
 A planner keeps what it knows from one event to the next, so that a pass looks only at what may have
 changed; it does nothing but decide. Its input is the waiting containers, the rooms (VMs, also those
-that are still asked for), and the limits of the cloud; its output a `Decision`, which it takes for
+that are still asked for), and the limits of the cloud; its output a `CloudPlan`, which it takes for
 carried out. What was not is told by `add` and `put`.
 
 Rules:

@@ -60,7 +60,7 @@ class Inputs:
     blocks: BlockClient
     cache: TreeCache
     fetch_git_tree: Callable[[GitTree, Path], Awaitable[None]]
-    """Stores a git tree or blob in a directory (`Session.fetch_git_tree`)."""
+    """Stores a git tree or blob in a directory (`SupervisorSession.fetch_git_tree`)."""
     large: int = 0
     """Bytes from which a collection that is not cached is mounted; 0: never."""
     kept: Amount = Amount()

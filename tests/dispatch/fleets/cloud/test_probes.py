@@ -204,7 +204,7 @@ CASES = (
 
 
 class Worker:
-    """A VM whose answers can be spoilt; its method `vm_bootstrap` is a `Reach`."""
+    """A VM whose answers can be spoilt; its method `vm_bootstrap` is a `VmBootstrap`."""
 
     def __init__(self) -> None:
         self.fails = ""

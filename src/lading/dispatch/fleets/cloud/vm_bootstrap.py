@@ -89,7 +89,7 @@ class SshBootstrap:
     async def __call__(
         self, machine: CloudMachine, tell: Callable[[Message], None]
     ) -> AsyncGenerator[LineChannel]:
-        """See `Reach`."""
+        """See `VmBootstrap`."""
         instance = machine.instance
         assert instance is not None
         door = SshAddress(

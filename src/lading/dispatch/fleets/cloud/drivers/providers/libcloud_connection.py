@@ -139,7 +139,7 @@ class LibcloudConnection:
 
 def log_in(words: Words, driver: Callable[[], Any]) -> LibcloudConnection:
     """The connection of libcloud's `driver`, which may log in as it is made. Raises as
-    `Line.ask`.
+    `LibcloudConnection.ask`.
     """
     made: list[LibcloudConnection] = []
 
