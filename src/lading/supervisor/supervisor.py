@@ -2,8 +2,7 @@
 
     step       do                                       undo
     record     read the container and its token         nothing
-    inputs     make mounts, prepare the image           release cached collections and layers,
-                                                        unmount
+    inputs     make mounts, prepare the image           release cached data, unmount
     container  create it stopped; report Running        remove processes, cgroup, mounts
     command    run it to its end, kill the rest         nothing
 

@@ -322,7 +322,7 @@ async def sign_agreement(call: ApiCall) -> ApiResponse:
     """
     uuid, user, services = call.params.get("uuid"), call.caller.user_uuid, call.services
     if not isinstance(uuid, str) or not ids.is_uuid(uuid, Infix.COLLECTION):
-        raise Invalid("uuid: must be that of the collection that is agreed to")
+        raise Invalid("uuid: must name the collection of the user agreement")
     async with services.database.writing() as tx:
         required = await _signature_links(tx, call, _REQUIRED, services.system_user)
         if uuid not in [one["head_uuid"] for one in required]:

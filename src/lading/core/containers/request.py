@@ -1,6 +1,6 @@
 """Container requests: a client's interest in the outcome of a computation, from draft to result.
 
-    (new) -> Uncommitted -> Committed -> Final            (new) -> Committed
+    (new) [-> Uncommitted] -> Committed -> Final
 
 * While Uncommitted every settable attribute can change; once Committed only priority,
 container_count_max, container_uuid and the descriptive attributes; once Final only name,
@@ -18,8 +18,7 @@ nothing to reuse; for `Adopt` load, `recipe.check_adoption`; for `Confirm` check
 container, and resolve if it is no longer valid; then `assign`, `priority.propagate`, and, if the
 container has ended already, `finalize.finalize(reused=True)`.
 
-Types and bounds of attributes are in `request_rules`. The diagram in the documentation is drawn
-from TRANSITIONS. See docs/spec/containers, section Request states.
+Types and bounds of attributes are in `request_rules`. docs/spec/containers, section Request states.
 """
 
 from __future__ import annotations
@@ -407,8 +406,8 @@ def defer(request: ContainerRequest) -> RequestChange:
 
 def finish(request: ContainerRequest, *, cumulative_cost: float) -> RequestChange:
     """The request made Final by the server (`finalize` says when and with which collections)."""
-    values: JsonObject = {"state": RequestState.FINAL, "cumulative_cost": cumulative_cost}
-    return _change(request, {**values, **WIPED})
+    final: JsonObject = {"state": RequestState.FINAL, "cumulative_cost": cumulative_cost}
+    return _change(request, {**final, **WIPED})
 
 
 def then(first: RequestChange, second: RequestChange) -> RequestChange:

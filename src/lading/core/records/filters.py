@@ -2,8 +2,7 @@
 
 Source: docs/spec/api, sections Lists, Filters and Order and select. Every triple is checked against
 the record type before the database is used: attribute, operator and operand. Operands are converted
-to their stored form (times as text, booleans as booleans), so the store only writes them down. A
-fault is `Invalid` (422) that names the attribute or operator.
+to their stored form (times as text). A fault is `Invalid` (422): it names attribute or operator.
 """
 
 from __future__ import annotations

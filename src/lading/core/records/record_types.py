@@ -3,8 +3,7 @@ and OpenAPI.
 
 Source: docs/spec/api, sections Container requests, Containers, Addresses and methods, Parameters
 and attributes, Lists, Filters, Order and select, Errors, Records, Log rows, Discovery document and
-Other records; docs/spec/decisions. There are no decisions here: rules about containers and requests
-are in `lading.core.containers`.
+Other records; docs/spec/decisions. Rules about containers are in `lading.core.containers`.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class TrackedContainer:
     locked_by: str = ""
     """The uuid of the token that has locked it."""
     need: Resources = Resources()
-    """The resources of all its ranks together. It says nothing while `fault` is set."""
+    """The resources of all its ranks together. Undefined while `fault` is set."""
     fault: str = ""
     """Why the record cannot be sized, "" when it can."""
     growth: Resources = Resources()
