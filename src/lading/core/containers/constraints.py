@@ -215,23 +215,31 @@ def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy
 def merge_scheduling(several: Sequence[Mapping[str, Json]]) -> JsonObject:
     """The parameters of one retry for several requests: the most permissive of each."""
     filled = [fill_scheduling(one) for one in several]
-    times = [time for one in filled if isinstance(time := one["max_run_time"], int)]
-    partitions = [names for one in filled if isinstance(names := one["partitions"], list)]
-    union: list[Json] = list(dict.fromkeys(name for names in partitions for name in names))
     # Requests of one container agree on its gang: it is part of the recipe.
-    gang = {key: several[0][key] for key in GANG_KEYS if key in several[0]}
+    merged = {key: several[0][key] for key in GANG_KEYS if key in several[0]}
     kept = max(integer(one.get(KEEP_ON_FAILURE)) or 0 for one in filled)
-    return (
-        gang
-        | ({KEEP_ON_FAILURE: kept} if kept else {})
-        | {
-            # 0 is no limit, and an empty list all partitions: they win.
-            "max_run_time": 0 if 0 in times else max(times),
-            "partitions": union if all(partitions) else [],
-            "preemptible": all(one["preemptible"] for one in filled),
-            "supervisor": any(one["supervisor"] for one in filled),
-        }
-    )
+    if kept:
+        merged[KEEP_ON_FAILURE] = kept
+    return merged | {
+        "max_run_time": _longest(filled),
+        "partitions": _all_partitions(filled),
+        "preemptible": all(one["preemptible"] for one in filled),
+        "supervisor": any(one["supervisor"] for one in filled),
+    }
+
+
+def _longest(filled: Sequence[JsonObject]) -> int:
+    times = [time for one in filled if isinstance(time := one["max_run_time"], int)]
+    # 0 is no limit: it wins.
+    return 0 if 0 in times else max(times)
+
+
+def _all_partitions(filled: Sequence[JsonObject]) -> list[Json]:
+    partitions = [names for one in filled if isinstance(names := one["partitions"], list)]
+    # An empty list means all partitions: it wins.
+    if not all(partitions):
+        return []
+    return list(dict.fromkeys(name for names in partitions for name in names))
 
 
 def _whole(value: Json) -> Json:

@@ -218,31 +218,31 @@ class _Block:
     ) -> tuple[list[GarbageStep], bool]:
         """Steps towards the required copies; and whether some cannot be had now."""
         there = {one.volume for one in held}
-        size = max(one.size for one in (*held, *thrown))
-        steps = []
+        steps = list(self._restore(thrown, there))
+        # A block that is only in the trash is restored first and copied in the next run.
+        if held:
+            steps += self._copy(max(one.size for one in (*held, *thrown)), there)
+        return steps, bool(self._lacks(there))
+
+    def _restore(self, thrown: Sequence[Replica], there: set[str]) -> Iterator[GarbageStep]:
+        """Restore copies that help from the trash, and add their volumes to `there`."""
         for one in thrown:
             if not there or (one.volume not in there and self._helps(one.volume, there)):
                 there.add(one.volume)
-                steps.append(
-                    self._step(GarbageAction.UNTRASH, one.volume, one.size, "a collection names it")
+                yield self._step(
+                    GarbageAction.UNTRASH, one.volume, one.size, "a collection names it"
                 )
+
+    def _copy(self, size: int, there: set[str]) -> Iterator[GarbageStep]:
+        """Copy the block to volumes that lack it, and add them to `there`."""
+        writable = (one.place for one in self._volumes.values() if not one.is_read_only)
         # The volumes that a put would choose first get the copies.
-        for place in order(
-            (one.place for one in self._volumes.values() if not one.is_read_only), self._hash
-        ):
-            # A block that is only in the trash is restored first and copied in the next run.
-            if (
-                held
-                and place.uuid not in there
-                and place.free >= size
-                and self._helps(place.uuid, there)
-            ):
+        for place in order(writable, self._hash):
+            has_room = place.uuid not in there and place.free >= size
+            if has_room and self._helps(place.uuid, there):
                 lacks = ", ".join(self._lacks(there))
                 there.add(place.uuid)
-                steps.append(
-                    self._step(GarbageAction.PULL, place.uuid, size, f"too few copies in {lacks}")
-                )
-        return steps, bool(self._lacks(there))
+                yield self._step(GarbageAction.PULL, place.uuid, size, f"too few copies in {lacks}")
 
     def throw_surplus(self, held: Sequence[Replica], terms: Terms) -> Iterator[GarbageStep]:
         """Surplus copies, the least preferred first."""

@@ -115,9 +115,14 @@ class RankView:
         return self.silent > PATIENCE
 
     @property
+    def is_running(self) -> bool:
+        """Whether its code was started and has not ended."""
+        return self.started and self.code not in ENDED
+
+    @property
     def has_failed(self) -> bool:
-        """Whether its code ended badly."""
-        return self.code in (CodeStatus.ERROR, CodeStatus.KILLED)
+        """Whether its code was started and ended badly."""
+        return self.started and self.code in (CodeStatus.ERROR, CodeStatus.KILLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +135,14 @@ class GangResult:
 
 def judge(views: Sequence[RankView], policy: FailurePolicy) -> GangResult | None:
     """The end of the gang; None while it runs."""
-    started = [one for one in views if one.started]
-    running = [one for one in started if one.code not in ENDED]
-    failed = [one for one in started if one.has_failed]
-    if failed and (policy is FailurePolicy.ANY or not running):
+    failed = [one for one in views if one.has_failed]
+    if not any(one.is_running for one in views):
+        return _failure(failed[0]) if failed else GangResult(0)
+    ends_all = policy is FailurePolicy.ANY
+    if ends_all and failed:
         return _failure(failed[0])
-    if not running:
-        return GangResult(0)
     lost = [one for one in views if one.is_lost]
-    if lost and (policy is FailurePolicy.ANY or len(lost) == len(views)):
+    if len(lost) >= (1 if ends_all else len(views)):
         return GangResult(
             LOST, f"rank {lost[0].rank} was lost: its daemon has not answered for {PATIENCE:.0f} s"
         )

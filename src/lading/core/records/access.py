@@ -253,19 +253,23 @@ def readable(
             for one in principal.everybody
         )
         return (Either(tuple(All(parts) if parts else Constant(True) for parts in each)),)
-    trash: tuple[Expression, ...] = ()
-    if kind is GROUPS or (kind.owned and kind.stored and kind not in _APART):
-        column = "uuid" if kind is GROUPS else "owner_uuid"
-        if not include_trash:
-            trash = (Untrashed(column, now),)
-        # Rows in frozen trash stay hidden from users, also with include_trash.
-        elif not principal.is_admin:
-            trash = (Untrashed(column, now, frozen=True),)
-    return (
-        trash
-        if principal.is_admin
-        else (*_permitted(kind, principal, now, roles=roles, few=few), *trash)
-    )
+    trash = _outside_trash(kind, principal, now, include_trash=include_trash)
+    if principal.is_admin:
+        return trash
+    return (*_permitted(kind, principal, now, roles=roles, few=few), *trash)
+
+
+def _outside_trash(
+    kind: RecordType, principal: Principal, now: str, *, include_trash: bool
+) -> tuple[Expression, ...]:
+    """Conditions that exclude rows of trashed projects."""
+    if kind is not GROUPS and (not kind.owned or not kind.stored or kind in _APART):
+        return ()
+    column = "uuid" if kind is GROUPS else "owner_uuid"
+    if not include_trash:
+        return (Untrashed(column, now),)
+    # Rows in frozen trash stay hidden from users, also with include_trash.
+    return () if principal.is_admin else (Untrashed(column, now, frozen=True),)
 
 
 def _permitted(

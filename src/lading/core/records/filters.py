@@ -390,16 +390,21 @@ def _weight(entry: JSON) -> int:
     return names * (len(attribute) if isinstance(attribute, list) else 1)
 
 
-def _triple(entry: JSON, kind: RecordType) -> Expression:
+def _parts(entry: JSON) -> tuple[JSON, str, JSON]:
+    """Attribute, operator in lower case, and operand of a filter."""
     # Clients may send a comparison of columns as a bare string.
     if isinstance(entry, str) and entry.startswith("("):
-        entry = [entry, "=", True]
+        return entry, "=", True
     if not isinstance(entry, list) or len(entry) != 3:
         raise Invalid(f"Invalid filter {shorten(entry)}: must be [attribute, operator, operand]")
     attribute, operator, operand = entry
     if not isinstance(operator, str):
         raise Invalid(f"Invalid operator {shorten(operator)} in filter: must be a string")
-    operator = operator.lower().strip()
+    return attribute, operator.lower().strip(), operand
+
+
+def _triple(entry: JSON, kind: RecordType) -> Expression:
+    attribute, operator, operand = _parts(entry)
     if isinstance(attribute, str) and attribute.lstrip().startswith("("):
         return _columns(attribute, operator, operand, kind)
     if operator == "@@":

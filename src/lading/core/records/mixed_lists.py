@@ -11,7 +11,7 @@ Source: docs/spec/api, sections Filters and Groups.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lading.core.errors import Invalid
@@ -108,20 +108,22 @@ def selected_of(select: JSON, kind: RecordType) -> tuple[str, ...]:
 def _selected(
     select: JSON, kinds: Sequence[RecordType], beside: Sequence[RecordType]
 ) -> dict[str, list[str]]:
-    if not isinstance(select, list) or not select:
-        if select is not None:
-            raise Invalid("select: must be an array of at least one attribute name")
+    if select is None:
         return {}
-    chosen: dict[str, list[str]] = {kind.plural: ["uuid"] for kind in kinds}
+    if not isinstance(select, list) or not select:
+        raise Invalid("select: must be an array of at least one attribute name")
     for name in select:
-        known = [kind for kind in kinds if _knows(kind, name)]
-        if not known and not any(_knows(kind, name) for kind in beside):
+        if not any(_knows(kind, name) for kind in (*kinds, *beside)):
             raise Invalid(f"Invalid attribute {str(name)[:80]!r} in select parameter")
-        for kind in known:
-            # Manifests are returned only with the collection itself.
-            if not kind.by_name[name.removeprefix(f"{kind.plural}.")].unlisted:
-                chosen[kind.plural].append(name)
-    return chosen
+    return {kind.plural: ["uuid", *_listed(kind, select)] for kind in kinds}
+
+
+def _listed(kind: RecordType, names: Iterable[JSON]) -> Iterator[str]:
+    """The attributes of a type among selected names, without those that no list returns."""
+    for name in names:
+        # Manifests are returned only with the collection itself.
+        if _knows(kind, name) and not kind.by_name[name.removeprefix(f"{kind.plural}.")].unlisted:
+            yield name
 
 
 def _knows(kind: RecordType, name: JSON) -> bool:

@@ -43,7 +43,7 @@ are published.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lading.core.resources import Resources, total
@@ -78,13 +78,9 @@ def plan(snapshot: Snapshot) -> DispatchPlan:
     slots = _slots(snapshot)
     if not _any_open(rooms) or slots <= 0:
         return DispatchPlan(starts=first)
-    taken = snapshot.present | snapshot.held.keys()
     starts: list[StartDecision] = []
     head = reserved = ""
-    for container in sorted(snapshot.queue, key=by_place):
-        if container.uuid in taken:
-            continue
-        taken.add(container.uuid)
+    for container in _in_turn(snapshot):
         room = _tightest(rooms, container)
         if room is not None:
             room.take(container.need)
@@ -97,6 +93,15 @@ def plan(snapshot: Snapshot) -> DispatchPlan:
     return DispatchPlan(
         starts=first + _grown(starts, rooms, snapshot.queue), head=head, reserved=reserved
     )
+
+
+def _in_turn(snapshot: Snapshot) -> Iterator[TrackedContainer]:
+    """The queued containers that nothing runs or holds, each once, in their order."""
+    taken = snapshot.present | snapshot.held.keys()
+    for container in sorted(snapshot.queue, key=by_place):
+        if container.uuid not in taken:
+            taken.add(container.uuid)
+            yield container
 
 
 def _slots(snapshot: Snapshot) -> int:

@@ -515,17 +515,19 @@ class Planner:
         if self._guard is not None and self._guard[0] == uuid:
             return
         self._unguard()
+        best = self._nearest_to_free(shape)
+        if best is not None:
+            self._unlist(best)
+            self._guard = uuid, frozenset((best.id,))
+
+    def _nearest_to_free(self, shape: ContainerShape) -> InstanceRoom | None:
+        """The VM that lacks least for a container, or else the one that is emptiest."""
         names = {kind.name for kind in self.eligible(shape)}
         able = [room for room in self._rooms.values() if room.ready and room.open]
         right = [room for room in able if room.type in names]
         if right:
-            best = min(right, key=lambda room: (lacking(shape.need, room, self._types), room.id))
-        elif able:
-            best = min(able, key=lambda room: (-free_share(room, self._types), room.id))
-        else:
-            return
-        self._unlist(best)
-        self._guard = uuid, frozenset((best.id,))
+            return min(right, key=lambda room: (lacking(shape.need, room, self._types), room.id))
+        return min(able, key=lambda room: (-free_share(room, self._types), room.id), default=None)
 
     def _unguard(self, uuid: str = "") -> None:
         """Keep a room for nobody any more; not if it is kept for another than `uuid`."""
