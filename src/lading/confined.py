@@ -537,6 +537,15 @@ def _open_for_removal(name: str, folder: int) -> int:
         return os.open(name, _DIRECTORY, dir_fd=folder)
 
 
+def _target(name: str, folder: int) -> str:
+    """The target of a symbolic link; "" for an entry that is none."""
+    node = os.open(name, _NODE, dir_fd=folder)
+    try:
+        return os.readlink("", dir_fd=node) if stat.S_ISLNK(os.fstat(node).st_mode) else ""
+    finally:
+        os.close(node)
+
+
 def _resolve_in_root(top: ConfinedTree, path: str) -> int:
     """A descriptor of the regular file that `path` names for a process with the root `top`."""
     stack = [os.dup(top.descriptor)]
@@ -550,12 +559,7 @@ def _resolve_in_root(top: ConfinedTree, path: str) -> int:
                 if len(stack) > 1:
                     os.close(stack.pop())
                 continue
-            node = os.open(name, _NODE, dir_fd=stack[-1])
-            try:
-                mode = os.fstat(node).st_mode
-                target = os.readlink("", dir_fd=node) if stat.S_ISLNK(mode) else ""
-            finally:
-                os.close(node)
+            target = _target(name, stack[-1])
             if target:
                 links += 1
                 if links > _MAX_LINKS:

@@ -76,30 +76,35 @@ def nobody(services: ApiServices) -> Principal:
     )
 
 
+def _split(token: str) -> tuple[str, str, str | None]:
+    """Uuid, secret and container of `v2/UUID/SECRET[/CONTAINER]`; any other token is a secret."""
+    match token.split("/"):
+        case ["v2", uuid, secret]:
+            return uuid, secret, None
+        case ["v2", uuid, secret, container]:
+            # Without its uuid a token acts for no container.
+            return uuid, secret, container if uuid else None
+    return "", token, None
+
+
 async def authenticate(services: ApiServices, token: str) -> Principal | None:
     """Who holds this token; None when there is no token. Raises Unauthenticated when it is not
     valid.
     """
     if not token:
         return None
-    parts = token.split("/")
-    uuid, secret, named = "", token, None
-    if len(parts) in (3, 4) and parts[0] == "v2":
-        uuid, secret = parts[1], parts[2]
-        named = parts[3] if len(parts) == 4 and uuid else None
+    uuid, secret, named = _split(token)
     configured = _configured(services, token, secret)
     if configured is not None:
         return configured
     async with services.database.reading() as tx:
         holder = await stored.holder(tx, uuid, hash_secret(secret))
-        if holder is None or (
-            holder.expires_at is not None and holder.expires_at <= services.now()
-        ):
+        if holder is None or holder.has_expired(services.now()):
             raise Unauthenticated("Not logged in: the token is unknown or has expired")
         container = holder.own
         if container is None and named is not None:
             # A runtime token acts for the container that the client names behind it.
-            runs = await stored.runs_with(tx, named, "/".join(parts[:3]))
+            runs = await stored.runs_with(tx, named, f"v2/{uuid}/{secret}")
             container = named if runs else None
     if named is not None and container != named:
         raise Unauthenticated(

@@ -50,22 +50,35 @@ async def judge(
 
     A request that has ceased to wait for others does not wait again, whatever becomes of them.
     """
+    if not new:
+        subjects = await _still_waiting(tx, subjects)
+    known = await _dependencies(tx, subjects)
+    return {one.uuid: waiting.judge(one, known, now=now) for one in subjects}
+
+
+async def _still_waiting(
+    tx: Transaction, subjects: list[ContainerRequest]
+) -> list[ContainerRequest]:
+    """The requests, without the dependencies of those that have ceased to wait."""
     depending = [one.uuid for one in subjects if one.depends_on]
-    waiting_ones = set(depending) if new else await waits.watching(tx, depending)
-    subjects = [
+    waiting_ones = await waits.watching(tx, depending)
+    return [
         replace(one, depends_on=[]) if one.depends_on and one.uuid not in waiting_ones else one
         for one in subjects
     ]
+
+
+async def _dependencies(tx: Transaction, subjects: list[ContainerRequest]) -> dict[str, Dependency]:
+    """The requests that others depend on, with their containers, by uuid."""
     named = dict.fromkeys(uuid for one in subjects for uuid in one.depends_on)
     found = await records.among(tx, REQUESTS, "uuid", named)
     others = {row["uuid"]: ContainerRequest.from_record(row) for row in found}
     wanted = {one.container_uuid for one in others.values() if one.container_uuid}
     rows = await records.among(tx, CONTAINERS, "uuid", sorted(wanted))
     held = {row["uuid"]: Container.from_record(row) for row in rows}
-    known = {
+    return {
         uuid: Dependency(one, held.get(one.container_uuid or "")) for uuid, one in others.items()
     }
-    return {one.uuid: waiting.judge(one, known, now=now) for one in subjects}
 
 
 async def judge_one(

@@ -165,10 +165,7 @@ class _Store:
     async def _put(self, request: Request, wanted: str | None) -> Response:
         """Store the body, whose hash must be `wanted`; None accepts any hash."""
         token, what = await self._token(request, writing=True), wanted or "a new block"
-        text = request.headers.get("content-length", "")
-        length = int(text) if _DIGITS.fullmatch(text) else None
-        if (length or 0) > locators.MAX_BLOCK:
-            raise TooLarge(f"{what}: a block has at most {locators.MAX_BLOCK} bytes")
+        length = _length(request.headers, what)
         wish = _wish(request.headers, self._classes, self._copies)
         # Without a Content-Length, memory for the largest block is reserved, but granted as bytes
         # arrive.
@@ -196,12 +193,11 @@ class _Store:
                     await draft[1].discard()
                 raise
         stored = self._signed(Locator(name, size), token)
+        classes = ", ".join(f"{one}={count}" for one, count in receipt.classes.items())
         headers = {
             **ANY_ORIGIN,
             "X-Keep-Replicas-Stored": str(receipt.copies),
-            "X-Keep-Storage-Classes-Confirmed": ", ".join(
-                f"{one}={count}" for one, count in receipt.classes.items()
-            ),
+            "X-Keep-Storage-Classes-Confirmed": classes,
         }
         return PlainTextResponse(f"{stored}\n", headers=headers)
 
@@ -316,6 +312,15 @@ def _holder(token: str) -> str:
     """The secret of a token without its prefix: the key of its share of the memory."""
     parts = token.split("/")
     return parts[2] if parts[0] == "v2" and len(parts) > 2 else token
+
+
+def _length(headers: Mapping[str, str], what: str) -> int | None:
+    """The announced bytes of a body, None if unknown. Raises TooLarge."""
+    text = headers.get("content-length", "")
+    length = int(text) if _DIGITS.fullmatch(text) else None
+    if (length or 0) > locators.MAX_BLOCK:
+        raise TooLarge(f"{what}: a block has at most {locators.MAX_BLOCK} bytes")
+    return length
 
 
 def _wish(

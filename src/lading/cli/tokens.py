@@ -109,7 +109,7 @@ def create(
     lading token create --for ada --upload
     lading token create --scope 'GET /arvados/v1/collections/' --scope 'POST container_requests'
     """
-    narrow = read_only or upload or collections or scopes
+    narrow = any((read_only, upload, collections, scopes))
     if everything and narrow:
         raise click.UsageError("--all is everything; leave it or the other scopes out")
     if not everything and not narrow:
@@ -120,22 +120,12 @@ def create(
         raise click.UsageError("--expires: that moment has passed")
     given = [references.need_reference(one) for one in collections]
 
+    chosen = ((_ALL, everything), (_READ_ONLY, read_only), (_UPLOAD, upload))
+
     async def action(session: CliSession) -> Record:
-        wanted = [
-            *(_ALL if everything else ()),
-            *(_READ_ONLY if read_only else ()),
-            *(_UPLOAD if upload else ()),
-        ]
+        wanted = [scope for group, is_chosen in chosen if is_chosen for scope in group]
         for reference in given:
-            if reference.path:
-                raise Invalid(
-                    f"{reference.name}/{reference.path}: a token reads whole collections; "
-                    "leave the path out"
-                )
-            uuid = (await references.find_record(session, reference))["uuid"]
-            # Reading files needs the collection's record, its contents, and the address of the
-            # block store.
-            wanted += [f"GET {_API}collections/{uuid}", f"GET {_API}collections/{uuid}/", _BLOCKS]
+            wanted += await _reading(session, reference)
         attributes: Record = {
             "scopes": list(dict.fromkeys([*wanted, *scopes])),
             "expires_at": expires,
@@ -144,7 +134,22 @@ def create(
             attributes["owner_uuid"] = (await find_user(session, who))["uuid"]
         return await session.api.create(_TOKENS, attributes)
 
-    made = with_session(action)
+    _show_secret(with_session(action), as_json=as_json)
+
+
+async def _reading(session: CliSession, reference: references.FileReference) -> tuple[str, ...]:
+    """The scopes that reading a collection needs. Raises Invalid for a path in it."""
+    if reference.path:
+        raise Invalid(
+            f"{reference.name}/{reference.path}: a token reads whole collections; "
+            "leave the path out"
+        )
+    uuid = (await references.find_record(session, reference))["uuid"]
+    # Reading files needs the collection's record, its contents, and the address of the block store.
+    return f"GET {_API}collections/{uuid}", f"GET {_API}collections/{uuid}/", _BLOCKS
+
+
+def _show_secret(made: Record, *, as_json: bool) -> None:
     secret = f"v2/{made['uuid']}/{made['api_token']}"
     if as_json:
         display.emit_json({"token": secret, **_picked(made)})

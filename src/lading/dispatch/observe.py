@@ -190,6 +190,15 @@ def _unstarted(record: TrackedContainer | None) -> bool:
     return record is not None and record.state in (ContainerState.QUEUED, ContainerState.LOCKED)
 
 
+def _process_state(uuid: str, view: FleetView, state: DispatchState) -> ProcessState:
+    process = view.processes.get(uuid)
+    if process is not None:
+        return ProcessState.ALIVE if process.alive else ProcessState.EXITED
+    # It may run on a worker that has not been asked yet.
+    is_unsure = view.unasked and state.is_adopted(uuid)
+    return ProcessState.UNKNOWN if is_unsure else ProcessState.ABSENT
+
+
 def _difference(
     uuid: str, queue: Queue, view: FleetView, state: DispatchState, *, now: float
 ) -> ReconcileAction:
@@ -197,18 +206,9 @@ def _difference(
     if record is None:
         return ReconcileAction.REREAD
     mine = queue.holds(record)
-    seen = ProcessState.ABSENT
-    if process is not None:
-        seen = ProcessState.ALIVE if process.alive else ProcessState.EXITED
-    elif view.unasked and state.is_adopted(uuid):
-        # It may run on a worker that has not been asked yet.
-        seen = ProcessState.UNKNOWN
-    if (
-        mine
-        and seen is ProcessState.ABSENT
-        and not record.final
-        and state.leave_to_twin(record, now=now)
-    ):
+    seen = _process_state(uuid, view, state)
+    is_missing = mine and seen is ProcessState.ABSENT and not record.final
+    if is_missing and state.leave_to_twin(record, now=now):
         return ReconcileAction.LEAVE
     return decide(
         Case(

@@ -224,6 +224,16 @@ async def exists(
     return bool(await tx.fetch(f"SELECT 1 FROM {kind.plural}{condition} LIMIT 1", writer.values))
 
 
+def _fields(kind: RecordType, query: Query) -> list[Field]:
+    """The stored fields that a query reads."""
+    # `extra`: columns that the server needs, for example for permissions, besides those selected.
+    wanted = query.select if query.select is not None else kind.listed
+    extra = () if query.distinct else tuple(name for name in query.extra if name not in wanted)
+    fields = [kind.by_name[name] for name in (*wanted, *extra)]
+    # Without stored fields (only computed ones were selected), the uuid keeps one row per record.
+    return [one for one in fields if one.stored] or [kind.by_name["uuid"]]
+
+
 async def search(
     tx: Transaction, dialect: Dialect, kind: RecordType, query: Query, *, raw: bool = False
 ) -> list[Record]:
@@ -232,19 +242,12 @@ async def search(
     With `raw`, nested values stay texts that are copied to the response (`msgspec.Raw`), which
     saves most of the time.
     """
-    # `extra`: columns that the server needs, for example for permissions, besides those selected.
-    wanted = query.select if query.select is not None else kind.listed
-    extra = () if query.distinct else tuple(name for name in query.extra if name not in wanted)
-    fields = [kind.by_name[name] for name in (*wanted, *extra) if kind.by_name[name].stored]
-    # Only computed fields were selected; the uuid keeps one row per record.
-    if not fields:
-        fields = [kind.by_name["uuid"]]
+    fields = _fields(kind, query)
+    columns = ", ".join(f"{kind.plural}.{one.name}" for one in fields)
     if query.distinct:
         query = replace(query, order=_distinct_order(query.order, fields))
-    columns = ", ".join(f"{kind.plural}.{one.name}" for one in fields)
-    rows = await _page(
-        tx, dialect, kind, query, f"DISTINCT {columns}" if query.distinct else columns
-    )
+        columns = f"DISTINCT {columns}"
+    rows = await _page(tx, dialect, kind, query, columns)
     # Column by column: a page has thousands of values, and most need no conversion.
     decoded = [
         values if decode is None else map(decode, values)

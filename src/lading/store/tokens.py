@@ -38,6 +38,10 @@ class TokenHolder:
     is_admin: bool
     is_active: bool
 
+    def has_expired(self, now: str) -> bool:
+        """Whether its time is over."""
+        return self.expires_at is not None and self.expires_at <= now
+
 
 async def holder(tx: Transaction, uuid: str, secret_hash: str) -> TokenHolder | None:
     """The holder of the token with this uuid ("" if the client sent none) and this hash of its

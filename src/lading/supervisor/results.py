@@ -93,13 +93,7 @@ class Results:
             self._store_output(plan), self._store_log(), return_exceptions=True
         )
         fault = next((one for one in (output, log) if isinstance(one, BaseException)), None)
-        if fault is not None and (
-            # Lost: nothing may be written any more. Anything unexpected is a defect and must not be
-            # hidden.
-            isinstance(fault, Lost) or not isinstance(fault, LadingError | OSError)
-        ):
-            raise fault
-        if isinstance(fault, Full) and not is_last:
+        if fault is not None and _must_be_raised(fault, is_last=is_last):
             raise fault
         if fault is not None and ending.state is ContainerState.COMPLETE:
             ending = failed(
@@ -243,6 +237,14 @@ class Results:
                 ending, await self.session.read("runtime_status") or {}
             )
         return changes
+
+
+def _must_be_raised(fault: BaseException, *, is_last: bool) -> bool:
+    """Whether a fault of storing prevents the report of the end."""
+    # Lost: nothing may be written any more. Anything unexpected is a defect and must not be hidden.
+    if isinstance(fault, Lost) or not isinstance(fault, LadingError | OSError):
+        return True
+    return isinstance(fault, Full) and not is_last
 
 
 def _as_output_error(error: BaseException, what: str) -> ExecutionError:

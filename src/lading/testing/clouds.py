@@ -372,6 +372,9 @@ class FakeGoogle(RestCloud):
             return self._create(asked.body) if asked.method == "POST" else self._list(asked.query)
         if name not in self.instances:
             return _google(404, "notFound", f"The resource '{name}' was not found")
+        return self._operate(asked, name, act)
+
+    def _operate(self, asked: Asked, name: str, act: str | None) -> CloudReply:
         there = self.instances[name]
         if asked.method == "GET":
             return CloudReply(200, there)

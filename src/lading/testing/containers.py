@@ -269,15 +269,9 @@ class FakeContainers(ExchangesOnly):
             case "GET", ["api_client_authorizations", "current"]:
                 return {"uuid": caller}
             case "GET", ["containers"]:
-                return {
-                    "items": self._list(
-                        {
-                            name: msgspec.json.decode(query[name][0])
-                            for name in _PARAMETERS
-                            if name in query
-                        }
-                    )
-                }
+                given = ((name, query[name][0]) for name in _PARAMETERS if name in query)
+                params = {name: msgspec.json.decode(text) for name, text in given}
+                return {"items": self._list(params)}
             case "POST", ["containers", uuid, "lock"]:
                 return self._lock(uuid, content.get("runtime_constraints"), caller)
             case "POST", ["containers", uuid, "unlock"]:
@@ -291,24 +285,23 @@ class FakeContainers(ExchangesOnly):
                 self.records[uuid] |= changes
                 return self.records[uuid]
             case "POST", ["dispatch", "statuses"]:
-                if content.get("holder", self.holder) != (self.holder or content.get("holder", "")):
-                    raise Conflict(f"another dispatcher works with this token: {self.holder}")
-                self.holder = "" if content.get("release") else content.get("holder", self.holder)
-                self.statuses |= {
-                    uuid: one["sentence"] if one else "" for uuid, one in content["items"].items()
-                }
-                self.misfits |= set(content.get("misfits") or ())
-                self.waited |= {
-                    one["container_uuid"]: one["waited"]
-                    for one in content["events"]
-                    if "waited" in one
-                }
-                self.decisions += [
-                    (one["container_uuid"], one["event_type"], one["text"])
-                    for one in content["events"]
-                ]
+                self._take_statuses(content)
                 return {}
         raise NotFound(f"{method} {'/'.join(where)}")
+
+    def _take_statuses(self, content: Fields) -> None:
+        if content.get("holder", self.holder) != (self.holder or content.get("holder", "")):
+            raise Conflict(f"another dispatcher works with this token: {self.holder}")
+        self.holder = "" if content.get("release") else content.get("holder", self.holder)
+        self.statuses |= {
+            uuid: one["sentence"] if one else "" for uuid, one in content["items"].items()
+        }
+        self.misfits |= set(content.get("misfits") or ())
+        for event in content["events"]:
+            uuid = event["container_uuid"]
+            if "waited" in event:
+                self.waited[uuid] = event["waited"]
+            self.decisions.append((uuid, event["event_type"], event["text"]))
 
     def _list(self, params: Fields) -> list[Fields]:
         rules = params["filters"]

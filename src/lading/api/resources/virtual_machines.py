@@ -166,24 +166,31 @@ async def _check(
         if not _is_line(record["hostname"]):
             raise Invalid("hostname: must be the name of the machine, without blanks")
         return
-    user, key = record["authorized_user_uuid"], record["public_key"]
+    user = record["authorized_user_uuid"]
     if user != old.get("authorized_user_uuid"):
-        if user != call.caller.user_uuid and not call.caller.is_admin:
-            raise Forbidden("Forbidden: authorized_user_uuid: only admins may store keys of others")
-        if not ids.is_uuid(user or "", Infix.USER) or await records.get(tx, USERS, user) is None:
-            raise Invalid(f"authorized_user_uuid: '{user}' not found")
-    if old and key == old["public_key"]:
-        return
-    # It becomes a line of a file that says who may log in.
+        await _check_holder(tx, call, user or "")
+    if not old or record["public_key"] != old["public_key"]:
+        await _check_key(tx, record)
+
+
+async def _check_holder(tx: Transaction, call: ApiCall, user: str) -> None:
+    """Check the user whom a key lets log in."""
+    if user != call.caller.user_uuid and not call.caller.is_admin:
+        raise Forbidden("Forbidden: authorized_user_uuid: only admins may store keys of others")
+    if not ids.is_uuid(user, Infix.USER) or await records.get(tx, USERS, user) is None:
+        raise Invalid(f"authorized_user_uuid: '{user}' not found")
+
+
+async def _check_key(tx: Transaction, record: Record) -> None:
+    key = record["public_key"]
+    # The key becomes a line of an authorized_keys file: a line feed in it would add a key.
     if not isinstance(key, str) or not key.isprintable() or len(key.split(" ")) < 2:
         raise Invalid(
             "public_key: must be one line of text: the type, a blank and the key, "
             "as ssh-keygen writes it"
         )
-    if any(
-        one["uuid"] != record["uuid"]
-        for one in await records.matching(tx, AUTHORIZED_KEYS, public_key=key)
-    ):
+    stored = await records.matching(tx, AUTHORIZED_KEYS, public_key=key)
+    if any(one["uuid"] != record["uuid"] for one in stored):
         raise Invalid("public_key: is stored already; use another key")
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lading.cli.display import progress
 from lading.cli.session import CliSession
+from lading.client.api import Record
 from lading.client.blocks import ANYHOW, Keeping
 from lading.client.environment import cache_directory
 from lading.client.upload_journal import UploadJournal, journal_path
@@ -84,15 +85,9 @@ async def deposit(
             order=["created_at asc"],
             select=_FIELDS,
         )
-        same = [
-            record
-            for record in found
-            if name in (None, record["name"])
-            and project in (None, record["owner_uuid"])
-            and all(record[wish] == value for wish, value in wishes.items())
-        ]
-        if same:
-            return _deposit(same[0], was_there=True)
+        same = _same(found, name=name, project=project, wishes=wishes)
+        if same is not None:
+            return _deposit(same, was_there=True)
         # All blocks of a collection with this content are stored and only need to be referenced.
         # With wishes they are sent again.
         earlier = "" if wishes else pdh if found else journal.collection
@@ -172,6 +167,17 @@ def arrange(paths: Sequence[Path]) -> dict[str, Path]:
             )
         placed[name] = path
     return placed
+
+
+def _same(
+    found: Iterable[Record], *, name: str | None, project: str | None, wishes: Mapping[str, object]
+) -> Record | None:
+    """The first collection with this name, project and wishes; None stands for any."""
+    for record in found:
+        is_here = name in (None, record["name"]) and project in (None, record["owner_uuid"])
+        if is_here and all(record[wish] == value for wish, value in wishes.items()):
+            return record
+    return None
 
 
 def _deposit(record: dict[str, object], *, was_there: bool) -> Deposit:

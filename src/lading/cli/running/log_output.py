@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
+from itertools import chain
 from typing import BinaryIO, Protocol
 from urllib.parse import quote
 
@@ -94,16 +95,10 @@ async def merged(logs: list[Readable]) -> AsyncGenerator[bytes]:
                 break
             # Up to the last timestamp of the file that was read least far, all lines of all files
             # are known.
-            slowest = min(range(len(files)), key=lambda number: files[number].last)
-            limit, is_cut = files[slowest].last, files[slowest].is_cut
-            taken = [
-                file.take(limit, inclusive=number <= slowest) for number, file in enumerate(files)
-            ]
-            lines = sorted(
-                (entry for entries in taken for entry in entries), key=lambda entry: entry[0]
-            )
-            if lines:
-                yield b"".join(line for _, line in lines)
+            slowest = min(enumerate(files), key=_last_stamp)[0]
+            is_cut = files[slowest].is_cut
+            if taken := _take(files, slowest):
+                yield taken
             if is_cut:
                 async with aclosing(files[slowest].rest_of_line()) as pieces:
                     async for piece in pieces:
@@ -274,6 +269,18 @@ class LogFile:
                 if piece:
                     self._offset += len(piece)
                     yield piece
+
+
+def _last_stamp(numbered: tuple[int, _Lines]) -> bytes:
+    return numbered[1].last
+
+
+def _take(files: Sequence[_Lines], slowest: int) -> bytes:
+    """Remove the lines of all files up to the last known timestamp of one, in their order."""
+    limit = files[slowest].last
+    taken = [file.take(limit, inclusive=number <= slowest) for number, file in enumerate(files)]
+    lines = sorted(chain.from_iterable(taken), key=lambda entry: entry[0])
+    return b"".join(line for _, line in lines)
 
 
 def _lines(data: bytes) -> list[bytes]:

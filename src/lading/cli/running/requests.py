@@ -212,39 +212,48 @@ def logs(
 
     With --json, one document with the text of each file, or with the decisions.
     """
-    if dispatch:
-        if follow or name or timestamps:
-            raise click.UsageError(
-                "--dispatch shows decisions; leave out --follow, --file and --timestamps"
-            )
-        _show_decisions(uuid, as_json=as_json)
-        return
+    if dispatch and (follow or name or timestamps):
+        raise click.UsageError(
+            "--dispatch shows decisions; leave out --follow, --file and --timestamps"
+        )
     if follow and (name or timestamps or as_json):
         raise click.UsageError(
             "--follow shows the two streams as they come; leave out --file, --timestamps and --json"
         )
-
-    async def action(session: CliSession) -> None:
-        found = await find_request(session, uuid)
-        if follow:
-            watcher = Watcher(stdout=sys.stdout.buffer, stderr=sys.stderr.buffer, say=display.note)
-            await Follower(session.api, found, watcher).follow()
-            return
-        files = _log_files(
-            session, found, [name] if name else ["stdout.txt", "stderr.txt"], is_raw=timestamps
+    if dispatch:
+        _show_decisions(uuid, as_json=as_json)
+    elif follow:
+        with_session(lambda session: _follow(session, uuid))
+    else:
+        with_session(
+            lambda session: _show_logs(session, uuid, name, is_raw=timestamps, as_json=as_json)
         )
-        if as_json:
-            await log_output.write_json(files, sys.stdout.buffer)
-        elif timestamps:
-            async with aclosing(log_output.merged(list(files.values()))) as pieces:
-                async for piece in pieces:
-                    display.write_all(sys.stdout.buffer, piece)
-        else:
-            for one, file in files.items():
-                stream = sys.stderr if one == "stderr.txt" and name is None else sys.stdout
-                await log_output.copy(file, stream.buffer)
 
-    with_session(action)
+
+async def _follow(session: CliSession, uuid: str) -> None:
+    found = await find_request(session, uuid)
+    watcher = Watcher(stdout=sys.stdout.buffer, stderr=sys.stderr.buffer, say=display.note)
+    await Follower(session.api, found, watcher).follow()
+
+
+async def _show_logs(
+    session: CliSession, uuid: str, name: str | None, *, is_raw: bool, as_json: bool
+) -> None:
+    """Show the log file `name`, or both streams; `is_raw`: with timestamps, in their order."""
+    found = await find_request(session, uuid)
+    files = _log_files(
+        session, found, [name] if name else ["stdout.txt", "stderr.txt"], is_raw=is_raw
+    )
+    if as_json:
+        await log_output.write_json(files, sys.stdout.buffer)
+    elif is_raw:
+        async with aclosing(log_output.merged(list(files.values()))) as pieces:
+            async for piece in pieces:
+                display.write_all(sys.stdout.buffer, piece)
+    else:
+        for one, file in files.items():
+            stream = sys.stderr if one == "stderr.txt" and name is None else sys.stdout
+            await log_output.copy(file, stream.buffer)
 
 
 @request.command()
@@ -315,15 +324,16 @@ def describe(found: Record, container: Record | None, now: datetime) -> list[tup
         ("output", found["output_uuid"] or ""),
         ("log", found["log_uuid"] or ""),
     ]
-    if container is None:
-        return pairs
+    return pairs if container is None else pairs + _describe_container(found, container)
+
+
+def _describe_container(found: Record, container: Record) -> list[tuple[str, str]]:
     status = container["runtime_status"] or {}
     return [
-        *pairs,
         ("container", container["uuid"]),
         ("  state", container["state"]),
         ("  reused", "yes" if is_reused(found, container) else "no"),
-        ("  given", _given(constraints, container)),
+        ("  given", _given(found["runtime_constraints"], container)),
         ("  started", container["started_at"] or ""),
         ("  took", _took(container)),
         ("  exit code", "" if container["exit_code"] is None else str(container["exit_code"])),

@@ -382,12 +382,9 @@ def _weight(entry: JSON) -> int:
     if not isinstance(entry, list) or len(entry) != 3:
         return 1
     attribute, operator, operand = entry
-    names = (
-        len(operand)
-        if isinstance(operand, list) and str(operator).strip().lower() == "contains"
-        else 1
-    )
-    return names * (len(attribute) if isinstance(attribute, list) else 1)
+    is_set = isinstance(operand, list) and str(operator).strip().lower() == "contains"
+    attributes = len(attribute) if isinstance(attribute, list) else 1
+    return attributes * (len(operand) if is_set else 1)
 
 
 def _parts(entry: JSON) -> tuple[JSON, str, JSON]:
@@ -456,9 +453,8 @@ def _one(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Exp
     if kind is REQUESTS and name.startswith("container."):
         return OfContainer(_one(name[len("container.") :], operator, operand, CONTAINERS))
     if kind is WORKFLOWS and name.startswith("collection."):
-        # The filter is checked as a filter on collections, though it never matches.
+        # Checked as a filter on collections, though no workflow has a collection here.
         _one(name[len("collection.") :], operator, operand, COLLECTIONS)
-        # No workflow has a collection here.
         return Constant(False)
     if name == "any":
         return _any(operator, operand, kind)

@@ -509,12 +509,7 @@ def make_config(
         "StdinOnce": spec.stdin >= 0,
         "Tty": False,
         "HostConfig": {
-            "Mounts": [_mount(bind) for bind in spec.binds if bind.memory is None],
-            "Tmpfs": {
-                bind.target: _in_memory(bind.memory)
-                for bind in spec.binds
-                if bind.memory is not None
-            },
+            **_binds(spec),
             "NetworkMode": joined or "none",
             "Memory": ram,
             # Memory and swap together: no swap, as with the native engine.
@@ -529,22 +524,29 @@ def make_config(
             "ReadonlyPaths": list(READONLY),
             # Output is attached; the daemon need not store it.
             "LogConfig": {"Type": "none"},
+            **_gpus(spec, nvidia=nvidia),
         },
     }
-    if spec.cuda and nvidia:
-        config["HostConfig"]["DeviceRequests"] = [
-            {
-                "Driver": "nvidia",
-                "DeviceIDs": [str(one) for one in spec.cuda],
-                "Capabilities": [_NVIDIA_CAPABILITIES],
-            }
-        ]
-    elif spec.devices:
-        config["HostConfig"]["Devices"] = [_device(device) for device in spec.devices]
-        config["HostConfig"]["GroupAdd"] = [str(group) for group in owners(spec.devices)]
     if spec.cwd not in ("", "."):
         config["WorkingDir"] = spec.cwd
     return config
+
+
+def _gpus(spec: ContainerSpec, *, nvidia: bool) -> dict[str, Any]:
+    if spec.cuda and nvidia:
+        numbers = [str(one) for one in spec.cuda]
+        request = {"Driver": "nvidia", "DeviceIDs": numbers, "Capabilities": [_NVIDIA_CAPABILITIES]}
+        return {"DeviceRequests": [request]}
+    if spec.devices:
+        groups = [str(group) for group in owners(spec.devices)]
+        return {"Devices": [_device(device) for device in spec.devices], "GroupAdd": groups}
+    return {}
+
+
+def _binds(spec: ContainerSpec) -> dict[str, Any]:
+    mounts = [_mount(bind) for bind in spec.binds if bind.memory is None]
+    memory = ((bind.target, bind.memory) for bind in spec.binds if bind.memory is not None)
+    return {"Mounts": mounts, "Tmpfs": {target: _in_memory(size) for target, size in memory}}
 
 
 async def _api_version(docker: aiodocker.Docker) -> str:

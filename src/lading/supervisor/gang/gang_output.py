@@ -194,16 +194,9 @@ class _Unpacking:
         """Add a member; the reason of its refusal, or "". Raises OSError, TarError, ValueError."""
         names = _elements(member.name)
         path = "/".join(names)
-        if member.name.startswith("/") or not names or ".." in names:
-            return "it leads out of the output"
-        if len(names) > _MOST_DEPTH:
-            return f"it lies more than {_MOST_DEPTH} directories deep"
-        if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-            return "it is no file, directory or link"
-        if member.issparse():
-            return "it is a sparse file of a kind that is not read"
-        if member.issym() and not _stays_below(member.linkname, path.rpartition("/")[0]):
-            return f"it is a link to {member.linkname[:_SHOWN]}, out of the output"
+        fault = _fault(member, names)
+        if fault:
+            return fault
         try:
             if _OFFSET in member.pax_headers:
                 self._add_part(archive, member, path)
@@ -298,6 +291,21 @@ class _Unpacking:
 
 def _elements(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def _fault(member: tarfile.TarInfo, names: list[str]) -> str:
+    """The reason to refuse a member with the path elements `names`, or ""."""
+    if member.name.startswith("/") or not names or ".." in names:
+        return "it leads out of the output"
+    if len(names) > _MOST_DEPTH:
+        return f"it lies more than {_MOST_DEPTH} directories deep"
+    if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+        return "it is no file, directory or link"
+    if member.issparse():
+        return "it is a sparse file of a kind that is not read"
+    if member.issym() and not _stays_below(member.linkname, "/".join(names[:-1])):
+        return f"it is a link to {member.linkname[:_SHOWN]}, out of the output"
+    return ""
 
 
 def _stays_below(target: str, folder: str) -> bool:

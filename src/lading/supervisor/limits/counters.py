@@ -32,6 +32,8 @@ from lading.supervisor.machine import mount_table
 PROC = Path("/proc")
 # Clock ticks in a second (proc_pid_stat(5)).
 _TICKS = os.sysconf("SC_CLK_TCK")
+# Microseconds: the kernel's default period of a CPU quota (sched-bwc, cgroup-v2).
+_PERIOD = 100_000
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 Values = dict[str, float]
 
@@ -100,24 +102,31 @@ def read_peak(folders: CgroupCounters) -> float:
 
 def read_cpu(folders: CgroupCounters) -> Values:
     """Seconds of user and system time, and the number of usable CPUs."""
-    cpus = float(len(os.sched_getaffinity(0)))
+    cpu, cpus = folders.paths.get("cpu"), float(len(os.sched_getaffinity(0)))
     if folders.version == 1 and "cpuacct" in folders.paths:
         table = _table(folders.paths["cpuacct"] / "cpuacct.stat")
-        # -1: no quota.
-        quota = _number(folders.paths["cpu"] / "cpu.cfs_quota_us") if "cpu" in folders.paths else 0
-        period = (
-            _number(folders.paths["cpu"] / "cpu.cfs_period_us") if quota > 0 else 0
-        ) or 100_000
+        limit = _quota_of_version_1(cpu) if cpu is not None else 0
         used = {"user": table.get("user", 0) / _TICKS, "sys": table.get("system", 0) / _TICKS}
-    elif folders.version == 2 and "cpu" in folders.paths:
-        table = _table(folders.paths["cpu"] / "cpu.stat")
-        first, *more = read_text(folders.paths["cpu"] / "cpu.max").split() or ["max"]
-        quota = float(first) if first != "max" else 0
-        period = float(more[0]) if more else 100_000
+    elif folders.version == 2 and cpu is not None:
+        table = _table(cpu / "cpu.stat")
+        limit = _quota_of_version_2(cpu)
         used = {"user": table.get("user_usec", 0) / 1e6, "sys": table.get("system_usec", 0) / 1e6}
     else:
         return {}
-    return {**used, "cpus": min(cpus, quota / period) if quota > 0 else cpus}
+    return {**used, "cpus": min(cpus, limit) if limit > 0 else cpus}
+
+
+def _quota_of_version_1(folder: Path) -> float:
+    """CPUs that the quota allows; 0 for no quota."""
+    quota = _number(folder / "cpu.cfs_quota_us")
+    # -1: no quota.
+    return quota / (_number(folder / "cpu.cfs_period_us") or _PERIOD) if quota > 0 else 0
+
+
+def _quota_of_version_2(folder: Path) -> float:
+    """CPUs that the quota allows; 0 for no quota."""
+    first, *more = read_text(folder / "cpu.max").split() or ["max"]
+    return float(first) / float(more[0] if more else _PERIOD) if first != "max" else 0
 
 
 def read_disks(folders: CgroupCounters) -> dict[str, Values]:

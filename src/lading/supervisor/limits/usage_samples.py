@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -233,36 +233,28 @@ class UsageSampler:
                 f"Total CPU usage was {cpu['user']:f} user and {cpu['sys']:f} sys"
                 f" on {cpu['cpus']:.2f} CPUs"
             )
-        for name, values in last.items():
-            kind, _, device = name.partition(":")
-            if kind == "blkio":
-                said.append(
-                    f"Total disk I/O on {device} was {values['write']:.0f} bytes written and "
-                    f"{values['read']:.0f} bytes read"
-                )
+        said += [
+            f"Total disk I/O on {device} was {values['write']:.0f} bytes written and "
+            f"{values['read']:.0f} bytes read"
+            for device, values in _of_kind(last, "blkio")
+        ]
         if total := self._fullest.get("total"):
             used = self._fullest["used"]
             said.append(
                 f"Maximum disk usage was {100 * used / total:.0f}%, {used:.0f}/{total:.0f} bytes"
             )
         for name, value in self._most.items():
-            share = (
-                f"{100 * value / self.ram:.0f}%, {value:.0f}/{self.ram}"
-                if name == "rss" and self.ram
-                else ""
-            )
-            said.append(
-                f"Maximum container memory {name} usage was {share or f'{value:.0f}'} bytes"
-            )
+            amount = f"{value:.0f}"
+            if name == "rss" and self.ram:
+                amount = f"{100 * value / self.ram:.0f}%, {amount}/{self.ram}"
+            said.append(f"Maximum container memory {name} usage was {amount} bytes")
         if self.folders is not None and (peak := counters.read_peak(self.folders)):
             said.append(f"Maximum container memory usage was {peak:.0f} bytes, page cache included")
-        for name, values in last.items():
-            kind, _, interface = name.partition(":")
-            if kind == "net":
-                said.append(
-                    f"Total network I/O on {interface} was {values['tx']:.0f} bytes written and "
-                    f"{values['rx']:.0f} bytes read"
-                )
+        said += [
+            f"Total network I/O on {interface} was {values['tx']:.0f} bytes written and "
+            f"{values['rx']:.0f} bytes read"
+            for interface, values in _of_kind(last, "net")
+        ]
         said += [
             f"Maximum {name} memory rss usage was {size:.0f} bytes"
             for name, size in self._most_of.items()
@@ -272,3 +264,11 @@ class UsageSampler:
 
 def _show(value: float) -> str:
     return str(int(value)) if value == int(value) else f"{value:.4f}".rstrip("0").rstrip(".")
+
+
+def _of_kind(samples: Mapping[str, Values], kind: str) -> Iterator[tuple[str, Values]]:
+    """Samples with the name `kind:device`, by device."""
+    for name, values in samples.items():
+        found, _, device = name.partition(":")
+        if found == kind:
+            yield device, values

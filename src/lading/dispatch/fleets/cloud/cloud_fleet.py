@@ -39,7 +39,7 @@ from lading.core.scheduling.planning import (
 from lading.dispatch.fleet import FleetView, LookUp, StartRequest, SupervisorProcess
 from lading.dispatch.fleet_plugins import FleetSite
 from lading.dispatch.fleets.cloud import settings as configuration
-from lading.dispatch.fleets.cloud.cloud_planning import CloudPlanning
+from lading.dispatch.fleets.cloud.cloud_planning import CloudPlanning, on_their_way
 from lading.dispatch.fleets.cloud.drivers.driver import Driver, DriverSite, find_driver
 from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal
 from lading.dispatch.fleets.cloud.machine import CloudMachine, GangInstances
@@ -191,7 +191,7 @@ class CloudFleet:
             self._leave(uuid)
             raise
         try:
-            told = make_assignment(
+            message = make_assignment(
                 assignment,
                 one.kind,
                 self.settings,
@@ -200,7 +200,7 @@ class CloudFleet:
                 preemption=self._preemption,
                 outposts=outposts,
             )
-            answer = await one.link.request("start", timeout=_START_TIMEOUT, assignment=told)
+            answer = await one.link.request("start", timeout=_START_TIMEOUT, assignment=message)
         except Unavailable:
             # It may run: the next survey of the VM knows.
             raise
@@ -335,15 +335,7 @@ class CloudFleet:
         """Keep the VMs that containers are on their way to: locking them takes its time, and a gang
         waits for all of its VMs.
         """
-        coming = {
-            worker.id: {one.uuid for one in (*worker.occupants, *worker.workflow_runners)}
-            for worker in snapshot.workers
-        }
-        for start in decided.starts:
-            for name in (start.worker, *start.others):
-                coming.setdefault(name, set()).add(start.uuid)
-        for key, uuid in decided.kept:
-            coming.setdefault(self.pool.machines[key].name, set()).add(uuid)
+        coming = on_their_way(snapshot, decided, self.pool.machines)
         entries = (
             {one.uuid: one for one in (*snapshot.queue, *snapshot.workflow_runners)}
             if decided.starts
@@ -351,10 +343,9 @@ class CloudFleet:
         )
         self._made |= {start.uuid: entries[start.uuid].created_at for start in decided.starts}
         for machine in self.pool.machines.values():
-            there = coming.get(machine.name, ())
-            if not there and not machine.expected:
+            expected = frozenset(coming.get(machine.name, ()))
+            if not expected and not machine.expected:
                 continue
-            expected = frozenset(there)
             machine.images |= {
                 image for uuid in expected if uuid in entries and (image := entries[uuid].image)
             }
@@ -398,20 +389,24 @@ class CloudFleet:
         living, left = set(live), set(dead)
         for uuid in living:
             known = self._processes.get(uuid)
-            if known is not None and not known.alive and self._places.get(uuid) is machine:
-                continue
-            self._place(uuid, machine)
-            self._processes[uuid] = SupervisorProcess(machine.name)
+            # A supervisor whose end was reported before is still in an older list.
+            if known is None or known.alive or self._places.get(uuid) is not machine:
+                self._place(uuid, machine)
+                self._processes[uuid] = SupervisorProcess(machine.name)
         for uuid in left:
             self._place(uuid, machine)
             self._processes[uuid] = SupervisorProcess(machine.name, alive=False)
-        for uuid in [one for one in machine.containers if one not in living | left]:
-            if uuid in self._processes:
-                self._processes[uuid] = SupervisorProcess(machine.name, alive=False)
-            elif uuid not in self._starting:
-                self._leave(uuid)
+        for uuid in machine.containers - living - left:
+            self._miss(uuid, machine)
         self.pool.occupy(machine)
         self._change.set()
+
+    def _miss(self, uuid: str, machine: CloudMachine) -> None:
+        """A VM no longer lists a supervisor."""
+        if uuid in self._processes:
+            self._processes[uuid] = SupervisorProcess(machine.name, alive=False)
+        elif uuid not in self._starting:
+            self._leave(uuid)
 
     def ended(self, machine: CloudMachine, uuid: str) -> None:
         """A supervisor has ended."""

@@ -235,6 +235,22 @@ class CloudPlanning:
         )
 
 
+def on_their_way(
+    snapshot: Snapshot, decided: CloudPlan, machines: Mapping[str, CloudMachine]
+) -> dict[str, set[str]]:
+    """Containers that are on a VM or will be there soon, by the name of the VM."""
+    coming = {
+        worker.id: {one.uuid for one in (*worker.occupants, *worker.workflow_runners)}
+        for worker in snapshot.workers
+    }
+    for start in decided.starts:
+        for name in (start.worker, *start.others):
+            coming.setdefault(name, set()).add(start.uuid)
+    for key, uuid in decided.kept:
+        coming.setdefault(machines[key].name, set()).add(uuid)
+    return coming
+
+
 def _is_lost(machine: CloudMachine) -> bool:
     """Whether it was made by an earlier dispatcher and could not be reached so far."""
     return machine.phase is InstancePhase.UNKNOWN and bool(machine.fault)

@@ -17,7 +17,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -311,19 +311,11 @@ class InstancePool:
             for one in self.machines.values()
         )
 
-    async def _list(self) -> None:
-        began = self._clock()
-        found = await self._operate("List", self._driver.list())
-        seen = set[str]()
+    def _take_in(self, listed: Iterable[Instance]) -> None:
+        """Learn from the instances of a list."""
         by_id = {one.instance.id: one for one in self.machines.values() if one.instance is not None}
         by_secret = {one.secret: one for one in self.machines.values() if one.instance is None}
-        for instance in found:
-            if (
-                instance.id in seen
-                or instance.tags.get(self.settings.tag("InstanceSetID")) != self.settings.set_id
-            ):
-                continue
-            seen.add(instance.id)
+        for instance in listed:
             known = by_id.get(instance.id)
             expected = by_secret.get(instance.tags.get(self.settings.tag("InstanceSecret"), ""))
             if known is not None:
@@ -332,10 +324,18 @@ class InstancePool:
                 self._adopt(expected, instance)
             else:
                 self._find(instance)
+
+    async def _list(self) -> None:
+        began = self._clock()
+        found = await self._operate("List", self._driver.list())
+        mark = self.settings.tag("InstanceSetID")
+        # A list may name an instance twice.
+        ours = {one.id: one for one in found if one.tags.get(mark) == self.settings.set_id}
+        self._take_in(ours.values())
         for one in list(self.machines.values()):
-            if one.instance is not None and one.instance.id not in seen and one.created < began:
+            if one.instance is not None and one.instance.id not in ours and one.created < began:
                 self._miss(one)
-        self._journal.keep(seen | {one.name for one in self.machines.values()})
+        self._journal.keep(ours.keys() | {one.name for one in self.machines.values()})
         if not self.listed:
             self.listed = True
             self._consumer.touched()

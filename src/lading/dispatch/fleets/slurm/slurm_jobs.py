@@ -169,6 +169,14 @@ class SlurmJobs:
 
     def observe(self, rows: Iterable[QueueRow], look: int, *, kept: Collection[str] = ()) -> None:
         """Learn from a look at the queue, which says nothing about the containers `kept`."""
+        seen = self._sort(rows, look)
+        for uuid in dict.fromkeys((*self._jobs, *seen)):
+            before = self._jobs.get(uuid) or Job(uuid=uuid)
+            if uuid in seen or uuid not in kept:
+                self._jobs[uuid] = self._step(before, seen.get(uuid), look)
+
+    def _sort(self, rows: Iterable[QueueRow], look: int) -> dict[str, QueueRow]:
+        """The row of each container; jobs that ended before and are still there become strays."""
         seen: dict[str, QueueRow] = {}
         named = set()
         for row in rows:
@@ -183,10 +191,7 @@ class SlurmJobs:
                 self._over[row.job] = look
         # What Slurm has forgotten need not be remembered here.
         self._over = {job: since for job, since in self._over.items() if job in named}
-        for uuid in (*self._jobs, *(uuid for uuid in seen if uuid not in self._jobs)):
-            before = self._jobs.get(uuid) or Job(uuid=uuid)
-            if uuid in seen or uuid not in kept:
-                self._jobs[uuid] = self._step(before, seen.get(uuid), look)
+        return seen
 
     def finish(self, ids: Iterable[str]) -> bool:
         """Learn from the completion hook that these jobs have ended. Returns whether any was
