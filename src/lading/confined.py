@@ -410,9 +410,10 @@ class _Removal:
             try:
                 # The type from the listing saves a system call; unlink and open decide by the
                 # present type.
-                if not entry.is_dir(follow_symlinks=False) and _unlink(
-                    entry.name, frame.descriptor
-                ):
+                if entry.is_dir(follow_symlinks=False):
+                    if _remove_empty(entry.name, frame.descriptor):
+                        continue
+                elif _unlink(entry.name, frame.descriptor):
                     continue
                 if len(self._stack) < _REMOVAL_DEPTH:
                     self._descend(entry.name, inode)
@@ -512,6 +513,19 @@ def _unlink(name: str, folder: int) -> bool:
         if error.errno != errno.EACCES or not _make_writable(folder):
             raise
         os.unlink(name, dir_fd=folder)
+    return True
+
+
+def _remove_empty(name: str, folder: int) -> bool:
+    """Remove a directory that is empty, with one call in place of the eight that open, read and
+    close it; False for any other entry.
+    """
+    try:
+        os.rmdir(name, dir_fd=folder)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return False
     return True
 
 

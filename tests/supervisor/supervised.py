@@ -13,6 +13,7 @@ from typing import Any
 
 from lading.core.errors import LadingError
 from lading.supervisor.engines import Engine, EngineSettings
+from lading.supervisor.gather_or_cancel import StopEvent
 from lading.supervisor.supervisor import supervise
 from lading.supervisor.supervisor_config import SupervisorConfig
 from lading.testing.asgi import AsgiTransport
@@ -29,7 +30,7 @@ class Bench:
 
     directory: Path
     server: FakeServer = field(default_factory=FakeServer)
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    stop: StopEvent = field(default_factory=StopEvent)
     flush: asyncio.Event = field(default_factory=asyncio.Event)
     reprice: asyncio.Event = field(default_factory=asyncio.Event)
     faults: dict[str, LadingError] = field(default_factory=dict)

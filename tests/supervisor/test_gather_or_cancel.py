@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from lading.supervisor.gather_or_cancel import WorkCancelled, together, unless
+from lading.supervisor.gather_or_cancel import StopEvent, WorkCancelled, together, unless
 
 
 async def test_all_of_it_is_done() -> None:
@@ -46,21 +46,77 @@ async def test_a_time_out_after_a_failure_is_told_as_one() -> None:
             await asyncio.Event().wait()
 
 
-async def test_what_is_over_at_once_asks_nobody() -> None:
-    asked: list[bool] = []
-
-    async def ask() -> None:
-        asked.append(True)
-
+async def test_the_result_of_the_work_is_returned() -> None:
     async def work() -> int:
         return 7
 
-    assert await unless(ask(), work()) == 7
-    assert asked == []
+    assert await unless(StopEvent(), work()) == 7
+
+
+async def test_work_begun_after_the_stop_is_cancelled_at_its_first_wait() -> None:
+    stop, begun = StopEvent(), list[str]()
+    stop.set()
+
+    async def work() -> None:
+        begun.append("work")
+        await asyncio.Event().wait()
+
+    with pytest.raises(WorkCancelled):
+        await unless(stop, work())
+    assert begun == ["work"]
+
+
+async def test_a_cancellation_from_outside_stays_one() -> None:
+    stop = StopEvent()
+
+    async def caller() -> None:
+        await unless(stop, asyncio.Event().wait())
+
+    task = asyncio.create_task(caller())
+    await asyncio.sleep(0)
+    stop.set()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_stop_leaves_the_time_limits_of_its_task_intact() -> None:
+    stop = StopEvent()
+    stop.set()
+    with pytest.raises(WorkCancelled):
+        await unless(stop, asyncio.Event().wait())
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await asyncio.Event().wait()
+
+
+async def test_an_error_while_the_work_is_cancelled_is_told_as_its_cancellation() -> None:
+    stop = StopEvent()
+    stop.set()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError
+
+    with pytest.raises(WorkCancelled):
+        await unless(stop, work())
+
+
+async def test_a_stop_is_not_heard_at_first_when_so_wanted() -> None:
+    stop = StopEvent()
+
+    async def work() -> int:
+        stop.set()
+        await asyncio.sleep(0.01)
+        return 7
+
+    assert await unless(stop, work(), deaf=60.0) == 7
 
 
 async def test_work_goes_on_until_somebody_stops_it() -> None:
-    stop, ended = asyncio.Event(), list[str]()
+    stop, ended = StopEvent(), list[str]()
 
     async def work() -> None:
         stop.set()
@@ -70,12 +126,12 @@ async def test_work_goes_on_until_somebody_stops_it() -> None:
             ended.append("work")
 
     with pytest.raises(WorkCancelled):
-        await unless(stop.wait(), work())
+        await unless(stop, work())
     assert ended == ["work"]
 
 
 async def test_work_may_end_while_there_is_grace() -> None:
-    stop, go = asyncio.Event(), asyncio.Event()
+    stop, go = StopEvent(), asyncio.Event()
 
     async def work() -> int:
         stop.set()
@@ -83,7 +139,7 @@ async def test_work_may_end_while_there_is_grace() -> None:
         return 7
 
     asyncio.get_running_loop().call_later(0.01, go.set)
-    assert await unless(stop.wait(), work(), grace=60.0) == 7
+    assert await unless(stop, work(), grace=60.0) == 7
 
 
 async def test_an_error_of_the_work_is_raised() -> None:
@@ -93,4 +149,4 @@ async def test_an_error_of_the_work_is_raised() -> None:
         raise ValueError
 
     with pytest.raises(ValueError):
-        await unless(asyncio.Event().wait(), work())
+        await unless(StopEvent(), work())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+import contextlib
+from collections.abc import Awaitable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 from lading.core.errors import LadingError
@@ -34,35 +35,79 @@ async def together(*work: Coroutine[Any, Any, None]) -> None:
         raise failures.exceptions[0] from None
 
 
-async def unless(
-    stopping: Coroutine[Any, Any, object], work: Awaitable[_Answer], *, grace: float = 0.0
-) -> _Answer:
-    """Result of `work`, which is cancelled when `stopping` has ended and `grace` seconds have
-    passed.
+class StopEvent(asyncio.Event):
+    """An event that, when set, also interrupts what tasks do in `unless`."""
 
-    Raises Interrupted then.
+    def __init__(self) -> None:
+        super().__init__()
+        self._scopes: list[_Scope] = []
+
+    def set(self) -> None:
+        """Set the event, and interrupt the work that waits in `unless`."""
+        super().set()
+        for scope in self._scopes:
+            scope.stop()
+
+    @contextlib.contextmanager
+    def interrupting(self, scope: _Scope) -> Iterator[None]:
+        """Let the event stop the scope while the context is open."""
+        self._scopes.append(scope)
+        try:
+            if self.is_set():
+                scope.stop()
+            yield
+        finally:
+            self._scopes.remove(scope)
+            scope.close()
+
+
+class _Scope:
+    """Cancels a task once, some seconds after it was told to stop."""
+
+    def __init__(self, task: asyncio.Task[Any], grace: float, deaf: float) -> None:
+        self.has_cancelled = False
+        self._task, self._grace = task, grace
+        self._loop = asyncio.get_running_loop()
+        self._hears_from = self._loop.time() + deaf if deaf else 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def stop(self) -> None:
+        if self._timer is None and self._loop.time() >= self._hears_from:
+            # Never at once: a task that cancels itself would receive it only at its next wait,
+            # which may lie after the scope.
+            self._timer = self._loop.call_later(self._grace, self._cancel)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _cancel(self) -> None:
+        self.has_cancelled = True
+        self._task.cancel()
+
+
+async def unless(
+    stop: StopEvent, work: Awaitable[_Answer], *, grace: float = 0.0, deaf: float = 0.0
+) -> _Answer:
+    """Result of `work`, which is cancelled `grace` seconds after `stop` was set.
+
+    For the first `deaf` seconds setting it has no effect. The work runs in the task of the caller:
+    a task of its own and one for the event took 60 us, some twenty times for each container.
+    Raises WorkCancelled.
     """
-    doing = asyncio.ensure_future(work)
-    waiting: asyncio.Future[object] | None = None
+    task = asyncio.current_task()
+    assert task is not None
+    before = task.cancelling()
+    scope = _Scope(task, grace, deaf)
     try:
-        # Most work does not wait at all and ends within one turn of the loop; then `stopping` is
-        # not started.
-        await asyncio.sleep(0)
-        if not doing.done():
-            waiting = asyncio.ensure_future(stopping)
-            await asyncio.wait((doing, waiting), return_when=asyncio.FIRST_COMPLETED)
-        # `work` may be a call that the server has received already: it gets a moment to end.
-        if not doing.done() and grace:
-            await asyncio.wait((doing,), timeout=grace)
-        if not doing.done():
-            raise WorkCancelled("told to stop")
-        return await doing
-    finally:
-        if waiting is None:
-            # Never started: closing it avoids the warning about a coroutine that was never awaited.
-            stopping.close()
-        else:
-            waiting.cancel()
-        doing.cancel()
-        # Both are awaited, so that neither runs on after this function.
-        await asyncio.gather(doing, *([waiting] if waiting else []), return_exceptions=True)
+        with stop.interrupting(scope):
+            try:
+                return await work
+            finally:
+                if scope.has_cancelled and task.cancelling() > before:
+                    task.uncancel()
+    except (asyncio.CancelledError, Exception) as error:
+        # A second cancellation, from outside, stays one.
+        if scope.has_cancelled and task.cancelling() <= before:
+            raise WorkCancelled("told to stop") from error
+        raise

@@ -44,7 +44,7 @@ from lading.supervisor.ending import (
     stopped_while_saving,
     without_results,
 )
-from lading.supervisor.gather_or_cancel import WorkCancelled, unless
+from lading.supervisor.gather_or_cancel import StopEvent, WorkCancelled, unless
 from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.logs import Log
 from lading.supervisor.session import Lost, SupervisorSession
@@ -262,7 +262,7 @@ class Report:
     `untold` is left to report when the disk of the server has space again.
     """
 
-    def __init__(self, results: Results, stop: asyncio.Event, *, kept: bool, started: bool) -> None:
+    def __init__(self, results: Results, stop: StopEvent, *, kept: bool, started: bool) -> None:
         self.untold: Ending | None = None
         self._results = results
         self._stop = stop
@@ -273,14 +273,15 @@ class Report:
         """Save the results and write the end; False when there was nothing to write or the server
         did not accept it.
         """
+        deaf = self._await_next_signal()
         try:
             # The container goes back to the queue: nothing of it is saved.
             if ending.state is ContainerState.QUEUED:
                 giving_back = self._results.session.give_back()
-                await unless(self._told_again(), giving_back, grace=LAST_CALL)
+                await unless(self._stop, giving_back, grace=LAST_CALL, deaf=deaf)
             elif ending.state is not None:
                 saving = self._results.save(ending, started=self._started, is_last=is_last)
-                await unless(self._told_again(), saving, grace=LAST_CALL)
+                await unless(self._stop, saving, grace=LAST_CALL, deaf=deaf)
         except WorkCancelled:
             return await self._give_up(ending)
         except (LadingError, OSError) as error:
@@ -292,9 +293,9 @@ class Report:
             return False
         return ending.state is not None
 
-    async def _told_again(self) -> None:
-        """Wait until the supervisor is told to stop once more: the first signal ended the command,
-        but the results may still be wanted.
+    def _await_next_signal(self) -> float:
+        """Only one more signal stops the report: the first one ended the command, but the results
+        may still be wanted. Return the number of seconds for which no signal counts.
 
         Dispatchers repeat their signal every few seconds. When the first signal ended the time for
         which a failed container was kept, its results are wanted, so saving gets `_KEPT_SAVING`
@@ -302,10 +303,7 @@ class Report:
         """
         was_told = self._stop.is_set()
         self._stop.clear()
-        if self._kept and was_told:
-            await asyncio.sleep(_KEPT_SAVING)
-            self._stop.clear()
-        await self._stop.wait()
+        return _KEPT_SAVING if self._kept and was_told else 0.0
 
     async def _give_up(self, ending: Ending) -> bool:
         """Report the end without the unsaved results; False when the server does not accept it at

@@ -54,7 +54,7 @@ from lading.supervisor.ending import (
 )
 from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, Exit
 from lading.supervisor.gang.remote_rank_client import RemoteRankClient
-from lading.supervisor.gather_or_cancel import WorkCancelled, together, unless
+from lading.supervisor.gather_or_cancel import StopEvent, WorkCancelled, together, unless
 from lading.supervisor.inputs.image_archive import CollectionImage
 from lading.supervisor.inputs.keep_mount import KeepMount, lost
 from lading.supervisor.inputs.staging import Inputs, Stage, full_places
@@ -87,7 +87,7 @@ async def supervise(
     clock: Clock = lambda: datetime.now(UTC),
     transport: Transport | None = None,
     engines: EngineMaker,
-    stop: asyncio.Event | None = None,
+    stop: StopEvent | None = None,
     flush: asyncio.Event | None = None,
     reprice: asyncio.Event | None = None,
     on_idle: Callable[[], None] | None = None,
@@ -125,7 +125,7 @@ class Supervisor:
         clock: Clock,
         engines: EngineMaker,
     ) -> None:
-        self.stop, self.flush, self.reprice = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.stop, self.flush, self.reprice = StopEvent(), asyncio.Event(), asyncio.Event()
         self.on_idle: Callable[[], None] | None = None
         self.turn: Turn | None = None
         self._assignment = config
@@ -575,7 +575,7 @@ class Supervisor:
     async def _unless_stopped(
         self, work: Coroutine[Any, Any, _Answer], *, grace: float = 0.0
     ) -> _Answer:
-        return await unless(self.stop.wait(), work, grace=grace)
+        return await unless(self.stop, work, grace=grace)
 
     # The end.
 

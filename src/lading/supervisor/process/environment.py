@@ -14,6 +14,7 @@ from lading import removal
 from lading.client.transport import Transport
 from lading.supervisor import linux
 from lading.supervisor.engines import user_namespace
+from lading.supervisor.gather_or_cancel import StopEvent
 from lading.supervisor.process import lockfile
 from lading.supervisor.process.turn import Turn
 from lading.supervisor.supervisor import EngineMaker, supervise
@@ -45,8 +46,8 @@ class Signals:
 
     def renew(self) -> None:
         """Discard the signals for an earlier container."""
-        self.stop, self.flush, self.reprice = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self.go = asyncio.Event()
+        self.stop, self.flush = StopEvent(), asyncio.Event()
+        self.reprice, self.go = asyncio.Event(), asyncio.Event()
 
 
 def run_one(assignment: SupervisorConfig, lock: int, *, engines: EngineMaker) -> int:
