@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from lading.supervisor.gather_or_cancel import StopEvent, WorkCancelled, together, unless
+from lading.supervisor.gather_or_cancel import StopEvent, WorkCancelled, drain, together, unless
 
 
 async def test_all_of_it_is_done() -> None:
@@ -109,10 +109,28 @@ async def test_a_stop_is_not_heard_at_first_when_so_wanted() -> None:
 
     async def work() -> int:
         stop.set()
-        await asyncio.sleep(0.01)
+        for _ in range(3):
+            await asyncio.sleep(0)
         return 7
 
     assert await unless(stop, work(), deaf=60.0) == 7
+
+
+async def test_draining_waits_for_the_end_or_the_limit_and_shorter_after_a_stop() -> None:
+    stop, go = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        await go.wait()
+
+    task = asyncio.create_task(work())
+    await drain(task, stop, limit=0.01, grace=60.0)
+    assert not task.done()
+    stop.set()
+    await drain(task, stop, limit=60.0, grace=0.01)
+    assert not task.done()
+    go.set()
+    await drain(task, stop, limit=60.0, grace=60.0)
+    assert task.done()
 
 
 async def test_work_goes_on_until_somebody_stops_it() -> None:

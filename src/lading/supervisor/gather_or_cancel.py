@@ -111,3 +111,22 @@ async def unless(
         if scope.has_cancelled and task.cancelling() <= before:
             raise WorkCancelled("told to stop") from error
         raise
+
+
+async def drain(
+    task: asyncio.Task[None], stop: asyncio.Event, *, limit: float, grace: float
+) -> None:
+    """Wait for the task: `limit` seconds, or `grace` seconds once `stop` is set. Raises its error.
+
+    A task that does not end in time goes on.
+    """
+    stopped = asyncio.create_task(stop.wait(), name="drain")
+    try:
+        await asyncio.wait((task, stopped), timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        if stopped.done() and not task.done():
+            await asyncio.wait((task,), timeout=grace)
+    finally:
+        stopped.cancel()
+        await asyncio.gather(stopped, return_exceptions=True)
+    if task.done():
+        await task

@@ -47,6 +47,7 @@ from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, REA
 from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.seccomp import make_profile
+from lading.supervisor.gather_or_cancel import drain
 from lading.supervisor.inputs.image_archive import ImageArchive, Proofs, fetch, stream, sweep
 from lading.supervisor.limits.cgroup import LEAST_RAM, PERIOD
 from lading.supervisor.limits.counters import LimitEvents, events_at_end
@@ -260,7 +261,7 @@ class DockerEngine:
                     # "next-exit" would miss a command that ended at once; after the start,
                     # "not-running" can only mean ended.
                     await container.wait(condition="not-running")
-                    await _drain(moving, stop)
+                    await drain(moving, stop, limit=_DRAIN, grace=_STOP_DRAIN)
                     events = (
                         await asyncio.wait_for(counting, _TIMEOUT) if counting else LimitEvents()
                     )
@@ -590,18 +591,3 @@ def start_failure(said: str) -> ExecutionError:
         advice = "is the program, or the interpreter it names, in the image?"
         return ExecutionError(f"the command cannot be started: {said}; {advice}", Failure.USER)
     return ExecutionError(f"the container cannot be started: {said}", Failure.NODE)
-
-
-async def _drain(moving: asyncio.Task[None], stop: asyncio.Event) -> None:
-    """Wait for the end of the streams, not long; shorter after a stop. Raises their error."""
-    stopped = asyncio.create_task(stop.wait(), name="drain")
-    try:
-        await asyncio.wait((moving, stopped), timeout=_DRAIN, return_when=asyncio.FIRST_COMPLETED)
-        if stopped.done() and not moving.done():
-            # A message in progress is not cut off.
-            await asyncio.wait((moving,), timeout=_STOP_DRAIN)
-    finally:
-        stopped.cancel()
-        await asyncio.gather(stopped, return_exceptions=True)
-    if moving.done():
-        await moving
