@@ -25,7 +25,7 @@ from lading.core import ids
 from lading.core.records.permissions import NAMES, Level
 from lading.core.records.record_types import GROUPS, LINKS
 from lading.core.records.record_types import USERS as USER_TYPE
-from lading.store import graph, records
+from lading.store import permission_queries, records
 from lading.store.database import Database, Transaction
 
 _REQUESTS: Final = "/arvados/v1/container_requests"
@@ -170,14 +170,14 @@ async def _members(tx: Transaction, site: Site) -> dict[str, str]:
     for uuid in (role, other):
         group = {"uuid": uuid, "owner_uuid": system, "name": uuid, "group_class": "role"}
         await records.insert(tx, GROUPS, group)
-        await graph.inserted(tx, GROUPS, group)
+        await permission_queries.follow_insert(tx, GROUPS, group)
     for number in range(MEMBERS):
         user = {"uuid": site.user(number), "owner_uuid": system}
         await records.insert(tx, USER_TYPE, user)
-        await graph.inserted(tx, USER_TYPE, user)
+        await permission_queries.follow_insert(tx, USER_TYPE, user)
         link = _link(site, site.user(number), role)
         await records.insert(tx, LINKS, link)
-        await graph.inserted(tx, LINKS, link)
+        await permission_queries.follow_insert(tx, LINKS, link)
     return _link(site, role, other)
 
 
@@ -185,7 +185,7 @@ def _link(site: Site, tail: str, head: str) -> dict[str, str]:
     ends = {
         "tail_uuid": tail,
         "head_uuid": head,
-        "link_class": graph.PERMISSION,
+        "link_class": permission_queries.PERMISSION,
         "name": NAMES[Level.READ],
     }
     return {
@@ -200,10 +200,10 @@ async def _timed(database: Database, link: dict[str, str], *, made: bool) -> flo
     async with database.writing() as tx:
         if made:
             await records.insert(tx, LINKS, link)
-            await graph.inserted(tx, LINKS, link)
+            await permission_queries.follow_insert(tx, LINKS, link)
         else:
             await records.delete(tx, LINKS, link["uuid"])
-            await graph.removed(tx, LINKS, link)
+            await permission_queries.follow_removal(tx, LINKS, link)
     return time.perf_counter() - began
 
 

@@ -16,7 +16,7 @@ from lading.core.records.permissions import NAMES, Level
 from lading.core.records.record_types import GROUPS, LINKS, TOKENS
 from lading.core.records.record_types import USERS as USER_TYPE
 from lading.core.records.schema import Record, RecordType
-from lading.store import graph, records
+from lading.store import permission_queries, records
 from lading.store.database import Database, Transaction
 
 
@@ -63,7 +63,7 @@ async def _link(tx: Transaction, site: Site, tail: str, head: str, level: Level)
     ends = {
         "tail_uuid": tail,
         "head_uuid": head,
-        "link_class": graph.PERMISSION,
+        "link_class": permission_queries.PERMISSION,
         "name": NAMES[level],
     }
     await _add(tx, site, LINKS, {"uuid": uuid, **ends})
@@ -78,4 +78,4 @@ async def _add(tx: Transaction, site: Site, kind: RecordType, given: Record) -> 
     system, now = ids.system_user(site.cluster), created_at(0)
     record = {**kind.defaults, "owner_uuid": system, "created_at": now, "modified_at": now, **given}
     await records.insert(tx, kind, record)
-    await graph.inserted(tx, kind, record)
+    await permission_queries.follow_insert(tx, kind, record)

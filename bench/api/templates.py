@@ -26,8 +26,7 @@ from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQU
 from lading.core.records.schema import Record, RecordType
 from lading.core.timestamps import format_time
 from lading.store import records
-from lading.store.database import Deferred, Row, Value
-from lading.store.seal import Seal
+from lading.store.database import Deferred, Row, Seal, Value
 
 FAILED: Final = 33
 """One container of so many failed."""

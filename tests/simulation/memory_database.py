@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from lading.core.errors import Conflict, LadingError
-from lading.store.database import Deferred, Dialect, Row, Value
-from lading.store.databases.sqlite import SqliteDialect
+from lading.store.database import Deferred, Dialect, Row, Seal, Value
+from lading.store.databases.sqlite import SqliteDialect, bounded
 from lading.store.databases.sqlite_faults import translate
-from lading.store.databases.sqlite_reading import bounded
-from lading.store.seal import Seal
 
 _NAME: Final = Path("memory")
 

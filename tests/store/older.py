@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 from lading.core.records.schema import JSON
-from lading.store.migrations import VERSION
+from lading.store.schema import VERSION
 from lading.testing.world import World, world
 from tests.postgres import BINARIES, PostgresServer, running_postgres
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lading.core.records.record_types import CONTAINERS
-from lading.store import lineage, records, schema
+from lading.store import contents, records, schema
 from lading.store.database import Database
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
@@ -26,11 +26,11 @@ async def test_makers_and_users(database: Database) -> None:
     async with database.writing() as tx:
         for row in (first, second):
             await records.insert(tx, CONTAINERS, {**CONTAINERS.defaults, "owner_uuid": "u", **row})
-            await lineage.note_inputs(tx, row)
-        assert await lineage.makers(tx, [TWO], limit=9) == ["second", "first"]
-        assert await lineage.makers(tx, [ONE, TWO], limit=1) == ["second"]
-        assert await lineage.users(tx, [ONE], limit=9) == ["second", "first"]
-        assert await lineage.users(tx, [THREE, TWO], limit=9) == ["first"]
+            await contents.note_inputs(tx, row)
+        assert await contents.makers(tx, [TWO], limit=9) == ["second", "first"]
+        assert await contents.makers(tx, [ONE, TWO], limit=1) == ["second"]
+        assert await contents.users(tx, [ONE], limit=9) == ["second", "first"]
+        assert await contents.users(tx, [THREE, TWO], limit=9) == ["first"]
 
 
 async def test_a_container_with_several_inputs(database: Database) -> None:
@@ -46,10 +46,10 @@ async def test_a_container_with_several_inputs(database: Database) -> None:
     }
     async with database.writing() as tx:
         await records.add(tx, CONTAINERS, {**row, "container_image": "i"})
-        await lineage.note_inputs(tx, row)
+        await contents.note_inputs(tx, row)
     async with database.reading() as tx:
         for one in (ONE, TWO, THREE):
-            assert await lineage.users(tx, [one], limit=9) == ["fourth"]
+            assert await contents.users(tx, [one], limit=9) == ["fourth"]
 
 
 async def test_inputs_of_containers_that_were_there_before(database: Database) -> None:
@@ -63,10 +63,10 @@ async def test_inputs_of_containers_that_were_there_before(database: Database) -
     }
     async with database.writing() as tx:
         await records.insert(tx, CONTAINERS, {**row, "container_image": "i"})
-        assert "third" not in await lineage.users(tx, [TWO], limit=9)
+        assert "third" not in await contents.users(tx, [TWO], limit=9)
         for _ in range(2):
-            await lineage.fill_inputs(tx)
-        assert "third" in await lineage.users(tx, [TWO], limit=9)
+            await contents.fill_inputs(tx)
+        assert "third" in await contents.users(tx, [TWO], limit=9)
 
 
 async def test_users_are_found_by_indexes(tmp_path: Path) -> None:

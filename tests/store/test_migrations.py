@@ -15,7 +15,7 @@ from lading.core.records.filters import check_filters
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, RECORDS
 from lading.core.records.schema import Record
 from lading.core.timestamps import format_time
-from lading.store import migrations, records, schema
+from lading.store import records, schema
 from lading.store.database import Database
 from lading.store.databases.postgres import PostgresDatabase
 from lading.store.databases.sqlite import SqliteDatabase
@@ -72,7 +72,7 @@ async def test_an_older_database_with_data_becomes_a_present_one(older: Database
             [["properties.list", "contains", 1], ["name", "=", "O'Neill"]], COLLECTIONS
         )
         assert len(await records.find(tx, older.dialect, COLLECTIONS, where)) == 1
-    assert steps[-1] == (migrations.VERSION, migrations.MIGRATIONS[-1].name)
+    assert steps[-1] == (schema.VERSION, schema.MIGRATIONS[-1].name)
     assert all(name for _, name in steps)
     assert {plural: len(found[plural]) for plural in before} == before
     assert {row["state"] for row in found["containers"]} >= {"Complete", "Queued"}
@@ -180,6 +180,6 @@ async def test_a_later_database_is_refused(database: Database) -> None:
 
 
 def test_steps_are_ordered_and_named() -> None:
-    numbers = [one.number for one in migrations.MIGRATIONS]
+    numbers = [one.number for one in schema.MIGRATIONS]
     assert numbers == list(range(1, len(numbers) + 1))
-    assert len({one.name for one in migrations.MIGRATIONS}) == len(numbers)
+    assert len({one.name for one in schema.MIGRATIONS}) == len(numbers)

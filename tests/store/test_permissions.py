@@ -13,7 +13,7 @@ import pytest
 from lading.core.records.permissions import LEVELS, NAMES, GroupFlags
 from lading.core.records.record_types import GROUPS, LINKS, USERS
 from lading.core.records.schema import Record, RecordType
-from lading.store import graph, permissions, records
+from lading.store import permission_queries, permissions, records
 from lading.store.database import Database, Transaction
 from lading.store.permissions import COMPUTED
 from tests.levels import search
@@ -51,7 +51,7 @@ class Graph:
         old = await records.get(self.tx, GROUPS, uuid)
         assert old is not None
         await records.update(self.tx, GROUPS, uuid, changes)
-        await graph.changed(self.tx, GROUPS, old, {**old, **changes})
+        await permission_queries.follow_change(self.tx, GROUPS, old, {**old, **changes})
         if "owner_uuid" in changes:
             self.owners[uuid] = str(changes["owner_uuid"])
 
@@ -66,11 +66,11 @@ class Graph:
         old = await records.get(self.tx, LINKS, record["uuid"])
         if not level:
             await records.delete(self.tx, LINKS, record["uuid"])
-            await graph.removed(self.tx, LINKS, new)
+            await permission_queries.follow_removal(self.tx, LINKS, new)
             self.links.pop((tail, head), None)
         elif old is not None:
             await records.update(self.tx, LINKS, record["uuid"], {"name": NAMES[level]})
-            await graph.changed(self.tx, LINKS, old, new)
+            await permission_queries.follow_change(self.tx, LINKS, old, new)
             self.links[tail, head] = level
         else:
             await self._insert(LINKS, new)
@@ -88,7 +88,7 @@ class Graph:
 
     async def _insert(self, kind: RecordType, record: Record) -> None:
         await records.insert(self.tx, kind, record)
-        await graph.inserted(self.tx, kind, {**kind.defaults, **record})
+        await permission_queries.follow_insert(self.tx, kind, {**kind.defaults, **record})
 
 
 @asynccontextmanager
@@ -205,10 +205,10 @@ async def test_what_is_deleted_is_forgotten(database: Database) -> None:
         await it.link(BOB, ROLES[0], 3)
         await it.link(CAROL, BOB, 3)
         for kind, uuid in ((USERS, BOB), (GROUPS, P), (GROUPS, ROLES[0])):
-            for link in await graph.links_of(it.tx, kind, uuid):
+            for link in await permission_queries.links_of(it.tx, kind, uuid):
                 await records.delete(it.tx, LINKS, link["uuid"])
             await records.delete(it.tx, kind, uuid)
-            await graph.removed(it.tx, kind, {"uuid": uuid})
+            await permission_queries.follow_removal(it.tx, kind, {"uuid": uuid})
         rows = await it.tx.fetch(
             f"SELECT user_uuid, target_uuid FROM {COMPUTED} ORDER BY user_uuid"
         )

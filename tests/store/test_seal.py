@@ -12,8 +12,8 @@ import pytest
 from lading.core.errors import Corrupt
 from lading.core.records.record_types import CONTAINERS, RECORDS
 from lading.store import records, schema
+from lading.store.database import MARK
 from lading.store.databases.sqlite import SqliteDatabase
-from lading.store.seal import MARK
 from lading.testing.sealing import make_seal
 
 SECRET = "v2/zzzzz-gj3su-000000000000000/" + "hush" * 12
@@ -115,7 +115,7 @@ async def test_secret_mounts_are_sealed_and_empty_ones_cost_nothing(tmp_path: Pa
 
 def test_cryptography_is_loaded_only_for_sealed_values() -> None:
     code = (
-        "import sys, lading.store.databases.sqlite, lading.store.seal; "
+        "import sys, lading.store.databases.sqlite, lading.store.database; "
         "sys.exit('cryptography' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

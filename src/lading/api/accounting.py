@@ -1,7 +1,7 @@
 """Accounting: when containers held resources for which request, and what containers cost.
 
 An interval of allocation begins and ends with each change of a container's state and of a request's
-state, priority or container (`store.accounting`). The cost of a request that a container made is
+state, priority or container (`store.containers`). The cost of a request that a container made is
 added to the `subrequests_cost` of that container. Source: docs/spec/containers, section Cost;
 `docs/requests.md` describes the intervals.
 """
@@ -14,7 +14,7 @@ from lading.core.containers import request
 from lading.core.containers.container import FINAL, HELD, ContainerState
 from lading.core.containers.request import ContainerRequest
 from lading.core.records.schema import Record
-from lading.store import accounting as intervals
+from lading.store import containers as intervals
 
 if TYPE_CHECKING:
     from lading.api.transaction import UnitOfWork
@@ -28,9 +28,9 @@ async def follow_container(unit: UnitOfWork, old: Record, new: Record) -> None:
         return
     if old["state"] in HELD:
         ended = new["finished_at"] if new["state"] in FINAL else unit.now
-        await intervals.end(unit.tx, new["uuid"], ended)
+        await intervals.end_intervals(unit.tx, new["uuid"], ended)
     if new["state"] in HELD:
-        await intervals.begin_all(unit.tx, new["uuid"], new["state"], unit.now)
+        await intervals.begin_intervals(unit.tx, new["uuid"], new["state"], unit.now)
 
 
 async def follow_request(unit: UnitOfWork, old: Record, new: Record) -> None:
@@ -38,7 +38,9 @@ async def follow_request(unit: UnitOfWork, old: Record, new: Record) -> None:
     if all(old.get(name) == new[name] for name in _ACCOUNTED):
         return
     if old.get("container_uuid") and old["state"] == request.RequestState.COMMITTED:
-        await intervals.end(unit.tx, old["container_uuid"], unit.now, request_uuid=new["uuid"])
+        await intervals.end_intervals(
+            unit.tx, old["container_uuid"], unit.now, request_uuid=new["uuid"]
+        )
     uuid = new["container_uuid"]
     # A container that was made in this transaction is Queued: it holds nothing, and need not be
     # read.
@@ -53,13 +55,15 @@ async def follow_request(unit: UnitOfWork, old: Record, new: Record) -> None:
             state=container["state"],
             started_at=unit.now,
         )
-        await intervals.begin(unit.tx, uuid, interval)
+        await intervals.begin_interval(unit.tx, uuid, interval)
 
 
 async def end_request(unit: UnitOfWork, row: Record) -> None:
     """End the interval of a request that was deleted."""
     if row["container_uuid"] is not None:
-        await intervals.end(unit.tx, row["container_uuid"], unit.now, request_uuid=row["uuid"])
+        await intervals.end_intervals(
+            unit.tx, row["container_uuid"], unit.now, request_uuid=row["uuid"]
+        )
 
 
 async def charge_parent(unit: UnitOfWork, subject: ContainerRequest) -> None:

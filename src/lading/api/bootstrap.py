@@ -17,7 +17,7 @@ from lading.core.records.groups import GroupClass
 from lading.core.records.permissions import NAMES, Level
 from lading.core.records.record_types import COLLECTIONS, GROUPS, LINKS, TOKENS, USERS
 from lading.core.records.schema import Record, RecordType
-from lading.store import graph, permissions, records
+from lading.store import permission_queries, permissions, records
 from lading.store.database import Transaction
 
 
@@ -144,7 +144,7 @@ async def _share(
     link: Record = {
         "tail_uuid": tail,
         "head_uuid": head,
-        "link_class": graph.PERMISSION,
+        "link_class": permission_queries.PERMISSION,
         "name": NAMES[level],
     }
     await _ensure(tx, services, LINKS, {**link, "uuid": services.new_uuid(ids.Infix.LINK)})
@@ -170,5 +170,5 @@ async def _ensure(tx: Transaction, services: ApiServices, kind: RecordType, give
         **given,
     }
     await records.insert(tx, kind, record)
-    await graph.inserted(tx, kind, record)
+    await permission_queries.follow_insert(tx, kind, record)
     await audit.created(tx, services, kind, record, user_uuid=system)

@@ -31,7 +31,7 @@ from lading.core.records.filters import Among, Column, Compare, Either, Expressi
 from lading.core.records.record_types import COLLECTIONS, REQUESTS
 from lading.core.records.schema import Record, Type
 from lading.core.timestamps import parse_time
-from lading.store import attempts, records
+from lading.store import containers, records
 from lading.store.database import Transaction
 
 # Characters from which a manifest is worked on in a thread: shorter ones take less time than the
@@ -85,7 +85,7 @@ async def _find_log(
     """The log with this content of a container of a readable request, or of an earlier attempt.
     Raises NotFound.
     """
-    requests = await attempts.requests_with_log(tx, pdh)
+    requests = await containers.requests_with_log(tx, pdh)
     if requests:
         named = Among(Column("uuid", Type.STRING), tuple(requests))
         where = (named, *access.readable(REQUESTS, principal, now=services.now()))

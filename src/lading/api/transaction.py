@@ -49,7 +49,7 @@ from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.record_types import CONTAINERS, REQUESTS, TOKENS
 from lading.core.records.schema import Record, RecordType
-from lading.store import attempts, containers, lineage, records, tokens
+from lading.store import containers, contents, records, tokens
 from lading.store import waiting as waits
 from lading.store.database import Transaction
 
@@ -188,7 +188,7 @@ class UnitOfWork:
         await accounting.follow_request(self, was, new)
         self._set_timers(was, new)
         if new["attempted_container_uuids"] != was.get("attempted_container_uuids", []):
-            await attempts.note(self.tx, new)
+            await containers.note_attempts(self.tx, new)
         if old is not None and new["state"] == request.RequestState.FINAL != old["state"]:
             self._ended[new["uuid"]] = None
             if new["depends_on"]:
@@ -207,7 +207,7 @@ class UnitOfWork:
         """Keep all that follows from the deletion of a request."""
         self._ended[row["uuid"]] = None
         await waits.unwatch(self.tx, row["uuid"])
-        await attempts.forget(self.tx, row["uuid"])
+        await containers.forget_attempts(self.tx, row["uuid"])
         await accounting.end_request(self, row)
         if row["state"] == request.RequestState.COMMITTED:
             await accounting.charge_parent(self, ContainerRequest.from_record(row))
@@ -299,7 +299,7 @@ class UnitOfWork:
             "modified_by_user_uuid": self.services.system_user,
         }
         await records.add(self.tx, CONTAINERS, row)
-        await lineage.note_inputs(self.tx, row)
+        await contents.note_inputs(self.tx, row)
         await audit.created(self.tx, self.services, CONTAINERS, row, user_uuid=self.user_uuid)
         self.made.add(container.uuid)
         return row

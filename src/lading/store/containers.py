@@ -1,4 +1,19 @@
-"""Queries on containers and requests beyond look-ups by one field."""
+"""Queries on containers and requests, the intervals in which containers held resources, and the
+containers that each request tried.
+
+Allocation of resources: one row for each interval in which a container held resources for a
+request.
+
+Resources are allocated while a container is Locked or Running. A row is closed and another opened
+whenever the state, the priority of the request or the request's container changes. Closed rows are
+never changed. Rows stay after their records are deleted.
+
+Containers that each request tried: these rows decide who may read the log of a container.
+
+`container_attempts` has a row for each container that a request tried before its present one. The
+log of a container is kept, and readable by its hash, while a request has the container, or has
+tried it.
+"""
 
 # ruff: noqa: S608 - names come from the record types, values go into placeholders
 
@@ -6,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -16,7 +32,7 @@ from lading.core.records.record_types import CONTAINERS
 from lading.core.records.schema import Record
 from lading.store import records
 from lading.store.contents import UNTRASHED
-from lading.store.database import Dialect, Transaction
+from lading.store.database import Deferred, Dialect, Transaction
 from lading.store.permissions import CHUNK
 from lading.store.query import ConditionWriter
 
@@ -163,3 +179,168 @@ async def wanted_by(tx: Transaction, owners: Sequence[str]) -> list[str]:
         )
         found |= {str(row[0]): None for row in rows}
     return list(found)
+
+
+ALLOCATION_TABLES = (
+    "CREATE TABLE IF NOT EXISTS allocations (container_uuid TEXT NOT NULL,"
+    " request_uuid TEXT NOT NULL, user_uuid TEXT NOT NULL,"
+    " priority BIGINT NOT NULL, state TEXT NOT NULL,"
+    " started_at TEXT NOT NULL, ended_at TEXT)",
+    "CREATE INDEX IF NOT EXISTS allocations_container_uuid"
+    " ON allocations (container_uuid, started_at)",
+)
+
+
+# Columns of a new row; `ended_at` stays null while the interval is open.
+_INTERVAL_COLUMNS: Final = "container_uuid, request_uuid, user_uuid, priority, state, started_at"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """Resources held by one container for one request. `ended_at` is None for an open interval."""
+
+    request_uuid: str
+    user_uuid: str
+    priority: int
+    state: str
+    started_at: str
+    ended_at: str | None = None
+
+
+async def begin_interval(tx: Transaction, container_uuid: str, interval: Interval) -> None:
+    """Open an interval."""
+    values = (
+        container_uuid,
+        interval.request_uuid,
+        interval.user_uuid,
+        interval.priority,
+        interval.state,
+        interval.started_at,
+    )
+    sql = f"INSERT INTO allocations ({_INTERVAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
+    # Deferred: the outcome is not needed, and several changes share one statement in PostgreSQL.
+    await tx.defer(
+        Deferred(
+            sql=sql, values=values, row=f"allocations {container_uuid} {interval.request_uuid}"
+        )
+    )
+
+
+async def begin_intervals(tx: Transaction, container_uuid: str, state: str, now: str) -> None:
+    """Open an interval for each Committed request of a container."""
+    sql = (
+        # The user who committed the request; its owner if that is not recorded.
+        f"INSERT INTO allocations ({_INTERVAL_COLUMNS})"
+        " SELECT container_uuid, uuid, coalesce(committed_by_uuid, owner_uuid),"
+        " coalesce(priority, 0), CAST(? AS TEXT), CAST(? AS TEXT)"
+        " FROM container_requests WHERE container_uuid = ? AND state = 'Committed'"
+    )
+    values, row = (state, now, container_uuid), f"allocations {container_uuid} *"
+    await tx.defer(Deferred(sql=sql, values=values, row=row, reads="container_requests"))
+
+
+async def end_intervals(
+    tx: Transaction, container_uuid: str, now: str, *, request_uuid: str | None = None
+) -> None:
+    """Close the open intervals of a container, or of one request with it, at `now`, or at their
+    start if later.
+    """
+    only, values = (
+        ("", [now, now, container_uuid])
+        if request_uuid is None
+        else (" AND request_uuid = ?", [now, now, container_uuid, request_uuid])
+    )
+    sql = (
+        # A clock that was set back must not give an interval of negative length.
+        "UPDATE allocations SET ended_at = CASE WHEN started_at > ? THEN started_at ELSE ? END"
+        f" WHERE container_uuid = ? AND ended_at IS NULL{only}"
+    )
+    await tx.defer(
+        Deferred(sql=sql, values=values, row=f"allocations {container_uuid}", reads="allocations")
+    )
+
+
+async def intervals_of(tx: Transaction, container_uuid: str) -> list[Interval]:
+    """All intervals of a container, earliest first."""
+    rows = await tx.fetch(
+        "SELECT request_uuid, user_uuid, priority, state, started_at, ended_at FROM allocations"
+        " WHERE container_uuid = ? ORDER BY started_at, request_uuid",
+        (container_uuid,),
+    )
+    return [
+        Interval(
+            request_uuid=str(row[0]),
+            user_uuid=str(row[1]),
+            priority=int(row[2] or 0),
+            state=str(row[3]),
+            started_at=str(row[4]),
+            ended_at=None if row[5] is None else str(row[5]),
+        )
+        for row in rows
+    ]
+
+
+ATTEMPT_TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS container_attempts (container_uuid TEXT NOT NULL,"
+    " request_uuid TEXT NOT NULL, PRIMARY KEY (container_uuid, request_uuid))",
+    "CREATE INDEX IF NOT EXISTS container_attempts_request_uuid"
+    " ON container_attempts (request_uuid)",
+)
+# Requests that have the container `c` now, or had it before.
+_REQUESTS: Final = (
+    "SELECT r.uuid FROM container_requests r WHERE r.container_uuid = c.uuid"
+    " UNION ALL SELECT r.uuid FROM container_attempts a"
+    " JOIN container_requests r ON r.uuid = a.request_uuid WHERE a.container_uuid = c.uuid"
+)
+# The last copy only: while another collection has the same content, this one may go.
+WANTED_LOG: Final = (
+    "EXISTS (SELECT 1 FROM containers c WHERE c.log = collections.portable_data_hash"
+    f" AND EXISTS ({_REQUESTS})) AND NOT EXISTS (SELECT 1 FROM collections other"
+    " WHERE other.portable_data_hash = collections.portable_data_hash"
+    " AND other.uuid <> collections.uuid AND (other.delete_at IS NULL OR other.delete_at > ?))"
+)
+"""The condition that a collection is the last one with the log of a container of a request; the
+placeholder is the time."""
+# Rows per query of the migration, so that memory does not grow with the table.
+_ATTEMPTS_PAGE: Final = 500
+
+
+async def note_attempts(tx: Transaction, request: Record) -> None:
+    """Store the containers that a request has tried."""
+    for uuid in request["attempted_container_uuids"] or ():
+        values = (uuid, request["uuid"])
+        sql = "INSERT INTO container_attempts VALUES (?, ?) ON CONFLICT DO NOTHING"
+        await tx.defer(Deferred(sql=sql, values=values, row=f"container_attempts {values}"))
+
+
+async def forget_attempts(tx: Transaction, request_uuid: str) -> None:
+    """Delete the rows of a deleted request."""
+    await tx.execute("DELETE FROM container_attempts WHERE request_uuid = ?", (request_uuid,))
+
+
+async def fill_attempts(tx: Transaction) -> None:
+    """Migration: store the attempts of requests that are older than this table."""
+    # Continues after the last uuid of each page, without an open cursor.
+    after = ""
+    while rows := await tx.fetch(
+        "SELECT uuid, attempted_container_uuids FROM container_requests WHERE uuid > ?"
+        " AND CAST(attempted_container_uuids AS TEXT) <> '[]' ORDER BY uuid LIMIT ?",
+        (after, _ATTEMPTS_PAGE),
+    ):
+        for uuid, tried in rows:
+            found = msgspec.json.decode(str(tried), type=list[str])
+            await note_attempts(tx, {"uuid": str(uuid), "attempted_container_uuids": found})
+        after = str(rows[-1][0])
+
+
+async def requests_with_log(tx: Transaction, pdh: str) -> list[str]:
+    """Requests with a present or earlier container whose log has this portable data hash."""
+    rows = await tx.fetch(
+        "SELECT r.uuid FROM containers c JOIN container_requests r ON r.container_uuid = c.uuid"
+        " WHERE c.log = ?"
+        " UNION SELECT a.request_uuid FROM containers c"
+        " JOIN container_attempts a ON a.container_uuid = c.uuid"
+        " WHERE c.log = ?",
+        (pdh, pdh),
+    )
+    return [str(row[0]) for row in rows]

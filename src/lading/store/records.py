@@ -19,9 +19,8 @@ from lading.core.records.filters import Column, Compare, Expression, Query, Sort
 from lading.core.records.record_types import RECORDS
 from lading.core.records.schema import JSON, Field, Record, RecordType, Type
 from lading.core.records.visibility import Accessible
-from lading.store.database import Deferred, Dialect, Row, Transaction, Value
+from lading.store.database import MARK, Deferred, Dialect, Row, Seal, Transaction, Value
 from lading.store.query import ConditionWriter, order_by
-from lading.store.seal import MARK, Seal
 
 _Decoder: TypeAlias = Callable[[Value], JSON] | None
 _Encoder: TypeAlias = Callable[[JSON], Value] | None

@@ -1,26 +1,185 @@
-"""Schema: tables made from the record types, and the upgrade of an older database.
+"""Schema of the database: tables made from the record types, and the upgrade of an older database.
 
-Tables, columns and indexes that are missing are added, no record is ever dropped; then come the
-steps of `migrations`. A database written by a later version is refused.
+Migrations of the database: ordered, named steps, forward only, in one transaction.
+
+Tables, columns and indexes that are missing are added before any step, so a step is
+needed only where stored values have to change. A step is never changed once it was released: append
+another. The table `schema_versions` remembers every step, with its name.
+
+No record is ever dropped. A database written by a later version is refused.
 """
+
+# ruff: noqa: ARG001 - every step takes both arguments
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
-from lading.core.records.record_types import COLLECTIONS, GROUPS, RECORDS
+from lading.core.errors import Invalid
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, GROUPS, RECORDS, REQUESTS
 from lading.core.records.schema import JSON, Field, RecordType, Type
-from lading.store import (
-    accounting,
-    attempts,
-    dispatchers,
-    lineage,
-    migrations,
-    permissions,
-    waiting,
-)
+from lading.store import containers, contents, dispatchers, permissions, records, waiting
 from lading.store.database import Database, Dialect, Transaction
+
+Step: TypeAlias = Callable[[Transaction, Dialect], Awaitable[None]]
+_TABLE: Final = (
+    "CREATE TABLE IF NOT EXISTS schema_versions"
+    " (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL, name TEXT)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step; `number` is the version that it leads to."""
+
+    number: int
+    name: str
+    step: Step
+
+
+async def _first_tables(tx: Transaction, dialect: Dialect) -> None:
+    """Create the first schema; nothing to migrate."""
+
+
+async def _seal_runtime_tokens(tx: Transaction, dialect: Dialect) -> None:
+    """Seal the runtime tokens that version 1 stored in clear."""
+    for kind in RECORDS:
+        if kind.stored:
+            await records.seal_all(tx, kind)
+
+
+async def _name_steps(tx: Transaction, dialect: Dialect) -> None:
+    """Store the names of earlier steps, which had numbers only."""
+    for one in MIGRATIONS:
+        await tx.execute(
+            "UPDATE schema_versions SET name = ? WHERE version = ?", (one.name, one.number)
+        )
+
+
+async def _fill_broad_keys(tx: Transaction, dialect: Dialect) -> None:
+    """Store broad keys of existing containers, for requests with ranges."""
+    await containers.fill_broad_keys(tx)
+
+
+# Names of indexes; the partial indexes that replaced them have the prefix "sparse".
+_SUPERSEDED: Final = (
+    "collections_delete_at",
+    "collections_trash_at",
+    "container_requests_requesting_container_uuid_state",
+    "container_requests_state_expires_at",
+    "container_requests_state_start_after",
+    "containers_auth_uuid",
+    "containers_locked_by_uuid",
+    "containers_log",
+    "containers_output",
+    "links_tail_uuid",
+)
+
+
+async def _drop_superseded_indexes(tx: Transaction, dialect: Dialect) -> None:
+    """Drop indexes that were replaced by partial indexes."""
+    for name in _SUPERSEDED:
+        await tx.execute(f"DROP INDEX IF EXISTS {name}")
+
+
+async def _seal_secret_mounts(tx: Transaction, dialect: Dialect) -> None:
+    """Seal secret mounts, which were stored as JSON in clear."""
+    text = dialect.column_type(Type.STRING)
+    # PostgreSQL only: SQLite stores both types as TEXT.
+    if dialect.column_type(Type.OBJECT) != text:
+        for kind in (REQUESTS, CONTAINERS):
+            await tx.execute(f"ALTER TABLE {kind.plural} ALTER COLUMN secret_mounts TYPE {text}")
+    for kind in (REQUESTS, CONTAINERS):
+        await records.seal_all(tx, kind)
+
+
+async def _fill_inputs(tx: Transaction, dialect: Dialect) -> None:
+    """Store the inputs of existing containers in the index of inputs."""
+    await contents.fill_inputs(tx)
+
+
+async def _drop_indexes_of_single_keys(tx: Transaction, dialect: Dialect) -> None:
+    """Drop the indexes of single keys; one index has both keys of a container and costs fewer page
+    writes.
+    """
+    for name in ("containers_reuse_key_state", "containers_broad_key_state"):
+        await tx.execute(f"DROP INDEX IF EXISTS {name}")
+
+
+async def leave_states_unmeasured(tx: Transaction, dialect: Dialect) -> None:
+    """Drop the statistics of the state columns, which planners would use to estimate numbers of
+    rows.
+
+    Statistics are made when nearly all records have ended. A plan based on them expects no waiting
+    records, and then reads all waiting records to find one of them. New databases get the same
+    settings.
+    """
+    for kind in (REQUESTS, CONTAINERS):
+        for one in dialect.unmeasured:
+            await tx.execute(f"ALTER TABLE {kind.plural} ALTER COLUMN state {one}")
+
+
+async def _recheck_nested_values(tx: Transaction, dialect: Dialect) -> None:
+    """Replace the check of nested values by a cheaper one."""
+    for one in dialect.rechecked:
+        await tx.execute(one)
+
+
+async def _fill_attempts(tx: Transaction, dialect: Dialect) -> None:
+    """Store the attempts of existing requests, so that their logs are kept."""
+    await containers.fill_attempts(tx)
+
+
+MIGRATIONS: Final = (
+    Migration(1, "first tables", _first_tables),
+    Migration(2, "seal runtime tokens", _seal_runtime_tokens),
+    Migration(3, "name the steps", _name_steps),
+    Migration(4, "broad keys of containers", _fill_broad_keys),
+    Migration(5, "indexes without nulls", _drop_superseded_indexes),
+    Migration(6, "seal secret mounts", _seal_secret_mounts),
+    Migration(7, "inputs of containers", _fill_inputs),
+    Migration(8, "one index for both keys", _drop_indexes_of_single_keys),
+    Migration(9, "states without statistics", leave_states_unmeasured),
+    Migration(10, "a quicker check of nested values", _recheck_nested_values),
+    Migration(11, "attempts of requests", _fill_attempts),
+)
+VERSION: Final = MIGRATIONS[-1].number
+
+
+async def check_version(tx: Transaction, dialect: Dialect) -> int | None:
+    """Version of the database, None for a new one. Raises Invalid when it is from a later
+    release.
+    """
+    await tx.execute(_TABLE)
+    # The first versions of this table had no names (step 3).
+    if "name" not in {row[0] for row in await tx.fetch(dialect.columns, ("schema_versions",))}:
+        await tx.execute("ALTER TABLE schema_versions ADD COLUMN name TEXT")
+    found = (await tx.fetch("SELECT max(version) FROM schema_versions"))[0][0]
+    if not isinstance(found, int):
+        return None
+    # A later version may have stored values that this program would misread.
+    if found > VERSION:
+        raise Invalid(
+            f"the database is of version {found}, this program of {VERSION}: use a later release"
+        )
+    return found
+
+
+async def migrate(tx: Transaction, dialect: Dialect, *, found: int | None, now: str) -> None:
+    """Run the missing steps and record each; a new database only records them."""
+    for one in MIGRATIONS:
+        if found is not None and one.number <= found:
+            continue
+        if found is not None:
+            await one.step(tx, dialect)
+        values = (one.number, now, one.name)
+        await tx.execute(
+            "INSERT INTO schema_versions (version, applied_at, name) VALUES (?, ?, ?)", values
+        )
+
 
 _PRESENT = {
     COLLECTIONS.plural: " WHERE is_trashed = 0 AND current_version_uuid = uuid",
@@ -32,13 +191,13 @@ _PRESENT = {
 async def prepare(database: Database, *, now: str) -> None:
     """Bring the database up to the present version. Raises Invalid when it is from a later one."""
     async with database.writing() as tx:
-        found = await migrations.check(tx, database.dialect)
+        found = await check_version(tx, database.dialect)
         plain = (
             *waiting.TABLES,
-            *accounting.TABLES,
+            *containers.ALLOCATION_TABLES,
             *dispatchers.TABLES,
-            *lineage.TABLES,
-            *attempts.TABLES,
+            *contents.INPUT_TABLES,
+            *containers.ATTEMPT_TABLES,
         )
         # In this order: functions and domains of the dialect first, tables use them.
         made = (*database.dialect.preamble, *plain, *permissions.tables(database.dialect))
@@ -49,8 +208,8 @@ async def prepare(database: Database, *, now: str) -> None:
                 await _prepare_table(tx, database.dialect, kind)
         # Only for a new database: older ones get it by step 9.
         if found is None:
-            await migrations.leave_states_unmeasured(tx, database.dialect)
-        await migrations.migrate(tx, database.dialect, found=found, now=now)
+            await leave_states_unmeasured(tx, database.dialect)
+        await migrate(tx, database.dialect, found=found, now=now)
 
 
 async def _prepare_table(tx: Transaction, dialect: Dialect, kind: RecordType) -> None:

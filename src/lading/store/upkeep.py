@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 # ruff: noqa: S608 - names are constants, values go into placeholders
-from lading.store.attempts import WANTED_LOG
+from lading.store.containers import WANTED_LOG
 from lading.store.database import Transaction
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from lading.store.seal import Seal
+from lading.store.database import Seal
 
 
 def make_seal(secret: str = "s" * 50) -> Seal:

@@ -29,10 +29,9 @@ from lading.core.errors import Corrupt, Full, NotFound
 from lading.core.records.schema import JSON, Record
 from lading.core.timestamps import format_time
 from lading.store import schema
-from lading.store.database import Database
+from lading.store.database import Database, Seal
 from lading.store.databases.postgres import PostgresDatabase
 from lading.store.databases.sqlite import SqliteDatabase
-from lading.store.seal import Seal
 from lading.testing.sealing import make_seal
 
 CLUSTER = "zzzzz"

@@ -26,11 +26,10 @@ from lading.core.errors import Invalid, Malformed
 from lading.core.timestamps import format_time
 from lading.store import contents
 from lading.store.contents import StoredManifest
-from lading.store.database import Database, Transaction
+from lading.store.database import Database, Seal, Transaction
 from lading.store.databases.copying import copy_records
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.schema import prepare
-from lading.store.seal import Seal
 from lading.wiring.directory import DataDirectory
 
 # Manifests may be large: keep few in memory.

@@ -29,7 +29,7 @@ from lading.core.records.filters import check_number, check_select
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS, TOKENS, USERS
 from lading.core.records.schema import Record
 from lading.core.values import printable
-from lading.store import accounting, contents, records
+from lading.store import containers, contents, records
 from lading.store.database import Transaction
 
 _LOCKED: Final = ("uuid", "state", "priority", "auth_uuid", "locked_by_uuid")
@@ -257,7 +257,7 @@ async def get_accounting(call: ApiCall) -> ApiResponse:
     services, caller = call.services, call.caller
     async with services.database.reading() as tx:
         await find_container(tx, call)
-        intervals = await accounting.of_container(tx, call.uuid)
+        intervals = await containers.intervals_of(tx, call.uuid)
         requests = dict.fromkeys(one.request_uuid for one in intervals)
         if not caller.is_admin:
             rows = await records.among(tx, REQUESTS, "uuid", requests)

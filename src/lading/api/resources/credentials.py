@@ -24,7 +24,7 @@ from lading.core.records.schema import Record
 from lading.core.records.service_records import CREDENTIALS
 from lading.store import records
 from lading.store.database import Transaction
-from lading.store.graph import PERMISSION
+from lading.store.permission_queries import PERMISSION
 
 _REQUIRED: Final = ("name", "credential_class", "external_id", "secret", "expires_at")
 

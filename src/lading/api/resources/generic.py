@@ -23,7 +23,7 @@ from lading.core.records.filters import Among, Column, Expression, Query, check_
 from lading.core.records.record_types import BY_INFIX, LINKS
 from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.core.records.visibility import Accessible
-from lading.store import graph, permission_queries, records
+from lading.store import permission_queries, records
 from lading.store.database import Transaction
 
 
@@ -155,7 +155,7 @@ def new_record(call: ApiCall, kind: RecordType, given: Record) -> Record:
 async def insert(tx: Transaction, call: ApiCall, kind: RecordType, record: Record) -> None:
     """Store a new record and its log row. Raises Invalid for a duplicate key."""
     await records.insert(tx, kind, record)
-    await graph.inserted(tx, kind, record)
+    await permission_queries.follow_insert(tx, kind, record)
     await audit.created(tx, call.services, kind, record, user_uuid=call.caller.user_uuid)
 
 
@@ -178,7 +178,7 @@ async def apply(
     ):
         raise Conflict(f"{old['uuid']}: somebody else changed it first; read it again")
     new = {**old, **real}
-    await graph.changed(tx, kind, old, new)
+    await permission_queries.follow_change(tx, kind, old, new)
     await audit.changed(tx, services, kind, old, new, user_uuid=user_uuid)
     return new
 
@@ -196,10 +196,10 @@ async def remove(
     tx: Transaction, services: ApiServices, kind: RecordType, record: Record, *, user_uuid: str
 ) -> None:
     """Delete a record and the permission links of which it is an end, and write their log rows."""
-    for link in await graph.links_of(tx, kind, record["uuid"]):
+    for link in await permission_queries.links_of(tx, kind, record["uuid"]):
         await remove(tx, services, LINKS, link, user_uuid=user_uuid)
     await records.delete(tx, kind, record["uuid"])
-    await graph.removed(tx, kind, record)
+    await permission_queries.follow_removal(tx, kind, record)
     await audit.deleted(tx, services, kind, record, user_uuid=user_uuid)
 
 

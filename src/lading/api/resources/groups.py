@@ -1,8 +1,8 @@
 """Groups: projects, roles and filter groups, created, moved, frozen, trashed.
 
 Source: docs/spec/api, sections Records and Groups. Their permissions are updated in the same
-transaction (`store.graph`). The user who creates a role manages it, by a link. When the time of a
-group in the trash is over, it is deleted with all that it owns.
+transaction (`store.permission_queries`). The user who creates a role manages it, by a link. When
+the time of a group in the trash is over, it is deleted with all that it owns.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lading.core.records.record_types import (
 from lading.core.records.schema import Record, RecordType
 from lading.store import permissions, records, upkeep
 from lading.store.database import Transaction
-from lading.store.graph import PERMISSION
+from lading.store.permission_queries import PERMISSION
 
 CONTENT: Final = tuple(
     BY_PLURAL[name] for name in ("groups", "container_requests", "workflows", "collections")

@@ -24,7 +24,7 @@ from lading.core.records import access
 from lading.core.records.filters import Among, Column
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.core.records.schema import Record, RecordType, Type
-from lading.store import lineage, records
+from lading.store import contents, records
 from lading.store.database import Transaction
 
 # Containers of one answer: enough for a workflow, and little enough for one read transaction.
@@ -39,7 +39,7 @@ async def provenance(call: ApiCall) -> ApiResponse:
     """The records that the content came from."""
 
     async def makers(tx: Transaction, hashes: list[str]) -> list[str]:
-        return await lineage.makers(tx, hashes, limit=_LIMIT)
+        return await contents.makers(tx, hashes, limit=_LIMIT)
 
     return ApiResponse(body=await _follow(call, makers, _inputs))
 
@@ -48,7 +48,7 @@ async def used_by(call: ApiCall) -> ApiResponse:
     """The records that used the content."""
 
     async def users(tx: Transaction, hashes: list[str]) -> list[str]:
-        return await lineage.users(tx, hashes, limit=_LIMIT)
+        return await contents.users(tx, hashes, limit=_LIMIT)
 
     return ApiResponse(body=await _follow(call, users, _outputs))
 

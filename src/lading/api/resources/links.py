@@ -36,7 +36,7 @@ from lading.core.records.record_types import BY_INFIX, COMPUTED_PERMISSIONS, GRO
 from lading.core.records.schema import Record
 from lading.store import permission_queries, records
 from lading.store.database import Transaction
-from lading.store.graph import PERMISSION
+from lading.store.permission_queries import PERMISSION
 
 
 async def list_links(call: ApiCall) -> ApiResponse:

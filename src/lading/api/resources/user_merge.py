@@ -39,7 +39,7 @@ from lading.core.records.record_types import (
 from lading.core.records.schema import Record, RecordType
 from lading.store import permission_queries, records
 from lading.store.database import Transaction
-from lading.store.graph import PERMISSION, links_of
+from lading.store.permission_queries import PERMISSION, links_of
 
 # Records that are held in memory at a time.
 _BATCH: Final = 200

@@ -27,7 +27,7 @@ from lading.core.records.record_types import COLLECTIONS, LINKS, TOKENS, USERS
 from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.store import permission_queries, records
 from lading.store.database import Transaction
-from lading.store.graph import PERMISSION
+from lading.store.permission_queries import PERMISSION
 
 # Fields that users may change of their own record.
 _OWN: Final = frozenset({"first_name", "last_name", "prefs"})

@@ -25,7 +25,7 @@ from lading.core.records.schema import Record, RecordType
 from lading.core.records.service_records import AUTHORIZED_KEYS, VIRTUAL_MACHINES
 from lading.store import records
 from lading.store.database import Transaction
-from lading.store.graph import PERMISSION
+from lading.store.permission_queries import PERMISSION
 
 _LOGIN: Final = "can_login"
 

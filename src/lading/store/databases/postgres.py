@@ -25,6 +25,7 @@ from lading.store.database import (
     Deferred,
     Dialect,
     Row,
+    Seal,
     TransactionInterrupted,
     Value,
     first_rows,
@@ -41,7 +42,6 @@ from lading.store.databases.postgres_link import (
     translate,
     unknown,
 )
-from lading.store.seal import Seal
 from lading.telemetry import event
 
 CHANNEL = "lading_log"

@@ -6,7 +6,13 @@ then waits for an `fdatasync` of the write-ahead log that began after its COMMIT
 time in a thread, each for all commits before it. So an acknowledged transaction is durable, and the
 loop never waits for a disk. Checkpoints run in a thread. Each block of a shared commit except the
 first has a savepoint, so that a failed block is rolled back alone. Slow reads run in further
-threads (`sqlite_reading`).
+threads.
+
+Reads from SQLite: fast ones in the event loop, slow ones in threads.
+
+A look-up takes microseconds in the loop and many times longer in a thread. A search without an
+index or the count of a million rows would block the loop: such a query is interrupted after
+`PATIENCE` and run again in one of a few threads, each with its own connection.
 """
 
 from __future__ import annotations
@@ -15,6 +21,8 @@ import asyncio
 import logging
 import os
 import sqlite3
+import threading
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
@@ -23,11 +31,9 @@ from pathlib import Path
 
 from lading.core.errors import Conflict, Corrupt, LadingError, Unavailable
 from lading.core.records.schema import Field, Type
-from lading.store.database import Deferred, Dialect, Row, Value
+from lading.store.database import Deferred, Dialect, Row, Seal, Value, first_rows, text_size
 from lading.store.databases.group_commit import Group, settle
 from lading.store.databases.sqlite_faults import cannot_open, translate
-from lading.store.databases.sqlite_reading import QuickReader, SlowReaders, bounded
-from lading.store.seal import Seal
 from lading.telemetry import event
 
 CHECKPOINT_EVERY = 1000
@@ -451,3 +457,96 @@ class _Translated:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, _FAULTS):
             raise translate(self._path, error) from error
+
+
+PATIENCE = 0.01
+"""Seconds that one query may block the loop."""
+# Rows fetched before their size is checked.
+_BATCH = 20
+_STEPS = 50_000
+"""Instructions of SQLite between two checks of the clock: a page of a hundred takes about
+26,000.
+"""
+
+
+def bounded(cursor: sqlite3.Cursor, most: int) -> list[Row]:
+    """All rows; with `most`, the first rows up to that many bytes of text, at least one."""
+    if not most:
+        return cursor.fetchall()
+    found: list[Row] = []
+    left = most
+    while batch := cursor.fetchmany(_BATCH):
+        # Most queries need a single batch.
+        size = text_size(batch)
+        if size > left:
+            found += first_rows(batch, left, has_some=bool(found))
+            break
+        found += batch
+        left -= size
+    # An unfinished statement would keep its read transaction open, and the log could not restart.
+    cursor.close()
+    return found
+
+
+class QuickReader:
+    """Runs queries in the loop, and slow ones in `slow`."""
+
+    def __init__(self, connection: sqlite3.Connection, slow: SlowReaders) -> None:
+        self.connection = connection
+        self._slow = slow
+        self._until = 0.0
+        # Called every _STEPS instructions; true interrupts the statement.
+        connection.set_progress_handler(self._is_late, _STEPS)
+
+    async def fetch(self, sql: str, values: Sequence[Value], most: int = 0) -> list[Row]:
+        """The rows of a query; see `Transaction.fetch`."""
+        self._until = time.perf_counter() + PATIENCE
+        try:
+            return bounded(self.connection.execute(sql, values), most)
+        except sqlite3.OperationalError as error:
+            # Interrupted by `_is_late`: the same query runs again in a thread.
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+        return await self._slow.fetch(sql, values, most)
+
+    def _is_late(self) -> bool:
+        return time.perf_counter() > self._until
+
+
+class SlowReaders:
+    """A few connections, each used by one thread at a time, opened on demand."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection], size: int = 2) -> None:
+        self._connect = connect
+        self._room = asyncio.Semaphore(size)
+        self._threads = ThreadPoolExecutor(size, "sqlite-read")
+        self._idle: list[sqlite3.Connection] = []
+
+    async def fetch(self, sql: str, values: Sequence[Value], most: int = 0) -> list[Row]:
+        """The rows of a query; see `Transaction.fetch`. Cancellation interrupts the query."""
+        loop, gone = asyncio.get_running_loop(), threading.Event()
+        async with self._room:
+            # Opened on demand: many servers never have a slow query.
+            connection = self._idle.pop() if self._idle else self._connect()
+            # Not interrupt(): that has no effect before the thread has begun.
+            connection.set_progress_handler(gone.is_set, _STEPS)
+            work = loop.run_in_executor(
+                self._threads, lambda: bounded(connection.execute(sql, values), most)
+            )
+            try:
+                # Shielded: the thread uses the connection until it has ended.
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                gone.set()
+                # The interruption raises; the connection is free after that.
+                with suppress(sqlite3.Error):
+                    await work
+                raise
+            finally:
+                self._idle.append(connection)
+
+    def close(self) -> None:
+        """Close the connections. No query may be running."""
+        self._threads.shutdown()
+        while self._idle:
+            self._idle.pop().close()

@@ -1,7 +1,8 @@
 """Scenarios of Arvados' tests of its cloud dispatcher, each with the test that covers it here.
 
-`SCENARIOS` maps a scenario (file of Arvados, subject) to a test; a test checks that each named test exists. Scenarios
-without a test in another module are in this one. Invariants: docs/spec/cloud, section Invariants.
+`SCENARIOS` maps a scenario (file of Arvados, subject) to a test; a test checks that each named test
+exists. Scenarios without a test in another module are in this one. Invariants: docs/spec/cloud,
+section Invariants.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ def test_each_scenario_has_its_test(scenario: str) -> None:
 
 
 def test_two_hundred_containers_on_bad_vms() -> None:
-    """The numbers of Arvados' chaos test, with seconds for its milliseconds: some VMs die, never boot, or break."""
+    """The numbers of Arvados' chaos test, with seconds for its milliseconds: some VMs die, never
+    boot, or break."""
 
     def spoil(vm: FakeVm, number: int) -> None:
         if number % 7 == 0:
