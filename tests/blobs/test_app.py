@@ -12,10 +12,10 @@ import pytest
 from starlette.types import Message
 
 from lading.blobs import app as blobs_app
-from lading.blobs import body_reader, directory
+from lading.blobs import directory, transfer
 from lading.blobs.app import make_app
 from lading.blobs.directory import DirectoryVolume
-from lading.blobs.memory import Memory
+from lading.blobs.transfer import Memory
 from lading.blobs.volume import Volume
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.transport import Response
@@ -379,7 +379,7 @@ async def test_a_body_that_stands_still_is_given_up(
         yield b"fo"
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(body_reader, "WINDOW", 0.01)
+    monkeypatch.setattr(transfer, "WINDOW", 0.01)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with store.transport.stream("PUT", f"/{FOO}", headers=headers, body=stuck()) as answer:
         assert answer.status == 503

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect, Request
 
-from lading.blobs import body_reader
-from lading.blobs.body_reader import RECEIVE_INTO, Extend, Progress, take_in
-from lading.blobs.memory import Memory, MemoryRoom
+from lading.blobs import transfer
+from lading.blobs.transfer import RECEIVE_INTO, Extend, Memory, MemoryRoom, Progress, take_in
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import TooLarge, Unavailable
 
@@ -139,7 +138,7 @@ async def test_a_body_waits_for_memory_and_gives_up_what_it_does_not_need() -> N
 
 
 async def test_a_body_that_comes_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_reader, "WINDOW", 0.01)
+    monkeypatch.setattr(transfer, "WINDOW", 0.01)
 
     async def receive() -> Any:
         await asyncio.Event().wait()

@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from lading.blobs.collector import Collector, CollectorResult
-from lading.blobs.references import Named
+from lading.blobs.collector import Collector, CollectorResult, Named
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.core.data.garbage import DAY_NS, GarbageAction
 from lading.core.errors import Invalid, NotFound, Unavailable

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lading.blobs.references import Hit, Named, References
+from lading.blobs.collector import Hit, Named, References
 from lading.testing.references import MemoryReferences
 
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from lading.blobs.memory import Memory
-from lading.blobs.responses import BlockAnswer, refusal
+from lading.blobs.transfer import BlockAnswer, Memory, refusal
 from lading.core.errors import Full, LadingError, NotFound, TooLarge, Unavailable
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from lading.blobs.references import Hit
+from lading.blobs.collector import Hit
 from lading.blobs.scrubber import Findings, Remedy, Scrubber
 from lading.blobs.volume import Stored
 from lading.blobs.volume_set import VolumeMount, VolumeSet

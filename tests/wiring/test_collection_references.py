@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from lading.blobs.references import Hit
+from lading.blobs.collector import Hit
 from lading.config import Config
 from lading.testing.world import world
 from lading.wiring.database import RecordedReferences

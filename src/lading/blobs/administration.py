@@ -36,9 +36,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from lading.blobs.body_reader import take_in
-from lading.blobs.memory import Memory
-from lading.blobs.responses import ANY_ORIGIN, BlockAnswer
+from lading.blobs.transfer import ANY_ORIGIN, BlockAnswer, Memory, take_in
 from lading.blobs.volume import Discarded, Stored
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.config import Config

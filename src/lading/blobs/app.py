@@ -33,9 +33,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lading.blobs.administration import Administration
-from lading.blobs.body_reader import take_in
-from lading.blobs.memory import Memory, MemoryRoom
-from lading.blobs.responses import ANY_ORIGIN, BlockAnswer, refusal
+from lading.blobs.transfer import ANY_ORIGIN, BlockAnswer, Memory, MemoryRoom, refusal, take_in
 from lading.blobs.volume import Draft
 from lading.blobs.volume_set import VolumeSet
 from lading.config import Config

@@ -8,6 +8,8 @@ of the last put and keeps a block that was put again. A block that was discarded
 in the bin: reads find it there, and the next run restores it.
 
 A volume or a record that cannot be read ends the run: a block that was not seen is not garbage.
+
+Queries of garbage collector and scrubber on collections.
 """
 
 from __future__ import annotations
@@ -15,12 +17,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
-from lading.blobs.references import References
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.core.data import garbage
 from lading.core.data.garbage import (
@@ -265,3 +266,35 @@ class Collector:
 # Only discarding can do harm; restoring and copying a named block is right.
 def _is_hindered(step: GarbageStep, named: set[str]) -> bool:
     return step.kind in (GarbageAction.TRASH, GarbageAction.DELETE) and step.hash in named
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The blocks of one collection, with the desired copies in each storage class."""
+
+    hashes: Sequence[str]
+    copies: int
+    classes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A collection that names a block, and its files with this block."""
+
+    uuid: str
+    name: str
+    files: Sequence[str]
+
+
+class References(Protocol):
+    """The source of the answers: the database or its API."""
+
+    def all(self) -> AsyncIterator[Named]:
+        """All collections, including the trash and past versions. Raises Unavailable."""
+
+    def changed(self, since: float) -> AsyncIterator[Named]:
+        """Collections created or changed since a time (Unix seconds). Raises Unavailable."""
+
+    async def naming(self, hash: str) -> list[Hit]:
+        """Some of the collections that name a block. Raises Unavailable."""
+        ...

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from lading.blobs.references import Hit, References
+from lading.blobs.collector import Hit, References
 from lading.blobs.volume import Buffer, Stored
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.core.data.locator import MAX_BLOCK

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
-from lading.blobs.references import Hit, Named
+from lading.blobs.collector import Hit, Named
 from lading.core.errors import Unavailable
 
 
 @dataclass
 class MemoryReferences:
-    """Implements lading.blobs.references.References; `on_changed` is called when changes are asked
+    """Implements lading.blobs.collector.References; `on_changed` is called when changes are asked
     for.
     """
 

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from lading.blobs.references import Hit, Named
+from lading.blobs.collector import Hit, Named
 from lading.config import Config
 from lading.core.data import manifest
 from lading.core.data.block_usage import files_with
@@ -58,7 +58,7 @@ async def open_database(config: Config, directory: DataDirectory) -> Database:
 
 
 class RecordedReferences:
-    """Implements lading.blobs.references.References over the database."""
+    """Implements lading.blobs.collector.References over the database."""
 
     def __init__(self, database: Database, config: Config) -> None:
         self._database = database

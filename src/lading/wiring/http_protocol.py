@@ -29,7 +29,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from lading.api.container_access.port_addresses import PortAddresses
 from lading.api.http import TAKE_OVER
-from lading.blobs.body_reader import RECEIVE_INTO, Extend, Progress
+from lading.blobs.transfer import RECEIVE_INTO, Extend, Progress
 from lading.core.protocols.connection_limits import LOCAL, Connection, ConnectionTable, HttpLimits
 from lading.net.http_upgrade import LIMIT
 from lading.net.peer import PEER, Peer

@@ -19,8 +19,7 @@ from typing import Final
 
 import msgspec
 
-from lading.blobs.collector import Collector, CollectorResult, Look
-from lading.blobs.references import References
+from lading.blobs.collector import Collector, CollectorResult, Look, References
 from lading.blobs.scrubber import Damage, Findings, Scrubber
 from lading.blobs.volume_set import VolumeSet
 from lading.config import Config
