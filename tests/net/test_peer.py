@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from lading.core.protocols.connection_limits import ConnectionTable, HttpLimits
-from lading.net.peer import PEER, Peer, end, note_known
+from lading.net.acceptor import PEER, Peer, end, note_known
 
 
 def test_an_application_says_who_is_known() -> None:

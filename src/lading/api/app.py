@@ -61,9 +61,8 @@ from lading.core.protocols.http_head import HttpHead
 from lading.core.records.access import Principal, check_active, check_blocks, check_scope, covers
 from lading.core.records.filters import check_select
 from lading.core.records.schema import JSON
-from lading.net.pacing import Pacer
-from lading.net.peer import note_known
-from lading.net.pipes import Turns
+from lading.net.acceptor import note_known
+from lading.net.pipes import Pacer, Turns
 from lading.store.database import Database, TransactionInterrupted
 from lading.telemetry import redact
 

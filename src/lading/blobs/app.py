@@ -50,7 +50,7 @@ from lading.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from lading.net.peer import note_known
+from lading.net.acceptor import note_known
 from lading.telemetry import event
 
 

@@ -40,7 +40,7 @@ from lading.blobs.volume import Buffer
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import Full, LadingError, TooLarge, Unavailable
 from lading.core.pools import BytePool, MinimumRate, PoolClaim
-from lading.net.peer import end
+from lading.net.acceptor import end
 
 # Bytes. Larger rooms get a mapping; also the distance to the limit at which more is requested.
 _MAPPED = 1 << 20

@@ -45,7 +45,7 @@ from lading.core.data.filetree import FileTree
 from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllowed, from_status
 from lading.core.pools import MinimumRate
 from lading.core.protocols import origins
-from lading.net.peer import note_known
+from lading.net.acceptor import note_known
 from lading.webdav import addresses, davxml, responses
 from lading.webdav.addresses import FileAddress
 from lading.webdav.collection_cache import CachedCollection, CollectionCache, tag_of

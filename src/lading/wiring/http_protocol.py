@@ -31,8 +31,8 @@ from lading.api.container_access.port_addresses import PortAddresses
 from lading.api.http import TAKE_OVER
 from lading.blobs.transfer import RECEIVE_INTO, Extend, Progress
 from lading.core.protocols.connection_limits import LOCAL, Connection, ConnectionTable, HttpLimits
+from lading.net.acceptor import PEER, Peer
 from lading.net.http_upgrade import LIMIT
-from lading.net.peer import PEER, Peer
 from lading.net.pipes import Pipe
 
 _WEBSOCKET = b"/websocket"

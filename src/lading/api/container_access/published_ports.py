@@ -46,9 +46,9 @@ from lading.core.protocols.forwarding_claims import (
 from lading.core.protocols.http_head import HttpHead
 from lading.core.records.access import Principal, check_active, check_scope
 from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.net.acceptor import note_known
 from lading.net.http_bodies import read_body
 from lading.net.http_upgrade import parse_url, trusting
-from lading.net.peer import note_known
 from lading.net.pipes import Pipe, Turns, join, read_head
 from lading.store import records
 from lading.store.database import Transaction

@@ -41,7 +41,7 @@ from lading.core.records.filters import Column, Compare, Expression, Query, Sort
 from lading.core.records.record_types import BY_INFIX, GROUPS, LOGS
 from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.core.timestamps import format_time, parse_time
-from lading.net.peer import note_known
+from lading.net.acceptor import note_known
 from lading.store import records
 
 # Seconds, minutes and messages as in Arvados (docs/spec/api, section Websocket).
