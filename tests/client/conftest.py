@@ -10,7 +10,7 @@ import pytest
 from starlette.types import ASGIApp
 
 from lading.testing.serving import ListeningServer, serving
-from lading.wiring.certificate import ensure_certificate
+from lading.wiring.up import ensure_certificate
 
 
 @pytest.fixture

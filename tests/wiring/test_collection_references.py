@@ -6,7 +6,7 @@ from pathlib import Path
 from lading.blobs.collector import Hit
 from lading.config import Config
 from lading.testing.world import world
-from lading.wiring.database import RecordedReferences
+from lading.wiring.stores import RecordedReferences
 
 
 async def test_what_collections_name_with_the_copies_that_they_need(tmp_path: Path) -> None:

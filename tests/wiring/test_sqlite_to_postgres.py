@@ -17,8 +17,8 @@ from lading.store.database import Database, Seal
 from lading.store.databases.postgres import PostgresDatabase
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.testing.world import world
-from lading.wiring.database import MOVED, move_records
 from lading.wiring.directory import DataDirectory
+from lading.wiring.stores import MOVED, move_records
 from tests.postgres import PostgresServer
 from tests.store.older import fill
 

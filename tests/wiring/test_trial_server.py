@@ -11,7 +11,7 @@ import pytest
 from lading.core.errors import Unavailable
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import Instance, InstanceSpec, QuotaReached
-from lading.wiring.trial_server import OneInstance, facing
+from lading.wiring.cloudtest import OneInstance, facing
 from tests.simulation.cloud_scenario import SETTINGS
 
 KIND = SETTINGS.types[0]

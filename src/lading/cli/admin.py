@@ -1,8 +1,8 @@
 """`lading admin`: backup and restoration of this machine's data, tokens for further dispatchers,
 storage, and the move of the records to PostgreSQL.
 
-The work is in `wiring.backup`, `wiring.further_dispatcher`, `wiring.upkeep` and
-`wiring.database`.
+The work is in `wiring.backup`, `wiring.dispatcher`, `wiring.upkeep` and
+`wiring.stores`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def dispatcher_token(file: Path, data: Path | None, for_arvados: bool, as_json: 
     FILE' there. With --for-arvados the token in FILE is for the SystemRootToken of Arvados'
     crunch-dispatch-local or -slurm.
     """
-    from lading.wiring.further_dispatcher import invite
+    from lading.wiring.dispatcher import invite
 
     directory = DataDirectory((data or default_data_directory()).absolute())
     made = invite(directory, file.absolute(), for_arvados=for_arvados)
@@ -127,8 +127,8 @@ def move_records(data: Path | None, as_json: bool) -> None:
     """Move the records from SQLite to the empty PostgreSQL database that config.yml names. Stop
     'lading up' first.
     """
-    from lading.wiring.database import MOVED
-    from lading.wiring.database import move_records as work
+    from lading.wiring.stores import MOVED
+    from lading.wiring.stores import move_records as work
 
     directory = DataDirectory((data or default_data_directory()).absolute())
     with display.progress("Moving", is_quiet=as_json, is_bytes=False) as report:

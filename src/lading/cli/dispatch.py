@@ -1,5 +1,5 @@
 """`lading dispatch`: a further dispatcher for any server (the work is in
-`wiring.further_dispatcher`).
+`wiring.dispatcher`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import click
 from lading.cli import display
 
 if TYPE_CHECKING:
-    from lading.wiring.further_dispatcher import DispatcherReady, Membership
+    from lading.wiring.dispatcher import DispatcherReady, Membership
 
 _file = click.Path(dir_okay=False, exists=True, path_type=Path)
 
@@ -58,7 +58,7 @@ def dispatch(
     Several dispatchers share one server: each has a token of its own. What this one cannot run
     stays queued for others.
     """
-    from lading.wiring.further_dispatcher import main
+    from lading.wiring.dispatcher import run_further as main
 
     def announce(ready: DispatcherReady) -> None:
         if as_json:
@@ -74,7 +74,7 @@ def dispatch(
 def _membership(
     join: Path | None, api: str | None, token_file: Path | None, ca_file: Path | None
 ) -> Membership:
-    from lading.wiring.further_dispatcher import Membership, read_membership
+    from lading.wiring.dispatcher import Membership, read_membership
 
     if join is not None:
         if api or token_file or ca_file:

@@ -47,7 +47,6 @@ from lading.store.schema import prepare
 from lading.telemetry import configure
 from lading.webdav import addresses
 from lading.webdav.app import make_app as make_gateway
-from lading.wiring.database import RecordedReferences, open_database
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.http_protocol import EventsProtocol, ReceivingProtocol
 from lading.wiring.process import (
@@ -58,9 +57,9 @@ from lading.wiring.process import (
     open_many_files,
     parse_options,
 )
+from lading.wiring.stores import RecordedReferences, open_database, open_mounts
 from lading.wiring.up import parse_listen
 from lading.wiring.upkeep import Storage, keep_up
-from lading.wiring.volumes import open_mounts
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

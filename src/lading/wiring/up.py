@@ -13,6 +13,8 @@ does not change, and SQLite grows into them.
 
 A process that does not use the database must do this: closing a file releases all locks of the
 process on the file.
+
+The TLS certificate of a data directory, made at its first start.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ from lading.client.disk_space import read_disk
 from lading.core.containers import disk_space
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import Invalid, Unavailable
+from lading.net.certificates import DECADE, make_certificate
 from lading.telemetry import event
-from lading.wiring.certificate import ensure_certificate
-from lading.wiring.directory import DataDirectory, Secrets
+from lading.wiring.directory import DataDirectory, Secrets, write_private
 from lading.wiring.process import READY, ended, private_files, say
 
 DEFAULT_LISTEN = "127.0.0.1:9440"
@@ -437,3 +439,17 @@ def _extend(path: Path, size: int) -> None:
             raise OSError(ctypes.get_errno(), "no room can be set aside", str(path))
     finally:
         os.close(descriptor)
+
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def ensure_certificate(certificate: Path, key: Path, *, host: str, now: datetime) -> None:
+    """Make the certificate for `host`, localhost and the loopback addresses unless it exists."""
+    if certificate.exists() and key.exists():
+        return
+    shown, private = make_certificate(
+        f"Lading on {host}", now=now, life=DECADE, hosts=(*_LOOPBACK, host)
+    )
+    write_private(key, private.encode())
+    write_private(certificate, shown.encode())

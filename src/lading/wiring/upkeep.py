@@ -25,9 +25,8 @@ from lading.blobs.volume_set import VolumeSet
 from lading.config import Config
 from lading.core.errors import Conflict, Invalid, LadingError
 from lading.telemetry import event
-from lading.wiring.database import RecordedReferences, open_database
 from lading.wiring.directory import DataDirectory, write_private
-from lading.wiring.volumes import open_mounts
+from lading.wiring.stores import RecordedReferences, open_database, open_mounts
 
 # Seconds after a start of the server before the first collection: frequent restarts must not start
 # one each time.

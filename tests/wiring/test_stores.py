@@ -7,8 +7,8 @@ import pytest
 from lading.config import load
 from lading.core.errors import Invalid
 from lading.store.databases.sqlite import SqliteDatabase
-from lading.wiring.database import open_database
 from lading.wiring.directory import DataDirectory
+from lading.wiring.stores import open_database
 
 
 async def test_without_configuration_it_is_the_file(tmp_path: Path) -> None:
