@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.hpc.credentials import make_ssh_keys
+from lading.hpc.plan import make_ssh_keys
 from lading.testing.hpc import Rig, until
 
 

@@ -7,7 +7,7 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lading.hpc.credentials import make_identity, make_ssh_keys
+from lading.hpc.plan import make_identity, make_ssh_keys
 
 NOW = datetime.now(UTC)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Unavailable
-from lading.hpc.credentials import make_identity
 from lading.hpc.daemon_client import DaemonClient
+from lading.hpc.plan import make_identity
 from lading.testing.hpc import Rig, until
 
 

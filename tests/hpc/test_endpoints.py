@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lading.core.protocols.daemon_http import MOST_PARTS
-from lading.hpc.credentials import make_ssh_keys
+from lading.hpc.plan import make_ssh_keys
 from lading.testing.hpc import Rig
 from tests.reality import need_root
 

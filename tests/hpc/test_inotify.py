@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.hpc.inotify import Notices
+from lading.hpc.layout import Notices
 
 
 def _replace(folder: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from lading.core.errors import ExecutionError
 from lading.hpc import network
-from lading.hpc.credentials import make_identity
+from lading.hpc.plan import make_identity
 from lading.hpc.ranks import LABEL, DockerGround, NativeGround, Rank
 
 IDENTITY = make_identity("container_1", now=datetime.now(UTC))

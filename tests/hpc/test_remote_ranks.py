@@ -13,7 +13,7 @@ import pytest
 
 from lading.core.errors import ExecutionError
 from lading.hpc import network, remote_ranks
-from lading.hpc.credentials import make_identity
+from lading.hpc.plan import make_identity
 from lading.hpc.ranks import NativeGround
 from lading.hpc.remote_ranks import SpreadGround, read_identity
 from lading.net.rpc import LinePipe

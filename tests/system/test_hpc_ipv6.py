@@ -22,9 +22,9 @@ import pytest
 from lading.client.images.from_host import this_host
 from lading.client.images.hpc import INIT, build_hpc
 from lading.core.errors import Unavailable
-from lading.hpc.credentials import Identity, make_identity, make_ssh_keys
 from lading.hpc.daemon_client import DaemonClient
 from lading.hpc.package import write_package
+from lading.hpc.plan import Identity, make_identity, make_ssh_keys
 from tests.reality import need_ipv6, need_program, need_root
 
 pytestmark = [pytest.mark.system, pytest.mark.long]

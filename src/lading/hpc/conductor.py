@@ -38,13 +38,11 @@ from lading.core.hpc.addresses import SshdAddress
 from lading.core.hpc.daemon_states import ENDED, ChildPolicy, CodeStatus, ResultStatus
 from lading.core.hpc.gang import GangResult, Launcher, RankView
 from lading.hpc import network, processes
-from lading.hpc.credentials import SshKeys, make_identity, make_ssh_keys
 from lading.hpc.daemon_client import DaemonClient
-from lading.hpc.plan import ClusterPlan, read_plan
+from lading.hpc.plan import ClusterPlan, SshKeys, make_identity, make_ssh_keys, read_plan
 from lading.hpc.ranks import DockerGround, Ground, NativeGround
-from lading.hpc.remote_rank_agent import own_address
-from lading.hpc.remote_rank_agent import serve as serve_annex
-from lading.hpc.remote_ranks import SpreadGround, spool_room
+from lading.hpc.remote_ranks import SpreadGround, own_address, spool_room
+from lading.hpc.remote_ranks import serve as serve_annex
 from lading.net import rpc
 
 # EX_TEMPFAIL of sysexits.h: the cluster could not be made, and may be tried again.

@@ -38,11 +38,11 @@ from lading.core.hpc.daemon_states import CodeStatus, ContainerStatus, ResultSta
 from lading.hpc import delivery, processes
 from lading.hpc.code import Code, Progress
 from lading.hpc.endpoints import Endpoints
-from lading.hpc.inotify import Notices
 from lading.hpc.layout import (
     FILES,
     PRIVATE,
     DaemonLayout,
+    Notices,
     forget_environment,
     keep_identity,
     read_identity,

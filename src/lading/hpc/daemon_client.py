@@ -18,7 +18,7 @@ from typing import Any
 import h11
 
 from lading.core.errors import Unavailable
-from lading.hpc.credentials import Identity
+from lading.hpc.plan import Identity
 
 # As `daemon.PORT`.
 PORT = 443

@@ -34,8 +34,16 @@ from lading.core.protocols.daemon_http import (
     waiting_time,
 )
 from lading.hpc.code import Code
-from lading.hpc.inotify import Notices
-from lading.hpc.layout import OPEN, PRIVATE, DaemonLayout, append, make_folder, read_text, write
+from lading.hpc.layout import (
+    OPEN,
+    PRIVATE,
+    DaemonLayout,
+    Notices,
+    append,
+    make_folder,
+    read_text,
+    write,
+)
 from lading.hpc.record import DaemonMemory
 from lading.hpc.service import MOST_JSON, DaemonResponse, success
 

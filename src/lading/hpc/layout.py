@@ -1,4 +1,6 @@
-"""Paths and modes of the daemon's files below a root; files are replaced whole.
+"""Files of the daemon: paths and modes, credentials, size limits, and waits for writes of the code.
+
+Paths and modes of the daemon's files below a root; files are replaced whole.
 
 Files that the code may change are world readable and writable, in directories that everybody
 reaches. The daemon's own files (keys, state, log) are for root alone.
@@ -15,10 +17,16 @@ Keeping the files with the code's output within bounds while the code goes on wr
 The code writes to the files itself, so that it does not notice when the daemon is started again.
 The oldest part of a file that has grown too long is given back to the file system as a hole:
 positions stay what they were.
+
+Waits for writes of the code with inotify(7), so that no polling is needed.
+
+Events are read only while somebody waits; in between the kernel merges equal ones. Where no more
+inotify instances are available, the waiting caller polls once a second.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import errno
@@ -240,3 +248,66 @@ def trim_log(path: Path, *, limit: int = LOG_LIMIT) -> int:
     finally:
         os.close(descriptor)
     return surplus
+
+
+# Events of inotify(7).
+_MODIFY, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x80, 0x100, 0x200
+# Bytes of events that are read at a time; their content does not matter.
+_MOST = 1 << 16
+# Seconds between two looks where inotify cannot be used.
+_WITHOUT = 1.0
+
+
+class Notices:
+    """Notices of changes to files, and to what is directly in directories."""
+
+    def __init__(self, *, without: float = _WITHOUT) -> None:
+        """`without`: seconds between two looks where the kernel cannot tell."""
+        self._without = without
+        self._descriptor = -1
+        self._waiting: set[asyncio.Event] = set()
+
+    def open(self, *paths: Path) -> bool:
+        """Begin; whether the kernel can tell of changes to all of them."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        mask = _MODIFY | _MOVED_TO | _CREATE | _DELETE
+        if self._descriptor >= 0 and all(
+            libc.inotify_add_watch(self._descriptor, os.fsencode(path), mask) >= 0 for path in paths
+        ):
+            return True
+        self.close()
+        return False
+
+    def close(self) -> None:
+        """No more of them."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    async def one(self) -> None:
+        """Wait until something may have changed."""
+        if self._descriptor < 0:
+            await asyncio.sleep(self._without)
+            return
+        event = asyncio.Event()
+        if not self._waiting:
+            asyncio.get_running_loop().add_reader(self._descriptor, self._take)
+        self._waiting.add(event)
+        try:
+            await event.wait()
+        finally:
+            self._waiting.discard(event)
+            if not self._waiting:
+                asyncio.get_running_loop().remove_reader(self._descriptor)
+
+    def _take(self) -> None:
+        # Nothing has happened.
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._descriptor, _MOST)
+        self.tell()
+
+    def tell(self) -> None:
+        """Something has changed that the kernel does not tell of."""
+        for event in self._waiting:
+            event.set()

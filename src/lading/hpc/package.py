@@ -27,7 +27,7 @@ _MODULES = (
     "net/http_bodies.py",
 )
 _OF_HPC = (
-    "__init__.py", "code.py", "daemon.py", "delivery.py", "endpoints.py", "inotify.py", "layout.py",
+    "__init__.py", "code.py", "daemon.py", "delivery.py", "endpoints.py", "layout.py",
     "processes.py", "record.py", "service.py",
 )  # fmt: skip
 # The earliest time of a zip, so that the same code gives the same bytes.

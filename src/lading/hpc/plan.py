@@ -1,15 +1,30 @@
-"""The plan of a cluster from the supervisor to the conductor: JSON in a file that only they can
+"""The plan of a cluster of containers, and the credentials of its daemons.
+
+The plan of a cluster from the supervisor to the conductor: JSON in a file that only they can
 read.
+
+The credentials of a cluster of containers: a certificate, a key and an authorization for each
+daemon, one ssh key for all.
+
+They are new for each cluster, kept in memory and in the containers only, and useless when the
+cluster has ended. Times are arguments, and secrets come from `secrets`. Source:
+docs/spec/hpc-daemon, section Clusters.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+import secrets
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
 from lading.core.hpc.gang import FailurePolicy, Launcher
+from lading.net.certificates import make_certificate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +62,7 @@ class ClusterPlan:
     """Descriptors to read from, and write to, the annexes of ranks 1, 2 ..."""
     annex: dict[str, Any] | None = None
     """`rank` and `leader` (address of the conductor's machine): this is an annex
-    (`hpc.remote_rank_agent`).
+    (`hpc.remote_ranks`).
     """
     notices: int = 2
     """Descriptor for lines on what the ranks do."""
@@ -66,3 +81,40 @@ def read_plan(path: Path) -> ClusterPlan:
     kinds = {"launcher": Launcher(content["launcher"]), "policy": FailurePolicy(content["policy"])}
     pipes = tuple((reading, writing) for reading, writing in content.get("pipes", ()))
     return ClusterPlan(**{**content, **lists, **kinds, "environment": environment, "pipes": pipes})
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A daemon's own: PEM texts, and the word that every call to it carries."""
+
+    certificate: str
+    key: str = field(repr=False)
+    authorization: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SshKeys:
+    """The key pair that all containers of a cluster share."""
+
+    private: str = field(repr=False)
+    public: str
+
+
+def make_identity(name: str, *, now: datetime) -> Identity:
+    """A self-signed certificate for a daemon that is called `name`."""
+    certificate, key = make_certificate(name, now=now)
+    return Identity(certificate, key, secrets.token_hex(16))
+
+
+def make_ssh_keys() -> SshKeys:
+    """A new key pair, as OpenSSH writes them."""
+    private = ed25519.Ed25519PrivateKey.generate()
+    text = private.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )
+    public = private.public_key().public_bytes(
+        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    )
+    return SshKeys(text.decode(), f"{public.decode()} cluster\n")

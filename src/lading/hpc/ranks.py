@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from lading.core.errors import ExecutionError, Failure
 from lading.core.hpc.mpi_files import host_name
 from lading.hpc import network
-from lading.hpc.credentials import Identity
+from lading.hpc.plan import Identity
 
 LABEL = "lading.gang"
 # Seconds for starting or ending a container.

@@ -1,4 +1,6 @@
-"""Ranks on other machines, from the conductor's side: each has an agent of the supervisor,
+"""Ranks on other machines: the conductor's side, and the agent that runs one rank there.
+
+Ranks on other machines, from the conductor's side: each has an agent of the supervisor,
 connected by a pipe.
 
     agent      {"port": 4789, "address": "10.0.0.2", "leader": "10.0.0.1"}
@@ -13,6 +15,13 @@ connected by a pipe.
 If ranks are on several machines, each machine has one rank with its own output directory. The
 archives are stored unchanged in the spool; when all ranks have ended the supervisor merges them
 into one directory.
+
+The other end of `remote_ranks`: on a further machine of a gang, a process in the network of its
+one rank.
+
+It makes its end of the wire, starts the rank when it is told how, and ends when it is told so, or
+when nobody is there any more. Whoever started it ends what is left in its control group, and sends
+the output.
 """
 
 from __future__ import annotations
@@ -21,15 +30,17 @@ import asyncio
 import contextlib
 import errno
 import os
+import signal
+import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lading.core.errors import ExecutionError, Failure, Invalid, RequestError
+from lading.core.errors import ExecutionError, Failure, Invalid, LadingError, RequestError
 from lading.core.hpc import addresses
 from lading.hpc import network
-from lading.hpc.credentials import Identity
+from lading.hpc.plan import ClusterPlan, Identity
 from lading.hpc.ranks import NativeGround
 from lading.net.rpc import LinePipe
 
@@ -172,3 +183,35 @@ def spool_room(directory: Path) -> int:
 def read_identity(given: Mapping[str, str]) -> Identity:
     """The identity in a message."""
     return Identity(*(str(given[name]) for name in _FIELDS))
+
+
+def own_address(leader: str) -> str:
+    """The address with which this machine reaches the conductor's. Raises OSError."""
+    with socket.socket(network.FAMILIES[addresses.ip_version(leader)], socket.SOCK_DGRAM) as probe:
+        probe.connect((leader, 9))
+        return str(probe.getsockname()[0])
+
+
+async def serve(
+    plan: ClusterPlan, wire: network.Wire, *, rank: int, leader: str, address: str
+) -> int:
+    """From the making of the network to the end of the rank; the exit code of the process."""
+    pipe = LinePipe(0, 1)
+    await pipe.open()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, pipe.reader.feed_eof)
+    with contextlib.suppress(BrokenPipeError):
+        try:
+            await network.make_bridge(wire, alone=True)
+            pipe.send({"port": wire.port, "address": address, "leader": leader})
+            told = await pipe.receive()
+            if "peers" in told:
+                await network.tell_peers(wire, own=rank, peers=told["peers"])
+                ground = NativeGround(plan.name, plan.bundles, plan.crun, spread=True)
+                await ground.start(rank, read_identity(told["identity"]), told["environment"])
+                pipe.send({"started": True})
+                await pipe.receive()
+        except (LadingError, OSError) as error:
+            fault = error.message if isinstance(error, LadingError) else str(error)
+            pipe.send({"fault": fault})
+    return 0

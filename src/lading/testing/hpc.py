@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lading.hpc.credentials import Identity, make_identity, make_ssh_keys
+from lading.hpc.plan import Identity, make_identity, make_ssh_keys
 
 _PATIENCE = 180.0
 
