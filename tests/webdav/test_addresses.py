@@ -5,8 +5,8 @@ from urllib.parse import unquote
 import pytest
 
 from lading.core.errors import Malformed, NotFound
-from lading.webdav import addresses
-from lading.webdav.addresses import FileAddress
+from lading.webdav import file_request
+from lading.webdav.file_request import FileAddress
 
 UUID = "zzzzz-4zz18-000000000000001"
 HASH = "0" * 32
@@ -33,8 +33,8 @@ def test_parse(
     raw: str, collection: str, path: str, folder: bool, root: str, token: str | None
 ) -> None:
     wanted = FileAddress(collection=collection, path=path, folder=folder, root=root, token=token)
-    assert addresses.parse(raw) == wanted
-    assert addresses.owns(unquote(raw)), "a path as it is routed, decoded"
+    assert file_request.parse_address(raw) == wanted
+    assert file_request.is_file_path(unquote(raw)), "a path as it is routed, decoded"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_parse(
 )
 def test_what_names_no_collection(raw: str) -> None:
     with pytest.raises(NotFound):
-        addresses.parse(raw)
+        file_request.parse_address(raw)
 
 
 @pytest.mark.parametrize(
@@ -50,23 +50,23 @@ def test_what_names_no_collection(raw: str) -> None:
 )
 def test_what_no_file_is_called(path: str) -> None:
     with pytest.raises(Malformed):
-        addresses.parse(f"/c={UUID}/{path}")
+        file_request.parse_address(f"/c={UUID}/{path}")
 
 
 def test_addresses_of_other_paths() -> None:
-    address = addresses.parse(f"/c={UUID}/a")
+    address = file_request.parse_address(f"/c={UUID}/a")
     assert address.url("x y/ü#?") == f"/c={UUID}/x%20y/%C3%BC%23%3F"
     assert (address.url("d", folder=True), address.url("", folder=True)) == (
         f"/c={UUID}/d/",
         f"/c={UUID}/",
     )
     assert address.editable
-    assert not addresses.parse(f"/c={HASH}+5/a").editable
+    assert not file_request.parse_address(f"/c={HASH}+5/a").editable
 
 
 def test_destinations() -> None:
     for text in (f"/c={UUID}/a", f"https://Host:1/c={UUID}/a"):
-        assert addresses.parse_destination(text, host="host:1").path == "a"
+        assert file_request.parse_destination(text, host="host:1").path == "a"
     for text in ("", "https://other/c=x/a", "/nowhere", "http://[", "relative"):
         with pytest.raises(Malformed, match="Destination"):
-            addresses.parse_destination(text, host="host:1")
+            file_request.parse_destination(text, host="host:1")

@@ -6,8 +6,8 @@ import pytest
 
 from lading.core.errors import Forbidden
 from lading.webdav import app
-from lading.webdav.addresses import parse
 from lading.webdav.app import Credential
+from lading.webdav.file_request import parse_address as parse
 
 PATH = "/c=zzzzz-4zz18-000000000000001"
 COOKIE = f"a=b; {app.session_cookie('v2/x/~').partition(';')[0]}"

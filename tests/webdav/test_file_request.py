@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from lading.webdav.addresses import parse
 from lading.webdav.file_request import DavRequest
+from lading.webdav.file_request import parse_address as parse
 
 
 async def nothing() -> AsyncIterator[bytes]:

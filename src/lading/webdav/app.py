@@ -46,16 +46,13 @@ from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllow
 from lading.core.pools import MinimumRate
 from lading.core.protocols import origins
 from lading.net.acceptor import note_known
-from lading.webdav import addresses, davxml, responses
-from lading.webdav.addresses import FileAddress
-from lading.webdav.collection_cache import CachedCollection, CollectionCache, tag_of
+from lading.webdav import davxml, file_request, http
+from lading.webdav.contents import CachedCollection, CollectionCache, DavUpload, FileReader, tag_of
 from lading.webdav.davxml import Resource
-from lading.webdav.file_reader import FileReader
-from lading.webdav.file_request import DavRequest, DavServices
+from lading.webdav.file_request import DavRequest, DavServices, FileAddress
+from lading.webdav.http import DavResponse
 from lading.webdav.locks import Locks
-from lading.webdav.responses import DavResponse
 from lading.webdav.serving import serve
-from lading.webdav.uploads import DavUpload
 from lading.webdav.writing import DavWriter, read_small
 
 _METHODS: Final = (
@@ -138,14 +135,14 @@ class _Gateway:
         ):  # the boundary of a request: a fault of the server must not end the connection
             _logger.exception("request failed method=%s", method)
             answer = _refusal(LadingError("internal error: see the server's log"))
-        await responses.send(answer, method, receive, send, common=_COMMON)
+        await http.send_response(answer, method, receive, send, common=_COMMON)
 
     # Addresses are not logged: they may contain tokens.
     async def _answer(self, scope: Scope, receive: Receive) -> DavResponse:
         method: str = scope["method"]
         if method == "OPTIONS":
             return DavResponse(headers=dict(_OFFERED))
-        address = addresses.parse(_raw_path(scope))
+        address = file_request.parse_address(_raw_path(scope))
         incoming = Incoming(scope, receive)
         headers = {name: ", ".join(incoming.headers.getlist(name)) for name in incoming.headers}
         query = scope["query_string"].decode("latin-1")

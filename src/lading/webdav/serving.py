@@ -17,19 +17,18 @@ import msgspec
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree
 from lading.core.errors import Malformed, NotFound, from_status
-from lading.webdav import archives, conditions, file_reader, listings, media_types
-from lading.webdav.archives import Format
-from lading.webdav.collection_cache import CachedCollection, tag_of
-from lading.webdav.conditions import ConditionResult, ResourceState, http_date
-from lading.webdav.file_reader import Span
+from lading.webdav import contents, directories, http
+from lading.webdav.contents import CachedCollection, Span, tag_of
+from lading.webdav.directories import Format
 from lading.webdav.file_request import DavRequest, DavServices
-from lading.webdav.responses import DavResponse, begin
+from lading.webdav.http import ConditionResult, DavResponse, ResourceState, http_date
+from lading.webdav.http import begin_stream as begin
 
 _JSON: Final = "json"
 _PAGE: Final = "html"
 _FORMATS: Final = {
     "application/json": _JSON,
-    **{media_types: str(one) for one, media_types in archives.MEDIA.items()},
+    **{media_types: str(one) for one, media_types in directories.ARCHIVE_MEDIA.items()},
 }
 # Browsers may keep a file, but must ask whether it is still the same.
 _FRESH: Final = {"Cache-Control": "private, no-cache"}
@@ -52,20 +51,18 @@ async def _file(
     tag = tag_of(file)
     state = ResourceState(tag, shelf.modified)
     name = request.address.path.rpartition("/")[2]
-    headers = {
-        **media_types.headers_of(name, attachment=request.parameter("disposition") == "attachment")
-    }
+    headers = {**http.headers_of(name, attachment=request.parameter("disposition") == "attachment")}
     headers |= {**_FRESH, "ETag": f'"{tag}"', "Accept-Ranges": "bytes"}
     if shelf.modified:
         headers["Last-Modified"] = http_date(shelf.modified)
-    match conditions.judge(request.headers, state, reads=True):
+    match http.judge_conditions(request.headers, state, reads=True):
         case ConditionResult.NOT_MODIFIED:
             return DavResponse(status=304, headers=headers)
         case ConditionResult.REFUSED:
             raise from_status(412, f"{name}: is not what the conditions of the request name")
-    wanted = file_reader.parse_ranges(request.headers.get("range"), file.size)
+    wanted = contents.parse_ranges(request.headers.get("range"), file.size)
     # A range of a HEAD is ignored (RFC 9110, 14.2).
-    if request.method == "HEAD" or not conditions.range_holds(request.headers, state):
+    if request.method == "HEAD" or not http.range_holds(request.headers, state):
         wanted = None
     if wanted == ():
         headers = {
@@ -152,9 +149,9 @@ async def _directory(
     if form in (Format.ZIP, Format.TAR):
         return await _archive(parts, request, shelf, Format(form))
     if form == _JSON:
-        body = msgspec.json.encode(listings.document(shelf, address, tree))
+        body = msgspec.json.encode(directories.document(shelf, address, tree))
         return DavResponse(
-            headers={"Content-Type": "application/json", **_FRESH, **media_types.SAFE}, body=body
+            headers={"Content-Type": "application/json", **_FRESH, **http.SAFE_HEADERS}, body=body
         )
     # Relative links of the page need the slash.
     if not address.folder:
@@ -163,7 +160,8 @@ async def _directory(
             status=302, headers={"Location": address.url(address.path, folder=True) + query}
         )
     return DavResponse(
-        headers={**listings.HEADERS, **_FRESH}, stream=_encoded(listings.page(shelf, address, tree))
+        headers={**directories.LISTING_HEADERS, **_FRESH},
+        stream=_encoded(directories.page(shelf, address, tree)),
     )
 
 
@@ -192,10 +190,10 @@ async def _archive(
     # A collection's name may contain a slash.
     name = f"{path.rpartition('/')[2] or shelf.name}.{form}"
     headers = {
-        "Content-Type": archives.MEDIA[form],
-        "Content-Disposition": media_types.disposition("attachment", name.replace("/", "_")),
+        "Content-Type": directories.ARCHIVE_MEDIA[form],
+        "Content-Disposition": http.disposition("attachment", name.replace("/", "_")),
         **_FRESH,
-        **media_types.SAFE,
+        **http.SAFE_HEADERS,
     }
     stream = _packed(parts, request, shelf, form)
     return DavResponse(
@@ -206,14 +204,14 @@ async def _archive(
 async def _packed(
     parts: DavServices, request: DavRequest, shelf: CachedCollection, form: Format
 ) -> AsyncGenerator[bytes]:
-    tree = listings.subtree(shelf.tree, request.address.path)
+    tree = directories.subtree(shelf.tree, request.address.path)
     async with parts.reader.reading(request.token) as reading:
 
         def read(file: File) -> AsyncGenerator[bytes]:
             return reading.read(file, Span(0, file.size))
 
         async with aclosing(
-            archives.stream(form, tree, read=read, modified=shelf.modified)
+            directories.stream_archive(form, tree, read=read, modified=shelf.modified)
         ) as pieces:
             async for piece in pieces:
                 yield piece

@@ -26,14 +26,12 @@ from lading.core.errors import (
     TooLarge,
     from_status,
 )
-from lading.webdav import addresses, conditions, davxml, edits, locks
-from lading.webdav.addresses import FileAddress
-from lading.webdav.collection_cache import RETRY, CachedCollection, tag_of
-from lading.webdav.conditions import ConditionResult, ResourceState
+from lading.webdav import davxml, edits, file_request, http, locks
+from lading.webdav.contents import RETRY, CachedCollection, tag_of
 from lading.webdav.edits import Edit, Transfer
-from lading.webdav.file_request import DavRequest, DavServices
+from lading.webdav.file_request import DavRequest, DavServices, FileAddress
+from lading.webdav.http import ConditionResult, DavResponse, ResourceState
 from lading.webdav.locks import LockCondition
-from lading.webdav.responses import DavResponse
 
 # Times that a change is computed again; then Conflict.
 _ATTEMPTS: Final = 30
@@ -174,7 +172,7 @@ class DavWriter:
 
     async def _transfer(self, request: DavRequest, *, away: bool) -> DavResponse:
         source = request.address
-        target = addresses.parse_destination(
+        target = file_request.parse_destination(
             request.headers.get("destination", ""), host=request.headers.get("host", "")
         )
         wish = Transfer(
@@ -287,7 +285,7 @@ class DavWriter:
             if node is not None
             else ResourceState()
         )
-        if conditions.judge(request.headers, there, reads=False) is not ConditionResult.GO_ON:
+        if http.judge_conditions(request.headers, there, reads=False) is not ConditionResult.GO_ON:
             raise from_status(412, f"/{path}: is not what the conditions of the request name")
         header = request.headers.get("if", "")
         if header and not any(
@@ -302,7 +300,7 @@ class DavWriter:
     ) -> bool:
         address = request.address
         if about:
-            address = addresses.parse_destination(about, host=request.headers.get("host", ""))
+            address = file_request.parse_destination(about, host=request.headers.get("host", ""))
         # A condition holds if one of its lists does, and a list if all its terms do (RFC 4918,
         # 10.4).
         held = {one.token for one in self._parts.locks.covering(address.collection, address.path)}

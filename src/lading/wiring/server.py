@@ -45,7 +45,7 @@ from lading.net.acceptor import Acceptor, Peer
 from lading.store.database import Database
 from lading.store.schema import prepare
 from lading.telemetry import configure
-from lading.webdav import addresses
+from lading.webdav import file_request
 from lading.webdav.app import make_app as make_gateway
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.http_protocol import EventsProtocol, ReceivingProtocol
@@ -109,7 +109,7 @@ def combine(api: App, blocks: App, files: App, sites: PortAddresses) -> App:
         path = scope["path"]
         if scope["type"] != "http" or path.startswith(OWNED_PATHS) or sites.find(scope) is not None:
             return await api(scope, receive, send)
-        if addresses.owns(path):
+        if file_request.is_file_path(path):
             return await files(scope, receive, send)
         return await (blocks if owns(scope["method"], path) else api)(scope, receive, send)
 

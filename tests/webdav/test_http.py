@@ -7,8 +7,8 @@ import pytest
 from starlette.types import Message
 
 from lading.core.errors import Corrupt
-from lading.webdav import responses
-from lading.webdav.responses import DavResponse
+from lading.webdav import http
+from lading.webdav.http import DavResponse
 
 
 class Ends:
@@ -28,7 +28,7 @@ class Ends:
         self.began.set()
 
     async def answer(self, answer: DavResponse, method: str = "GET") -> None:
-        await responses.send(answer, method, self.receive, self.send, common={"X": "y"})
+        await http.send_response(answer, method, self.receive, self.send, common={"X": "y"})
 
     @property
     def complete(self) -> bool:
@@ -62,11 +62,11 @@ async def test_no_body(answer: DavResponse) -> None:
 
 async def test_a_stream() -> None:
     ends, closed = Ends(), list[bool]()
-    await ends.answer(DavResponse(stream=await responses.begin(pieces(closed=closed))))
+    await ends.answer(DavResponse(stream=await http.begin_stream(pieces(closed=closed))))
     assert b"".join(one.get("body", b"") for one in ends.sent) == b"ab"
     assert (ends.complete, closed) == (True, [True])
     ends, closed = Ends(), []
-    await ends.answer(DavResponse(stream=await responses.begin(pieces(closed=closed))), "HEAD")
+    await ends.answer(DavResponse(stream=await http.begin_stream(pieces(closed=closed))), "HEAD")
     assert (len(ends.sent), closed) == (2, [True])
 
 
@@ -84,7 +84,7 @@ async def test_a_fault_at_once_is_raised_before_anything_is_sent() -> None:
 
     stopped = False
     with pytest.raises(Corrupt):
-        await responses.begin(broken())
+        await http.begin_stream(broken())
 
 
 async def test_it_ends_with_its_reader() -> None:
