@@ -11,7 +11,7 @@ import pytest
 
 from lading.client.blocks import BlockClient, hash_block, hash_part
 from lading.client.collections import CollectionWriter, download, download_file, read_file
-from lading.client.small_files import SMALL
+from lading.client.local_files import SMALL
 from lading.core.data import filetree, manifest
 from lading.core.data.filetree import File, FileTree, Segment
 from lading.core.data.locator import EMPTY_BLOCK, MAX_BLOCK

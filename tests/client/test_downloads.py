@@ -9,7 +9,7 @@ import pytest
 from lading.cli.files.data import fetch
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter
-from lading.client.upload_journal import UploadJournal
+from lading.client.uploads import UploadJournal
 from lading.core.data.filetree import FileTree
 from lading.core.errors import Conflict
 from lading.testing.blocks import BlockStore

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.small_files import SMALL, SmallFiles
+from lading.client.local_files import SMALL, SmallFiles
 from lading.confined import Stopped
 
 

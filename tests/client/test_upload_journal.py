@@ -6,7 +6,7 @@ import os
 import resource
 from pathlib import Path
 
-from lading.client.upload_journal import UploadJournal, journal_path
+from lading.client.uploads import UploadJournal, journal_path
 
 LOCATOR = "0" * 32 + "+3+A" + "1" * 40 + "@ffffffff"
 BLOCK = "0" * 32 + "+3"

@@ -13,8 +13,7 @@ import pytest
 
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter
-from lading.client.upload_journal import UploadJournal
-from lading.client.uploads import Upload
+from lading.client.uploads import Upload, UploadJournal
 from lading.core.data import filetree, manifest
 from lading.core.errors import Full, Invalid
 from lading.testing.blocks import BlockStore

@@ -7,8 +7,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from lading.client.api import ApiClient
-from lading.client.events import Reconnected, RecordEvent
+from lading.client.api import ApiClient, Reconnected, RecordEvent
 from lading.client.retry import NO_RETRY
 from lading.core.containers.container import ContainerState
 from lading.core.errors import Unavailable

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from lading.api.events.event_bus import LogEvent
-from lading.client.events import RecordEvent
+from lading.client.api import RecordEvent
 from lading.core.errors import LadingError
 from tests.simulation.handlers import HandlerServer
 from tests.simulation.rules import CORRECT, ServerRules

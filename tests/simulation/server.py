@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from lading.api.services import make_policy
-from lading.client.events import RecordEvent
+from lading.client.api import RecordEvent
 from lading.config import load
 from lading.core.containers import finalize, lifecycle, priority, recipe, request
 from lading.core.containers.container import FINAL, LIVE, Container

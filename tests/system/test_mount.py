@@ -21,7 +21,7 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.environment import find_server
-from lading.client.mount import points
+from lading.client.mount import service
 from tests.reality import need, need_program
 from tests.system.arvados_client.environment import client_environment
 from tests.system.cluster import LADING, Cluster, is_alive, running_cluster
@@ -85,7 +85,7 @@ def mounted(
     try:
         yield place, answer["pid"]
     finally:
-        if points.kind_of(place):
+        if service.kind_of(place):
             cluster.lading("mount", "--unmount", str(place))
         _until(lambda: not is_alive(answer["pid"]))
 
@@ -254,10 +254,10 @@ def test_ctrl_c_and_term_unmount(cluster: Cluster, tmp_path: Path, number: int) 
     assert running.stderr is not None
     assert "mounted; Ctrl-C unmounts it" in running.stderr.readline()
     time.sleep(1)
-    assert points.kind_of(tmp_path) == "fuse.lading"
+    assert service.kind_of(tmp_path) == "fuse.lading"
     running.send_signal(number)
     running.communicate(timeout=PATIENCE)
-    assert (running.returncode, points.kind_of(tmp_path)) == (0, "")
+    assert (running.returncode, service.kind_of(tmp_path)) == (0, "")
 
 
 def test_a_killed_mount_is_explained_and_taken_away(

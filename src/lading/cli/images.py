@@ -115,9 +115,8 @@ def pull(
         full_name(one)
 
     async def action(session: CliSession) -> tuple[Registration, RemoteImage, int]:
-        from lading.client.images.reference import parse_reference
         from lading.client.images.registry import Registry, connector, origin_of, parse_platform
-        from lading.client.images.registry_login import find_login
+        from lading.client.images.registry_access import find_login, parse_reference
 
         target = parse_platform(wanted or f"linux/{_architecture()}")
         asked = parse_reference(reference)

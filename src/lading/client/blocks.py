@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from lading.client.api import error_of
-from lading.client.file_parts import FilePart, shorter
 from lading.client.receiving import Receiving, Sink, Unusual
 from lading.client.retry import Retries, RetryPolicy, Sleep
-from lading.client.transport import Response, Transport
+from lading.client.transport import FilePart, Response, Transport, shorter
 from lading.core.data import locator as locators
 from lading.core.errors import Corrupt, Full, TooLarge, Unavailable
 

@@ -21,9 +21,8 @@ from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 from lading.client.blocks import BlockCache, BlockClient
-from lading.client.file_parts import Holes
-from lading.client.safe_writer import SafeWriter
-from lading.client.small_files import SMALL, SmallFiles
+from lading.client.local_files import SMALL, SafeWriter, SmallFiles
+from lading.client.transport import Holes
 from lading.confined import Stop, Stopped, open_regular
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node, Segment

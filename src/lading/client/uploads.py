@@ -7,11 +7,24 @@ that changes while it is read is refused, as a content would be stored that the 
 
 Memory grows with the number of blocks, not of files; of the bytes of files at most `_ROOM` are in
 memory.
+
+Journal of an upload on this machine, so that an interrupted upload can continue.
+
+One file for each set of sources, with one JSON document per line, appended as the upload goes on:
+
+    {"key": ..., "block": "<hash>+<size>"}    these bytes of these unchanged files have this hash
+    {"locator": "<signed locator>"}           the store has acknowledged this block
+    {"collection": "<uuid>"}                  the collection of the last complete upload
+
+A line that was cut off by a kill is ignored. If the file is lost, blocks are hashed and sent again;
+an upload that cannot write it goes on without. Locators are signed for one token, so only the owner
+may read the file.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import hashlib
 import os
 import time
@@ -26,15 +39,16 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
+
+import msgspec
 
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress
 from lading.client.listing import ListedFile, Listing, list_sources, stamp_of
-from lading.client.upload_journal import UploadJournal
 from lading.core.data import locator as locators
 from lading.core.data import packing
 from lading.core.data.locator import MAX_BLOCK
@@ -357,3 +371,140 @@ async def _each(numbers: Iterable[int], work: Callable[[int], Awaitable[None]]) 
                 group.create_task(worker(), name="upload")
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
+
+
+# A journal that was not written for so long is deleted.
+_KEPT_DAYS = 60
+
+
+class _Line(msgspec.Struct, omit_defaults=True):
+    key: str = ""
+    block: str = ""
+    locator: str = ""
+    collection: str = ""
+
+
+class UploadJournal:
+    """The journal of one upload, a context manager; without a path, or if another upload has the
+    file open, nothing is stored.
+
+    `blocks`: hash and size by key; `locators`: signed locators by hash and size; `collection`: a
+    uuid or "" if there is none.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.blocks: dict[str, str] = {}
+        self.locators: dict[str, str] = {}
+        self.collection = ""
+        self._path = path
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Self:
+        if self._path is not None:
+            with suppress(OSError):
+                self._open(self._path)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def note_block(self, key: str, block: str) -> None:
+        """Store the hash of the bytes that `key` names."""
+        self.blocks[key] = block
+        self._append(_Line(key=key, block=block))
+
+    def note_locator(self, locator: str) -> None:
+        """Store a locator that the store has acknowledged."""
+        self.locators["+".join(locator.split("+", 2)[:2])] = locator
+        self._append(_Line(locator=locator))
+
+    def note_collection(self, uuid: str, keys: Iterable[str]) -> None:
+        """Store the uuid of the collection, and delete all other keys: the next upload starts from
+        here.
+        """
+        self.collection = uuid
+        self.blocks = {key: self.blocks[key] for key in keys if key in self.blocks}
+        used = set(self.blocks.values())
+        self.locators = {
+            block: locator for block, locator in self.locators.items() if block in used
+        }
+        if self._file is None or self._path is None:
+            return
+        lines = [_Line(collection=uuid)]
+        lines += [_Line(key=key, block=block) for key, block in self.blocks.items()]
+        lines += [_Line(locator=locator) for locator in self.locators.values()]
+        with suppress(OSError):
+            _replace(self._path, b"".join(map(_encoded, lines)))
+
+    def _append(self, line: _Line) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.write(_encoded(line))
+        # The disk is full, for example: the upload goes on without a journal.
+        except OSError:
+            self._file.close()
+            self._file = None
+
+    def _open(self, path: Path) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _forget_old(path.parent)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        file = os.fdopen(descriptor, "r+b", buffering=0)
+        try:
+            # Another upload of the same sources has it: this one goes on without a journal.
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            text = path.read_bytes()
+        except OSError:
+            file.close()
+            raise
+        self._file = file
+        for line in text.split(b"\n"):
+            with suppress(msgspec.DecodeError):
+                self._learn(msgspec.json.decode(line, type=_Line))
+        # A kill cut off the last line; the next one must not be appended to it.
+        if text and not text.endswith(b"\n"):
+            file.write(b"\n")
+
+    def _learn(self, line: _Line) -> None:
+        if line.key:
+            self.blocks[line.key] = line.block
+        if line.locator:
+            self.locators["+".join(line.locator.split("+", 2)[:2])] = line.locator
+        if line.collection:
+            self.collection = line.collection
+
+
+def journal_path(directory: Path, *parts: str) -> Path:
+    """The journal file below the cache directory for these texts: the server, the token, the
+    sources.
+    """
+    name = hashlib.sha256(b"\0".join(os.fsencode(part) for part in parts)).hexdigest()[:32]
+    return directory / "uploads" / f"{name}.jsonl"
+
+
+def _encoded(line: _Line) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _replace(path: Path, text: bytes) -> None:
+    aside = path.with_suffix(".part")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text)
+    aside.replace(path)
+
+
+def _forget_old(directory: Path) -> None:
+    limit = time.time() - _KEPT_DAYS * 86400
+    for path in directory.glob("*.jsonl"):
+        with suppress(OSError):
+            if path.stat().st_mtime < limit:
+                path.unlink()

@@ -23,8 +23,7 @@ from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Any
 
-from lading.client.api import ApiClient
-from lading.client.events import Reconnected, RecordEvent
+from lading.client.api import ApiClient, Reconnected, RecordEvent
 from lading.core.errors import LadingError, Unavailable
 from lading.core.scheduling.planning import TrackedContainer
 from lading.core.scheduling.queue_window import Window, window_of

@@ -12,9 +12,8 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 
-from lading.client.api import ApiClient
-from lading.client.events import Reconnected, RecordEvent
-from lading.client.events import events as records_events
+from lading.client.api import ApiClient, Reconnected, RecordEvent
+from lading.client.api import events as records_events
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.scheduling.planning import Category
 from lading.dispatch.actions import Actions

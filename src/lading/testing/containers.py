@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from lading.client.events import Reconnected, RecordEvent
+from lading.client.api import Reconnected, RecordEvent
 from lading.client.transport import Response
 from lading.core.containers.container import TRANSITIONS, ContainerState
 from lading.core.errors import (

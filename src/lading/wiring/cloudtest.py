@@ -28,8 +28,7 @@ from typing import Any, Final
 
 import asyncssh
 
-from lading.client.api import ApiClient, Record
-from lading.client.events import events
+from lading.client.api import ApiClient, Record, events
 from lading.client.transport import HttpTransport
 from lading.config import Config, load
 from lading.core.errors import Invalid, LadingError, Unavailable

@@ -30,7 +30,7 @@ from pathlib import Path
 
 import msgspec
 
-from lading.client.allocation import spread_directories
+from lading.client.disk_space import spread_directories
 from lading.client.fd_receiving import lent_beside
 from lading.config import Config, load
 from lading.core import ids

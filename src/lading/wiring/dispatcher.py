@@ -28,8 +28,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from lading.client.api import ApiClient
-from lading.client.events import events
+from lading.client.api import ApiClient, events
 from lading.client.transport import HttpTransport
 from lading.config import Config, load
 from lading.core.containers.container_network import read_networks

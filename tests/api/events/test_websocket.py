@@ -14,8 +14,7 @@ import pytest
 from lading.api.authentication import authenticate
 from lading.api.events import audit, event_bus, websocket
 from lading.api.services import ApiServices
-from lading.client.api import ApiClient
-from lading.client.events import Reconnected, events
+from lading.client.api import ApiClient, Reconnected, events
 from lading.core.errors import Full, Unavailable
 from lading.core.records.access import Principal
 from lading.core.records.schema import JSON

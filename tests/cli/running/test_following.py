@@ -13,8 +13,7 @@ import pytest
 
 from lading.cli.running import following
 from lading.cli.running.following import Follower, Watcher, reason
-from lading.client.api import ApiClient
-from lading.client.events import Reconnected, RecordEvent
+from lading.client.api import ApiClient, Reconnected, RecordEvent
 from lading.core.errors import Forbidden
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import world

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from lading.client.images.archive import ImageParts
-from lading.client.images.elf import Linkage
 from lading.client.images.from_host import SourceHost, from_host, goarch, script_programs, this_host
+from lading.client.images.host_files import Linkage
 from lading.core.errors import Invalid
 from tests.client.images.test_elf import _elf
 

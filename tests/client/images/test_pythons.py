@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lading.client.images.from_host import add_environment, compile_modules, is_python
-from lading.client.images.selection import Selection
+from lading.client.images.host_files import Selection
 
 
 @pytest.fixture

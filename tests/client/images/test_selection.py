@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.layer import LayerEntry
-from lading.client.images.selection import Selection
+from lading.client.images.archive import LayerEntry
+from lading.client.images.host_files import Selection
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from lading.client.api import ApiClient
-from lading.client.mount.collection_cache import MountedCollections
 from lading.client.mount.layout import MountLayout
-from lading.client.mount.places import Directory, MountPlace, find
+from lading.client.mount.nodes import Directory, MountedCollections, MountPlace, find
 from lading.client.retry import NO_RETRY
 from lading.core.records.schema import JSON
 from lading.testing.asgi import AsgiTransport

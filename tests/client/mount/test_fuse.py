@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from lading.client.block_cache import BlockFiles
-from lading.client.mount import points
+from lading.client.mount import service
 from lading.client.mount.layout import Fixed
+from lading.client.mount.nodes import Text
 from lading.client.mount.operations import Operations
-from lading.client.mount.places import Text
 from lading.client.mount.reading import LoopBridge, OpenBlocks
 from lading.core.data.filetree import File, FileTree, Segment
 from tests.reality import need
@@ -59,7 +59,7 @@ async def mounted(tmp_path: Path) -> AsyncGenerator[Path]:
     thread.start()
     assert await asyncio.to_thread(there.wait, 10)
     yield place
-    await asyncio.to_thread(points.unmount, place)
+    await asyncio.to_thread(service.unmount, place)
     assert await asyncio.to_thread(thread.join, 10)
     assert gone.is_set()
     assert thread.code == 0
@@ -98,7 +98,7 @@ def _fail(place: Path) -> list[int | None]:
 
 async def test_the_kernel_reads_what_is_there(mounted: Path) -> None:
     await asyncio.to_thread(_look, mounted)
-    assert points.kind_of(mounted) == "fuse.lading"
+    assert service.kind_of(mounted) == "fuse.lading"
 
 
 async def test_the_kernel_is_told_what_is_not(mounted: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.mount import launch
+from lading.client.mount import service
 from lading.client.mount.service import MountSettings
 from lading.core.errors import Unavailable
 
@@ -42,17 +42,17 @@ def _use(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
 
 def test_a_mount_is_started_and_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _use(monkeypatch, READY)
-    process = launch.launch(_settings(tmp_path))
+    process = service.launch(_settings(tmp_path))
     assert process.poll() is None
-    launch.finish(process)
+    service.finish(process)
     assert process.poll() is not None
-    assert launch.finish(process) == {}
+    assert service.finish(process) == {}
 
 
 def test_its_statistics_come_at_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _use(monkeypatch, COUNTED)
-    process = launch.launch(_settings(tmp_path, tied=False))
-    assert launch.wait(process) == {"bytes_read": 3}
+    process = service.launch(_settings(tmp_path, tied=False))
+    assert service.wait(process) == {"bytes_read": 3}
 
 
 @pytest.mark.parametrize(
@@ -64,24 +64,24 @@ def test_why_it_could_not_start(
 ) -> None:
     _use(monkeypatch, program)
     with pytest.raises(Unavailable, match=message):
-        launch.launch(_settings(tmp_path), log=subprocess.DEVNULL)
+        service.launch(_settings(tmp_path), log=subprocess.DEVNULL)
 
 
 def test_one_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _use(monkeypatch, SILENT)
     with pytest.raises(Unavailable, match="nothing was mounted within"):
-        launch.launch(_settings(tmp_path), limit=0.1)
+        service.launch(_settings(tmp_path), limit=0.1)
 
 
 def test_waiting_for_it_does_not_end_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _use(monkeypatch, COUNTED)
-    process = launch.launch(_settings(tmp_path))
-    assert launch.wait(process, limit=0.3) == {}
+    process = service.launch(_settings(tmp_path))
+    assert service.wait(process, limit=0.3) == {}
     assert process.returncode == -9, "still there when the time was over"
 
 
 def test_one_that_does_not_hear_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _use(monkeypatch, DEAF)
-    process = launch.launch(_settings(tmp_path))
-    assert launch.finish(process, limit=0.1) == {}
+    process = service.launch(_settings(tmp_path))
+    assert service.finish(process, limit=0.1) == {}
     assert process.returncode == -9

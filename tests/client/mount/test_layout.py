@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from lading.client.api import ApiClient
-from lading.client.events import RecordEvent
-from lading.client.mount.collection_cache import MountedCollections
+from lading.client.api import ApiClient, RecordEvent
 from lading.client.mount.layout import README, MountLayout, MountView
-from lading.client.mount.places import Text, Unknown, peek
+from lading.client.mount.nodes import MountedCollections, Text, Unknown, peek
 from lading.client.retry import NO_RETRY
 from lading.core.data.filetree import File
 from lading.core.errors import Invalid, NotFound

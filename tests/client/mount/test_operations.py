@@ -11,8 +11,8 @@ import pytest
 
 from lading.client.block_cache import BlockFiles
 from lading.client.mount.layout import Fixed
+from lading.client.mount.nodes import Node, Text
 from lading.client.mount.operations import Operations
-from lading.client.mount.places import Node, Text
 from lading.client.mount.reading import LoopBridge, OpenBlocks
 from lading.core.data.filetree import File, FileTree, Segment
 from lading.core.errors import Forbidden, LadingError, NotFound, Unavailable
@@ -46,7 +46,7 @@ class Asking(Broken):
     """As Broken, and knows nothing by itself."""
 
     def peek(self, name: str) -> Node | None:
-        from lading.client.mount.places import Unknown
+        from lading.client.mount.nodes import Unknown
 
         raise Unknown
 

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lading.client.mount.collection_cache import Listed
 from lading.client.mount.layout import Fixed
-from lading.client.mount.places import Node, Text, Unknown, find, peek
+from lading.client.mount.nodes import Listed, Node, Text, Unknown, find, peek
 from lading.core.data.filetree import File, FileTree, Segment
 
 FILE = File((Segment("acbd18db4cc2f85cedef654fccc4a4d8+3", 0, 3),))

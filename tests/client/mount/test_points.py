@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.mount import points
+from lading.client.mount import service
 from lading.core.errors import Conflict, Invalid, Unavailable
 
 
 def test_a_directory_is_fit(tmp_path: Path) -> None:
-    points.check_point(tmp_path)
-    assert points.kind_of(tmp_path) == ""
-    assert points.kind_of(Path("/proc")) == "proc"
+    service.check_point(tmp_path)
+    assert service.kind_of(tmp_path) == ""
+    assert service.kind_of(Path("/proc")) == "proc"
 
 
 def test_what_is_no_directory_is_not(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="make it: mkdir -p"):
-        points.check_point(tmp_path / "absent")
+        service.check_point(tmp_path / "absent")
     with pytest.raises(Invalid, match="nothing is mounted there"):
-        points.unmount(tmp_path)
+        service.unmount(tmp_path)
 
 
 def test_a_dead_mount_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,13 +31,13 @@ def test_a_dead_mount_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(
         Conflict, match="whose process is gone; take it away: lading mount --unmount"
     ):
-        points.check_point(tmp_path)
+        service.check_point(tmp_path)
 
 
 def test_a_live_mount_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(points, "kind_of", lambda directory: "fuse.lading")
+    monkeypatch.setattr(service, "kind_of", lambda directory: "fuse.lading")
     with pytest.raises(Conflict, match="something is mounted there"):
-        points.check_point(tmp_path)
+        service.check_point(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def test_what_this_user_lacks(
     monkeypatch.setattr(os, "geteuid", lambda: user)
     monkeypatch.setattr(shutil, "which", lambda name: program)
     if not message:
-        points.check_fuse(device)
+        service.check_fuse(device)
         return
     with pytest.raises(Unavailable, match=message):
-        points.check_fuse(device)
+        service.check_fuse(device)
 
 
 @pytest.mark.parametrize(
@@ -78,20 +78,20 @@ def test_what_this_user_lacks(
 def test_who_is_not_root_asks_a_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str | None, code: int, message: str
 ) -> None:
-    monkeypatch.setattr(points, "kind_of", lambda directory: "fuse")
+    monkeypatch.setattr(service, "kind_of", lambda directory: "fuse")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(shutil, "which", lambda name: program)
     done = subprocess.CompletedProcess([], code, "", "no\n")
     monkeypatch.setattr(subprocess, "run", lambda *arguments, **more: done)
     with pytest.raises(Unavailable, match=message):
-        points.unmount(tmp_path)
+        service.unmount(tmp_path)
 
 
 def test_root_says_why_it_could_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(points, "kind_of", lambda directory: "fuse")
+    monkeypatch.setattr(service, "kind_of", lambda directory: "fuse")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(Unavailable, match="cannot be unmounted"):
-        points.unmount(tmp_path)
+        service.unmount(tmp_path)
 
 
 def _raise(error: BaseException) -> Callable[..., None]:
@@ -102,9 +102,9 @@ def _raise(error: BaseException) -> Callable[..., None]:
 
 
 def test_the_kernel_is_told_how_far_to_read_ahead(tmp_path: Path) -> None:
-    device = points.device_of(Path("/proc"))
+    device = service.device_of(Path("/proc"))
     assert device.partition(":")[0].isdigit()
-    assert not points.read_ahead(Path("/proc"), 1024, backing=tmp_path)
+    assert not service.read_ahead(Path("/proc"), 1024, backing=tmp_path)
     (tmp_path / device).mkdir()
-    assert points.read_ahead(Path("/proc"), 1024, backing=tmp_path)
+    assert service.read_ahead(Path("/proc"), 1024, backing=tmp_path)
     assert (tmp_path / device / "read_ahead_kb").read_text() == "1024"

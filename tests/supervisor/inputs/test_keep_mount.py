@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lading.client.mount import launch, points
+from lading.client.mount import service
 from lading.client.mount.layout import MountView
 from lading.client.mount.service import MountSettings
 from lading.core.containers.mount_plan import CollectionPath, KeepTree
@@ -55,8 +55,8 @@ class Launcher:
 @pytest.fixture
 def launcher(monkeypatch: pytest.MonkeyPatch) -> Launcher:
     found = Launcher()
-    monkeypatch.setattr(points, "check_fuse", lambda: None)
-    monkeypatch.setattr(launch, "launch", found)
+    monkeypatch.setattr(service, "check_fuse", lambda: None)
+    monkeypatch.setattr(service, "launch", found)
     return found
 
 

@@ -31,7 +31,7 @@ from lading.client.blocks import BlockClient, Keeping
 from lading.client.collections import Progress, download, download_file, read_file
 from lading.client.environment import cache_directory
 from lading.client.listing import stamp_of
-from lading.client.upload_journal import UploadJournal, journal_path
+from lading.client.uploads import UploadJournal, journal_path
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node
 from lading.core.errors import Conflict, Invalid

@@ -15,7 +15,7 @@ import click
 from lading.cli import display
 from lading.cli.options import DURATION, SIZE
 from lading.client.environment import Server, cache_directory, find_lender, find_server
-from lading.client.mount import launch, points
+from lading.client.mount import service
 from lading.client.mount.layout import MountView
 from lading.client.mount.service import MountSettings
 from lading.core.errors import Invalid
@@ -96,7 +96,7 @@ def mount(
     ctx = click.get_current_context()
     place = directory.absolute()
     if options["unmount"]:
-        points.unmount(place)
+        service.unmount(place)
         _report(options["as_json"], {"unmounted": str(place)}, f"{place}: unmounted")
         return
     command: Sequence[str] = ctx.meta.get(_EXEC, ())
@@ -112,7 +112,7 @@ def mount(
     if stays:
         sys.exit(_stay(settings, command, as_json=options["as_json"]))
     with (cache / "mount.log").open("ab") as log:
-        process = launch.launch(settings, log=log)
+        process = service.launch(settings, log=log)
     answer = {"mounted": str(place), "pid": process.pid, "log": str(cache / "mount.log")}
     # Set so that subprocess does not wait for it, or warn, at the end.
     process.returncode = 0  # It goes on without us.
@@ -164,7 +164,7 @@ def _settings(
 
 def _stay(settings: MountSettings, command: Sequence[str], *, as_json: bool) -> int:
     """Mount, run the command or wait for Ctrl-C, unmount; return the exit code."""
-    process = launch.launch(settings)
+    process = service.launch(settings)
     statistics: dict[str, Any] = {}
     code = 0
     try:
@@ -174,12 +174,12 @@ def _stay(settings: MountSettings, command: Sequence[str], *, as_json: bool) -> 
             # SIGTERM ends it like Ctrl-C.
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             display.note(f"{settings.mountpoint}: mounted; Ctrl-C unmounts it")
-            statistics = launch.wait(process)
+            statistics = service.wait(process)
     except KeyboardInterrupt:
         display.note("unmounting")
     finally:
         # Also after an error: nothing stays mounted.
-        statistics = launch.finish(process) or statistics
+        statistics = service.finish(process) or statistics
     if as_json:
         display.emit_json({"exit_code": code, "statistics": statistics})
     return code

@@ -18,8 +18,7 @@ from lading.cli.session import CliSession
 from lading.client.api import Record
 from lading.client.blocks import ANYHOW, Keeping
 from lading.client.environment import cache_directory
-from lading.client.upload_journal import UploadJournal, journal_path
-from lading.client.uploads import Upload
+from lading.client.uploads import Upload, UploadJournal, journal_path
 from lading.core.data import filetree, manifest
 from lading.core.errors import Invalid, NotFound
 

@@ -15,8 +15,7 @@ from typing import BinaryIO, Protocol
 
 from lading.cli.display import write_all
 from lading.cli.running.log_output import LogFile
-from lading.client.api import ApiClient, Record
-from lading.client.events import events
+from lading.client.api import ApiClient, Record, events
 from lading.core.errors import LadingError
 
 # Seconds between polls: the first, the longest, and the factor between them.

@@ -12,21 +12,28 @@ file.
 
 The bytes of the archive for a layer depend on the layer only. A block of the store begins and ends
 where a large layer does, so that images that share a layer share its blocks.
+
+Writes a layer tar from files of this machine; the same files give the same bytes.
+
+Entries are sorted by path, with numeric owners and whole seconds. A file with several names becomes
+one file and hard links.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import os
+import stat
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
 import msgspec
 
-from lading.core.errors import Malformed
+from lading.core.errors import Invalid, Malformed
 
 # Bytes read at a time.
 _CHUNK = 1 << 20
@@ -178,3 +185,88 @@ def _add(tar: tarfile.TarFile, name: str, file: IO[bytes], size: int) -> None:
     member = tarfile.TarInfo(name)
     member.size, member.mode = size, 0o644
     tar.addfile(member, cast(io.BufferedReader, file))
+
+
+_KINDS = {
+    stat.S_IFREG: tarfile.REGTYPE,
+    stat.S_IFDIR: tarfile.DIRTYPE,
+    stat.S_IFLNK: tarfile.SYMTYPE,
+    stat.S_IFIFO: tarfile.FIFOTYPE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerEntry:
+    """One path of a layer. `mode` has the type bits of stat; `content` is used if there is no
+    `source`.
+    """
+
+    path: str
+    mode: int
+    source: Path | None = None
+    content: bytes = b""
+    target: str = ""
+    owner: tuple[int, int] = (0, 0)
+    modified: int = 0
+
+
+class _HashingFile:
+    """A file that hashes the bytes written to it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        return self._file.write(data)
+
+
+def write_layer(entries: Iterable[LayerEntry], target: Path) -> Layer:
+    """Write `entries` as a layer tar to the file `target`. Raises Invalid naming a file that cannot
+    be read.
+    """
+    seen: dict[tuple[int, int], str] = {}
+    with target.open("wb") as file:
+        hashing = _HashingFile(file)
+        # "w|": a stream, without seeking back, so that the hash is complete at the end.
+        with tarfile.open(
+            fileobj=cast("IO[bytes]", hashing), mode="w|", format=tarfile.GNU_FORMAT
+        ) as tar:
+            for entry in sorted(entries, key=lambda one: one.path):
+                _write(tar, entry, seen)
+    return Layer(
+        path=target, size=target.stat().st_size, diff_id=f"sha256:{hashing.digest.hexdigest()}"
+    )
+
+
+def _write(tar: tarfile.TarFile, entry: LayerEntry, seen: dict[tuple[int, int], str]) -> None:
+    name = entry.path.lstrip("/")
+    member = tarfile.TarInfo(name)
+    member.type = _KINDS[stat.S_IFMT(entry.mode)]
+    member.mode, member.mtime = stat.S_IMODE(entry.mode), entry.modified
+    member.uid, member.gid = entry.owner
+    member.linkname = entry.target
+    if not member.isreg():
+        tar.addfile(member)
+        return
+    if entry.source is None:
+        member.size = len(entry.content)
+        tar.addfile(member, io.BytesIO(entry.content))
+        return
+    try:
+        with entry.source.open("rb") as file:
+            status = os.fstat(file.fileno())
+            key = (status.st_dev, status.st_ino)
+            # Another name of a file that was written: a hard link.
+            if status.st_nlink > 1 and key in seen:
+                member.type, member.linkname = tarfile.LNKTYPE, seen[key]
+                tar.addfile(member)
+                return
+            seen[key] = name
+            member.size = status.st_size
+            tar.addfile(member, file)
+    except OSError as error:
+        raise Invalid(
+            f"{entry.source}: cannot be put into the image: {error.strerror or error}"
+        ) from error

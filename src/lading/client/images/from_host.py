@@ -41,11 +41,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from lading.client.images import elf
-from lading.client.images.archive import PATH, ImageParts, make_config
-from lading.client.images.layer import LayerEntry, write_layer
-from lading.client.images.packages import DebianPackages, closure
-from lading.client.images.selection import Selection
+from lading.client.images import host_files
+from lading.client.images.archive import PATH, ImageParts, LayerEntry, make_config, write_layer
+from lading.client.images.host_files import DebianPackages, Selection, closure
 from lading.core.errors import Invalid
 
 # Documentation, translations, headers and service files of packages; no program reads them in a
@@ -109,7 +107,7 @@ class SourceHost:
 
     root: Path = Path("/")
     search: tuple[str, ...]
-    linker: Callable[[str, Path], elf.Linkage]
+    linker: Callable[[str, Path], host_files.Linkage]
     architecture: str
     compiler: Compiler | None = None
     directory: str = "/"
@@ -126,7 +124,7 @@ def this_host(environ: Mapping[str, str]) -> SourceHost:
     """This machine, with PATH and the linker's variables of `environ`."""
     return SourceHost(
         search=tuple(f"{environ.get('PATH', '')}:{PATH}".split(":")),
-        linker=lambda loader, path: elf.list_libraries(loader, path, environ=environ),
+        linker=lambda loader, path: host_files.list_libraries(loader, path, environ=environ),
         architecture=goarch(platform.machine()),
         compiler=compile_modules,
         directory=_working_directory(),
@@ -252,7 +250,8 @@ class _Gathering:
         lacks one.
         """
         binaries = {
-            path: elf.read_binary(self.selection.host(path)) for path in self.selection.files()
+            path: host_files.read_binary(self.selection.host(path))
+            for path in self.selection.files()
         }
         dynamic = {path: one for path, one in binaries.items() if one is not None and one.dynamic}
         self._loaders = sorted({one.loader for one in dynamic.values() if one.loader})
@@ -286,7 +285,7 @@ class _Gathering:
                     LayerEntry(path=path, mode=stat.S_IFREG | 0o644, source=compiled)
                 )
 
-    def _take(self, path: str, linkage: elf.Linkage) -> None:
+    def _take(self, path: str, linkage: host_files.Linkage) -> None:
         if linkage.missing and path in self._named:
             raise Invalid(
                 f"{path}: this machine lacks a library it needs: {', '.join(linkage.missing)}; "
@@ -308,7 +307,7 @@ class _Gathering:
                 self.selection.add(posixpath.join(posixpath.dirname(library), "libgcc_s.so.1"))
 
     def _default_loader(self) -> str:
-        own = elf.read_binary(Path(sys.executable))
+        own = host_files.read_binary(Path(sys.executable))
         return self._loaders[0] if self._loaders else own.loader if own else ""
 
     def _package(self, name: str) -> None:

@@ -12,9 +12,16 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from lading.client.images.archive import PATH, ImageParts, NormalImage, make_config, write_archive
+from lading.client.images.archive import (
+    PATH,
+    ImageParts,
+    LayerEntry,
+    NormalImage,
+    make_config,
+    write_archive,
+    write_layer,
+)
 from lading.client.images.from_host import SourceHost, from_host
-from lading.client.images.layer import LayerEntry, write_layer
 
 INIT = "/usr/local/sbin/hpcaas-init"
 DAEMON = "/usr/local/sbin/hpcaas-daemon"

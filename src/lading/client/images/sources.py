@@ -29,13 +29,14 @@ import msgspec
 
 from lading.client.images.archive import (
     ImageParts,
+    LayerEntry,
     NormalImage,
     make_config,
     read_config,
     write_archive,
+    write_layer,
 )
 from lading.client.images.from_host import SourceHost, from_host, goarch
-from lading.client.images.layer import LayerEntry, write_layer
 from lading.client.images.members import (
     DirectoryMembers,
     Members,

@@ -21,10 +21,17 @@ from typing import Any
 
 import msgspec
 
-from lading.client.api import Page, Record
-from lading.client.events import RecordEvent
-from lading.client.mount.collection_cache import Listed, Listing, MountedCollections
-from lading.client.mount.places import Directory, Node, Renew, Text, Unknown
+from lading.client.api import Page, Record, RecordEvent
+from lading.client.mount.nodes import (
+    Directory,
+    Listed,
+    Listing,
+    MountedCollections,
+    Node,
+    Renew,
+    Text,
+    Unknown,
+)
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import Infix, is_pdh, is_uuid
 

@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
-from lading.client.mount import places
-from lading.client.mount.places import Directory, MountPlace, Node, Text, Unknown
+from lading.client.mount import nodes
+from lading.client.mount.nodes import Directory, MountPlace, Node, Text, Unknown
 from lading.client.mount.reading import LoopBridge, OpenBlocks, OpenFileReader
 from lading.core.data.filetree import File, FileTree
 from lading.core.errors import Forbidden, LadingError, NotFound, Unauthenticated
@@ -122,9 +122,9 @@ class Operations:
         elements = path.split("/")[1:] if path != "/" else []
         # Without the event loop if everything on the way is known; this is the usual case.
         try:
-            place = places.peek(self._root, elements)
+            place = nodes.peek(self._root, elements)
         except Unknown:
-            place = self._bridge.call(places.find(self._root, elements))
+            place = self._bridge.call(nodes.find(self._root, elements))
         if place is None:
             raise OSError(errno.ENOENT, path)
         return place

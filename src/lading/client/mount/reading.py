@@ -23,7 +23,7 @@ from itertools import accumulate, islice
 from typing import Any, TypeVar
 
 from lading.client.block_cache import BlockFiles
-from lading.client.mount.places import Renew
+from lading.client.mount.nodes import Renew
 from lading.core.data.filetree import File
 from lading.core.errors import Corrupt, Forbidden, Malformed, Unauthenticated, Unavailable
 

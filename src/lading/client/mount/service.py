@@ -1,33 +1,47 @@
-"""One mount from start to end: the server, the cache, the kernel.
+"""One mount from start to end: the server, the cache, the kernel; its process and its mount point.
 
 In a separate process (`python -m lading.client.mount`) the settings are JSON on standard input, as
 they contain a token; one line of JSON on standard output says that it is mounted, or the reason why
 not. With `tied`, the process ends when its standard input does, so that it never outlives its
 parent.
+
+Starting a mount in a process of its own, and ending it. These functions block.
+
+The process (`client.mount.__main__`) and its parent exchange lines of `net.rpc`.
+
+Mount points: checks, and unmounting.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import errno
 import logging
-from collections.abc import AsyncGenerator, Callable
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, Any
 
-from lading.client.api import ApiClient
+from lading.client.api import ApiClient, RecordEvent, events
 from lading.client.block_cache import BlockFiles
 from lading.client.blocks import BlockClient
-from lading.client.events import RecordEvent, events
 from lading.client.fd_receiving import FdReceiver
-from lading.client.mount import points
-from lading.client.mount.collection_cache import MountedCollections
 from lading.client.mount.layout import MountLayout, MountView
+from lading.client.mount.nodes import MountedCollections
 from lading.client.mount.operations import Operations
 from lading.client.mount.reading import LoopBridge, OpenBlocks
 from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport, Transport
-from lading.core.errors import LadingError, Unavailable
+from lading.core.errors import Conflict, Invalid, LadingError, RequestError, Unavailable
+from lading.core.protocols import messages
+from lading.net import rpc
 
 # Seconds until libfuse must have mounted.
 _MOUNT_TIME = 10.0
@@ -101,9 +115,9 @@ async def mounted(settings: MountSettings, transport: Transport) -> AsyncGenerat
     """Mount; unmount when the context is left. Raises LadingError, saying what to do, when it
     cannot be mounted.
     """
-    points.check_fuse()
+    check_fuse()
     directory = Path(settings.mountpoint)
-    points.check_point(directory)
+    check_point(directory)
     # Retries end before the time limit of the calls, so that the caller gets the reason and not a
     # timeout.
     policy = RetryPolicy(attempts=_MANY, cap=5.0, give_up_after=settings.timeout * 0.75)
@@ -166,7 +180,7 @@ async def _in_kernel(
             )
             raise Unavailable(f"{settings.mountpoint}: cannot be mounted: {why}")
         # Fewer calls for the same bytes, some of them in parallel.
-        points.read_ahead(Path(settings.mountpoint), _READ_AHEAD_KIB)
+        read_ahead(Path(settings.mountpoint), _READ_AHEAD_KIB)
         yield
     finally:
         await _take_away(Path(settings.mountpoint), thread.join, mount.ended)
@@ -175,7 +189,7 @@ async def _in_kernel(
 async def _take_away(directory: Path, join: Callable[[float], bool], ended: asyncio.Event) -> None:
     if not ended.is_set():
         try:
-            await asyncio.to_thread(points.unmount, directory)
+            await asyncio.to_thread(unmount, directory)
         except LadingError as error:
             _logger.warning("unmount: %s", error.message)
     # An open file keeps the connection; it ends with this process.
@@ -211,3 +225,221 @@ def _from_thread(loop: asyncio.AbstractEventLoop, action: Callable[[], None]) ->
             loop.call_soon_threadsafe(action)
 
     return call
+
+
+# Seconds until the mount must be established, and for its orderly end; then it is killed.
+_START_TIME = 60.0
+_PROCESS_END_TIME = 8.0
+
+
+def launch(
+    settings: MountSettings,
+    *,
+    log: int | IO[bytes] | None = None,
+    pass_fds: Sequence[int] = (),
+    limit: float = _START_TIME,
+) -> subprocess.Popen[bytes]:
+    """Start a process and wait until it has mounted. Its log goes to `log` (None: our standard
+    error).
+
+    Unless the settings are `tied`, it continues when this process ends. Raises Unavailable with its
+    reason.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lading.client.mount"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        # Ctrl-C must reach only the parent, which then ends the mount.
+        start_new_session=True,
+        pass_fds=pass_fds,
+    )
+    try:
+        _tell(process, settings)
+        answer = _answer(process, limit)
+    except BaseException:
+        process.kill()
+        finish(process)
+        raise
+    if "error" in answer:
+        finish(process)
+        raise Unavailable(str(answer["error"]))
+    return process
+
+
+def finish(process: subprocess.Popen[bytes], *, limit: float = _PROCESS_END_TIME) -> dict[str, Any]:
+    """End the mount; return its statistics, {} if it was killed after `limit` seconds.
+    Idempotent.
+    """
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    return wait(process, limit=limit)
+
+
+def wait(process: subprocess.Popen[bytes], *, limit: float | None = None) -> dict[str, Any]:
+    """Wait for the end of the process, which is killed after `limit` seconds; return its
+    statistics.
+    """
+    if process.stdout is None or process.stdout.closed:
+        return {}
+    # Closing standard input would end a tied mount, and `communicate` closes it if it knows it.
+    kept, process.stdin = process.stdin, None
+    try:
+        said, _ = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return {}
+    finally:
+        process.stdin = kept
+        if kept is not None and process.returncode is not None:
+            kept.close()
+    for line in (said or b"").splitlines():
+        found = messages.read_object(line).get("statistics")
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _tell(process: subprocess.Popen[bytes], settings: MountSettings) -> None:
+    assert process.stdin is not None
+    try:
+        rpc.write_line(process.stdin.fileno(), settings)
+        if not settings.tied:
+            process.stdin.close()
+            process.stdin = None
+    except BrokenPipeError as error:
+        raise Unavailable("the process of the mount ended at once") from error
+
+
+def _answer(process: subprocess.Popen[bytes], limit: float) -> dict[str, Any]:
+    assert process.stdout is not None
+    try:
+        answer = rpc.read_line(process.stdout.fileno(), dict[str, Any], timeout=limit)
+    except TimeoutError as error:
+        raise Unavailable(f"nothing was mounted within {limit:g} s") from error
+    except RequestError:
+        answer = None
+    if not answer:
+        raise Unavailable("the process of the mount ended at once; its log says why")
+    return answer
+
+
+# Flag of umount2(2): the mount disappears at once, and ends when it is no longer in use.
+_MNT_DETACH = 2
+_PROGRAMS = ("fusermount3", "fusermount")
+# Seconds for fusermount.
+_LIMIT = 10.0
+_DEVICE = Path("/dev/fuse")
+# Settings of block and FUSE devices by device number; read_ahead_kb is one of them.
+_BACKING = Path("/sys/class/bdi")
+
+
+def check_fuse(device: Path = _DEVICE) -> None:
+    """Check that this user can mount. Raises Unavailable saying what to do."""
+    if not device.exists():
+        raise Unavailable(f"{device}: not there; load the module: modprobe fuse")
+    if not os.access(device, os.R_OK | os.W_OK):
+        raise Unavailable(f"{device}: this user may not use it: chmod 666 {device}")
+    if os.geteuid() != 0 and _program() is None:
+        raise Unavailable("fusermount3 is not installed: apt install fuse3")
+
+
+def check_point(directory: Path) -> None:
+    """Check that something can be mounted there. Raises Invalid or Conflict saying what to do."""
+    if is_dead(directory):
+        raise Conflict(
+            f"{directory}: a mount is there whose process is gone; "
+            f"take it away: lading mount --unmount {directory}"
+        )
+    if not directory.is_dir():
+        raise Invalid(f"{directory}: not a directory; make it: mkdir -p {directory}")
+    if kind_of(directory).startswith("fuse"):
+        raise Conflict(
+            f"{directory}: something is mounted there; "
+            f"take it away: lading mount --unmount {directory}"
+        )
+
+
+def is_dead(directory: Path) -> bool:
+    """Whether a mount is there whose process has ended."""
+    try:
+        directory.stat()
+    except OSError as error:
+        return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
+    return False
+
+
+def kind_of(directory: Path) -> str:
+    """The type of the topmost file system mounted at exactly this directory, "" if there is
+    none.
+    """
+    return _find(directory)[0]
+
+
+def device_of(directory: Path) -> str:
+    """The device number of the file system that is mounted there, "" when there is none."""
+    return _find(directory)[1]
+
+
+def read_ahead(directory: Path, kib: int, *, backing: Path = _BACKING) -> bool:
+    """Set the kernel's read-ahead of a mount; False if this user may not (the default is 128
+    KiB).
+    """
+    device = device_of(directory)
+    try:
+        (backing / device / "read_ahead_kb").write_text(str(kib))
+    except OSError:
+        return False
+    return True
+
+
+def unmount(directory: Path) -> None:
+    """Unmount a FUSE mount at once, even when it is in use. Raises Invalid if there is none,
+    Unavailable.
+    """
+    if not kind_of(directory).startswith("fuse"):
+        raise Invalid(f"{directory}: nothing is mounted there")
+    if os.geteuid() == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.umount2(os.fsencode(directory.absolute()), _MNT_DETACH):
+            number = ctypes.get_errno()
+            raise Unavailable(f"{directory}: cannot be unmounted: {os.strerror(number)}")
+        return
+    program = _program()
+    if program is None:
+        raise Unavailable("fusermount3 is not installed: apt install fuse3")
+    done = subprocess.run(
+        [program, "-u", "-z", str(directory.absolute())],
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT,
+        check=False,
+    )
+    if done.returncode:
+        raise Unavailable(f"{directory}: cannot be unmounted: {' '.join(done.stderr.split())}")
+
+
+def _find(directory: Path) -> tuple[str, str]:
+    """Type and device number of the topmost file system mounted there, "" if there is none."""
+    wanted = str(directory.absolute())
+    found = ("", "")
+    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
+        before, _, after = line.partition(" - ")
+        # Fields of proc_pid_mountinfo(5): 2 is major:minor, 4 the mount point; the type follows " -
+        # ".
+        fields = before.split(" ")
+        if _unescape(fields[4]) == wanted:
+            found = (after.split(" ")[0], fields[2])
+    return found
+
+
+def _program() -> str | None:
+    return next((one for one in map(shutil.which, _PROGRAMS) if one), None)
+
+
+def _unescape(text: str) -> str:
+    # proc_pid_mountinfo(5) writes these four characters in octal.
+    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, char)
+    return text

@@ -19,7 +19,7 @@ import subprocess
 from pathlib import Path
 
 from lading.client.fd_receiving import lent_beside
-from lading.client.mount import launch, points
+from lading.client.mount import service
 from lading.client.mount.layout import MountView
 from lading.client.mount.service import MountSettings
 from lading.core.containers.mount_plan import BY_ID, CollectionPath, KeepTree
@@ -57,7 +57,7 @@ class KeepMount:
         """Mount; `whole`: show everything that the container may read. Raises Unavailable with the
         reason.
         """
-        points.check_fuse()
+        service.check_fuse()
         self._whole = whole
         self._point.mkdir(mode=0o755, exist_ok=True)
         # In a private mount namespace the engine's daemon would not see the mount, so it is made in
@@ -78,7 +78,7 @@ class KeepMount:
 
     async def _launch(self, namespace: int, log: int) -> None:
         fds = (namespace,) if namespace >= 0 else ()
-        work = asyncio.to_thread(launch.launch, self._settings(namespace), log=log, pass_fds=fds)
+        work = asyncio.to_thread(service.launch, self._settings(namespace), log=log, pass_fds=fds)
         launching = asyncio.create_task(work, name="keep mount")
         try:
             # Shielded: a thread cannot be cancelled, and the process that it starts must be known.
@@ -116,7 +116,7 @@ class KeepMount:
         """Unmount. Idempotent."""
         process, self._process = self._process, None
         if process is not None:
-            await asyncio.to_thread(launch.finish, process)
+            await asyncio.to_thread(service.finish, process)
         if self._pump is not None:
             await self._pump.finish(_DRAIN)
             self._pump = None

@@ -83,7 +83,7 @@ from pathlib import Path
 from typing import Any
 
 from lading import removal, telemetry
-from lading.client.allocation import spread_directories
+from lading.client.disk_space import spread_directories
 from lading.core import ids
 from lading.core.errors import Conflict, LadingError, TooLarge
 from lading.core.protocols import messages

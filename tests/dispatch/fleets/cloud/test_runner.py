@@ -25,7 +25,7 @@ def test_the_same_files_give_the_same_archive(made: RunnerArchive) -> None:
 def test_it_runs_where_there_is_nothing_of_ours(made: RunnerArchive, tmp_path: Path) -> None:
     subprocess.run(["tar", "-xzf", made.path, "-C", tmp_path], check=True)
     script = (
-        "import sys, os, lading.supervisor.process.forkserver, lading.client.mount.launch\n"
+        "import sys, os, lading.supervisor.process.forkserver, lading.client.mount.service\n"
         "from lading.supervisor.engines import find_engines\n"
         "print(sorted(find_engines().found), sys.executable, 'LD_LIBRARY_PATH' in os.environ)"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.packages import DebianPackages, closure
+from lading.client.images.host_files import DebianPackages, closure
 
 _STATUS = """\
 Package: tool

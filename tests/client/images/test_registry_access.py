@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.registry_login import Login, find_login, parse_challenge, read_token
+from lading.client.images.registry_access import Login, find_login, parse_challenge, read_token
 from lading.core.errors import Invalid, Unauthenticated
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.safe_writer import SafeWriter
+from lading.client.local_files import SafeWriter
 from lading.core.errors import Conflict, Full, Invalid, Unavailable
 
 

@@ -3,9 +3,16 @@ from __future__ import annotations
 import pytest
 
 from lading.client.api import ApiClient
-from lading.client.mount import collection_cache
-from lading.client.mount.collection_cache import RECORD_NAME, Listed, MountedCollections, seconds
-from lading.client.mount.places import Node, Text, Unknown
+from lading.client.mount import nodes
+from lading.client.mount.nodes import (
+    RECORD_NAME,
+    Listed,
+    MountedCollections,
+    Node,
+    Text,
+    Unknown,
+    seconds,
+)
 from lading.client.retry import NO_RETRY
 from lading.core.data.filetree import File
 from lading.core.errors import NotFound, Unavailable
@@ -97,7 +104,7 @@ async def test_a_locator_gets_a_new_signature(scene: Scene) -> None:
 async def test_large_trees_that_were_not_used_for_long_are_let_go(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection_cache, "_MOST_TEXT", 100)
+    monkeypatch.setattr(nodes, "_MOST_TEXT", 100)
     uuids = [await scene.collection({f"{'x' * 60}{number}": b"x"}) for number in range(3)]
     collections = [scene.layout.library.collection(uuid) for uuid in uuids]
     for one in collections:
