@@ -11,7 +11,7 @@ import pytest
 from lading.store import schema
 from lading.store.database import Database
 from lading.store.databases.sqlite import SqliteDatabase
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 from tests.postgres import open_emptied
 
 

@@ -26,7 +26,7 @@ import pytest
 from lading.store import schema
 from lading.store.database import Database
 from lading.store.databases.postgres import PostgresDatabase
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 from tests.reality import need
 
 BINARIES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/usr/lib/postgresql/bin"))

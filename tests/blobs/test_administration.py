@@ -11,7 +11,7 @@ from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.transport import Response
 from lading.config import Collections, Config
 from lading.testing.asgi import AsgiTransport
-from lading.testing.volume import MemoryVolume
+from lading.testing.blocks import MemoryVolume
 
 ROOT = "rootsecret"
 FOO, BAR = (hashlib.md5(data, usedforsecurity=False).hexdigest() for data in (b"foo", b"bar"))

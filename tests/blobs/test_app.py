@@ -24,7 +24,7 @@ from lading.core.data import locator
 from lading.core.data.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.core.errors import Forbidden, Unauthenticated
 from lading.testing.asgi import AsgiTransport
-from lading.testing.volume import MemoryVolume
+from lading.testing.blocks import MemoryVolume
 
 FOO = "acbd18db4cc2f85cedef654fccc4a4d8"
 ROOT = "rootsecret"

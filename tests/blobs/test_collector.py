@@ -10,8 +10,7 @@ from lading.blobs.collector import Collector, CollectorResult, Named
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.core.data.garbage import DAY_NS, GarbageAction
 from lading.core.errors import Invalid, NotFound, Unavailable
-from lading.testing.references import MemoryReferences
-from lading.testing.volume import MemoryVolume
+from lading.testing.blocks import MemoryReferences, MemoryVolume
 
 TTL = 14 * 86400.0
 NAMED, UNNAMED = (

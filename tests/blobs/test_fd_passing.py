@@ -20,7 +20,7 @@ from lading.client.fd_receiving import FdReceiver
 from lading.config import Collections, Config
 from lading.core.data import locator as locators
 from lading.core.errors import LadingError, Malformed, NotFound, Unauthenticated
-from lading.testing.volume import MemoryVolume
+from lading.testing.blocks import MemoryVolume
 
 TOKEN = "v2/zzzzz-gj3su-000000000000000/secret"
 CONFIG = Config(Collections=Collections(BlobSigningKey="key"))

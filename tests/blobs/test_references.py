@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from lading.blobs.collector import Hit, Named, References
-from lading.testing.references import MemoryReferences
+from lading.testing.blocks import MemoryReferences
 
 
 async def test_the_fake_keeps_to_the_protocol() -> None:

@@ -10,8 +10,7 @@ from lading.blobs.scrubber import Findings, Remedy, Scrubber
 from lading.blobs.volume import Stored
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.core.errors import Corrupt
-from lading.testing.references import MemoryReferences
-from lading.testing.volume import MemoryVolume
+from lading.testing.blocks import MemoryReferences, MemoryVolume
 
 BLOCKS = {
     hashlib.md5(data, usedforsecurity=False).hexdigest(): data

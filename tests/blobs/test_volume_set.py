@@ -10,7 +10,7 @@ from lading.blobs.volume import Volume
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.core.data.replication import DesiredReplication
 from lading.core.errors import Conflict, Corrupt, Full, NotFound, Unavailable
-from lading.testing.volume import MemoryVolume
+from lading.testing.blocks import MemoryVolume
 
 FOO = hashlib.md5(b"foo", usedforsecurity=False).hexdigest()
 

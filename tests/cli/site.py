@@ -24,8 +24,8 @@ from lading.client.api import ApiClient, Record, events
 from lading.client.blocks import BlockClient
 from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport
-from lading.testing.serving import serving
-from lading.testing.volume import MemoryVolume
+from lading.testing.asgi import serving
+from lading.testing.blocks import MemoryVolume
 from lading.testing.world import MemoryBlocks, World, world
 
 # A live log may be taken away while it is read; commands try that again, as everything of the kind.

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from lading.cli.main import cli
 from lading.store.databases.sqlite import SqliteDatabase
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 from lading.wiring import dispatcher
 from lading.wiring.directory import DataDirectory
 from lading.wiring.dispatcher import Membership

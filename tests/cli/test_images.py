@@ -14,7 +14,7 @@ from lading.client.api import ApiClient, Record
 from lading.client.transport import HttpTransport
 from lading.core.data import filetree, manifest
 from lading.core.data.filetree import bare
-from lading.testing.serving import serving
+from lading.testing.asgi import serving
 from tests.cli.site import Site
 from tests.client.images.fake_registry import FakeRegistry
 from tests.client.images.images_on_disk import LAYERS, digest, saved_files, tar_of, write_tar

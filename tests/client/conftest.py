@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp
 
-from lading.testing.serving import ListeningServer, serving
+from lading.testing.asgi import ListeningServer, serving
 from lading.wiring.up import ensure_certificate
 
 

@@ -16,8 +16,7 @@ from lading.core.data import locator
 from lading.core.data.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.core.errors import Corrupt, Full, Invalid, Malformed, NotFound, TooLarge, Unavailable
 from lading.testing.asgi import FlakyTransport
-from lading.testing.blocks import BlockStore
-from lading.testing.volume import MemoryVolume
+from lading.testing.blocks import BlockStore, MemoryVolume
 
 FOO = "acbd18db4cc2f85cedef654fccc4a4d8"
 

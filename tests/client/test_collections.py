@@ -17,8 +17,7 @@ from lading.core.data.filetree import File, FileTree, Segment
 from lading.core.data.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, TooLarge
 from lading.testing.asgi import FlakyTransport
-from lading.testing.blocks import BlockStore, upload
-from lading.testing.volume import MemoryVolume
+from lading.testing.blocks import BlockStore, MemoryVolume, upload
 
 MIB = 1 << 20
 

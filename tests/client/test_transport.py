@@ -20,8 +20,7 @@ from starlette.websockets import WebSocket
 
 from lading.client.transport import FilePart, HttpTransport, Transport
 from lading.core.errors import Forbidden, Invalid, Unavailable
-from lading.testing.asgi import AsgiTransport, FlakyTransport
-from lading.testing.serving import ListeningServer
+from lading.testing.asgi import AsgiTransport, FlakyTransport, ListeningServer
 
 Serve = Callable[..., Awaitable[ListeningServer]]
 

@@ -16,8 +16,7 @@ from lading.client.collections import CollectionWriter
 from lading.client.uploads import Upload, UploadJournal
 from lading.core.data import filetree, manifest
 from lading.core.errors import Full, Invalid
-from lading.testing.blocks import BlockStore
-from lading.testing.volume import MemoryVolume
+from lading.testing.blocks import BlockStore, MemoryVolume
 
 
 class _Counting(BlockClient):

@@ -21,7 +21,7 @@ from lading.core.records.schema import JSON, Record
 from lading.store import records
 from lading.store.database import Database, TransactionInterrupted
 from lading.store.databases.sqlite import SqliteDatabase
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 from tests.databases import a_database
 
 BIG = 1000 * (1 << 50) - 1
@@ -311,7 +311,7 @@ from pathlib import Path
 from lading.core.records.record_types import LINKS
 from lading.store import records, schema
 from lading.store.databases.sqlite import SqliteDatabase
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 
 async def main():
     database = SqliteDatabase(Path(sys.argv[1]), seal=make_seal())

@@ -16,8 +16,8 @@ from lading.blobs.volume import Volume
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.config import Config
 from lading.testing.asgi import AsgiTransport
+from lading.testing.blocks import MemoryVolume
 from lading.testing.conformance.volumes import Rot, VolumeSuite
-from lading.testing.volume import MemoryVolume
 from tests.s3 import make_bucket
 
 

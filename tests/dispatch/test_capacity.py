@@ -11,7 +11,7 @@ from lading.core.errors import Invalid
 from lading.core.resources import GIB, UNLIMITED, Resources
 from lading.core.scheduling.instance_types import NO_GPU, Gpu
 from lading.dispatch.capacity import measure, see_gpus
-from lading.testing.devices import make_devices
+from lading.testing.images import make_devices
 
 
 @pytest.fixture

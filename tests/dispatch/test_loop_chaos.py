@@ -13,8 +13,7 @@ from lading.core.errors import LadingError
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.planning import FleetWorker
 from lading.dispatch.fleet import StartRequest, SupervisorProcess
-from lading.testing.containers import FakeContainers, Faults
-from lading.testing.dispatching import dispatching
+from lading.testing.containers import FakeContainers, Faults, dispatching
 from lading.testing.fleet import FakeFleet, Meanness
 
 WORKERS = (FleetWorker("w1", Resources(8, GIB)), FleetWorker("w2", Resources(4, GIB)))

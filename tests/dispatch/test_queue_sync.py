@@ -14,8 +14,7 @@ from lading.core.errors import Unavailable
 from lading.dispatch.queue import Queue
 from lading.dispatch.queue_sync import KIND, QueueSync
 from lading.dispatch.settings import DispatchSettings
-from lading.testing.containers import TOKEN, FakeContainers, Faults
-from lading.testing.dispatching import QUICK
+from lading.testing.containers import QUICK, TOKEN, FakeContainers, Faults
 
 
 class Fed:

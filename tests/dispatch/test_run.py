@@ -16,8 +16,7 @@ from lading.core.scheduling.planning import FleetWorker
 from lading.dispatch.fleet import StartRequest, SupervisorProcess
 from lading.dispatch.run import run
 from lading.dispatch.settings import DispatchSettings
-from lading.testing.containers import FakeContainers
-from lading.testing.dispatching import EVENTS_ONLY, QUICK, dispatching
+from lading.testing.containers import EVENTS_ONLY, QUICK, FakeContainers, dispatching
 from lading.testing.fleet import FakeFleet, Meanness
 
 

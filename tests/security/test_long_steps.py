@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.data import filetree
-from lading.testing.serving import serving
+from lading.testing.asgi import serving
 from lading.testing.supervising import CONTAINER
 from tests.reality import need_program, need_root
 from tests.system.test_supervisor import Stage, staged

@@ -20,7 +20,7 @@ from lading.core.scheduling.planning import FleetWorker
 from lading.dispatch.fleet import FleetView, LookUp, StartRequest, SupervisorProcess
 from lading.dispatch.run import run
 from lading.dispatch.settings import DispatchSettings
-from lading.testing.exchanges import ExchangesOnly
+from lading.testing.containers import ExchangesOnly
 from tests.simulation.host import Host
 from tests.simulation.server import ModelServer, refusal
 from tests.simulation.tables import token_text

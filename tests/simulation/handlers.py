@@ -27,8 +27,7 @@ from lading.core.errors import from_status
 from lading.core.timestamps import format_time
 from lading.store import schema
 from lading.store.database import Row
-from lading.testing.sealing import make_seal
-from lading.testing.world import MemoryBlocks, call_asgi
+from lading.testing.world import MemoryBlocks, call_asgi, make_seal
 from tests.simulation.memory_database import MemoryDatabase
 from tests.simulation.server import CONFIG, IMAGE_MANIFEST, START, Fields
 from tests.simulation.tables import ADMIN_TOKEN, ADMIN_USER, DISPATCHER_TOKENS, token_text

@@ -9,7 +9,7 @@ from pathlib import Path
 from lading.store.database import Database, Dialect, Row, Transaction, first_rows, text_size
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.schema import prepare
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 
 
 def test_the_seam_is_small() -> None:

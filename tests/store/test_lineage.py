@@ -8,7 +8,7 @@ from lading.core.records.record_types import CONTAINERS
 from lading.store import contents, records, schema
 from lading.store.database import Database
 from lading.store.databases.sqlite import SqliteDatabase
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 
 ONE, TWO, THREE = (f"{digit * 32}+1" for digit in "abc")
 

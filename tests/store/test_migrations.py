@@ -19,8 +19,7 @@ from lading.store import records, schema
 from lading.store.database import Database
 from lading.store.databases.postgres import PostgresDatabase
 from lading.store.databases.sqlite import SqliteDatabase
-from lading.testing.sealing import make_seal
-from lading.testing.world import START, World, world
+from lading.testing.world import START, World, make_seal, world
 from tests.postgres import PostgresServer
 
 SCHEMAS = Path(__file__).with_name("schemas")

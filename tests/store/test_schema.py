@@ -7,7 +7,7 @@ from pathlib import Path
 from lading.core.records.record_types import CONTAINERS, LINKS, LOGS
 from lading.store import records, schema
 from lading.store.databases.sqlite import SqliteDatabase, SqliteDialect
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 
 
 def test_the_statement_of_a_table() -> None:

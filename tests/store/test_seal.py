@@ -14,7 +14,7 @@ from lading.core.records.record_types import CONTAINERS, RECORDS
 from lading.store import records, schema
 from lading.store.database import MARK
 from lading.store.databases.sqlite import SqliteDatabase
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 
 SECRET = "v2/zzzzz-gj3su-000000000000000/" + "hush" * 12
 

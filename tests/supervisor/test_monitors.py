@@ -8,8 +8,8 @@ from lading.supervisor import monitors
 from lading.supervisor.monitors import Monitors
 from lading.supervisor.preemption import Notice
 from lading.supervisor.process.register import Register
-from lading.testing.metadata import FakeMetadata
-from lading.testing.serving import serving
+from lading.testing.asgi import serving
+from lading.testing.clouds import FakeMetadata
 from tests.supervisor.supervised import Bench
 from tests.supervisor.test_supervisor import WAIT_FOR_TERM, then
 

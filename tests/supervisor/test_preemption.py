@@ -19,7 +19,7 @@ from lading.supervisor.preemption import (
     watch,
 )
 from lading.testing.asgi import AsgiTransport
-from lading.testing.metadata import FakeMetadata
+from lading.testing.clouds import FakeMetadata
 
 ACTION = "/latest/meta-data/spot/instance-action"
 REBALANCE = "/latest/meta-data/events/recommendations/rebalance"

@@ -9,7 +9,7 @@ import pytest
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.journal import read_journal, unfinished
-from lading.testing.bell import Bell
+from lading.testing.pulse import Bell
 from lading.testing.supervising import AUTH_SECRET, CONTAINER, SUPERVISOR_TOKEN
 from tests.supervisor.supervised import STAMP, Bench, open_files
 

@@ -18,7 +18,7 @@ import pytest
 from lading.supervisor import linux
 from lading.supervisor.limits.cgroup import Cgroup, find_hierarchy
 from lading.supervisor.process import lockfile
-from lading.testing.serving import serving
+from lading.testing.asgi import serving
 from lading.testing.supervising import CONTAINER
 from tests.reality import need_program, need_root
 from tests.system.test_supervisor import Stage, staged

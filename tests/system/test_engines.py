@@ -18,9 +18,9 @@ from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.podman import make_engine
 from lading.supervisor.engines.user_namespace import UserNamespace
-from lading.testing.bell import Bell
 from lading.testing.conformance.engines import CONTAINER, PATIENCE, Kit
 from lading.testing.conformance.isolation import IsolatingEngineSuite
+from lading.testing.pulse import Bell
 from tests.reality import need_program, need_root
 from tests.system.docker_daemon import DockerDaemon
 from tests.system.podman_service import PodmanService

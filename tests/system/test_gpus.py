@@ -14,7 +14,7 @@ import pytest
 
 from lading.client.blocks import BlockClient
 from lading.core.data import manifest
-from lading.testing.devices import make_devices
+from lading.testing.images import make_devices
 from tests.reality import need_program, need_root
 from tests.system.cluster import Cluster, running_cluster
 from tests.system.desk import Desk, desk_of

@@ -19,8 +19,8 @@ import pytest
 
 from lading.supervisor import linux
 from lading.supervisor.limits.cgroup import Cgroup, find_hierarchy
+from lading.testing.asgi import serving
 from lading.testing.images import tiny_image
-from lading.testing.serving import serving
 from lading.testing.supervising import CONTAINER, FakeServer
 from tests.reality import need_program, need_root
 from tests.supervisor.warm import PATIENCE, Parent, start_parent

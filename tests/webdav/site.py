@@ -18,7 +18,7 @@ from lading.client.transport import Body, Response, Transport
 from lading.core.data import filetree
 from lading.core.records.schema import JSON, Record
 from lading.testing.asgi import AsgiTransport
-from lading.testing.volume import MemoryVolume
+from lading.testing.blocks import MemoryVolume
 from lading.testing.world import World, world
 from lading.webdav.app import make_app
 from lading.wiring.server import combine

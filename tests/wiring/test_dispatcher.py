@@ -11,7 +11,7 @@ from lading.config import load
 from lading.core.scheduling.instance_types import Gpu
 from lading.dispatch.fleet_plugins import FleetSite
 from lading.dispatch.fleets.local import LocalFleet, open_local
-from lading.testing.devices import make_devices
+from lading.testing.images import make_devices
 from lading.wiring.directory import DataDirectory
 from lading.wiring.dispatcher import settings, template, until_listening
 

@@ -14,8 +14,8 @@ from lading.blobs.volume_set import VolumeSet
 from lading.core.errors import Conflict, Invalid
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.schema import prepare
-from lading.testing.references import MemoryReferences
-from lading.testing.sealing import make_seal
+from lading.testing.blocks import MemoryReferences
+from lading.testing.world import make_seal
 from lading.wiring import upkeep
 from lading.wiring.directory import DataDirectory
 from lading.wiring.upkeep import Storage, alone, keep_up, open_storage, read_state

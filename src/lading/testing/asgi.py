@@ -1,8 +1,12 @@
-"""Transports for tests: an ASGI application called in this process, and one that loses messages.
+"""ASGI applications in tests: called in this process, or served on a port or Unix socket.
+
+Transports for tests: an ASGI application called in this process, and one that loses messages.
 
 `AsgiTransport` gives the whole client without a socket: bodies come in the pieces that a server
 would read, paths are decoded as a server does, a websocket that is refused fails as one over the
 network. An exception of the application is raised to the caller, as tests want to see it.
+
+Real servers in the loop of a test: an ASGI application on a loopback port or a Unix socket.
 """
 
 from __future__ import annotations
@@ -11,9 +15,11 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from socket import socket
 from typing import Any
 from urllib.parse import unquote
 
+import uvicorn
 from starlette.types import ASGIApp, Message, Scope
 
 from lading.client.transport import (
@@ -283,3 +289,54 @@ async def _incoming(body: Body) -> AsyncGenerator[bytes]:
 
 def _decoded(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+
+
+class ListeningServer(uvicorn.Server):
+    """A server that says when it listens, and where."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+        self.stopping = asyncio.Event()
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        self.listening.set()
+
+    async def main_loop(self) -> None:
+        """Serve until told to stop, without looking every now and then."""
+        await self.on_tick(0)
+        await self.stopping.wait()
+
+    @property
+    def port(self) -> int:
+        """The loopback port that was free."""
+        port: int = self.servers[0].sockets[0].getsockname()[1]
+        return port
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp, **options: Any) -> AsyncGenerator[ListeningServer]:
+    """Serve until the context ends; `options` are uvicorn's: `uds`, `ssl_certfile`, `ssl_keyfile`.
+
+    Requests that are under way at the end are dropped.
+    """
+    config = uvicorn.Config(
+        app,
+        host="127.0.0.1",
+        port=0,
+        lifespan="off",
+        log_level="critical",
+        ws="websockets-sansio",
+        timeout_graceful_shutdown=0,
+        **options,
+    )
+    server = ListeningServer(config)
+    task = asyncio.create_task(server.serve())
+    await asyncio.wait_for(server.listening.wait(), 10)
+    try:
+        yield server
+    finally:
+        server.stopping.set()
+        await task

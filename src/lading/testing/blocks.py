@@ -1,13 +1,26 @@
-"""A block store in this process, and a client of it."""
+"""Blocks for tests: a volume in memory, a block store in this process, collections that name
+blocks.
+
+A volume in memory that fills up, fails and rots on demand.
+
+A block store in this process, and a client of it.
+
+Collections that name blocks, in memory.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import random
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lading.blobs.app import make_app
+from lading.blobs.collector import Hit, Named
+from lading.blobs.volume import Buffer, Discarded, Space, Stored
 from lading.blobs.volume_set import VolumeMount, VolumeSet
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress
@@ -15,8 +28,142 @@ from lading.client.retry import RetryPolicy
 from lading.client.transport import Transport
 from lading.client.uploads import Upload
 from lading.config import Collections, Config
+from lading.core.errors import Conflict, Corrupt, Full, NotFound, Unavailable
 from lading.testing.asgi import AsgiTransport
-from lading.testing.volume import MemoryVolume
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    data: bytes
+    at: int
+
+
+class MemoryVolume:
+    """Implements lading.blobs.volume.Volume.
+
+    `capacity` is in bytes, `failures` the share of calls that fail, `now_ns` the time that puts are
+    given; it moves on by a nanosecond with each.
+    """
+
+    def __init__(self, *, capacity: int = 1 << 30, failures: float = 0.0, seed: int = 0) -> None:
+        self.now_ns = 0
+        self.failures = failures
+        self.quarantined: dict[str, bytes] = {}
+        self._blocks: dict[str, _Block] = {}
+        self._bin: dict[tuple[str, int], _Block] = {}
+        self.capacity = capacity
+        self._random = random.Random(seed)
+
+    @property
+    def device(self) -> str:
+        """This object."""
+        return f"memory {id(self)}"
+
+    async def put(self, hash: str, data: Buffer) -> None:
+        """Keep a block."""
+        self._fail()
+        if hash not in self._blocks and self._free() < len(data):
+            raise Full(f"{hash}: no room")
+        self._blocks[hash] = _Block(bytes(data), self._tick())
+
+    async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
+        """The block, verified."""
+        self._fail()
+        data = self._find(hash).data
+        if into is not None and len(data) > len(into):
+            raise NotFound(f"{hash}: is larger")
+        if hashlib.md5(data, usedforsecurity=False).hexdigest() != hash:
+            raise Corrupt(f"{hash}: rotten")
+        if into is None:
+            return data
+        into[: len(data)] = data
+        return into[: len(data)]
+
+    async def head(self, hash: str) -> Stored:
+        """What is known of a block."""
+        self._fail()
+        found = self._find(hash)
+        return Stored(hash, len(found.data), found.at)
+
+    async def index(self, prefix: str = "") -> AsyncGenerator[Stored]:
+        """Blocks by prefix."""
+        self._fail()
+        for hash in sorted(self._blocks):
+            if hash.startswith(prefix):
+                found = self._blocks[hash]
+                yield Stored(hash, len(found.data), found.at)
+
+    async def space(self) -> Space:
+        """What there is and what is left."""
+        self._fail()
+        return Space(self.capacity, self._free())
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    async def touch(self, hash: str) -> None:
+        """Have a block count as put now."""
+        self._fail()
+        self._blocks[hash] = replace(self._find(hash), at=self._tick())
+
+    async def discard(self, hash: str, mtime_ns: int) -> None:
+        """Move a block into the bin."""
+        self._bin[hash, self._tick()] = self._take(hash, mtime_ns)
+
+    async def restore(self, hash: str) -> None:
+        """Bring a block back."""
+        self._fail()
+        for key in sorted(self._bin):
+            if key[0] == hash:
+                self._blocks[hash] = replace(self._bin.pop(key), at=self._tick())
+                return
+        raise NotFound(f"{hash}: not in the bin")
+
+    async def discarded(self) -> AsyncGenerator[Discarded]:
+        """Everything in the bin."""
+        self._fail()
+        for (hash, at), block in sorted(self._bin.items()):
+            yield Discarded(hash, len(block.data), at)
+
+    async def delete(self, hash: str, discarded_ns: int) -> None:
+        """Remove a block for good."""
+        self._fail()
+        if self._bin.pop((hash, discarded_ns), None) is None:
+            raise NotFound(f"{hash}: not in the bin")
+
+    async def quarantine(self, hash: str, mtime_ns: int) -> None:
+        """Take a damaged block out of use."""
+        self.quarantined[hash] = self._take(hash, mtime_ns).data
+
+    def rot(self, hash: str) -> None:
+        """Change one bit of a block behind everyone's back."""
+        found = self._find(hash)
+        self._blocks[hash] = replace(found, data=bytes([found.data[0] ^ 1]) + found.data[1:])
+
+    def _take(self, hash: str, mtime_ns: int) -> _Block:
+        self._fail()
+        if self._find(hash).at != mtime_ns:
+            raise Conflict(f"{hash}: was put again")
+        return self._blocks.pop(hash)
+
+    def _find(self, hash: str) -> _Block:
+        try:
+            return self._blocks[hash]
+        except KeyError:
+            fault = Corrupt if hash in self.quarantined else NotFound
+            raise fault(f"{hash}: no such block") from None
+
+    def _free(self) -> int:
+        return max(0, self.capacity - sum(len(block.data) for block in self._blocks.values()))
+
+    def _tick(self) -> int:
+        self.now_ns += 1
+        return self.now_ns
+
+    def _fail(self) -> None:
+        if self._random.random() < self.failures:
+            raise Unavailable("the volume failed")
+
 
 TOKEN = "v2/zzzzz-gj3su-000000000000000/secret"
 
@@ -57,3 +204,41 @@ class BlockStore:
     def over(self, transport: Transport, *, token: str = TOKEN) -> BlockClient:
         """A client over another transport to this store."""
         return BlockClient(transport, token, retry=RetryPolicy(attempts=50), sleep=_at_once)
+
+
+@dataclass
+class MemoryReferences:
+    """Implements lading.blobs.collector.References; `on_changed` is called when changes are asked
+    for.
+    """
+
+    named: dict[str, Named] = field(default_factory=dict)
+    new: set[str] = field(default_factory=set)
+    fails: bool = False
+    on_changed: Callable[[], None] = lambda: None
+
+    def save(
+        self, name: str, *hashes: str, copies: int = 1, classes: Sequence[str] = ("default",)
+    ) -> None:
+        """Make or change a collection."""
+        self.named[name] = Named(hashes, copies, classes)
+        self.new.add(name)
+
+    async def all(self) -> AsyncGenerator[Named]:
+        """Every collection."""
+        if self.fails:
+            raise Unavailable("no database")
+        for named in list(self.named.values()):
+            yield named
+
+    async def changed(self, since: float) -> AsyncGenerator[Named]:
+        """Those made or changed since `new` was emptied."""
+        self.on_changed()
+        for name in sorted(self.new) if since else ():
+            yield self.named[name]
+
+    async def naming(self, hash: str) -> list[Hit]:
+        """Those that name a block, each with a file of its own name."""
+        return [
+            Hit(name, name, ["file"]) for name, named in self.named.items() if hash in named.hashes
+        ]

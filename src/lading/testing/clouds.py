@@ -1,9 +1,12 @@
-"""Small Azure, Google and OpenStack services over HTTP, as far as the driver `libcloud` asks:
-libcloud's own code runs.
+"""Small Azure, Google and OpenStack services over HTTP, for libcloud's own code, and metadata
+services of EC2, Azure and Google.
 
 Each keeps what it was asked to make, refuses what the real one refuses (wrong credentials, unknown
 images and sizes, interfaces in use, tags that are none), and answers in its own form. `next` has
 answers for the next requests that match, in place of the real ones.
+
+Small fakes of the metadata services of EC2, Azure and Google, as ASGI applications: what a spot
+machine can ask.
 """
 
 from __future__ import annotations
@@ -12,12 +15,14 @@ import itertools
 import json
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+import msgspec
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,3 +496,49 @@ def serving_cloud(cloud: RestCloud) -> Iterator[None]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+@dataclass
+class FakeMetadata:
+    """Answers by path; `faults` are the statuses of the next answers. EC2's paths want a token that
+    was given out.
+    """
+
+    documents: dict[str, Any] = field(default_factory=dict)
+    faults: list[int] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """ASGI."""
+        del receive
+        headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
+        status, body = self._answer(scope["method"], scope["path"], headers)
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": body})
+
+    def _answer(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+        self.calls.append(f"{method} {path}")
+        if self.faults:
+            return self.faults.pop(0), b""
+        if (method, path) == ("PUT", "/latest/api/token"):
+            self.tokens.append(f"token{len(self.tokens)}")
+            known = headers.get("x-aws-ec2-metadata-token-ttl-seconds", "").isdigit()
+            return (200, self.tokens[-1].encode()) if known else (400, b"")
+        if (
+            path.startswith("/latest/")
+            and headers.get("x-aws-ec2-metadata-token") not in self.tokens[-1:]
+        ):
+            return 401, b""
+        if path.startswith("/metadata/") and headers.get("metadata") != "true":
+            return 400, b""
+        if path.startswith("/computeMetadata/") and headers.get("metadata-flavor") != "Google":
+            return 403, b""
+        found = self.documents.get(path)
+        if found is None:
+            return 404, b""
+        return 200, found.encode() if isinstance(found, str) else msgspec.json.encode(found)

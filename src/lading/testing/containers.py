@@ -6,12 +6,17 @@ and counts what the design forbids: two users of one container at the same time.
 from a seed: an answer of 503, one that comes after the change was made, lists that are answered
 late and hence are old. `tokens` has those of further dispatchers by their secrets; whoever shows
 another secret is the first one.
+
+What a transport lacks that has single exchanges only.
+
+A dispatcher that runs in the background of a test, with pauses that are too short to notice.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
@@ -19,8 +24,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from lading.client.api import Reconnected, RecordEvent
-from lading.client.transport import Response
+from lading.client.api import ApiClient, Reconnected, RecordEvent
+from lading.client.retry import NO_RETRY
+from lading.client.transport import Body, Response, StreamedResponse, WebSocket
 from lading.core.containers.container import TRANSITIONS, ContainerState
 from lading.core.errors import (
     Conflict,
@@ -31,8 +37,38 @@ from lading.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from lading.testing.exchanges import ExchangesOnly
+from lading.dispatch.fleet import Fleet
+from lading.dispatch.run import run
+from lading.dispatch.settings import DispatchSettings
 from lading.testing.pulse import Pulse
+
+
+class ExchangesOnly:
+    """The rest of `Transport` beside `request`: nothing is streamed, and events come in another
+    way.
+    """
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: Body = b"",
+        timeout: float = 0.0,
+    ) -> AbstractAsyncContextManager[StreamedResponse]:
+        """Not offered. Raises Unavailable."""
+        raise Unavailable(f"no streams here: {method} {path} {headers} {body!r} {timeout}")
+
+    def websocket(
+        self, path: str, *, headers: Mapping[str, str], timeout: float = 0.0
+    ) -> AbstractAsyncContextManager[WebSocket]:
+        """Not offered: take `events`. Raises Unavailable."""
+        raise Unavailable(f"no websocket here: {path} {headers} {timeout}")
+
+    async def close(self) -> None:
+        """Nothing to drop."""
+
 
 TOKEN = "zzzzz-gj3su-dispatcher00000"
 _FINAL = {ContainerState.COMPLETE, ContainerState.CANCELLED}
@@ -425,3 +461,37 @@ def _passes(record: Fields, name: str, operator: str, operand: Any) -> bool:
         case "in":
             return value in operand
     raise Invalid(f"filters: no operator {operator}")
+
+
+QUICK = DispatchSettings(
+    poll_interval=0.05,
+    status_interval=0.001,
+    retry_first=0.001,
+    retry_longest=0.01,
+    kill_interval=0.005,
+    kill_patience=0.05,
+    linger=0.01,
+    refusal_pause=0.02,
+    twin_patience=60.0,
+    misfit_patience=0.01,
+)
+EVENTS_ONLY = DispatchSettings(poll_interval=3600.0)
+
+
+@asynccontextmanager
+async def dispatching(
+    server: FakeContainers,
+    fleet: Fleet,
+    *,
+    settings: DispatchSettings = QUICK,
+    limit: float = 180.0,
+) -> AsyncIterator[None]:
+    """A dispatcher of `fleet` while inside, for at most `limit` seconds.
+
+    Raises what ends it in an ExceptionGroup, TimeoutError when the inside takes too long.
+    """
+    client = ApiClient(server, "secret", retry=NO_RETRY)
+    async with asyncio.timeout(limit), asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(run(client, fleet, settings, events=server.events()))
+        yield
+        task.cancel()

@@ -1,9 +1,49 @@
-"""Waiting in tests without sleeping: look at a condition again whenever something changed."""
+"""Waiting in tests without sleeping or polling.
+
+A way for a command to tell a test that it has got somewhere: it writes to a fifo, the test waits
+without polling.
+
+Waiting in tests without sleeping: look at a condition again whenever something changed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
+from pathlib import Path
+
+
+class Bell:
+    """A fifo at `path`; `echo > path` rings it. Close it, or use it as a context."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        os.mkfifo(path)
+        path.chmod(0o666)
+        # Open for writing too: else it would ring when the first writer leaves.
+        self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def __enter__(self) -> Bell:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def rung(self, patience: float = 30.0) -> None:
+        """Wait until it rings. Raises TimeoutError."""
+        readable = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._descriptor, readable.set)
+        try:
+            await asyncio.wait_for(readable.wait(), patience)
+        finally:
+            loop.remove_reader(self._descriptor)
+
+    def close(self) -> None:
+        """Take it down."""
+        os.close(self._descriptor)
+        self.path.unlink(missing_ok=True)
 
 
 class Pulse:

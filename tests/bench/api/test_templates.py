@@ -11,7 +11,7 @@ from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.request import ContainerRequest
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
 from lading.core.records.schema import Record, RecordType
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 
 SITE = Site("zzzzz")
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from lading.cli.main import cli
 from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.schema import prepare
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 from lading.wiring.directory import DataDirectory
 
 FOO, BAR = (hashlib.md5(data, usedforsecurity=False).hexdigest() for data in (b"foo", b"bar"))

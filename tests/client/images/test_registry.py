@@ -25,7 +25,7 @@ from lading.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from lading.testing.serving import serving
+from lading.testing.asgi import serving
 from tests.client.images.fake_registry import FakeRegistry, index_of, manifest_of
 from tests.client.images.images_on_disk import LAYERS, config_of, digest
 

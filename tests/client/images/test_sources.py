@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from lading.client.images.from_host import SourceHost
 from lading.client.images.sources import docker_socket, normalise, normalise_programs, read
 from lading.core.errors import Invalid, Malformed, NotFound
-from lading.testing.serving import serving
+from lading.testing.asgi import serving
 from tests.client.images.images_on_disk import (
     LAYERS,
     config_of,

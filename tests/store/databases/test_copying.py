@@ -14,7 +14,7 @@ from lading.store import records, schema
 from lading.store.databases.copying import LEFT, TABLES, copy_records
 from lading.store.databases.postgres import PostgresDatabase
 from lading.store.databases.sqlite import SqliteDatabase
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 from tests.postgres import PostgresServer
 
 

@@ -14,7 +14,7 @@ from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, LOG
 from lading.store import records, schema
 from lading.store.database import Database, TransactionInterrupted
 from lading.store.databases.postgres import PostgresDatabase
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 from tests.postgres import PostgresServer, emptied, running_postgres
 
 CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lading'"

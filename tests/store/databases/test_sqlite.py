@@ -16,7 +16,7 @@ from lading.core.records.record_types import LINKS
 from lading.store import records, schema
 from lading.store.databases import sqlite
 from lading.store.databases.sqlite import SqliteDatabase, SqliteDialect
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 
 
 async def opened(path: Path) -> SqliteDatabase:

@@ -12,7 +12,7 @@ import pytest
 from lading.core.errors import Unavailable
 from lading.store.databases import sqlite
 from lading.store.databases.sqlite import QuickReader, SlowReaders, SqliteDatabase
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 
 COUNT = (
     "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "

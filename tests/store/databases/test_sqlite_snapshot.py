@@ -12,7 +12,7 @@ from lading.core.records.record_types import COLLECTIONS
 from lading.store import records, schema
 from lading.store.databases.copying import check_database, copy_database, manifests
 from lading.store.databases.sqlite import SqliteDatabase
-from lading.testing.sealing import make_seal
+from lading.testing.world import make_seal
 
 
 async def test_a_copy_is_what_was_committed(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Device
 from lading.supervisor.limits.gpu_locks import Given, GpuLocks
 from lading.supervisor.supervisor_config import SupervisorConfig
-from lading.testing.devices import make_devices
+from lading.testing.images import make_devices
 
 ONE = {"gpu": {"stack": "cuda", "device_count": 1}}
 

@@ -18,7 +18,7 @@ import pytest
 from lading.supervisor import linux
 from lading.supervisor.process import lockfile
 from lading.supervisor.process.register import Register, RegisterEntry
-from lading.testing.serving import serving
+from lading.testing.asgi import serving
 from lading.testing.supervising import CONTAINER
 from tests.supervisor.supervised import Bench
 

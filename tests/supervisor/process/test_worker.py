@@ -16,8 +16,8 @@ import pytest
 from lading.supervisor import linux
 from lading.supervisor.process import lockfile
 from lading.supervisor.process.worker import DONE, FREE, serve, work
+from lading.testing.asgi import serving
 from lading.testing.engine import StubEngine
-from lading.testing.serving import serving
 from lading.testing.supervising import CONTAINER
 from tests.supervisor.supervised import Bench, open_files
 

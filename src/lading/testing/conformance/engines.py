@@ -29,8 +29,8 @@ from lading.supervisor.engines import (
     Exit,
     Size,
 )
-from lading.testing.bell import Bell
 from lading.testing.images import ArchiveImage, tiny_image
+from lading.testing.pulse import Bell
 
 CONTAINER = "zzzzz-dz642-engine000000000"
 PATIENCE = 180.0

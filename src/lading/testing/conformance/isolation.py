@@ -17,10 +17,9 @@ from lading.supervisor.engines import Bind, ContainerSpec, Device, Exec, Exit, N
 from lading.supervisor.limits.cgroup import find_hierarchy
 from lading.supervisor.limits.counters import CgroupCounters, find_folders
 from lading.supervisor.machine import mount_table
-from lading.testing.bell import Bell
 from lading.testing.conformance.engines import PATIENCE, EngineSuite, Kit, heard
-from lading.testing.devices import make_devices
-from lading.testing.images import ArchiveImage, layered_image, tiny_image
+from lading.testing.images import ArchiveImage, layered_image, make_devices, tiny_image
+from lading.testing.pulse import Bell
 
 
 def command_lines() -> list[bytes]:

@@ -22,8 +22,7 @@ from lading.dispatch.fleet_plugins import FleetSite
 from lading.dispatch.fleets.slurm.job_script import JobSite
 from lading.dispatch.fleets.slurm.slurm_commands import JobRefused, Slurm
 from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings, open_slurm
-from lading.testing.containers import TOKEN, FakeContainers
-from lading.testing.dispatching import QUICK, dispatching
+from lading.testing.containers import QUICK, TOKEN, FakeContainers, dispatching
 from lading.testing.fleet import Work
 from tests.simulation.slurm_programs import FakeSlurm, Malice
 
