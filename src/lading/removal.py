@@ -32,12 +32,16 @@ _logger = logging.getLogger("lading.removal")
 
 
 def beside(directory: Path) -> Path:
-    """Directory for the rest of a directory `<data>/<kind>/<name>`: `<data>/removed`."""
+    """The directory `<data>/removed`, to which `<data>/<kind>/<name>` is moved when its removal
+    fails.
+    """
     return directory.parent.parent / NAME
 
 
 def places(data: Path) -> tuple[Path, Path]:
-    """Both such places below the data directory of a server, a VM or a node."""
+    """The directories for moved directories below the data directory of a server, a VM or a
+    node.
+    """
     return data / NAME, data / "cache" / NAME
 
 

@@ -156,9 +156,7 @@ async def acting_for(
 
 
 async def committer(tx: Transaction, services: ApiServices, row: Record) -> Principal:
-    """Whoever committed a stored request, as far as there is such a user still; nobody active
-    else.
-    """
+    """The user who committed a stored request; an inactive principal if that user was deleted."""
     user = await records.get(tx, USERS, row["committed_by_uuid"] or row["owner_uuid"])
     return Principal(
         user_uuid=user["uuid"] if user else services.system_user,

@@ -113,8 +113,8 @@ async def read_content(
     *,
     kept: frozenset[str] = frozenset(),
 ) -> Record:
-    """The manifest that a call leads to and what follows from it; nothing if it leaves the content
-    alone.
+    """The manifest that results from a call, and the attributes that follow from it; empty if the
+    call does not change the content.
 
     `given` are the attributes sent, `stored` the present record, None on create; blocks whose
     locators are among `kept` came with the call and need no signature. Raises Invalid for a

@@ -36,7 +36,7 @@ from lading.store.database import Database
 
 
 class Blocks(Protocol):
-    """How the API reads the blocks of a saved log, and keeps those that come with a call."""
+    """Access of the API to blocks: those of saved logs, and those that come with a call."""
 
     async def get(self, locator: str, /) -> bytes:
         """The bytes of a block, verified. Raises NotFound, Corrupt or Unavailable."""
@@ -60,7 +60,7 @@ class Upkeep:
         self._seen: dict[str, tuple[str, str]] = {}
 
     def note(self, token_uuid: str, now: str, address: str) -> None:
-        """A token was used."""
+        """Note the use of a token."""
         self._seen[token_uuid] = (now, address)
 
     def take(self) -> dict[str, tuple[str, str]]:

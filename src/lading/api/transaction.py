@@ -181,8 +181,8 @@ class UnitOfWork:
         return row
 
     async def follow(self, old: Record | None, new: Record) -> None:
-        """Keep all that follows from the change of a request, or from a new one (`old` None):
-        intervals of allocation, timers, attempts, dependents.
+        """Carry out the consequences of a request's change or creation (`old` None): intervals of
+        allocation, timers, attempts, dependents.
         """
         was: Record = old or {}
         await accounting.follow_request(self, was, new)
@@ -204,7 +204,7 @@ class UnitOfWork:
             self.tx.after_commit(timers.seek)
 
     async def removed(self, row: Record) -> None:
-        """Keep all that follows from the deletion of a request."""
+        """Carry out the consequences of a request's deletion."""
         self._ended[row["uuid"]] = None
         await waits.unwatch(self.tx, row["uuid"])
         await containers.forget_attempts(self.tx, row["uuid"])

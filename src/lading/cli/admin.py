@@ -39,8 +39,8 @@ for command in (storage.volumes, storage.gc, storage.scrub):
 )
 @display.json_option
 def backup(file: Path, data: Path | None, without_blocks: bool, as_json: bool) -> None:
-    """Write the records, the blocks and the secrets of a data directory to FILE, also while it is
-    served.
+    """Write the records, the blocks and the secrets of a data directory to FILE. A running server
+    need not be stopped.
     """
     # Imported in the command: most calls of `lading` need none of these modules (also below).
     from lading.wiring.backup import backup as work
@@ -67,7 +67,7 @@ def backup(file: Path, data: Path | None, without_blocks: bool, as_json: bool) -
 )
 @display.json_option
 def restore(file: Path, data: Path, as_json: bool) -> None:
-    """Make the data directory of a backup anew, verifying all of it; then serve it with 'lading up
+    """Restore a data directory from a backup and verify all of it; then serve it with 'lading up
     --data'.
     """
     from lading.wiring.backup import restore as work

@@ -219,9 +219,7 @@ def _user_namespaces(machine: CheckedMachine) -> Check:
 
 
 def _container_network(machine: CheckedMachine) -> Check:
-    """Whether containers can reach the internet, each through its own network, never this
-    machine's.
-    """
+    """Check that containers can reach the internet, each through a network of its own."""
     name = "container network"
     packages = {"nft": "nftables", "slirp4netns": "slirp4netns"}
     # nft is in /usr/sbin, which is not on the PATH of users without root.

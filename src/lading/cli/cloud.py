@@ -61,14 +61,14 @@ def test(
     no_server: bool,
     as_json: bool,
 ) -> None:
-    """Make VMs as the dispatcher would, see that they can run containers, and remove them.
+    """Make VMs as the dispatcher would, check that they can run containers, and remove them.
 
-    A server is started here for the time of the test: a request runs on each VM, a shell and a port
-    of it are used.
+    A server is started here for the time of the test. A request runs on each VM, and the test uses
+    a shell and a port of its container.
 
-    Without --type the cheapest one is tried. The VMs are paid for while the test runs. Whatever is
-    wrong is said, with what to do about it. Leaves with 0 when all is well, else with 1; after
-    Ctrl-C with 130, once the VMs are removed.
+    Without --type the cheapest one is tried. The VMs are paid for while the test runs. Each fault
+    is shown with its remedy. The exit code is 0 without faults, else 1; after Ctrl-C 130, once the
+    VMs are removed.
     """
     from lading.wiring.cloudtest import CloudTestOptions, main
 

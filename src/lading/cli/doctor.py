@@ -22,9 +22,9 @@ from lading.wiring.directory import default_data_directory
 )
 @display.json_option
 def doctor(data: Path | None, as_json: bool) -> None:
-    """Say what this machine can run, and how to mend what it cannot.
+    """Check what this machine can run, and show a remedy for each fault.
 
-    Leaves with 0 when containers can be run here, else with 1.
+    The exit code is 0 when containers can run here, else 1.
     """
     checks = examine(CheckedMachine(data=data or default_data_directory(), user=os.geteuid()))
     is_fit = can_run(checks)

@@ -110,11 +110,12 @@ def run(
     name: str | None,
     as_json: bool,
 ) -> None:
-    """Run COMMAND in a cluster of N containers, show what it writes, and leave with its exit code.
+    """Run COMMAND in a cluster of N containers, show its output, and exit with its exit code.
 
     Every container reaches every other as container-0, container-1 ... over ssh without a password.
-    The command starts in /out, which all of them share and which is kept; what a rank leaves in
-    /hpcaas/results is kept as ranks/RANK/results. An equal cluster is not run twice.
+    The command starts in /out, a directory that all ranks share and that becomes the output;
+    /hpcaas/results of a rank becomes ranks/RANK/results of the output. An equal cluster is not run
+    twice.
 
     \b
     lading hpc run --size 4 -- ./heat field.txt 1000 500

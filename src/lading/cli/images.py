@@ -104,9 +104,9 @@ def pull(
 ) -> None:
     """Fetch an image from an OCI registry and add it to the store.
 
-    Its names are REFERENCE and HOST/REPO@sha256:..., which names this very content for ever. Names
-    and passwords are those of `docker login` and `podman login`. A pull that was cut off goes on
-    when it is given again; layers that were pulled with another image are not fetched again.
+    Its names are REFERENCE and HOST/REPO@sha256:..., the name of exactly this content. Users and
+    passwords are those of `docker login` and `podman login`. The same command continues an
+    interrupted pull; layers that were pulled with another image are not fetched again.
 
     \b
     lading image pull 127.0.0.1:5000/tools:1.0 --name tools:1.0
@@ -191,8 +191,8 @@ def hpc_(programs: tuple[str, ...], name: tuple[str, ...], as_json: bool) -> Non
     """Add an image for `lading hpc run`: Open MPI, sshd and the daemon, from Debian packages of
     this machine.
 
-    PROGRAMs of this machine, by name or path, come with it: MPI programs that were compiled here,
-    say.
+    It also holds PROGRAMs of this machine, by name or path: for example MPI programs that were
+    compiled here.
     """
     for one in name:
         full_name(one)

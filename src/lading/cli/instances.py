@@ -42,7 +42,7 @@ _data = click.option(
 
 @click.group()
 def instance() -> None:
-    """The VMs of a cloud dispatcher: list them, keep them, let them go."""
+    """List, keep and release the VMs of a cloud dispatcher."""
 
 
 @instance.command("list")

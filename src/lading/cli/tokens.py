@@ -100,9 +100,9 @@ def create(
     expires: str | None,
     as_json: bool,
 ) -> None:
-    """Make a token and print it, this once: only its hash is kept.
+    """Make a token and print it. It cannot be shown again: only its hash is stored.
 
-    Say what it may do: --read-only, --upload, --collection and --scope add up; --all is everything.
+    Its scopes: --read-only, --upload, --collection and --scope add up; --all is everything.
 
     \b
     lading token create --read-only --expires 30d

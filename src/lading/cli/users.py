@@ -27,10 +27,10 @@ _SHOWN: Final = (
 
 @click.group()
 def user() -> None:
-    """Make, list, show, change and switch off users. All but show and list need an admin's token.
+    """Make, list, show, change and deactivate users. All but show and list need an admin's token.
 
-    USER is a name, an e-mail address or a uuid. What a user may reach is told with 'lading share',
-    what a program may do for a user with 'lading token'.
+    USER is a name, an e-mail address or a uuid. 'lading share' gives a user access to data, 'lading
+    token' gives a program access for a user.
     """
 
 
@@ -55,7 +55,7 @@ def create(
 ) -> None:
     """Make a user called NAME; print the uuid.
 
-    A user comes in with a token: 'lading token create --for NAME' makes one.
+    Users log in with a token: 'lading token create --for NAME' makes one.
     """
     attributes = {
         "username": name,
@@ -150,7 +150,7 @@ def change(
     is_admin: bool | None,
     as_json: bool,
 ) -> None:
-    """Change what is known of USER."""
+    """Change attributes of USER."""
     given = {
         "username": name,
         "email": email,
@@ -168,7 +168,7 @@ def change(
 @click.argument("who", metavar="USER")
 @display.json_option
 def activate(who: str, as_json: bool) -> None:
-    """Let USER in, for the first time or again."""
+    """Activate USER, for the first time or again."""
     _change(who, {"is_active": True}, "active", as_json=as_json)
 
 
@@ -179,7 +179,7 @@ def activate(who: str, as_json: bool) -> None:
 )
 @display.json_option
 def deactivate(who: str, revoke: bool, as_json: bool) -> None:
-    """Switch USER off: their tokens are refused at once, and work again after 'lading user
+    """Deactivate USER: their tokens are refused at once, and work again after 'lading user
     activate'.
     """
     if not revoke:
@@ -204,8 +204,8 @@ def deactivate(who: str, revoke: bool, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @display.json_option
 def delete(who: str, yes: bool, as_json: bool) -> None:
-    """Delete USER and their tokens. What they own stays, for admins to see; 'deactivate' can be
-    undone.
+    """Delete USER and their tokens. Their records stay and are visible to admins. 'deactivate' can
+    be undone, this cannot.
     """
 
     async def find(session: CliSession) -> Record:

@@ -38,7 +38,7 @@ class LockLost(Conflict):
 
 
 class Actions:
-    """Acts through the API and the fleet; learns answers into the queue."""
+    """Carries out actions through the API and the fleet; stores the answers in the queue."""
 
     def __init__(
         self, client: ApiClient, fleet: Fleet, queue: Queue, decisions: DecisionLog
@@ -113,7 +113,7 @@ class Actions:
         self._decisions.note(uuid, DecisionKind.DISPATCHED, where)
 
     async def admit(self, uuid: str) -> None:
-        """Let a container that was prepared go on. Raises Unavailable."""
+        """Let a prepared container continue. Raises Unavailable."""
         await self._fleet.signal(uuid, Signals.SIGCONT)
 
     async def kill(self, uuid: str, *, number: Signals) -> None:
@@ -122,16 +122,14 @@ class Actions:
         await self._fleet.signal(uuid, number)
 
     async def clean(self, uuid: str) -> None:
-        """Clear away what a dead process left. Raises Unavailable, Conflict when it lives after
-        all.
-        """
+        """Remove the remains of a dead process. Raises Unavailable, Conflict if it is alive."""
         process = self._fleet.view().processes.get(uuid)
         if process is not None:
             self._fates[uuid] = process
         await self._fleet.clean(uuid)
 
     def forget(self, uuid: str) -> None:
-        """Nothing is to be done about it any more."""
+        """Forget the container: no action is needed any more."""
         self._fates.pop(uuid, None)
 
     async def requeue(self, uuid: str) -> None:
@@ -181,7 +179,7 @@ class Actions:
         return {"cost": cost, "finished_at": format_time(spending.end)}
 
     def _fate(self, uuid: str) -> tuple[DecisionKind, str, Failure]:
-        """How it came to have no process: seen to end, or never seen."""
+        """Sentence about the missing process: its end was seen, or it was never seen."""
         process = self._fates.pop(uuid, None)
         if process is None:
             return DecisionKind.ABANDONED, _ABANDONED, Failure.INFRASTRUCTURE

@@ -63,7 +63,7 @@ def see_gpus(*, known: Gpu = NO_GPU, visible: str = "", root: Path = _ROOT) -> G
 
 
 def list_devices(root: Path) -> list[str]:
-    """The names of what is in /dev and /dev/dri, relative to /dev."""
+    """Names of the files in /dev and /dev/dri, relative to /dev."""
     devices = root / "dev"
     return [str(path.relative_to(devices)) for path in (*devices.glob("*"), *devices.glob("dri/*"))]
 

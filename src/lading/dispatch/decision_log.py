@@ -4,8 +4,8 @@ Source: docs/spec/dispatch, section Reports.
 
 The rows are written by the server, many with one request, together with the scheduling statuses: a
 container costs no call of its own. Each entry has the moment on the loop's clock; the server makes
-times of their ages. Those that were not written yet are lost with the process: records and
-processes say what is so, these rows say only why.
+times of their ages. Unwritten decisions are lost with the process: state is in the records and
+processes, these rows only explain it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class DecisionLog:
         return [self._entries.popleft() for _ in range(min(BATCH, len(self._entries)))]
 
     def put_back(self, entries: Sequence[DecisionEntry]) -> None:
-        """They could not be written."""
+        """Keep decisions that could not be written for the next report."""
         self._entries.extendleft(reversed(entries))
 
     def shown(self, entries: Sequence[DecisionEntry]) -> list[dict[str, object]]:

@@ -41,8 +41,8 @@ from lading.core.timestamps import parse_time
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What a container costs where its supervisor cannot say it any more: its share of these prices
-    until `end`.
+    """Cost of a container whose supervisor can no longer report it: its share of these prices until
+    `end`.
     """
 
     prices: tuple[Price, ...]
@@ -50,7 +50,7 @@ class Spending:
     end: datetime
 
     def since(self, started_at: str) -> float:
-        """Dollars from its start on, an API timestamp."""
+        """Dollars since the container's start, an API timestamp."""
         return cost(self.prices, parse_time(started_at), self.end, share=self.share)
 
 
@@ -83,8 +83,8 @@ class SupervisorProcess:
         """How much of what its container needs is taken now: its files are on the disk, before and
         after it runs.
 
-        One that asks counts in full: what becomes free is for it, not for containers that have not
-        begun.
+        A container that asks for its resources counts in full: free resources go to it before
+        containers that have not begun.
         """
         return Resources(disk=need.disk) if self.idle or self.preparing else need
 

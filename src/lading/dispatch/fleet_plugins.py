@@ -56,7 +56,7 @@ def find_fleet(name: str) -> Opener:
 
 
 def plans_disk(name: str, config: Config) -> bool:
-    """Whether scratch disk is planned there: everywhere but on a machine whose disk nobody shares
-    out.
+    """Whether scratch disk is planned on a fleet: always, except on a machine without a configured
+    share of disk.
     """
     return name != "local" or config.Local.Scratch > 0

@@ -46,11 +46,11 @@ _REQUEUED = "The last attempt ended before it ran; trying again in a moment."
 
 @runtime_checkable
 class Planning(Protocol):
-    """The seam between the loop and what decides which container starts where.
+    """The seam between the loop and a planner.
 
     A fleet that makes its workers as containers need them (cloud VMs) implements it itself, as it
-    has to plan for workers that it does not have yet; for every other one `StaticPlanning` does.
-    A plan is taken for carried out: what was not shows in the next snapshot.
+    has to plan for workers that it does not have yet; for every other one `StaticPlanning` does. A
+    plan is assumed to be carried out: failures show in the next snapshot.
     """
 
     def plan(self, snapshot: Snapshot) -> DispatchPlan:
@@ -80,7 +80,7 @@ def planning_of(fleet: object) -> Planning:
 
 
 class Loop:
-    """Decides at every step what to do, and sees that it is done."""
+    """Decides at every step, and runs the tasks that carry the decisions out."""
 
     def __init__(
         self,

@@ -121,12 +121,12 @@ class Queue:
         return self._workflow_window
 
     def show(self, window: Window, *, workflows: Window) -> None:
-        """A look has gone so far; what it found is to be merged."""
+        """Set the windows of a look, whose records are merged next."""
         self._window, self._workflow_window = window, workflows
         self._entries = None
 
     def hides(self, uuid: str) -> bool:
-        """Whether it waits beyond what was looked at."""
+        """Whether a container waits beyond the window."""
         record = self._waiting.get(uuid)
         return record is not None and self._is_beyond(record)
 
@@ -147,7 +147,7 @@ class Queue:
         return record if record is not None and record.state is not None else None
 
     def uuids(self) -> set[str]:
-        """All that is known."""
+        """The uuids of all known records."""
         return self._waiting.keys() | self._others.keys()
 
     def holds(self, record: TrackedContainer) -> bool:
@@ -175,8 +175,8 @@ class Queue:
 
     @contextmanager
     def locking(self, uuid: str) -> Iterator[None]:
-        """While a lock of our own is asked for: the answer tells more than the event, which often
-        comes before it.
+        """Context of a lock request of this dispatcher: its answer has more attributes than the
+        event, which often arrives first.
         """
         self._locking.add(uuid)
         try:
@@ -247,7 +247,7 @@ class Queue:
         return record.final or (old != new and record.state is state)
 
     def forget(self, uuid: str) -> None:
-        """Drop what is known of it."""
+        """Drop the record."""
         if self._fetches:
             self._forgotten[uuid] = self.ticket()
         self._drop(uuid)

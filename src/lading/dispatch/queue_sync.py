@@ -7,9 +7,8 @@
   `core.scheduling.queue_window` says) comes at the start, whenever events may have been missed,
   every `poll_interval`, and when most of those that the last one showed have their place. A short
   look at the head of the queue comes before the first one.
-- While the API cannot be reached, everything is kept and tried again after a pause. An answer that
-  does not come would hide all that comes after it: it is given up after `read_timeout`, and asked
-  for again.
+- While the API cannot be reached, everything is kept and tried again after a pause. A missing
+  answer would delay all later ones: a request is repeated after `read_timeout`.
 
 Source: docs/spec/dispatch, section Queue.
 """

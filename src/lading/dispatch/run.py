@@ -44,9 +44,9 @@ async def run(
     holder: str = "",
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Dispatch for ever. `on_ready` is called once: when the processes and the queue have been
-    read, or when the fleet says why it is not known yet. A provider that cannot be reached does not
-    keep the dispatcher from being ready.
+    """Dispatch until cancelled. `on_ready` is called once: when the processes and the queue have
+    been read, or when the fleet says why it is not known yet. A provider that cannot be reached
+    does not keep the dispatcher from being ready.
 
     `events` are the changes of records, by default those of the client's websocket. `holder` says
     who works with the token, as HOST:DIRECTORY; without it no lease is held.
@@ -184,7 +184,7 @@ async def until_known(
     interval: float,
     on_trouble: Callable[[], None] = lambda: None,
 ) -> None:
-    """Wait until the fleet is known. Raises what the fleet does when it cannot become so.
+    """Wait until the fleet knows its workers. Raises the errors of `Fleet.changed`.
 
     A cloud or a batch system that cannot be reached can take long, and nothing is decided before:
     meanwhile the reason is logged when it is new, and posted as the status of the containers at the

@@ -42,7 +42,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A process was told to stop, first and last at these times."""
+    """Times at which a process was told to stop, first and last."""
 
     first: float
     last: float
@@ -87,7 +87,7 @@ class ContainerActivity:
     """The causes of its waiting since they were last told."""
 
     def moments(self, settings: DispatchSettings) -> Iterator[float]:
-        """When something becomes due without any event; some may be over."""
+        """Times at which something becomes due without an event; some may have passed."""
         if self.hold is not None:
             yield self.hold.until
         if self.retry is not None:
@@ -188,7 +188,7 @@ class DispatchState:
             one.began, one.own = now, True
 
     def release(self, uuid: str) -> None:
-        """The action is over."""
+        """Note the end of an action."""
         if uuid in self._busy:
             del self._busy[uuid]
             one = self._activities[uuid]
@@ -260,7 +260,7 @@ class DispatchState:
     # Locks.
 
     def adopt(self, uuids: Iterable[str]) -> None:
-        """These were locked by an earlier dispatcher with this token."""
+        """Note containers that an earlier dispatcher locked with this token."""
         for uuid in uuids:
             self._change(uuid).own = True
 
@@ -272,7 +272,7 @@ class DispatchState:
         return one.own and one.began is None
 
     def disown(self, uuid: str) -> None:
-        """It was given back: whoever locks it next is responsible."""
+        """Note that a container was unlocked: the next dispatcher that locks it is responsible."""
         if uuid in self._activities:
             self._activities[uuid].own = False
 
@@ -296,7 +296,7 @@ class DispatchState:
     # Pauses.
 
     def hold(self, uuid: str, reason: str, *, now: float, refused: bool = False) -> None:
-        """Do not start it for a while, longer each time; for long when the fleet has refused it."""
+        """Pause starts of a container, longer each time; for long when the fleet has refused it."""
         one = self._timed_change(uuid)
         least = self._settings.refusal_pause if refused else self._settings.min_retry
         pause = self._pause(one.hold, reason, now=now)
@@ -375,7 +375,7 @@ class DispatchState:
     def note_waits(
         self, statuses: Mapping[str, WaitStatus], queue: Queue, *, now: float
     ) -> list[str]:
-        """Take note of what containers wait for. Returns those that waited at the last look and
+        """Note the causes for which containers wait. Returns those that waited at the last look and
         have no status now.
         """
         for uuid, status in statuses.items():

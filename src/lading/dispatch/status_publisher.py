@@ -88,8 +88,8 @@ class StatusPublisher:
             await asyncio.sleep(self._interval)
 
     async def post(self) -> None:
-        """Post what changed since the last time, or that nothing did if it is time. Raises what the
-        client raises.
+        """Post the changes since the last time, or an empty report if one is due. Raises the errors
+        of the client.
         """
         current = dict(self._look())
         changed = {uuid: one for uuid, one in current.items() if self._posted.get(uuid) != one}

@@ -1,4 +1,4 @@
-"""Running the code: started once, followed to its last process, ended as a whole.
+"""The code of a rank: start, supervision to its last process, end of all its processes.
 
 Orphans become children of the daemon, so that no process of the code gets lost, and when there are
 no children left the code has ended. How each process ended is known from `waitpid` for those that
@@ -11,11 +11,11 @@ since it may have been one.
 
 Source: docs/spec/hpc-daemon, section Processes.
 
-How far the code is, as it says itself: a number in a file, or a line on a socket.
+Progress that the code reports itself: a number in a file, or lines on a socket.
 
-The file is `/hpcaas/updates/percentComplete`. Code that would rather keep a connection writes lines
-to `/hpcaas/updates/sock`, each a number; the last one counts where the file has none. What is no
-number is left out. Source: docs/spec/hpc-daemon, section Progress.
+The file is `/hpcaas/updates/percentComplete`. Code may also keep a connection to
+`/hpcaas/updates/sock` and write a number on each line; the last one counts where the file has none.
+Other text is ignored. Source: docs/spec/hpc-daemon, section Progress.
 """
 
 from __future__ import annotations
@@ -256,8 +256,8 @@ class Code:
         await self._end_all()
 
     async def _end_all(self) -> None:
-        """TERM to all, KILL to whoever is left after a grace, again for those started meanwhile,
-        until none is left.
+        """Send TERM to all processes, KILL to the rest after a grace period; repeat until none is
+        left, as processes may start meanwhile.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + KILL_GRACE
@@ -403,7 +403,7 @@ async def _gone(found: Mapping[int, processes.LiveProcess]) -> None:
 
 
 class Progress:
-    """Knows it. `tell` is called when a line has changed it."""
+    """Progress of the code. `tell` is called when a line has changed it."""
 
     def __init__(self, layout: DaemonLayout, *, tell: Callable[[], None]) -> None:
         self._layout, self._tell = layout, tell

@@ -69,7 +69,7 @@ _MPI = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy
 
 @dataclass(slots=True)
 class RankMember:
-    """How to reach a rank, what it last said and when, and how much of its output was passed on."""
+    """One rank: its client, its last report with the time, and the amount of output passed on."""
 
     caller: DaemonClient
     view: RankView
@@ -287,7 +287,7 @@ class Conductor:
         self._write(name, b"".join(mark + line + b"\n" for line in lines))
 
     def _spool(self, rank: int, name: str, data: bytes) -> None:
-        """Keep what becomes a file of the output, as long as the disk has room."""
+        """Store results of the ranks as files in the spool, as long as the disk has room."""
         place = Path(self._plan.spool, f"{rank}.{name}")
         if place in self._full:
             return
@@ -299,9 +299,7 @@ class Conductor:
             file.write(data)
 
     async def _leave(self) -> None:
-        """Let those that nobody here started go by themselves: MPI ends its processes after the
-        command.
-        """
+        """Wait for the ranks that MPI started: MPI ends its processes after the command."""
         # The rest is ended afterwards.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_TIME):
@@ -313,7 +311,7 @@ class Conductor:
                     await self._look()
 
     async def _end(self, *, well: bool) -> None:
-        """End what still runs, and wait for the results of those that are there."""
+        """End the running ranks, and wait for the results of all that answer."""
         if well:
             await self._leave()
 
@@ -412,7 +410,7 @@ def main(path: str) -> int:
 
 
 def _place(annex: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Rank and machines of an annex; nothing for the conductor itself. Raises Invalid, OSError."""
+    """Rank and machines of a remote rank; empty without one. Raises Invalid, OSError."""
     if annex is None:
         return {}
     leader = addresses.machine_address(annex["leader"])

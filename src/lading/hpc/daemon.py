@@ -6,11 +6,10 @@ AUTHORIZATION; without them those of the start before this one are taken. The po
 come as HPCAAS_PORT. HPCAAS_ALLOW_HTTP=1 allows results to be sent unencrypted. Everything else is
 configured through HTTPS. Source: docs/spec/hpc-daemon, section Start and identity.
 
-Watching the file systems that the code shares with others: FSError while one of them does not
-answer.
+Checks of shared file systems: the container is in FSError while one of them does not answer.
 
-A network file system that hangs hangs whoever asks, for as long as it likes. So it is asked from a
-thread of its own that nobody waits for longer than a moment; while that thread hangs, no other is
+A call to a network file system without a server blocks without limit. So each check runs in a
+thread of its own, with a time limit for its caller; while that thread is blocked, no other is
 started.
 """
 
@@ -64,7 +63,7 @@ PATIENCE = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonOptions:
-    """What the daemon is started with. Port 0 is any that is free."""
+    """Options of the daemon. Port 0 is any free port."""
 
     certificate: str
     key: str
@@ -77,7 +76,9 @@ class DaemonOptions:
 
 
 def read_options(arguments: Sequence[str], environment: Mapping[str, str]) -> DaemonOptions:
-    """The options. Raises Invalid for what is missing or no port."""
+    """The options from the command line and the environment. Raises Invalid for a missing one or an
+    invalid port.
+    """
     parser = argparse.ArgumentParser(
         prog="lading hpc daemon", description="The daemon of an HPC container."
     )
@@ -148,7 +149,9 @@ class HpcDaemon:
         self._again = False
 
     async def open(self) -> int:
-        """Take up what there is and listen; the port. Raises OSError, ssl.SSLError."""
+        """Load the record, follow code that runs already, and listen; return the port. Raises
+        OSError, ssl.SSLError.
+        """
         processes.adopt_orphans()
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self.code.reap)
         port = await self._service.open(
@@ -297,8 +300,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _first_entry(path: Path) -> object:
-    """Something that only the file system itself can say, however much there is in it. Raises
-    OSError.
+    """Read the first entry of a directory: this needs an answer of the file system, and takes
+    equally long for any number of files. Raises OSError.
     """
     with os.scandir(path) as entries:
         return next(entries, None)
@@ -306,7 +309,7 @@ def _first_entry(path: Path) -> object:
 
 @dataclass(slots=True)
 class FileSystemWatch:
-    """Asks one directory. `ask` blocks, and raises OSError when the file system has failed."""
+    """Checks one directory. `ask` blocks, and raises OSError when the file system has failed."""
 
     path: Path
     ask: Callable[[Path], object] = _first_entry
@@ -315,7 +318,7 @@ class FileSystemWatch:
     _fault: str = ""
 
     async def fault(self) -> str:
-        """What is wrong with it; "" when it answers."""
+        """Fault of the file system; "" when it answers."""
         if self._asking is not None and self._asking.is_alive():
             return f"{self.path} does not answer"
         loop = asyncio.get_running_loop()
@@ -344,7 +347,7 @@ async def watch_file_systems(
     *,
     sleep: Callable[[float], Awaitable[None]],
 ) -> None:
-    """Tell, period by period, what is wrong with the first that fails, or "" when all answer; until
+    """Report the fault of the first failing file system in each period, "" without faults; until
     cancelled.
     """
     watches: dict[Path, FileSystemWatch] = {}

@@ -1,8 +1,8 @@
 """Client of the daemon of one rank.
 
-Its certificate is pinned, whatever its name: nobody else has the key. Following its state uses one
-connection, on which the daemon answers when there is a change: new connections would cost it more
-than everything else.
+The certificate is pinned and its name is not checked: nobody else has the key. The state is
+followed over one connection, on which the daemon answers when there is a change: TLS handshakes
+would cost the daemon more than all other work.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @dataclass(frozen=True, slots=True)
 class DaemonReply:
-    """What came back; header names are in lower case."""
+    """Response of the daemon; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -42,7 +42,7 @@ class DaemonReply:
 
 @dataclass(slots=True)
 class DaemonClient:
-    """Calls the daemon at `host`. Close it when it has followed."""
+    """Client of the daemon at `host`. Close it after `follow`."""
 
     host: str
     identity: Identity
@@ -55,7 +55,7 @@ class DaemonClient:
         self._context.check_hostname = False
 
     def close(self) -> None:
-        """Let go of the connection that is kept."""
+        """Close the connection that `follow` uses."""
         line, self._line = self._line, None
         if line is not None:
             line[1].transport.abort()
@@ -65,10 +65,9 @@ class DaemonClient:
         return self._data(await self._once("GET", path, b"", {}, _TIMEOUT))
 
     async def follow(self, known: str, *, wait: float) -> tuple[str, dict[str, Any]]:
-        """What the daemon says of the code as soon as that is not `known`, after `wait` seconds in
-        any case.
+        """The state of the code as soon as it differs from `known`, or after `wait` seconds.
 
-        With a word for it, to be `known` the next time. Raises Unavailable.
+        Also returns the entity tag to pass as `known` next time. Raises Unavailable.
         """
         headers = {"If-None-Match": known, "Prefer": f"wait={wait:.0f}"} if known and wait else {}
         line, self._line = self._line, None
@@ -114,9 +113,7 @@ class DaemonClient:
         return await self.tell("/v1/command", {"command": word}, timeout=_KILL_TIME)
 
     async def log(self, name: str, offset: int) -> bytes:
-        """What stands in a log after `offset`; some of it when there is much. Raises
-        Unavailable.
-        """
+        """Bytes of a log after `offset`, a part of them if there are many. Raises Unavailable."""
         reply = await self._once(
             "GET", f"/v1/logs/{name}", b"", {"Range": f"bytes={offset}-"}, _TIMEOUT
         )

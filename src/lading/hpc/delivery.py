@@ -115,7 +115,7 @@ class Delivery:
 
 
 def place(url: str) -> str:
-    """What of a presigned URL may be shown: everything but its query and a name in it."""
+    """The part of a presigned URL that may be shown: all but its query and its credentials."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -154,8 +154,8 @@ def pack(source: Path, file: IO[bytes]) -> str:
 
 
 async def _put(url: str, file: IO[bytes], size: int) -> str:
-    """One PUT; the ETag. Raises Unavailable for what another attempt may mend, Invalid for what it
-    cannot.
+    """Send one PUT; return the ETag. Raises Unavailable when another attempt may succeed, else
+    Invalid.
     """
     parts = urlsplit(url)
     secure = parts.scheme == "https"
@@ -200,7 +200,7 @@ def _etag(answer: bytes) -> str:
 
 
 def describe(error: Exception) -> str:
-    """One line on why it was not delivered, without the address's query."""
+    """Reason of a failed delivery in one line, without the query of the URL."""
     if isinstance(error, LadingError):
         return error.message
     return f"{type(error).__name__}: {getattr(error, 'strerror', '') or 'failed'}"

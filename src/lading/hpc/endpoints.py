@@ -275,8 +275,8 @@ class Endpoints:
         return success({"message": "upload started"})
 
     def environment(self) -> dict[str, str]:
-        """What the code is started with: the container's environment without our secrets, and its
-        parameters.
+        """Environment of the code: the container's environment without secrets of the daemon, and
+        the parameters.
         """
         own = mpi_files.environment(self._record.settings, self._record.parameters)
         return _USUAL | {"HOME": self._layout.home} | self._inherited | own
@@ -284,8 +284,8 @@ class Endpoints:
     # Questions.
 
     async def _state(self, head: RequestHead) -> DaemonResponse:
-        """The states; with `If-None-Match` and `Prefer: wait=SECONDS` as soon as they are others
-        than those named.
+        """The states; with `If-None-Match` and `Prefer: wait=SECONDS` as soon as they differ from
+        the named ones.
         """
         known, wait = (
             head.headers.get("if-none-match", ""),

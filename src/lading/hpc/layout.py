@@ -6,7 +6,7 @@ Files that the code may change are world readable and writable, in directories t
 reaches. The daemon's own files (keys, state, log) are for root alone.
 Source: docs/spec/hpc-daemon, section Files.
 
-What a daemon proves itself with: certificate, key and authorization.
+Identity of a daemon: certificate, key and authorization.
 
 They come with the environment, or are the files of an earlier start. They are taken out of the
 environment, also of what /proc/PID/environ shows: no program that the daemon starts finds them
@@ -69,16 +69,16 @@ class DaemonLayout:
     home: str
 
     def inside(self, path: str) -> Path:
-        """Where the container's absolute path is for the daemon."""
+        """The daemon's path of an absolute path of the container."""
         return self.root / path.lstrip("/")
 
     def outside(self, place: Path) -> str:
-        """The container's path of a place."""
+        """The container's path of a path of the daemon."""
         return "/" + str(place.relative_to(self.root))
 
     @property
     def base(self) -> Path:
-        """Everything of ours but for what has its place elsewhere."""
+        """The directory of most files of the daemon."""
         return self.root / "hpcaas"
 
     @property
@@ -98,13 +98,11 @@ class DaemonLayout:
 
     @property
     def progress(self) -> Path:
-        """Where the code writes how far it is, 0 to 100."""
+        """The file in which the code writes its progress, 0 to 100."""
         return self.base / "updates" / "percentComplete"
 
     def code(self, name: str) -> Path:
-        """The executable: `/code`, or what `codeName` says, a name being one below
-        `/hpcaas/code`.
-        """
+        """The executable: `/code`, or the path `codeName`; a bare name is below `/hpcaas/code`."""
         if not name:
             return self.root / "code"
         return self.inside(name) if name.startswith("/") else self.base / "code" / name
@@ -158,7 +156,7 @@ def open_folder(path: Path, *, mode: int) -> None:
 
 
 def write(path: Path, content: str | bytes, *, mode: int) -> None:
-    """Put a file there at once: whoever reads sees the old or the new one. Raises OSError."""
+    """Replace a file atomically: readers see the old or the new content. Raises OSError."""
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
@@ -268,7 +266,7 @@ class Notices:
         self._waiting: set[asyncio.Event] = set()
 
     def open(self, *paths: Path) -> bool:
-        """Begin; whether the kernel can tell of changes to all of them."""
+        """Begin to watch; return whether the kernel reports changes to all of the paths."""
         libc = ctypes.CDLL(None, use_errno=True)
         self._descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         mask = _MODIFY | _MOVED_TO | _CREATE | _DELETE
@@ -280,7 +278,7 @@ class Notices:
         return False
 
     def close(self) -> None:
-        """No more of them."""
+        """Stop watching."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -308,6 +306,6 @@ class Notices:
         self.tell()
 
     def tell(self) -> None:
-        """Something has changed that the kernel does not tell of."""
+        """Note a change that the kernel does not report."""
         for event in self._waiting:
             event.set()

@@ -46,20 +46,18 @@ def address(rank: int) -> str:
 
 
 def cable(rank: int) -> str:
-    """The end of a rank's cable at the bridge. Setting it down cuts the rank off."""
+    """Name of the bridge's end of a rank's veth pair. Setting it down disconnects the rank."""
     return f"rank{rank}"
 
 
 def hardware(rank: int) -> str:
-    """The hardware address of a rank's end of its cable."""
+    """The hardware address of a rank's end of its veth pair."""
     return f"02:4c:44:00:{rank >> 8:02x}:{rank & 255:02x}"
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """This machine's end of a wire: a device, the UDP port at which the others reach it, and IP's
-    version (4 or 6).
-    """
+    """This machine's end of a VXLAN link: a device, its UDP port, and IP's version (4 or 6)."""
 
     name: str
     port: int
@@ -67,8 +65,8 @@ class Wire:
 
 
 def make_wire(number: int, version: int = 4) -> Wire:
-    """Make an end of the wire with this number in the machine's own network, to be taken to
-    another.
+    """Make an end of the VXLAN link with this number in the machine's own network; `take_wire`
+    moves it.
 
     Raises OSError, subprocess.CalledProcessError.
     """
@@ -90,8 +88,8 @@ def make_wire(number: int, version: int = 4) -> Wire:
 
 
 def make_wires(number: int) -> tuple[Wire, ...]:
-    """An end of each kind that this machine has, of which one is to be used: without it the other
-    has no port.
+    """Make an end for each version of IP that this machine has; only one will be used, but the port
+    must be known first.
 
     Raises OSError, subprocess.CalledProcessError.
     """
@@ -103,7 +101,7 @@ def make_wires(number: int) -> tuple[Wire, ...]:
 
 
 def take_wire(wire: Wire) -> None:
-    """Take it from the network of the process that started this one. Raises OSError,
+    """Move the end from the network namespace of the parent process to this one. Raises OSError,
     subprocess.CalledProcessError.
     """
     move = ["ip", "link", "set", wire.name, "netns", str(os.getpid())]
@@ -112,7 +110,10 @@ def take_wire(wire: Wire) -> None:
 
 
 async def tell_peers(wire: Wire, *, own: int, peers: Sequence[Sequence[object]]) -> None:
-    """Tell the wire who is where: rank, address and port of each machine. Raises ExecutionError."""
+    """Write the forwarding entries. `peers`: rank, address and port of each machine.
+
+    Raises ExecutionError.
+    """
     lines = []
     for rank, host, port in peers:
         if rank != own:
@@ -123,14 +124,14 @@ async def tell_peers(wire: Wire, *, own: int, peers: Sequence[Sequence[object]])
 
 
 def leave_network() -> None:
-    """Give this process a network of its own. Raises OSError."""
+    """Move this process to a new network namespace. Raises OSError."""
     if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), "network namespace")
 
 
 def enter_network(path: str) -> None:
-    """Take this thread into a network namespace that is there. Raises OSError."""
+    """Move this thread to an existing network namespace. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if ctypes.CDLL(None, use_errno=True).setns(descriptor, _CLONE_NEWNET) != 0:
@@ -154,9 +155,9 @@ async def make_bridge(wire: Wire | None = None, *, alone: bool = False) -> None:
 
 
 async def connect(rank: int, pid: int, *, spread: bool = False) -> None:
-    """Lay a cable from the bridge to the container that `pid` is in. Raises ExecutionError.
+    """Connect the container of the process `pid` to the bridge (veth pair). Raises ExecutionError.
 
-    `spread`: its packets must fit through a wire.
+    `spread`: its packets must fit into those of the VXLAN link.
     """
     name = cable(rank)
     await _ip(

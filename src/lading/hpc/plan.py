@@ -34,8 +34,8 @@ class ClusterPlan:
 
     `bundles`: an OCI bundle for each rank, complete but for what makes it a rank. `crun`: its
     command and options. `spool`: a directory that no container sees, for what belongs in the output
-    (`supervisor.gang.gang_output`): files `<rank>.stdout`, `<rank>.stderr`, `<rank>.tar`.
-    `fault`: where to say why nothing could be run.
+    (`supervisor.gang.gang_output`): files `<rank>.stdout`, `<rank>.stderr`, `<rank>.tar`. `fault`:
+    the file for the reason when nothing could be run.
     """
 
     name: str
@@ -68,13 +68,13 @@ class ClusterPlan:
     """Descriptor for lines on what the ranks do."""
 
     def write(self, path: Path) -> None:
-        """Raises OSError."""
+        """Write the plan. Raises OSError."""
         path.touch(mode=0o600)
         path.write_text(json.dumps(asdict(self)))
 
 
 def read_plan(path: Path) -> ClusterPlan:
-    """Raises OSError, ValueError, KeyError or TypeError for what is no plan."""
+    """Read a plan. Raises OSError; ValueError, KeyError or TypeError for a malformed one."""
     content: dict[str, Any] = json.loads(path.read_text())
     lists = {name: tuple(content[name]) for name in ("bundles", "crun", "command")}
     environment = tuple((name, value) for name, value in content["environment"])
@@ -85,7 +85,7 @@ def read_plan(path: Path) -> ClusterPlan:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A daemon's own: PEM texts, and the word that every call to it carries."""
+    """Credentials of one daemon: PEM texts, and the authorization that every call must carry."""
 
     certificate: str
     key: str = field(repr=False)
@@ -107,7 +107,7 @@ def make_identity(name: str, *, now: datetime) -> Identity:
 
 
 def make_ssh_keys() -> SshKeys:
-    """A new key pair, as OpenSSH writes them."""
+    """Make a key pair in the format of OpenSSH."""
     private = ed25519.Ed25519PrivateKey.generate()
     text = private.private_bytes(
         serialization.Encoding.PEM,

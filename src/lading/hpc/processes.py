@@ -1,8 +1,6 @@
-"""The processes of this container as /proc shows them: who descends from whom, who is the code,
-ending them all.
+"""The processes of this container as /proc shows them: descent, membership of the code, signals.
 
-Learning how every process of the code ends: ptrace, as the only way that works inside a
-container.
+The exit codes of all processes of the code, by ptrace: no other interface works inside a container.
 
 Any process's non-zero exit counts (docs/spec/hpc-daemon, section Processes).
 The kernel tells an exit code to the parent alone, and events of the
@@ -78,7 +76,7 @@ def end_with_parent() -> None:
 
 
 def look(pid: int) -> LiveProcess | None:
-    """The process, unless it has ended; one that nobody has waited for has."""
+    """The process, None if it has ended; a zombie has ended."""
     try:
         text = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
@@ -104,7 +102,7 @@ def everything() -> Iterator[LiveProcess]:
 def descendants(
     roots: Iterable[int], among: Iterable[LiveProcess] | None = None
 ) -> dict[int, LiveProcess]:
-    """Those that descend from any of `roots`, without the roots themselves, by id."""
+    """Descendants of `roots`, without the roots themselves, by id."""
     children: dict[int, list[LiveProcess]] = {}
     for one in everything() if among is None else among:
         children.setdefault(one.parent, []).append(one)
@@ -119,7 +117,7 @@ def descendants(
 
 
 def marked(mark: str) -> dict[int, LiveProcess]:
-    """Those that have this run's mark in their environment, by id."""
+    """Processes with the mark of this run in their environment, by id."""
     wanted = f"{MARK}={mark}".encode()
     found = {}
     for one in everything():
@@ -131,11 +129,10 @@ def marked(mark: str) -> dict[int, LiveProcess]:
 
 
 def started_outside(code: str) -> dict[int, LiveProcess]:
-    """Processes that another rank started here: what is called as the code is, and MPI's launchers
-    below sshd.
+    """Processes that another rank started here: those with the name of the code, and MPI's
+    launchers below sshd.
 
-    Whatever descends from them is among them. What a daemon started, this one or another, has its
-    mark and is not.
+    Includes their descendants, but no process with the mark of a daemon, this one or another.
     """
     all_ = list(everything())
     sessions = descendants([one.pid for one in all_ if one.name.startswith("sshd")], all_)
@@ -154,7 +151,9 @@ def started_outside(code: str) -> dict[int, LiveProcess]:
 
 
 def _is_here(pid: int) -> bool:
-    """Whether it is of this container, and not of one inside: their ranks are theirs to watch."""
+    """Whether a process belongs to this container and not to one inside it, which has a daemon of
+    its own.
+    """
     try:
         # os.readlink instead of Path: this runs for each process, once a second.
         return (
@@ -176,7 +175,7 @@ def _is_a_daemons(pid: int) -> bool:
 
 
 def send(pids: Iterable[int], number: signal.Signals) -> None:
-    """Send a signal; who is gone is left out."""
+    """Send a signal to processes; ended ones are skipped."""
     for pid in pids:
         # It has ended, or belongs to another user.
         with contextlib.suppress(ProcessLookupError, PermissionError):

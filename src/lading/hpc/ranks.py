@@ -23,7 +23,7 @@ _TIMEOUT = 120.0
 
 
 class Ground(Protocol):
-    """Where the containers of a cluster are."""
+    """The place that runs the containers of a cluster."""
 
     async def open(self) -> None:
         """Make their network. Raises ExecutionError."""
@@ -34,15 +34,15 @@ class Ground(Protocol):
         ...
 
     async def gather(self) -> list[str]:
-        """When all has ended: bring together what is not here yet; sentences on what cannot be
-        had.
+        """After the end of all ranks: collect results from other machines; return sentences about
+        missing ones.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NativeGround:
-    """A network namespace, which this process is in, and crun."""
+    """Containers of crun in the network namespace of this process."""
 
     name: str
     bundles: tuple[str, ...]
@@ -165,7 +165,9 @@ class Rank:
     spread: bool = False
 
     async def start(self, identity: Identity, environment: Mapping[str, str]) -> None:
-        """Make the container, connect it, start its first process. Raises ExecutionError."""
+        """Create the container, connect it to the network, start its first process. Raises
+        ExecutionError.
+        """
         await asyncio.to_thread(self._configure, identity, environment)
         told = self.bundle / "pid"
         console = self.bundle / "console.txt"

@@ -37,8 +37,8 @@ _PLAIN = (
 
 @dataclass(slots=True, kw_only=True)
 class DaemonMemory:
-    """The memory. `given`: the accepted daemon parameters as they came, by key; `settings` is what
-    they mean.
+    """The daemon's record. `given`: the accepted daemon parameters as received, by key; `settings`:
+    the parsed values.
     """
 
     path: Path
@@ -63,20 +63,20 @@ class DaemonMemory:
     _waiting: set[asyncio.Event] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def enter(self, status: CodeStatus, *, reason: str = "") -> None:
-        """The code is in this state from now on. Raises IllegalTransition, OSError."""
+        """Set and store the state of the code. Raises IllegalTransition, OSError."""
         self.code = daemon_states.change(daemon_states.CODE_TRANSITIONS, self.code, status)
         self.reason = reason
         self.save()
         _logger.info("code is %s%s", status, f": {reason}" if reason else "")
 
     def deliver(self, status: ResultStatus) -> None:
-        """The results are in this state from now on. Raises IllegalTransition, OSError."""
+        """Set and store the state of the results. Raises IllegalTransition, OSError."""
         self.result = daemon_states.change(daemon_states.RESULT_TRANSITIONS, self.result, status)
         self.save()
         _logger.info("results are %s", status)
 
     def judge(self, status: ContainerStatus, *, fault: str = "") -> None:
-        """The container is in this state from now on, for this fault. Raises OSError."""
+        """Set and store the state of the container and its fault. Raises OSError."""
         self.fault = fault
         if status is not self.container:
             self.container = daemon_states.change(
@@ -86,7 +86,7 @@ class DaemonMemory:
             _logger.info("container is %s", status)
 
     def save(self) -> None:
-        """Write it down. Raises OSError."""
+        """Store the record. Raises OSError."""
         content = {name: getattr(self, name) for name in _PLAIN}
         states = {
             "container": self.container,
@@ -99,7 +99,7 @@ class DaemonMemory:
             event.set()
 
     async def changed(self) -> None:
-        """Wait until it is written down anew."""
+        """Wait for the next change of the record."""
         event = asyncio.Event()
         self._waiting.add(event)
         try:
@@ -109,7 +109,7 @@ class DaemonMemory:
 
 
 def load(path: Path, *, allow_http: bool = False) -> DaemonMemory:
-    """What was written there, or a new record. Raises OSError when the directory cannot be read."""
+    """Read the record, or make a new one. Raises OSError when the directory cannot be read."""
     try:
         content = json.loads(path.read_text())
         record = DaemonMemory(

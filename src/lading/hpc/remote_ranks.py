@@ -16,12 +16,12 @@ If ranks are on several machines, each machine has one rank with its own output 
 archives are stored unchanged in the spool; when all ranks have ended the supervisor merges them
 into one directory.
 
-The other end of `remote_ranks`: on a further machine of a gang, a process in the network of its
-one rank.
+The other end of `remote_ranks`: a process on a further machine of a gang, in the network namespace
+of its one rank.
 
-It makes its end of the wire, starts the rank when it is told how, and ends when it is told so, or
-when nobody is there any more. Whoever started it ends what is left in its control group, and sends
-the output.
+It makes its end of the VXLAN link, starts the rank on the conductor's message, and ends on a
+message or when the connection is lost. The supervisor that started it ends the rest of its control
+group and sends the output.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class SpreadGround:
         return network.address(number)
 
     async def gather(self) -> list[str]:
-        """End the others, and bring their archives here; sentences on what cannot be had."""
+        """End the other ranks and receive their archives; return sentences about missing ones."""
         for pipe in self.pipes:
             # Its machine is gone, which its reader notices.
             with contextlib.suppress(BrokenPipeError):
@@ -149,7 +149,7 @@ class SpreadGround:
 
 
 async def _within(rank: int, pipe: LinePipe, word: str) -> dict[str, Any]:
-    """What an annex says, which must have `word` or be a fault. Raises ExecutionError."""
+    """Check that a message of a remote rank has `word`. Raises ExecutionError."""
     try:
         heard = await pipe.receive(timeout=_READY_TIME)
     except (TimeoutError, RequestError) as error:
@@ -195,7 +195,9 @@ def own_address(leader: str) -> str:
 async def serve(
     plan: ClusterPlan, wire: network.Wire, *, rank: int, leader: str, address: str
 ) -> int:
-    """From the making of the network to the end of the rank; the exit code of the process."""
+    """Run the rank, from the creation of the network to the end; return the exit code of the
+    process.
+    """
     pipe = LinePipe(0, 1)
     await pipe.open()
     for number in (signal.SIGTERM, signal.SIGINT):

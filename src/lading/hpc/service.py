@@ -60,7 +60,7 @@ _logger = logging.getLogger("lading.hpc")
 
 @dataclass(frozen=True, slots=True)
 class DaemonResponse:
-    """What is sent back."""
+    """Response to a call."""
 
     status: int
     body: bytes
@@ -71,7 +71,7 @@ Handler = Callable[[RequestHead, Searchable], Awaitable[DaemonResponse]]
 
 
 def success(data: Mapping[str, Any]) -> DaemonResponse:
-    """The caller gets what it asked for."""
+    """A successful response."""
     return DaemonResponse(200, jsend(DocumentStatus.SUCCESS, data))
 
 
@@ -103,7 +103,7 @@ class DaemonService:
         return self._server.port
 
     async def close(self) -> None:
-        """Stop listening, and end what is under way."""
+        """Stop listening, and end the open connections."""
         await self._server.close()
 
     def is_authorized(self, headers: Mapping[str, str]) -> bool:
@@ -258,8 +258,8 @@ async def _send(writer: asyncio.StreamWriter, answer: DaemonResponse, *, keep: b
 
 
 async def _linger(reader: asyncio.StreamReader, left: int, seconds: float) -> None:
-    """Let the caller send a body that nobody reads: if its connection broke meanwhile, it might
-    miss the answer.
+    """Receive and discard the rest of a body: a connection that is reset meanwhile could lose the
+    response.
 
     Source: RFC 9112, 9.6.
     """

@@ -1,7 +1,7 @@
-"""Self-signed certificates (X.509): making them, knowing their keys, loading them from memory.
+"""Self-signed certificates (X.509): creation, keys derived from a secret, loading from memory.
 
-Each is for two ends that learn of it from a third party or from a secret that both have, or for a
-first start without a certificate authority.
+A certificate serves two processes that a third party or a shared secret introduces to each other,
+or a first start without a certificate authority.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     101, Upgrade: <protocol>                                   any other answer is an error, as JSON
                                                                or text
 
-The head is read by `core.protocols.http_head` and not by h11, which takes the first bytes of the
-new protocol from the connection as well.
+`core.protocols.http_head` parses the head of the response; h11 would also take the first bytes of
+the new protocol from the connection.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOST_TEXT = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How to reach a server: a Unix socket, or host and port; with TLS unless `tls` is None."""
+    """Address of a server: a Unix socket, or host and port; with TLS unless `tls` is None."""
 
     unix_socket: str = ""
     host: str = ""
@@ -94,7 +94,7 @@ async def switch(
     form: Mapping[str, str],
     check: Callable[[HttpHead], None] | None = None,
 ) -> HttpHead:
-    """Ask for another protocol on a new connection; the head of the answer, which has status 101.
+    """Ask for another protocol on a new connection; return the head of the response of status 101.
 
     `check` is called with the answer first, whatever its status. Raises the error of the answer's
     status, Unavailable without an answer. After an error the connection is closed.

@@ -46,7 +46,9 @@ class Pipe:
     writer: asyncio.StreamWriter
 
     async def close(self) -> None:
-        """Close it; written bytes are still sent, if the other side takes them within seconds."""
+        """Close the connection; written bytes are still sent, if the other side takes them within
+        seconds.
+        """
         self.writer.close()
         # A connection that broke is closed as well.
         with contextlib.suppress(OSError, TimeoutError):
@@ -186,8 +188,8 @@ def read_account() -> tuple[float, int] | None:
 class Pacer:
     """Pacer of all streams of one event loop; together they move at least `least` bytes a second.
 
-    Where the kernel does not say how long the process waits for a processor, what counts is how
-    late the event loop comes back from its pauses.
+    Load is measured by the time that the process waits for a processor, or where the kernel does
+    not count it, by the delay of the event loop's timers.
     """
 
     def __init__(
@@ -209,7 +211,7 @@ class Pacer:
         self._moved = 0
 
     def note_call(self) -> None:
-        """A call waits for its response."""
+        """Note that a call waits for its response."""
         self._called = self._clock()
 
     def stream(self) -> PacedStream:

@@ -341,13 +341,13 @@ class PacketChannel(Channel):
 
 
 class LineWriter(Protocol):
-    """The part of a stream writer that is used here."""
+    """The two methods of a stream writer that `LineChannel` uses."""
 
     def write(self, data: bytes) -> None:
-        """Have bytes sent."""
+        """Buffer bytes for sending."""
 
     async def drain(self) -> None:
-        """Wait until there is room for more."""
+        """Wait until the buffer has room."""
 
 
 class LineChannel(Channel):

@@ -33,8 +33,8 @@ class _Stream:
 
 
 class Tunnel:
-    """One end. `accept` makes the connection to which a stream of the other side is joined; None
-    refuses all.
+    """One end of a tunnel. `accept` opens the connection that is joined to a stream of the other
+    side; None refuses all streams.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Saving of output and log, and the last update of the record.
 
-Small results go with the report of the end in one call (`api.resources.container_results`).
-Otherwise, and when that call is refused for whatever reason, it is done step by step.
+One call reports the end and carries small results (`api.resources.container_results`). Large
+results, and those of a refused call, are stored step by step.
 
 Faults of the output appear when it is planned, before the last line of the log, the final state, is
 written. Then output and log are stored at the same time, as they are independent; when the output

@@ -239,7 +239,7 @@ class Supervisor:
         )
 
     async def _blame(self, error: ExecutionError) -> Ending:
-        """Outcome for an error; a fault of the machine returns the container to the queue."""
+        """Choose the outcome for an error. A fault of the machine requeues the container."""
         if self._overfull:
             return failed(ExecutionError(self._overfull, Failure.DISK))
         if self.stop.is_set() and self._running:

@@ -83,8 +83,8 @@ class FileReader:
 
     @asynccontextmanager
     async def reading(self, token: str) -> AsyncGenerator[Reading]:
-        """A session for reading files with a token; consecutive reads of one block share its open
-        file.
+        """Open a session that reads files with a token; consecutive reads of one block share the
+        open file of the block.
         """
         # Blocks are fetched in tasks that are created later and inherit this context.
         self._token.set(token)
@@ -256,8 +256,8 @@ class CollectionCache:
     """Opens collections through the API; `anonymous` is the token for requests without one, "" to
     refuse these.
 
-    A manifest of more than `large` characters is read in a thread, and its tree is known again
-    after a write.
+    A manifest of more than `large` characters is parsed in a thread, and its tree is cached after a
+    write.
     """
 
     def __init__(

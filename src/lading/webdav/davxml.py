@@ -119,7 +119,7 @@ def read_lock(body: bytes) -> str:
 
 
 def multistatus(resources: Iterable[Resource], question: Question) -> Iterator[str]:
-    """207: the properties of each resource, in pieces."""
+    """Body of a 207 response to a PROPFIND: the properties of each resource, in pieces."""
     yield f'{_HEAD}<D:multistatus xmlns:D="DAV:">\n'
     batch: list[str] = []
     for resource in resources:
@@ -131,7 +131,9 @@ def multistatus(resources: Iterable[Resource], question: Question) -> Iterator[s
 
 
 def refused_update(href: str, names: tuple[tuple[str, str], ...]) -> str:
-    """207 for a PROPPATCH: all properties are read-only."""
+    """Body of the 207 response to a PROPPATCH: every property is refused, because all are
+    read-only.
+    """
     shown = _propstat("".join(_empty(name) for name in names), "403 Forbidden")
     head = f'{_HEAD}<D:multistatus xmlns:D="DAV:">\n'
     return (

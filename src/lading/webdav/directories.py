@@ -92,7 +92,7 @@ def _tar_header(path: str, node: Node, modified: datetime | None) -> bytes:
 
 
 class _Sink:
-    """The file that `zipfile` writes to: it keeps what was written until it is taken."""
+    """Output file for `zipfile` that buffers the written bytes until `take` is called."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes | bytearray] = []
@@ -112,7 +112,7 @@ class _Sink:
         """Nothing is buffered elsewhere."""
 
     def take(self) -> Iterator[bytes]:
-        """What was written since the last call, in pieces."""
+        """The bytes written since the last call, in pieces."""
         pieces, self._pieces = self._pieces, []
         return (bytes(one) if isinstance(one, bytearray) else one for one in pieces)
 

@@ -33,8 +33,8 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """COPY, or MOVE with `away`, of `source` to `target`; `shallow` takes a directory without its
-    members.
+    """A COPY, or with `away` a MOVE, of `source` to `target`; `shallow` copies a directory without
+    its members.
     """
 
     source: str

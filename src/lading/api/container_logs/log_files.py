@@ -178,7 +178,8 @@ def _answer(
 
 
 def _span(call: ApiCall, size: int) -> tuple[int, int, int, bool]:
-    """Begin and end of what is asked for, the size of the file, and whether a range was asked for.
+    """Begin and end of the requested bytes, the size of the file, and whether a range was
+    requested.
 
     `bytes=-0`, the last 0 bytes, is an empty range: `arvados-client logs` asks so how long a file
     is, an empty one too. RFC 9110 has no such range, Go's file server answers it with 206 and

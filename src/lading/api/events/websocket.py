@@ -2,13 +2,14 @@
 
 Source: docs/spec/api, section Websocket.
 
-Only a token that is refused is refused in the handshake. What passes ends the connection with 1013,
-"try again later". The token and its user are looked up again for an event, unless that was done
-less than a second before and neither was changed here since: one that has ended, or been taken
-back, ends the connection. A user hears of what that user may read at that moment, which is looked
-up for each event. A token of limited scope hears of the records that it may GET. Whoever may not
-look into the place where a record was before is not told what it was there. What a client has not
-taken yet waits in a queue; one whose queue stays full is let go, and begins anew.
+The handshake fails only for an invalid token; a temporary fault ends the connection with 1013, "try
+again later". The token and its user are looked up again for an event, unless that was done less
+than a second before and neither was changed here since: an expired or deleted token ends the
+connection. A user receives the events of records that the user may read at that moment, which is
+checked for each event. A token of limited scope receives those of records that it may GET. The old
+attributes of a moved record are left out for users who cannot read its former owner's records.
+Undelivered messages wait in a queue; a client whose queue stays full is disconnected, and must
+connect again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Containers: written by their supervisors, locked and unlocked by dispatchers.
+"""Containers: supervisors write their records, dispatchers lock and unlock them.
 
 Source: docs/spec/api, section Containers.
 """

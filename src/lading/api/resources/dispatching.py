@@ -53,7 +53,7 @@ _LONGEST_SENTENCE: Final = 2000
 
 
 async def put_statuses(call: ApiCall) -> ApiResponse:
-    """Remember what a dispatcher says: why containers wait, and what it has decided about them.
+    """Store a dispatcher's report: the reasons for which containers wait, and its decisions.
 
     {"items": {container uuid: {"reason", "sentence"}, or a sentence alone; "" takes it back}; {}
     says: I am here; "events": [{"container_uuid", "event_type": see `core.containers.decisions`,

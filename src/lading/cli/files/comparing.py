@@ -32,8 +32,7 @@ _COLOURS = {PathChange.ADDED: "green", PathChange.REMOVED: "red", PathChange.CHA
 @click.argument("after")
 @display.json_option
 def diff(before: str, after: str, as_json: bool) -> int:
-    """Say which files were added (+), removed (-) or changed (~) from BEFORE to AFTER, by their
-    content.
+    """Show the files added (+), removed (-) or changed (~) from BEFORE to AFTER, by their content.
 
     Both are collections, or directories or files in them. The exit code is 1 when they differ.
     """
@@ -67,8 +66,8 @@ def diff(before: str, after: str, as_json: bool) -> int:
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @display.json_option
 def du(sources: tuple[str, ...], as_json: bool) -> None:
-    """Say how much each SOURCE comes to, how much its blocks take in the store, and how much of
-    that others share.
+    """Show the size of each SOURCE, the space of its blocks in the store, and the part of that
+    space that other data shares.
 
     A block is counted whole where any part of it is used: SOURCE may be a single file of it.
     """

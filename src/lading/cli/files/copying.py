@@ -36,8 +36,8 @@ def cp(sources: tuple[str, ...], target: str, new: bool, overwrite: bool, as_jso
     """Copy each SOURCE, a collection or a file or directory in one, to TARGET, a collection or a
     place in one.
 
-    Into a directory that is there each goes under its own name, and the content of a whole
-    collection goes there.
+    In an existing directory, each SOURCE keeps its name; of a whole collection, the content is
+    copied.
     """
     given = [references.need_reference(source) for source in sources]
 
@@ -92,7 +92,7 @@ def mv(source: str, target: str, overwrite: bool, as_json: bool) -> None:
 @click.argument("paths", nargs=-1, required=True, metavar="COLLECTION/PATH...")
 @display.json_option
 def rm(paths: tuple[str, ...], as_json: bool) -> None:
-    """Take files and directories out of a collection. Past versions of it keep them."""
+    """Remove files and directories from a collection. Past versions of it keep them."""
     given = [references.need_reference(path) for path in paths]
     for one in given:
         if not one.path:

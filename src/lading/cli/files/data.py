@@ -131,10 +131,10 @@ def get(source: str, target: Path | None, overwrite: bool, as_json: bool) -> Non
     """Write SOURCE, a collection or a path in one, to TARGET on disk.
 
     SOURCE is a portable data hash, or the uuid or name of a collection, with /PATH for a part of
-    it; the uuid of a request, or `last`, stands for its output. A directory is written with its
-    content into TARGET, which is made when it is not there; a file to TARGET, or into it when that
-    is a directory. Files that are there are not replaced, unless --overwrite is given; those that a
-    'get' wrote before it was cut off are not fetched again.
+    it; the uuid of a request, or `last`, stands for its output. The content of a directory is
+    written into TARGET, which is made if it does not exist; a file is written to TARGET, or into it
+    if TARGET is a directory. Existing files are replaced only with --overwrite; files that an
+    interrupted 'get' completed are not fetched again.
     """
     reference = references.need_reference(source)
     if target is None and not reference.path:

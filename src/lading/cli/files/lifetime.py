@@ -25,7 +25,7 @@ _FIELDS = (
 @click.argument("sources", nargs=-1, required=True, metavar="COLLECTION...")
 @display.json_option
 def trash(sources: tuple[str, ...], as_json: bool) -> None:
-    """Put collections into the trash. They can be taken out again until they are deleted."""
+    """Move collections to the trash. They can be restored until they are deleted."""
     given = [references.need_reference(source) for source in sources]
     for one in given:
         if one.path:
@@ -53,9 +53,9 @@ def trash(sources: tuple[str, ...], as_json: bool) -> None:
 @click.argument("uuids", nargs=-1, metavar="UUID...")
 @display.json_option
 def undelete(uuids: tuple[str, ...], as_json: bool) -> None:
-    """Take collections out of the trash; without a UUID, say what is in it.
+    """Restore collections from the trash; without a UUID, list the trash.
 
-    A collection whose name was taken meanwhile comes back with the date in its name.
+    If its name is in use by now, the restored collection has the date in its name.
     """
     for uuid in uuids:
         if not is_uuid(uuid, Infix.COLLECTION):

@@ -89,8 +89,8 @@ def mount(
 ) -> None:
     """Show the collections of the store as files below DIRECTORY, read-only.
 
-    Below it: by_id, home, shared, by_tag. New collections appear as they are made. Blocks are kept
-    on disk, shared by all mounts of a user. With `--exec COMMAND...` the mount is there for one
+    Below it: by_id, home, shared, by_tag. New collections appear as they are made. Blocks are
+    cached on disk for all mounts of a user. With `--exec COMMAND...` the mount lasts for one
     command, whose exit code is returned.
     """
     ctx = click.get_current_context()

@@ -46,7 +46,7 @@ _LEVELS = ("read", "write", "manage")
 def share(
     what: str, who: str | None, can: str, by_link: bool, seconds: int | None, as_json: bool
 ) -> None:
-    """Let WHO use WHAT, a collection or a project; without WHO, say who may.
+    """Give WHO access to WHAT, a collection or a project; without WHO, list the existing access.
 
     WHO is a user (name, e-mail address or uuid), a role (name or uuid), `everyone` with an account
     here, or `public`.
@@ -117,7 +117,7 @@ def _share_by_link(what: str, seconds: int | None, as_json: bool) -> None:
 )
 @display.json_option
 def unshare(what: str, who: str | None, by_link: bool, as_json: bool) -> None:
-    """Take back what `lading share` gave WHO on WHAT."""
+    """Remove the access to WHAT that `lading share` gave to WHO."""
     if bool(who) == by_link:
         raise click.UsageError("name either WHO or --link")
 

@@ -42,8 +42,8 @@ DATA = click.option(
 )
 @display.json_option
 def volumes(data: Path | None, count: bool, as_json: bool) -> None:
-    """Show the volumes: room, blocks, what lies in the trash, faults; and what the last gc and
-    scrub came to.
+    """Show the volumes: free space, blocks, trash, faults; and the results of the last gc and
+    scrub.
     """
     rows, state = _run(_volumes(_directory(data), count))
     if as_json:
@@ -74,13 +74,11 @@ def volumes(data: Path | None, count: bool, as_json: bool) -> None:
 @click.option("--all", "show_all", is_flag=True, help="List every step.")
 @display.json_option
 def gc(data: Path | None, dry_run: bool, show_all: bool, as_json: bool) -> None:
-    """Throw away blocks that no collection names any more, and make the copies that collections
-    need.
+    """Move blocks that no collection names to the trash, and make the copies that collections need.
 
     A block goes into the trash of its volume when its last signature has ended
-    (Collections.BlobSigningTTL), and is deleted when it has lain there for
-    Collections.BlobTrashLifetime. Until then it comes back by itself when it is read or named
-    again.
+    (Collections.BlobSigningTTL), and is deleted after Collections.BlobTrashLifetime in the trash.
+    Until then it is restored when it is read or named again.
     """
     look, outcome = _run(_gc(_directory(data), dry_run=dry_run, is_quiet=as_json))
     if as_json:

@@ -58,12 +58,12 @@ async def deposit(
     project: str | None = None,
     is_quiet: bool = False,
 ) -> Deposit:
-    """The collection with these files and directories (by their path in it), stored now unless it
-    exists.
+    """Store files and directories, by their path in the collection, unless such a collection
+    exists; return the collection.
 
-    With a `name` or a `project`, one of that name, or in that project. With wishes for `keeping`,
-    one with the same wishes; then all blocks are sent, so that the store makes the copies. Raises
-    Invalid naming a file that cannot be read, and as `BlockClient.put`.
+    A `name`, a `project` and a `keeping` other than ANYHOW must agree with those of the existing
+    collection. With such a `keeping` all blocks are sent, so that the store makes the copies.
+    Raises Invalid naming a file that cannot be read, and as `BlockClient.put`.
     """
     wishes = _wishes(keeping)
     # All that the journal depends on: locators are signed for one token and blocks are stored with

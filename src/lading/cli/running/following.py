@@ -27,21 +27,21 @@ _PATIENCE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
-    """A request that has ended (or was left), and its container, if it had one."""
+    """A request at the end of following it, and its container, if it has one."""
 
     request: Record
     container: Record | None
 
 
 class Sink(Protocol):
-    """Receives bytes of a file of the log."""
+    """Receiver of the bytes of one log file."""
 
     def write(self, data: bytes, /) -> object:
-        """Take all of them."""
+        """Write all of the bytes."""
         ...
 
     def flush(self) -> None:
-        """Show them."""
+        """Show what is buffered."""
         ...
 
 

@@ -137,7 +137,7 @@ def change(
     as_json: bool,
     **options: str | int | None,
 ) -> None:
-    """Change what can be changed of requests that were submitted."""
+    """Change attributes of submitted requests."""
     asked = {
         _CHANGED.get(name, name): value for name, value in options.items() if value is not None
     }
@@ -174,7 +174,7 @@ def change(
 @click.argument("uuids", nargs=-1, required=True, metavar="REQUEST...")
 @display.json_option
 def cancel(uuids: tuple[str, ...], as_json: bool) -> None:
-    """Cancel requests. A container that another request needs too goes on."""
+    """Cancel requests. A container that another request needs continues."""
 
     async def action(session: CliSession) -> tuple[list[Record], list[Record]]:
         found = [await find_request(session, uuid) for uuid in uuids]
@@ -208,7 +208,7 @@ def cancel(uuids: tuple[str, ...], as_json: bool) -> None:
 def logs(
     uuid: str, follow: bool, name: str | None, timestamps: bool, dispatch: bool, as_json: bool
 ) -> None:
-    """Show what the command wrote: its standard output on ours, its standard error on ours.
+    """Show the output of the command: its standard output on ours, its standard error on ours.
 
     With --json, one document with the text of each file, or with the decisions.
     """

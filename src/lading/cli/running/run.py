@@ -214,12 +214,13 @@ def run(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Run COMMAND in a container, show what it writes, and leave with its exit code.
+    """Run COMMAND in a container, show its output, and exit with its exit code.
 
     Without COMMAND that of --image is run (its ENTRYPOINT and CMD).
 
-    The command starts in /out; what it leaves there is its output. The same command with the same
-    image and inputs is not run twice: the earlier result is used, unless --no-reuse says otherwise.
+    The command starts in /out; the files that it leaves in /out are its output. The same command
+    with the same image and inputs is not run twice: the earlier result is used, unless --no-reuse
+    says otherwise.
 
     \b
     lading run --input /in/reads.fq=reads.fq -- sh -c 'sort /in/reads.fq > sorted'
@@ -228,7 +229,7 @@ def run(
 
     SOURCE is a file or directory here, a portable data hash, a uuid, or one of them with /PATH; the
     uuid of another request stands for its output. With --json, the outcome is printed as JSON on
-    standard output, and what the command writes goes to standard error.
+    standard output, and the output of the command goes to standard error.
     """
     if not command and not options["image"]:
         raise click.UsageError(

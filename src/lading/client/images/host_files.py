@@ -207,8 +207,8 @@ class Binary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linkage:
-    """The libraries of one file, the names that were not found, and directories to search besides
-    the usual ones.
+    """Result of resolving the libraries of one file: paths found, names missing, further
+    directories to search.
     """
 
     libraries: tuple[str, ...] = ()

@@ -1,16 +1,17 @@
-"""How many containers at a time the API bears, learned from when it says that it is busy.
+"""Limit of the number of running containers, learned from the API's busy responses (503).
 
 Source: docs/spec/dispatch, section Backpressure.
 
 Rules:
 
 - At first any number, or the configured estimate (`InitialQuotaEstimate`).
-- When the API is overloaded (it says to many requests, and not to one now and then, that it is
-  busy: 503), one fewer than run now, but never none.
-- After `QUIET` seconds without such an answer a tenth more than run now, and one; it never shrinks
-  by that.
+- When the API is overloaded (it answers 503 to many requests, not to single ones), the limit is one
+  fewer than run now, but at least one.
+- After `QUIET` seconds without such a response, the limit is a tenth more than run now, plus one;
+  this step never lowers it.
 
-It limits containers, not VMs: at its limit several still share a VM, which is not so in Arvados.
+The limit counts containers, not VMs as in Arvados: at the limit several containers still share a
+VM.
 """
 
 from __future__ import annotations
@@ -27,8 +28,7 @@ class Pressure:
     """`most` containers at a time, 0 any; `busy_at` is the last busy answer that was looked at,
     `since` when that was.
 
-    `busy_at` is on the clock of whoever asks the API, 0.0 for never; `since` on that of the
-    planner.
+    `busy_at` is on the clock of the API's client, 0.0 for never; `since` on that of the planner.
     """
 
     most: int = 0
@@ -36,11 +36,11 @@ class Pressure:
     since: float = float("-inf")
 
     def left(self, running: int) -> int | None:
-        """How many more may be had, None for any number."""
+        """Number of further containers allowed, None for any number."""
         return max(0, self.most - running) if self.most else None
 
     def next_moment(self, *, now: float) -> float | None:
-        """When more may be had without any event, if so."""
+        """Time at which the limit rises without an event, or None."""
         due = self.since + QUIET
         return due if self.most and due > now else None
 

@@ -17,10 +17,10 @@ Rules:
   however long the others run.
 - A container that can be given more than it needs is given what is left when all that can start is
   placed.
-- What fits no worker stays queued and blocks nobody; its status says what it needs and the nearest
-  fit. A dispatcher does not fail what another dispatcher may be able to run (docs/spec/dispatch,
-  section Parts).
-- A quota, if there is one, is how many containers there are at a time, whatever their size.
+- A container that fits no worker stays queued and blocks no other; its status names its need and
+  the nearest fit. A dispatcher does not fail a container that another dispatcher may be able to run
+  (docs/spec/dispatch, section Parts).
+- A quota limits the number of containers at a time, whatever their size.
 - *Supervisors* (scheduling parameter `supervisor`: containers that run a workflow) mostly wait for
   the containers that they ask for. Were they counted among the others, a few of them could fill a
   worker, or a quota, and wait for ever. So they have room of their own: half of a worker's RAM and

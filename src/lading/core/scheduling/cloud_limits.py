@@ -5,13 +5,13 @@ Source: docs/spec/cloud, section Limits.
 Rules:
 
 - A refusal for quota while there are `n` VMs: no more are asked for until there are fewer than `n`,
-  or a while has passed, as quotas are raised; the while doubles with each refusal in a row. Without
+  or a pause has passed, as quotas are raised; the pause doubles with each refusal in a row. Without
   any VM it is a minute.
-- A refusal for lack of capacity shuts out the type, or the group of types, preemptible and not
-  apart, for a while that doubles up to `LONGEST`.
-- A refusal for the rate of calls shuts all creation out until the moment that the cloud names, else
-  for a while.
-- A VM that was created ends the whiles of its kind: the next refusal begins with the shortest.
+- A refusal for lack of capacity excludes the type, or the group of types (preemptible ones
+  separately), for a pause that doubles up to `LONGEST`.
+- A refusal for the rate of calls prevents all creation until the time that the cloud names, else
+  for a pause.
+- A created VM ends the pauses of its kind: the next refusal begins with the shortest one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RATE_SHORTEST, RATE_LONGEST = 1.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class Ban:
-    """Not before `until`; `length` was the while, `why` a sentence."""
+    """No creation before `until`; `length` is the length of the pause, `why` a sentence."""
 
     until: float
     length: float
@@ -47,7 +47,7 @@ class Limits:
     scarce: Mapping[str, Ban] = field(default_factory=dict)
 
     def over_quota(self, machines: int, *, now: float) -> str:
-        """Why no further VM may be asked for whatever its type, "" when one may."""
+        """Reason that no VM of any type may be created, or ""."""
         if self.most and machines >= self.most:
             return f"{machines} of at most {self.most} instances (MaxInstances) are in use"
         ban = self.quota_ban
@@ -56,9 +56,7 @@ class Limits:
         return ""
 
     def too_many(self, machines: int, more: int, *, now: float) -> str:
-        """Why `more` VMs beside those that there are may not be asked for all at once, "" when they
-        may.
-        """
+        """Reason that `more` further VMs may not be created at once, or ""."""
         if not self.over_quota(machines + more - 1, now=now):
             return ""
         said = self.over_quota(machines, now=now)
@@ -70,13 +68,13 @@ class Limits:
         return said or f"{more} more are needed at once, there are {machines}, and {most}"
 
     def left(self, machines: int, wanted: int, *, now: float) -> int:
-        """How many VMs may be asked for beside those that there are, of so many that are wanted."""
+        """Number of further VMs that may be created, of the wanted number."""
         return next(
             (more for more in range(wanted) if self.over_quota(machines + more, now=now)), wanted
         )
 
     def slowed(self, *, now: float) -> str:
-        """Why no VM may be asked for at this moment, "" when one may."""
+        """Reason that no VM may be created at this moment, or ""."""
         ban = self.rate_ban
         return (
             f"the cloud asks for fewer calls: {ban.why}"
@@ -85,20 +83,20 @@ class Limits:
         )
 
     def lacks(self, group: str, *, now: float) -> str:
-        """Why no VM of this kind may be asked for, "" when one may."""
+        """Reason that no VM of this kind may be created, or ""."""
         ban = self.scarce.get(group)
         return (
             f"the cloud has none to give: {ban.why}" if ban is not None and now < ban.until else ""
         )
 
     def next_moment(self, *, now: float) -> float | None:
-        """When a limit ends without any event, if one does."""
+        """Time at which a limit ends without an event, or None."""
         bans = [self.quota_ban, self.rate_ban, *self.scarce.values()]
         return min((ban.until for ban in bans if ban is not None and ban.until > now), default=None)
 
 
 def quota_refused(limits: Limits, *, machines: int, why: str, now: float) -> Limits:
-    """The cloud refused a VM for quota while there were others."""
+    """Note that the cloud refused a VM for quota while others existed."""
     ban = _longer(limits.quota_ban, why, now=now, shortest=SHORTEST, longest=LONGEST)
     if machines == 0:
         return replace(limits, quota=None, quota_ban=Ban(now + SHORTEST, ban.length, why))
@@ -106,19 +104,19 @@ def quota_refused(limits: Limits, *, machines: int, why: str, now: float) -> Lim
 
 
 def rate_refused(limits: Limits, *, until: float | None, why: str, now: float) -> Limits:
-    """The cloud refused a call for there being too many."""
+    """Note that the cloud refused a call because of the rate of calls."""
     ban = _longer(limits.rate_ban, why, now=now, shortest=RATE_SHORTEST, longest=RATE_LONGEST)
     return replace(limits, rate_ban=ban if until is None else Ban(max(until, now), ban.length, why))
 
 
 def capacity_refused(limits: Limits, *, group: str, why: str, now: float) -> Limits:
-    """The cloud has no VM of this kind now."""
+    """Note that the cloud has no VM of this kind now."""
     ban = _longer(limits.scarce.get(group), why, now=now, shortest=SHORTEST, longest=LONGEST)
     return replace(limits, scarce={**limits.scarce, group: ban})
 
 
 def created(limits: Limits, *, group: str) -> Limits:
-    """The cloud gave a VM of this kind."""
+    """Note that the cloud created a VM of this kind."""
     if limits.quota_ban is None and limits.rate_ban is None and group not in limits.scarce:
         return limits
     scarce = {name: ban for name, ban in limits.scarce.items() if name != group}

@@ -18,7 +18,7 @@ _Places = dict[ContainerShape, list[Place]]
 
 
 class BlockReason(StrEnum):
-    """Why nothing of a shape can be placed."""
+    """Reason that no container of a shape can be placed."""
 
     NO_TYPE = "no type"
     WORKFLOWS = "workflows"
@@ -52,9 +52,9 @@ class CloudRules:
 class CloudPlan:
     """The decisions of one pass. Workers in `starts` are ids of rooms.
 
-    `creates`: the room to be and its type. `retire`: empty rooms to let go. `kept`: room and gang,
-    for rooms that have to stay though nothing runs there yet. `unneeded`: rooms that are not ready
-    and that nobody was promised.
+    `creates`: the room to be and its type. `retire`: empty rooms to remove. `kept`: room and gang,
+    for rooms that must stay though nothing runs there yet. `unneeded`: rooms that are not ready and
+    not promised to a container.
     """
 
     starts: tuple[StartDecision, ...] = ()
@@ -66,7 +66,7 @@ class CloudPlan:
 
 @dataclass(slots=True)
 class PlanningPass:
-    """Limits, and findings so far, of one pass over the queue."""
+    """Limits and intermediate results of one pass over the queue."""
 
     limits: Limits
     now: float
@@ -99,12 +99,12 @@ class CloudQueue:
         self.images: dict[str, str] = {}
 
     def add(self, container: TrackedContainer, shape: ContainerShape) -> None:
-        """A container waits."""
+        """Add a container that waits."""
         self._enter(container, shape)
         insort(self.waiting.setdefault(shape, []), container.place)
 
     def extend(self, many: Iterable[tuple[TrackedContainer, ContainerShape]]) -> None:
-        """Many new containers wait."""
+        """Add many new containers."""
         for container, shape in many:
             self._enter(container, shape)
             self.waiting.setdefault(shape, []).append(container.place)
@@ -112,22 +112,24 @@ class CloudQueue:
             places.sort()
 
     def remove(self, uuid: str, *, promised: bool) -> None:
-        """A container does not wait any more. Raises KeyError for one that does not."""
+        """Remove a container that no longer waits. Raises KeyError for an unknown one."""
         shape, place = self.where.pop(uuid)
         self.images.pop(uuid, None)
         _take_out(self.promised if promised else self.waiting, shape, place)
 
     def start(self, uuid: str) -> None:
-        """A container starts; the caller removes its place."""
+        """Remove a container that starts; the caller removes its place."""
         del self.where[uuid]
         self.images.pop(uuid, None)
 
     def promise(self, shape: ContainerShape, place: Place) -> None:
-        """A container was promised a room; the caller removes its place from those that wait."""
+        """Note that a container was promised a room; the caller removes its place from the waiting
+        ones.
+        """
         insort(self.promised.setdefault(shape, []), place)
 
     def break_promise(self, shape: ContainerShape, place: Place) -> None:
-        """A container waits again."""
+        """Put a container whose promise is broken back among the waiting ones."""
         _take_out(self.promised, shape, place)
         insort(self.waiting.setdefault(shape, []), place)
 

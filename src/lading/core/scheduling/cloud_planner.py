@@ -1,10 +1,10 @@
 """Which container runs on which VM, and which VMs to make or let go (docs/spec/cloud, section
 Planning).
 
-A planner keeps what it knows from one event to the next, so that a pass looks only at what may have
-changed; it does nothing but decide. Its input is the waiting containers, the rooms (VMs, also those
-that are still asked for), and the limits of the cloud; its output a `CloudPlan`, which it takes for
-carried out. What was not is told by `add` and `put`.
+A planner keeps its tables from one event to the next, so that a pass examines only possible
+changes; it only decides. Its input is the waiting containers, the rooms (VMs, also requested ones),
+and the limits of the cloud. Its output is a `CloudPlan`, which it assumes to be carried out; `add`
+and `put` correct it where that failed.
 
 Rules:
 
@@ -13,19 +13,19 @@ Rules:
   have its image if there is any, where it leaves the least. Else to one that boots, by a promise;
   else a VM of the cheapest eligible type that the cloud has is asked for. A promise holds until the
   VM is ready, or room elsewhere is ready sooner.
-- What cannot be placed blocks only what has the same shape: smaller ones behind it go on.
+- A container that cannot be placed blocks only containers of its shape: smaller ones behind it are
+  placed.
 - No starvation: the first container that waits because no further VM may be had gets a room of its
   own: the VM that lacks the least for it takes nothing else until it fits. Is there none of an
   eligible type, the emptiest VM of another type takes nothing more until it is empty, and makes
   place for the right one.
-- While somebody waits for the quota, or for a VM since the cloud wants fewer calls, VMs of no use
-  are let go at once.
+- While a container waits for the quota or for the rate of calls, unused VMs are removed at once.
 - A gang that is spread over several VMs (`ContainerShape.nodes`) gets room for all of its ranks or
   for none. What is free on VMs that are ready is kept for it while others boot for it, and given
-  back when one of them does not come; it starts when all are ready. As the first that waits for
-  the quota it has as many VMs kept as it needs (`gang_placement.keep`).
-- Containers that run workflows take part of the places only, so that the containers for which
-  they wait can run.
+  back when one of them does not come; it starts when all are ready. As the first that waits for the
+  quota it has as many VMs kept as it needs (`gang_placement.keep`).
+- Containers that run workflows take part of the places only, so that the containers for which they
+  wait can run.
 """
 
 from __future__ import annotations
@@ -90,17 +90,17 @@ class Planner:
 
     @property
     def waiting(self) -> Mapping[str, tuple[ContainerShape, Place]]:
-        """The containers that wait, those with a promise too."""
+        """The waiting containers, including those with a promise."""
         return self._queue.where
 
     @property
     def rooms(self) -> Mapping[str, InstanceRoom]:
-        """The rooms, with what is free once the promises are kept."""
+        """The rooms, with the amounts that are free once the promises are kept."""
         return self._rooms
 
     @property
     def promised(self) -> int:
-        """How many containers were promised a room."""
+        """Number of containers that were promised a room."""
         return len(self._promises)
 
     def promise(self, uuid: str) -> str:
@@ -115,7 +115,9 @@ class Planner:
         return self._promises.get(uuid, ())
 
     def blocked(self, shape: ContainerShape) -> tuple[BlockReason, str] | None:
-        """Why nothing of a shape could be placed in the last pass; None when all was."""
+        """Reason that no container of a shape could be placed in the last pass; None if all
+        were.
+        """
         return self._blocked.get(shape)
 
     @property
@@ -124,11 +126,11 @@ class Planner:
         return None if self._guard is None else (self._guard[0], min(self._guard[1], default=""))
 
     def count_workflows(self, running: int) -> None:
-        """So many containers that run workflows run now."""
+        """Set the number of running containers that run workflows."""
         self._workflows = running + self._queue.count_promised_workflows()
 
     def follow(self, waiting: Iterable[TrackedContainer]) -> None:
-        """These containers wait now, and no others; only changes cost time."""
+        """Set the waiting containers; takes time by the number of changes."""
         wanted = {one.uuid: one for one in waiting}
         for uuid in [one for one in self._queue.where if one not in wanted]:
             self.remove(uuid)
@@ -153,16 +155,16 @@ class Planner:
         return replace(whole, need=each, nodes=container.nodes)
 
     def add(self, container: TrackedContainer, shape: ContainerShape) -> None:
-        """A container waits; it may have waited before, otherwise."""
+        """Add or change a container that waits."""
         self.remove(container.uuid)
         self._queue.add(container, shape)
 
     def extend(self, many: Iterable[tuple[TrackedContainer, ContainerShape]]) -> None:
-        """Many new containers wait."""
+        """Add many new containers that wait."""
         self._queue.extend(many)
 
     def remove(self, uuid: str) -> None:
-        """A container does not wait any more."""
+        """Remove a container that no longer waits."""
         if uuid in self._queue.where:
             promised = uuid in self._promises
             if promised:
@@ -171,7 +173,7 @@ class Planner:
             self._unguard(uuid)
 
     def put(self, room: InstanceRoom) -> None:
-        """A room is there, or has changed. `free` does not count promises."""
+        """Add or change a room. `free` does not count promises."""
         old = self._rooms.get(room.id)
         if old is not None:
             self._unlist(old)
@@ -185,7 +187,7 @@ class Planner:
         self._list(self._rooms[room.id])
 
     def drop(self, id: str) -> None:
-        """A room is gone."""
+        """Remove a room."""
         old = self._rooms.pop(id, None)
         if old is not None:
             self._unlist(old)
@@ -209,8 +211,8 @@ class Planner:
     # Deciding.
 
     def decide(self, limits: Limits, *, now: float, left: int | None = None) -> CloudPlan:
-        """What to do now; no more than `left` containers are started or promised a room, None is
-        any number.
+        """Decide; no more than `left` containers are started or promised a room, None is any
+        number.
         """
         share = max(1, int(limits.most * self.rules.workflow_fraction)) if limits.most else ANY
         one = PlanningPass(limits, now, share if self.rules.workflow_fraction > 0 else ANY, left)
@@ -332,7 +334,7 @@ class Planner:
         return True
 
     def _take(self, id: str, shape: ContainerShape, number: int) -> None:
-        """So many containers of a shape are there now, or are gone."""
+        """Count containers of a shape that came or went."""
         room = self._rooms[id]
         self._unlist(room)
         changed = replace(
@@ -458,7 +460,7 @@ class Planner:
     def _keep_rooms(
         self, one: PlanningPass, uuid: str, shape: ContainerShape, kind: InstanceType
     ) -> bool:
-        """Keep what a gang needs; False when that would be in vain."""
+        """Keep the rooms that a gang needs; False if even all of them are not enough."""
         free = one.limits.left(len(self._rooms), shape.nodes, now=one.now)
         types = {able.name: able for able in self.eligible(shape)}
         each = min(kind.resources.holds(shape.need), self._places())
@@ -530,7 +532,7 @@ class Planner:
         return min(able, key=lambda room: (-free_share(room, self._types), room.id), default=None)
 
     def _unguard(self, uuid: str = "") -> None:
-        """Keep a room for nobody any more; not if it is kept for another than `uuid`."""
+        """Stop keeping a room, unless it is kept for another container than `uuid`."""
         if self._guard is not None and uuid in ("", self._guard[0]):
             rooms, self._guard = self._guard[1], None
             for id in rooms & self._rooms.keys():
@@ -561,7 +563,7 @@ class Planner:
         return None if id is None else self._rooms[id]
 
     def _is_given(self, room: InstanceRoom) -> bool:
-        """Whether any container may be given it: it takes more, and is kept for nobody."""
+        """Whether the room is open to any container: it has capacity, and is not kept for one."""
         return room.open and (self._guard is None or room.id not in self._guard[1])
 
     def _list(self, room: InstanceRoom) -> None:

@@ -1,4 +1,4 @@
-"""Where the ranks of a gang go that no one VM can hold: rooms for all of them, or none
+"""Placement of the ranks of a gang that is larger than any one VM: rooms for all ranks, or none
 (`cloud_planner`).
 
 Ranks go onto ready rooms before those that boot, onto those that hold most of them first, to use

@@ -66,8 +66,8 @@ def find_cards(names: Collection[str]) -> GpuDevices:
 
 
 def only(found: GpuDevices, numbers: str) -> GpuDevices:
-    """Those with the numbers in a list such as "0,2"; all for "". Raises Invalid for one that is
-    not there.
+    """The GPUs with the numbers in a list such as "0,2"; all for "". Raises Invalid for a missing
+    one.
     """
     if not numbers:
         return found
@@ -83,9 +83,7 @@ def only(found: GpuDevices, numbers: str) -> GpuDevices:
 
 
 def unsuited(asked: Gpu, there: Gpu) -> str:
-    """Why the GPUs of a machine are none for a container, as a few words; "" when they are, or it
-    needs none.
-    """
+    """Reason that the GPUs of a machine do not satisfy a container, in a few words, or ""."""
     if not asked.count:
         return ""
     known = replace(

@@ -9,9 +9,8 @@ an instance).
     shutdown   the cloud was asked to remove it; asked again until it is gone
     gone       not in the list of the cloud any more
 
-The reasons for shutting one down are asked for with `verdict`, whenever something changed or a
-time-out is due. Who wants to look into a VM holds it: then it is never shut down, and gets no
-containers.
+`verdict` gives the reason for shutting a VM down; it is called after every change and time-out. An
+operator may hold a VM to examine it: then it is never shut down, and gets no containers.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ def step(phase: InstancePhase, event: InstanceEvent, *, name: str = "instance") 
 def verdict(
     facts: InstanceFacts, times: InstanceTimes, *, now: float, over_quota: bool = False
 ) -> str:
-    """Why a VM is to be shut down now; "" when it is to stay. `over_quota`: others wait for an
+    """Reason for shutting a VM down now, or "". `over_quota`: other containers wait for an
     instance.
     """
     if facts.behavior is Behavior.HOLD or facts.phase in (
@@ -152,7 +151,7 @@ def _idle_verdict(
 
 
 def next_moment(facts: InstanceFacts, times: InstanceTimes, *, now: float) -> float | None:
-    """When a verdict may change without any event; None for never.
+    """Time at which a verdict may change without an event, or None.
 
     The sums are those of `verdict`: else rounding could make it early there and late here.
     """

@@ -21,10 +21,10 @@ _Table = dict[str, dict[Signature, dict[str, None]]]
 
 @dataclass(frozen=True, slots=True)
 class InstanceRoom:
-    """A VM: what is free there, for how many more containers, whether it can be started on now and
-    is empty.
+    """A VM as the planner sees it: free amounts, places for further containers, whether containers
+    can be started there now, whether it is empty.
 
-    `images` are those that need not be fetched there any more.
+    `images` are already on the VM.
     """
 
     id: str
@@ -52,12 +52,12 @@ class RoomIndex:
         self._holding: dict[str, _Table] = {}
 
     def add(self, room: InstanceRoom) -> None:
-        """A room may be given away."""
+        """Add a room that containers may be given."""
         for table in self._tables(room):
             table.setdefault(room.type, {}).setdefault((room.free, room.places), {})[room.id] = None
 
     def remove(self, room: InstanceRoom) -> None:
-        """It may not any more; `room` is equal to the one that was added."""
+        """Remove a room; `room` is equal to the one that was added."""
         for table in self._tables(room):
             signatures = table[room.type]
             there = signatures[room.free, room.places]
@@ -97,7 +97,7 @@ def _tightest(
 
 
 def _least(rooms: Mapping[Signature, Mapping[str, None]], need: Resources) -> Signature | None:
-    """Of those where a need fits the one with the least left; None when there is none."""
+    """The room where a need fits with the least left; None without one."""
     best: tuple[tuple[int, int, int, int], Signature] | None = None
     for signature in rooms:
         free, places = signature

@@ -107,8 +107,8 @@ def gpu_wish(runtime_constraints: Mapping[str, object]) -> Gpu:
 
 
 def on_machine(need: Resources, *, extra_ram: int) -> Resources:
-    """What a container takes of a VM: its need, what its supervisor takes, and the part that the
-    kernel keeps.
+    """Amounts of a VM that a container occupies: its need, its supervisor's, and the kernel's
+    share.
     """
     return Resources(
         need.vcpus, (need.ram + extra_ram) * _KEPT // (_KEPT - 1), need.disk, need.gpus
@@ -144,7 +144,7 @@ def machines(shape: ContainerShape, kind: InstanceType, *, most_containers: int 
 
 
 def lack(shape: ContainerShape, kind: InstanceType) -> str:
-    """Why a type is none for a container, as a few words; "" when it is one."""
+    """Reason that a type does not satisfy a container, in a few words, or ""."""
     if shape.preemptible is not kind.preemptible:
         return "it is preemptible" if kind.preemptible else "it is not preemptible"
     if shape.gpu.count == 0 and kind.gpu.count:
@@ -155,7 +155,7 @@ def lack(shape: ContainerShape, kind: InstanceType) -> str:
 
 
 def nearest(shape: ContainerShape, types: Sequence[InstanceType]) -> str:
-    """A sentence that says why none of the types will do."""
+    """Sentence with the reason that no type satisfies a container, by the nearest type."""
     if not types:
         return "No instance types are configured; add some under InstanceTypes."
     best = min(
@@ -170,9 +170,7 @@ def nearest(shape: ContainerShape, types: Sequence[InstanceType]) -> str:
 
 
 def gpu_lack(asked: Gpu, there: Gpu) -> str:
-    """Why the GPUs that are there are none for a container that asks for some, as a few words; ""
-    when they are.
-    """
+    """Reason that the GPUs of a type do not satisfy the requested ones, in a few words, or ""."""
     if there.count < asked.count:
         return "it has too few GPUs" if there.count else "it has no GPUs"
     if asked.stack != there.stack:
@@ -222,7 +220,7 @@ def _whole(value: object) -> int:
 
 
 def check_types(types: Sequence[InstanceType]) -> None:
-    """Raises Invalid naming the type and the key that cannot be."""
+    """Check instance types. Raises Invalid naming the type and the invalid key."""
     for one in types:
         for name, value in (("VCPUs", one.resources.vcpus), ("RAM", one.resources.ram)):
             if value <= 0:

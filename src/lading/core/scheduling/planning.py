@@ -69,7 +69,7 @@ class TrackedContainer:
 
     @property
     def place(self) -> Place:
-        """Its place in the queue. Priorities are exact integers."""
+        """The container's place in the queue. Priorities are exact integers."""
         return -self.priority, self.created_at, self.uuid
 
     @property
@@ -84,7 +84,7 @@ class TrackedContainer:
 
     @property
     def sized(self) -> bool:
-        """Whether it is known how much it needs."""
+        """Whether its need is known."""
         return not self.fault and self.state is not None
 
     @property
@@ -116,7 +116,7 @@ class Occupant:
 
 @dataclass(frozen=True, slots=True)
 class FleetWorker:
-    """A machine that containers can be started on now: all it can hold, and all that occupies it.
+    """A machine on which containers can be started now: its capacity and its occupants.
 
     A fleet's view has workers without occupants; those of a snapshot have them.
     """
@@ -197,7 +197,7 @@ class Snapshot:
 
     @property
     def slots(self) -> int | None:
-        """How many more the quota lets in; None is any number."""
+        """Number of further containers that the quota allows; None is any number."""
         return max(0, self.quota - self.running) if self.quota else None
 
 

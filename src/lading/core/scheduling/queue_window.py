@@ -1,4 +1,4 @@
-"""How much a dispatcher looks at of a long queue, and when to look again.
+"""The part of a long queue that a dispatcher reads, and when it reads again.
 
 A look takes the first of those that wait, up to a number. What comes after the last of a look that
 did not reach the end, the *horizon*, is not known as a whole. So what is heard of one there (a new
@@ -7,9 +7,9 @@ comes with a later look.
 
 - Look again when few are left within the horizon, so that what comes next is known before there is
   room for it.
-- Whoever is *aside* is not one of those few: what cannot start here at all, or not for a while, and
-  what has a place already. A look takes so many more, else those behind it would wait for what
-  never moves.
+- Containers *aside* are not counted: those that cannot start here, or not for a while, and those
+  that have a place already. A look reads so many more, so that they do not hide the containers
+  behind them.
 - Workflow runners have room of their own (`core.scheduling.batch_planner`), and so a window of
   their own: a queue of ordinary containers does not hide them, and they hide no container that they
   may wait for.
@@ -32,11 +32,11 @@ class Window:
     horizon: Place | None = None
 
     def shows(self, container: TrackedContainer) -> bool:
-        """Whether a container is among those that were looked at, as far as its place says."""
+        """Whether a container's place is within the window."""
         return self.horizon is None or container.place <= self.horizon
 
     def is_low(self, left: int, *, size: int) -> bool:
-        """Whether to look again, with so many left that are not aside, of `size` to look at."""
+        """Whether to look again: few of `size` containers are left that are not aside."""
         return self.horizon is not None and left < max(1, size // 2)
 
 

@@ -1,4 +1,4 @@
-"""Priorities as Slurm understands them: a nice value for each waiting job.
+"""Translation of priorities for Slurm: a nice value for each waiting job.
 
 Source: docs/spec/dispatch, section Slurm fleet.
 
@@ -44,7 +44,7 @@ class PendingJob:
 
     @property
     def best(self) -> int:
-        """Its priority at nice 0."""
+        """Priority of the job at nice 0."""
         return self.priority + self.nice
 
 

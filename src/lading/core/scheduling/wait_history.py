@@ -1,5 +1,4 @@
-"""What a container waited for before it ran: stretches of time, each with its cause, and how they
-are told.
+"""History of a container's waiting: stretches of time, each with its cause, and their text.
 
 A dispatcher notes the cause at each look at its queue. A cause that comes again adds to its time,
 so that a container that waited for two things by turns has two stretches, in the order in which
@@ -30,7 +29,7 @@ class Wait:
     since: float | None = None
 
     def until(self, now: float) -> Wait:
-        """The wait with its time up to `now`, over."""
+        """The wait, ended at `now`."""
         return (
             self
             if self.since is None

@@ -57,17 +57,15 @@ class Scene:
 
     @property
     def told(self) -> str | None:
-        """What the dispatcher that comes nearest to running it says; None when none says
-        anything.
-        """
+        """Status from the dispatcher that is nearest to running the container; None without one."""
         return min(self.said, key=_hopeless).sentence if self.said else None
 
 
 def delays(
     request: ContainerRequest, container: Container | None, scene: Scene
 ) -> tuple[WaitReason, ...]:
-    """Why the request has no result yet; nothing for one that runs or has ended. Of a draft: why it
-    could not run.
+    """Reasons that a request has no result yet; none if it runs or has ended. For a draft: reasons
+    that it could not run.
     """
     image = (WaitReason(_IMAGE, scene.image),) if scene.image else ()
     if request.state is requests_.RequestState.UNCOMMITTED:
@@ -177,9 +175,7 @@ def _hopeless(one: WaitReason) -> int:
 
 
 def misfit(said: Sequence[WaitReason]) -> str:
-    """What a client is warned of when every dispatcher that says anything can never run a
-    container; else "".
-    """
+    """Warning for clients when no reporting dispatcher can ever run a container, or ""."""
     if not said or any(one.reason not in MISFITS for one in said):
         return ""
     return min(said, key=_hopeless).sentence

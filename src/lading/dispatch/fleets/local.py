@@ -69,7 +69,7 @@ _logger = logging.getLogger("lading.dispatch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
-    """How this machine runs supervisors.
+    """Settings of the supervisors of this machine.
 
     `command` starts the warm parent; `--fd N --run DIRECTORY` is appended. `template` holds the
     fields of every assignment but `container_uuid`, `supervisor_token` and `run_directory`. Times
@@ -203,7 +203,9 @@ class LocalFleet:
             self._shares = None
 
     def set_lookup(self, look: LookUp) -> None:
-        """Look up there the needs of containers that an earlier dispatcher has started."""
+        """Set the function that looks up the needs of containers that an earlier dispatcher
+        started.
+        """
         self._look_up = look
 
     def view(self) -> FleetView:
@@ -235,7 +237,7 @@ class LocalFleet:
         )
 
     async def changed(self) -> None:
-        """Wait until the view may have changed. Raises what ended the keeping of the warm
+        """Wait until the view may have changed. Raises the error that ended the task of the warm
         parent.
         """
         await self._change.wait()
@@ -330,7 +332,7 @@ class LocalFleet:
                 tasks.create_task(self._watch(self._shares), name="shares")
 
     async def _watch(self, shares: Shares) -> None:
-        """Notice what other dispatchers of this machine take and give back."""
+        """Watch the resources that other dispatchers of this machine take and give back."""
         while True:
             others = shares.others()
             if others != self._others:
@@ -483,9 +485,7 @@ class LocalFleet:
         self._change.set()
 
     def _show(self, uuid: str, process: SupervisorProcess) -> None:
-        """Show what is known of a living process now, or as soon as whoever asked for it hears of
-        it.
-        """
+        """Show a living process in the view now, or once the caller of `start` has its answer."""
         if uuid in self._pidfds:
             self._processes[uuid] = process
             self._change.set()
@@ -493,7 +493,7 @@ class LocalFleet:
             self._said[uuid] = process
 
     def _mark_idle(self) -> None:
-        """Show as idle those that said so first, as many as may."""
+        """Show the processes that became idle first as idle, up to the allowed number."""
         for uuid in islice(self._idle, self._settings.most_idle):
             if uuid in self._pidfds and not self._processes[uuid].idle:
                 self._processes[uuid] = SupervisorProcess(WORKER, idle=True)

@@ -42,7 +42,7 @@ class Shares:
         self._write(self._told)
 
     def close(self) -> None:
-        """Leave: what the containers of this dispatcher take counts no longer."""
+        """Give up the slot: the resources of this dispatcher's containers count no longer."""
         # It was removed already.
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
@@ -54,7 +54,7 @@ class Shares:
         return total(self._others())
 
     def tell(self, taken: Resources) -> None:
-        """Say how much the containers of this dispatcher take now."""
+        """Write the resources that the containers of this dispatcher take now."""
         if taken != self._told:
             with self._closed_gate():
                 self._write(taken)

@@ -73,7 +73,7 @@ def check(directory: str) -> dict[str, Any]:
 
 
 def broken(directory: str) -> str:
-    """Why this machine cannot run containers any more; "" when it can."""
+    """Reason that this machine can no longer run containers, or ""."""
     try:
         text = Path(directory, "locks", "crunch-run-broken").read_text()
         return text[:500].strip() or "no reason is given"
@@ -93,7 +93,7 @@ def images(directory: str) -> list[str]:
 
 
 def install(directory: str, name: str) -> int:
-    """Unpack what comes; 3 when it is not what was to come."""
+    """Unpack the archive on standard input; 3 if its hash is wrong."""
     Path(directory).mkdir(parents=True, exist_ok=True)
     target = Path(directory, "runner~" + name)
     packed, part = Path(directory, f"{os.getpid()}.tgz"), Path(directory, f"{os.getpid()}.part")
@@ -128,7 +128,7 @@ def install(directory: str, name: str) -> int:
 
 
 class AgentBridge:
-    """Between the dispatcher and the warm parent."""
+    """Relay between the dispatcher and the warm parent."""
 
     def __init__(self, directory: str, name: str) -> None:
         self.directory = directory
@@ -140,7 +140,7 @@ class AgentBridge:
         self.warm: subprocess.Popen[bytes]
 
     def serve(self) -> int:
-        """Relay until one of them is gone; 1 when it was the warm parent."""
+        """Relay until either side is gone; 1 if it was the warm parent."""
         self.start()
         self.poll.register(0, select.POLLIN)
         self.poll.register(self.ours, select.POLLIN)
@@ -209,7 +209,7 @@ class AgentBridge:
         return True
 
     def price(self, history: list[Any]) -> None:
-        """Leave a price history where supervisors read it, and have each of them look."""
+        """Write a price history to the file that supervisors read, and signal each of them."""
         place = Path(self.directory, "locks", "crunch-run-prices.json")
         part = place.with_name(place.name + "~")
         part.write_text(json.dumps(history))
@@ -218,7 +218,7 @@ class AgentBridge:
             self.ours.send(json.dumps({"op": "signal", "uuid": uuid, "signal": "USR2"}).encode())
 
     def answer(self) -> bool:
-        """Pass an answer back, but for its descriptors; False when the warm parent is gone."""
+        """Pass an answer back without its descriptors; False when the warm parent is gone."""
         data, descriptors, _, _ = socket.recv_fds(self.ours, LIMIT, 253)
         if not data:
             return False
@@ -254,7 +254,7 @@ class AgentBridge:
         say({"op": "ended", "uuid": self.unwatch(descriptor)})
 
     def unwatch(self, descriptor: int) -> str:
-        """Forget a process; its container."""
+        """Stop watching a process; return its container."""
         self.poll.unregister(descriptor)
         os.close(descriptor)
         return self.watched.pop(descriptor)

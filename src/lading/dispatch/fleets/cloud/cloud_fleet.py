@@ -1,8 +1,7 @@
 """The fleet of cloud VMs: runs supervisors on VMs that it creates when containers wait and removes
 afterwards.
 
-- A VM tells over its open connection when a supervisor has ended; asking it again and again is the
-  fallback.
+- A VM reports the end of a supervisor over its open connection; polling is the fallback.
 - After a restart every VM of ours is reached and asked what runs there. Until then nothing is
   decided about containers that were locked before the restart and may run there; everything else
   goes on. A VM that cannot be reached is removed when its time for booting is over; only then is it
@@ -10,8 +9,8 @@ afterwards.
 - While a VM cannot be reached, what ran there counts as alive, and nothing of it is cleared away.
   When it is gone, so is all that ran there: a preemptible VM was then taken away, any other has
   failed.
-- What is started while the connection breaks may or may not run; it is not given to another VM
-  before that is known.
+- A supervisor that was being started when the connection broke may run; its container is not given
+  to another VM before that is known.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ class CloudFleet:
         self._failure: BaseException | None = None
 
     async def serve(self) -> None:
-        """Work for ever. Raises what the pool does; so does `changed` then."""
+        """Work until cancelled. Raises the errors of the pool, as `changed` then does."""
         pricing = asyncio.create_task(self.prices.serve(), name="prices")
         try:
             await self.pool.serve()
@@ -132,7 +131,7 @@ class CloudFleet:
     # The seam to the dispatch loop.
 
     def set_lookup(self, look: LookUp) -> None:
-        """Look up there whether a container has ended."""
+        """Set the function that tells whether a container has ended."""
         self._look_up = look
 
     def view(self) -> FleetView:
@@ -163,14 +162,14 @@ class CloudFleet:
         )
 
     async def changed(self) -> None:
-        """Wait until the view may have changed. Raises what ended the work with the cloud."""
+        """Wait until the view may have changed. Raises the error that ended `serve`."""
         await self._change.wait()
         self._change.clear()
         if self._failure is not None:
             raise self._failure
 
     async def start(self, assignment: StartRequest) -> None:
-        """Start a supervisor on a VM, of a gang with outposts on others.
+        """Start a supervisor on a VM, and for a gang rank launchers on its other VMs.
 
         Raises Conflict, Unavailable, ExecutionError.
         """
@@ -220,8 +219,8 @@ class CloudFleet:
         )
 
     async def _send_out(self, assignment: StartRequest) -> dict[str, object]:
-        """Have outposts made on the VMs of a gang's further ranks; what its supervisor is told of
-        them.
+        """Start rank launchers on the VMs of a gang's further ranks; return their addresses for its
+        supervisor.
 
         Raises Unavailable, ExecutionError.
         """
@@ -332,8 +331,8 @@ class CloudFleet:
         return DispatchPlan(starts=decided.starts)
 
     def _expect(self, snapshot: Snapshot, decided: CloudPlan) -> None:
-        """Keep the VMs that containers are on their way to: locking them takes its time, and a gang
-        waits for all of its VMs.
+        """Keep the VMs of containers that will start soon: a lock takes time, and a gang waits for
+        all of its VMs.
         """
         coming = on_their_way(snapshot, decided, self.pool.machines)
         entries = (
@@ -358,7 +357,7 @@ class CloudFleet:
         return self.planning.explain(snapshot, self.pool.machines)
 
     def _trouble(self) -> str:
-        """Why it is not known yet what runs on which VM; "" when it is."""
+        """Reason that the processes of some VMs are not known yet, or ""."""
         if not self.pool.listed:
             fault = f": {self.pool.fault}" if self.pool.fault else " yet"
             return f"the instances cannot be listed{fault}"
@@ -379,7 +378,7 @@ class CloudFleet:
         dead: Iterable[str],
         posts: Mapping[str, int],
     ) -> None:
-        """These supervisors are on a VM, and so many ranks of these gangs, and no others."""
+        """Learn the complete list of supervisors and of ranks on a VM."""
         for uuid, ranks in posts.items():
             self._post(uuid, machine, ranks)
         for uuid in [
@@ -409,13 +408,13 @@ class CloudFleet:
             self._leave(uuid)
 
     def ended(self, machine: CloudMachine, uuid: str) -> None:
-        """A supervisor has ended."""
+        """Note the end of a supervisor."""
         if self._places.get(uuid) is machine:
             self._processes[uuid] = SupervisorProcess(machine.name, alive=False)
             self._change.set()
 
     def vanished(self, machine: CloudMachine) -> None:
-        """A VM is gone, and all that ran there."""
+        """Note that a VM and its processes are gone."""
         taken = machine.kind is not None and machine.kind.preemptible and not machine.why
         failure = Failure.PREEMPTED if taken else Failure.NODE
         why = machine.why or (
@@ -441,7 +440,7 @@ class CloudFleet:
         self._change.set()
 
     def touched(self) -> None:
-        """Something is not as it was."""
+        """Note a change of a VM."""
         self._change.set()
 
     # For operators.
@@ -490,7 +489,7 @@ class CloudFleet:
         return self._look_up(uuid)
 
     def statuses(self) -> Mapping[str, WaitStatus]:
-        """Why containers wait that the last plan was made for."""
+        """Statuses of the waiting containers of the last plan."""
         return self.explain(self._snapshot)
 
     async def stop(self, uuid: str, why: str) -> None:

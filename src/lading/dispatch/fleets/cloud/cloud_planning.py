@@ -47,7 +47,7 @@ _BLOCKS: Mapping[BlockReason, tuple[Category, str]] = {
 
 
 class CloudPlanning:
-    """Keeps a planner up to date. `pressure`: how much the API is taken to bear."""
+    """Keeps a planner up to date. `pressure`: the assumed limit of the API."""
 
     def __init__(self, rules: CloudRules, *, prefix: str, pressure: Pressure | None = None) -> None:
         self.pressure = pressure or Pressure()
@@ -99,7 +99,7 @@ class CloudPlanning:
     def explain(
         self, snapshot: Snapshot, machines: Mapping[str, CloudMachine]
     ) -> dict[str, WaitStatus]:
-        """Why each container waits, as the last decision left it."""
+        """Status of each waiting container after the last decision."""
         found = prepared(snapshot.workers)
         position = 0
         for container in sorted((*snapshot.queue, *snapshot.workflow_runners), key=by_place):
@@ -115,7 +115,7 @@ class CloudPlanning:
         return found
 
     def forget(self, key: str) -> None:
-        """A VM is gone, or never came."""
+        """Remove a VM that is gone or was never created."""
         self._told.pop(key, None)
         self._seen.pop(key, None)
         self.planner.drop(key)

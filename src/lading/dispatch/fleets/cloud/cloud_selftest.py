@@ -2,7 +2,7 @@
 
 - Each step is told as soon as it is over, with what was found, or with what is wrong and what to do
   about it.
-- What fails for one type of VM is no reason not to try the next one.
+- After a failure of one type of VM the next one is tried.
 - Whatever happens, a cancellation too, every VM of the test is removed at the end, those of a test
   before it that was killed as well: they have the same InstanceSetID. What cannot be removed is
   named.
@@ -120,7 +120,8 @@ class TrialServer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What a trial works with. `key` opens VMs for commands; without one none are run there.
+    """Services that a trial uses. `key` gives access to VMs for commands; without one none are run
+    there.
 
     `server` starts a server for a VM; without one no request is run.
     """
@@ -153,7 +154,7 @@ class Trial:
         self._failed = False
 
     async def run(self, types: Iterable[InstanceType]) -> bool:
-        """Try each; whether all was well."""
+        """Test each type; return whether all steps succeeded."""
         try:
             if await self._attempt("list", self._start(), lambda found: found) is None:
                 return False
@@ -232,7 +233,7 @@ class Trial:
             await asyncio.sleep(_PAUSE)
 
     async def _boot(self, machine: CloudMachine) -> bool:
-        """Reach it until its time for booting is over."""
+        """Connect to the VM until its time for booting is over."""
         began, fault = self._means.clock(), "it was not reached"
         until = began + self._settings.times.booting
         behind: list[str] = []
@@ -337,7 +338,7 @@ class Trial:
     async def _ask(
         self, door: SshAddress, program: Path, *arguments: str, timeout: float
     ) -> dict[str, str]:
-        """The one line of JSON that a program of ours prints on the VM. Raises Unavailable."""
+        """Run a test program on the VM and return its one line of JSON. Raises Unavailable."""
         source = await asyncio.to_thread(program.read_bytes)
         packed = base64.b85encode(zlib.compress(source, 9)).decode()
         text = f"import base64, zlib; exec(zlib.decompress(base64.b85decode({packed!r})))"
@@ -376,7 +377,7 @@ class Trial:
                 raise Unavailable(f"{id} is still listed after {_REMOVAL_PATIENCE:g} s")
 
     async def _clear(self) -> None:
-        """Remove all that there is."""
+        """Remove all VMs of the test."""
         self._doing("removing what is left")
         await self._end_creation()
         until, empty, fault, left = self._means.clock() + _REMOVAL_PATIENCE, 0, "", list[str]()

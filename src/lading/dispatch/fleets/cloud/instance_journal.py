@@ -41,7 +41,7 @@ class InstanceJournal:
         return self._entries.get(id)
 
     def note(self, id: str, *, made: float, waited_since: float) -> None:
-        """Keep this of a VM."""
+        """Store the record of a VM."""
         entry = InstanceRecord(made, waited_since)
         if self._entries.get(id) != entry:
             self._entries[id] = entry

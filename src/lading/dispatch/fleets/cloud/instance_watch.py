@@ -25,7 +25,7 @@ lists them; never longer than a probe."""
 
 
 class Consumer(Protocol):
-    """Receiver of what happens to VMs: the fleet."""
+    """Receiver of events of VMs: the fleet."""
 
     def surveyed(
         self,
@@ -34,7 +34,7 @@ class Consumer(Protocol):
         dead: Iterable[str],
         posts: Mapping[str, int],
     ) -> None:
-        """These supervisors are there, and so many ranks of these gangs."""
+        """The complete list of supervisors and of ranks on a VM."""
 
     def ended(self, machine: CloudMachine, uuid: str) -> None:
         """A supervisor has ended."""
@@ -43,7 +43,7 @@ class Consumer(Protocol):
         """A VM is gone."""
 
     def touched(self) -> None:
-        """Something is not as it was."""
+        """A VM has changed."""
 
 
 class InstanceWatch:

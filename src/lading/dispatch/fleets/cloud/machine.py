@@ -154,7 +154,7 @@ class GangInstances:
         self._machines.setdefault(uuid, {})[machine.key] = machine
 
     def leave(self, uuid: str, machine: CloudMachine) -> None:
-        """They are not there any more."""
+        """Remove the ranks of a gang from a VM."""
         there = self._machines.get(uuid, {})
         there.pop(machine.key, None)
         if not there:
@@ -165,5 +165,5 @@ class GangInstances:
         return list(self._machines.get(uuid, {}).values())
 
     def names(self, uuid: str) -> list[str]:
-        """Their names, each as often as ranks are there."""
+        """Names of the VMs of a gang, each once for each of its ranks."""
         return [one.name for one in self.machines(uuid) for _ in range(one.posts.get(uuid, 0))]

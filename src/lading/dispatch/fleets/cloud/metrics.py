@@ -32,7 +32,7 @@ _OUTCOMES = ("success", "failure", "aborted", "disappeared")
 
 
 class LostPhase(StrEnum):
-    """Into which label a phase goes when a VM has disappeared."""
+    """Label of the phase in which a VM disappeared."""
 
     UNKNOWN = "unknown"
     BOOTING = "booting"
@@ -103,12 +103,12 @@ class Subnetted(Protocol):
     """A driver whose VMs are in subnets that are worth counting."""
 
     def subnets(self) -> tuple[SubnetFigures, ...]:
-        """What is known of each."""
+        """Figures of each subnet."""
         ...
 
 
 class CloudCounters:
-    """Counts what happens, and asks `look` for the rest when it is read."""
+    """Counters of events; gauges are read from `look` at each scrape."""
 
     def __init__(self, look: Callable[[], Figures] = Figures) -> None:
         self._look = look
@@ -144,37 +144,37 @@ class CloudCounters:
         self.registry.register(_Reader(self))
 
     def look_at(self, look: Callable[[], Figures]) -> None:
-        """Ask there from now on."""
+        """Set the function that returns the gauges."""
         self._look = look
 
     def operation(self, name: str, *, failed: bool) -> None:
-        """A call of the cloud is over."""
+        """Count a call of the cloud."""
         self._operations.labels(name, "1" if failed else "0").inc()
 
     def boot(self, outcome: str) -> None:
-        """A VM has become ready, or never will."""
+        """Count the outcome of a boot."""
         self._boots.labels(outcome).inc()
 
     def gone(self, phase: InstancePhase, seconds: float) -> None:
-        """A VM is gone that was in a phase for so long."""
+        """Count a VM that is gone, with its time in the last phase."""
         self._gone.labels(phase.value).inc()
         if phase is InstancePhase.SHUTDOWN:
             self._removal.add(seconds)
 
     def reached(self, seconds: float) -> None:
-        """Ssh led to a VM, and not to another, so long after it was asked for."""
+        """Note the time from the creation of a VM to its verified ssh connection."""
         self._reached.add(seconds)
 
     def ready(self, seconds: float) -> None:
-        """A VM became ready so long after ssh first led to it."""
+        """Note the time from the first ssh connection of a VM to its readiness."""
         self._ready.add(seconds)
 
     def started(self, seconds: float) -> None:
-        """A supervisor started so long after its container was made."""
+        """Note the time from the creation of a container to its supervisor's start."""
         self._started.add(seconds)
 
     def probed(self, seconds: float, *, failed: bool) -> None:
-        """A VM was asked how it is."""
+        """Count a probe of a VM."""
         self._probes["fail" if failed else "success"].add(seconds)
 
     def text(self) -> bytes:

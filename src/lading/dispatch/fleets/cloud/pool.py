@@ -7,7 +7,7 @@ Life of an instance).
 - Every VM has one task that reaches it and asks it how it is, again and again (`instance_watch`).
 - The reasons for removing one are in `core.scheduling.instance_lifecycle.verdict`. Removal is asked
   for until the VM is gone.
-- What the cloud refuses changes the limits; what never became ready does so too, so that an image
+- Refusals of the cloud change the limits, and so do VMs that never became ready, so that an image
   that does not boot costs less and less.
 """
 
@@ -142,7 +142,7 @@ class InstancePool:
         self._spawn(self._create(one), f"create {key}", one)
 
     def cancel(self, key: str) -> None:
-        """Nobody needs this VM any more; forget it if the cloud was not asked for it yet."""
+        """Forget a VM that is no longer needed, unless the cloud was already asked for it."""
         one = self.machines.get(key)
         if one is not None and one.phase is InstancePhase.CREATING and one.asked is None:
             self._forget(one)
@@ -182,7 +182,7 @@ class InstancePool:
             self._check_now.set()
 
     def touch(self) -> None:
-        """Something is not as it was."""
+        """Note a change of a VM."""
         self._check_now.set()
         self._consumer.touched()
 
@@ -503,7 +503,7 @@ class InstancePool:
                 continue
 
     def _check(self) -> float | None:
-        """See whom to remove; when to look again."""
+        """Find VMs to remove; return the time of the next check."""
         now, moments = self._clock(), []
         for one in list(self.machines.values()):
             why = verdict(one.facts, self.settings.times, now=now, over_quota=self.wanted_by_others)
@@ -523,7 +523,7 @@ class InstancePool:
             one.task = task
 
     def by_name(self) -> Mapping[str, CloudMachine]:
-        """The VMs by what they are called."""
+        """The VMs by name."""
         return {one.name: one for one in self.machines.values()}
 
 

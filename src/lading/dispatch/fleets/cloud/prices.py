@@ -4,7 +4,7 @@ supervisors.
 - Only a driver that has prices is asked (`Priced`), for each type and zone of the preemptible VMs
   that are there, once in its interval; when it refuses, what is known stays, and it is asked again
   a minute later.
-- A VM whose price is not known costs what its type is configured with.
+- A VM without a known price has the configured price of its type.
 - Each VM is told the history of its type and zone when that is new; its supervisors then say what
   their containers have cost until now, each its share (`core.containers.cost`).
 """
@@ -34,8 +34,8 @@ _KEPT = 500
 
 @runtime_checkable
 class Priced(Protocol):
-    """A driver that knows what preemptible VMs have cost. `price_interval` is seconds between two
-    questions.
+    """A driver with a price history of preemptible VMs. `price_interval` is seconds between two
+    queries.
     """
 
     price_interval: float
@@ -78,7 +78,7 @@ class Prices:
             await asyncio.sleep(_PERIOD)
 
     async def look(self) -> None:
-        """Ask for what is due, and tell VMs what is new to them."""
+        """Query the due prices, and send new ones to VMs."""
         if not isinstance(self._driver, Priced):
             return
         for one in list(self._machines()):
@@ -128,9 +128,7 @@ def price_of(machine: CloudMachine, *, wall: float) -> float:
 
 
 def spending(machine: CloudMachine, need: Resources, *, wall: float) -> Spending | None:
-    """What a container of this size pays that ends with its VM now; None where the VM has no
-    price.
-    """
+    """Cost of a container of this size that ends with its VM now; None for a VM without a price."""
     end = datetime.fromtimestamp(wall, UTC)
     prices = machine.prices or (Price(end, price_of(machine, wall=wall)),)
     if machine.kind is None or not any(one.amount for one in prices):

@@ -6,7 +6,7 @@ import asyncio
 
 
 class CallRate:
-    """`rate` turns a second, 0 any number; a second's worth may be taken at once."""
+    """Allows `rate` calls a second, 0 any number; after a pause a burst of one second's calls."""
 
     def __init__(self, rate: float) -> None:
         self._gap = 1.0 / rate if rate > 0 else 0.0

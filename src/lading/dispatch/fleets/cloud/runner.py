@@ -66,7 +66,7 @@ set(map(os.path.normcase, sys.path)))
 
 @dataclass(frozen=True, slots=True)
 class RunnerArchive:
-    """An archive, its hash, and what a VM has to be like."""
+    """An archive, its hash, and its requirements of a VM."""
 
     path: Path
     hash: str
@@ -122,7 +122,7 @@ class RunnerBuilder:
 
 
 class _HashedArchive(io.RawIOBase):
-    """Writes on, and hashes."""
+    """Output file that also computes the hash."""
 
     def __init__(self, file: io.BufferedWriter) -> None:
         super().__init__()

@@ -33,7 +33,7 @@ _NOT_NEGATIVE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudSettings:
-    """How VMs are made, watched and let go. Times are seconds.
+    """Settings for the creation, supervision and removal of VMs. Times are seconds.
 
     `directory` is where things lie on a VM, `template` has the fields of every assignment but those
     of one container and one VM.

@@ -31,8 +31,8 @@ class Unverified(Unavailable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshAddress:
-    """Where to knock, and with what. `pinned` is the key of the host once it is known, in OpenSSH's
-    form.
+    """Address and credentials of an ssh server. `pinned` is the key of the host once it is known,
+    in OpenSSH's form.
     """
 
     address: str
@@ -52,7 +52,7 @@ class CommandResult:
 
     @property
     def words(self) -> str:
-        """The last line that it said."""
+        """The last line of the command's output."""
         lines = (self.err.strip() or self.out.strip()).decode(errors="replace").splitlines()
         return lines[-1][:300] if lines else ""
 
@@ -85,7 +85,7 @@ def keep_key(path: Path) -> asyncssh.SSHKey:
 
 
 class _Client(asyncssh.SSHClient):
-    """Believes the pinned key; whoever comes first while there is none."""
+    """Accepts the pinned host key; without one, the first key."""
 
     def __init__(self, pinned: str) -> None:
         self._pinned = pinned
@@ -162,7 +162,7 @@ class Shell:
         return public_text(key) if key is not None else ""
 
     async def verify(self, secret: str, *, path: str = SECRET_PATH) -> None:
-        """See that the VM knows the secret. Raises Unavailable while it has none yet, Unverified
+        """Verify that the VM knows the secret. Raises Unavailable while it has none yet, Unverified
         for another one.
         """
         done = await self.run(f"{self.sudo}cat {path}")

@@ -44,8 +44,8 @@ def make_assignment(
 def _share(
     assignment: StartRequest, kind: InstanceType, find: Callable[[str], CloudMachine | None]
 ) -> float:
-    """How many times the price of its first VM a gang pays; 0 for what is by the size of one
-    container.
+    """Price of a gang as a multiple of the price of its first VM; 0 if the size of one container
+    decides.
     """
     container = assignment.container
     if container.nodes == 1:
@@ -60,8 +60,8 @@ def _share(
 def gang_share(
     first: InstanceType, parts: Iterable[tuple[InstanceType | None, int]], *, each: Resources
 ) -> float:
-    """What a gang pays for its VMs, each with so many ranks, as a part of what the first one
-    costs.
+    """Price of a gang's shares of its VMs, by ranks on each, as a multiple of the first VM's
+    price.
     """
     total = 0.0
     for kind, ranks in parts:

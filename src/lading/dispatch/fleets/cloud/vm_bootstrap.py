@@ -48,12 +48,14 @@ PHASES = ("ssh", "secret", "boot probe", "software", "runner")
 
 
 class VmBootstrap(Protocol):
-    """How a VM is reached."""
+    """Connects to a VM and prepares it."""
 
     def __call__(
         self, machine: CloudMachine, tell: Callable[[Message], None]
     ) -> AbstractAsyncContextManager[LineChannel]:
-        """A link to the agent on a VM; what nobody asked for is told. Raises Unavailable."""
+        """A link to the agent on a VM; unsolicited messages go to a callback. Raises
+        Unavailable.
+        """
         ...
 
 
@@ -62,7 +64,7 @@ class SshBootstrap:
     """By ssh. `runner` makes or finds the runner; `certificate` is a file that the VM gets, or
     None.
 
-    `passed` hears of every phase that is behind, with a few words on what was found.
+    `passed` is called after every phase, with its result in a few words.
     """
 
     key: asyncssh.SSHKey

@@ -23,9 +23,10 @@ class _Pending(Generic[_Wish]):
 
 
 class Batcher(Generic[_Wish]):
-    """Carries out wishes in batches of up to `most` alike ones, with `workers` batches at a time.
+    """Carries out requests in batches of up to `most` similar ones, with `workers` batches at a
+    time.
 
-    `work` raises what everyone in the batch shall see raised.
+    An error of `work` is raised for each request of the batch.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Batcher(Generic[_Wish]):
         self._arrived = asyncio.Condition()
 
     async def ask(self, wish: _Wish) -> None:
-        """Have a wish carried out; returns when it is done. Raises what the work raises."""
+        """Have a request carried out; returns when it is done. Raises the errors of `work`."""
         entry = _Pending(wish, asyncio.get_running_loop().create_future())
         self._waiting.append(entry)
         async with self._arrived:
@@ -52,7 +53,7 @@ class Batcher(Generic[_Wish]):
         await entry.answer
 
     async def run(self) -> None:
-        """Carry out wishes for ever."""
+        """Carry out requests until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(self._workers):
@@ -68,7 +69,7 @@ class Batcher(Generic[_Wish]):
             await self._carry_out(self._take())
 
     def _take(self) -> list[_Pending[_Wish]]:
-        """The first wish and those like it; none when another worker was quicker."""
+        """The first request and similar ones; none if another worker took them."""
         # Whoever asked and left meanwhile wants nothing any more.
         self._waiting = [entry for entry in self._waiting if not entry.answer.done()]
         if not self._waiting:

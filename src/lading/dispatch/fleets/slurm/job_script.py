@@ -74,7 +74,7 @@ output are those of srun.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSite:
-    """How nodes run supervisors.
+    """Settings of the supervisors on nodes.
 
     `directory` is each node's own, `command` starts a supervisor there, `template` has the fields
     of every assignment but uuid, token and directories; `certificate` (PEM, may be "") verifies the

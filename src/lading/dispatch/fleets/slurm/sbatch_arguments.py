@@ -49,7 +49,7 @@ class Templates:
     extra_ram: int = 0
 
     def check(self) -> None:
-        """Raises Invalid for a letter that means nothing."""
+        """Check the templates. Raises Invalid for an unknown letter."""
         for argument in (*self.arguments, *self.gpu_arguments):
             for letter in _LETTER.findall(argument):
                 if letter not in _LETTERS:
@@ -111,7 +111,7 @@ _KNOWN = ", ".join(f"%{letter}" for letter in "UCMTGWPI")
 
 
 def _fill(template: str, values: Mapping[str, str]) -> str | None:
-    """The argument; None when it names something that the container does not have."""
+    """The filled argument; None if it names an attribute that the container lacks."""
     named = _LETTER.findall(template)
     if any(not values.get(letter, "?") for letter in named):
         return None

@@ -54,19 +54,19 @@ _INHERITED = ("PATH", "HOME", "LANG", "SLURM_CONF", "USER", "LOGNAME", "TZ", "LD
 
 
 class JobRefused(ExecutionError):
-    """Slurm will not take this job."""
+    """Slurm refuses this job for good."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, Failure.NODE)
 
 
 class OutcomeUnknown(Unavailable):
-    """The program was ended before it could say what came of it."""
+    """The program was killed before it reported its outcome."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """How a program ended, and what it said."""
+    """Exit code and output of a program."""
 
     code: int
     out: str
@@ -98,8 +98,8 @@ class Slurm:
         return await self._ask(("squeue", "--all", "--noheader", f"--Format={SQUEUE_FORMAT}"))
 
     async def ended(self, jobs: Sequence[str]) -> str:
-        """The same about these jobs, ended or not; nothing of those that Slurm has forgotten.
-        Raises Unavailable.
+        """Rows of these jobs, ended or not; none for jobs that Slurm has forgotten. Raises
+        Unavailable.
         """
         bases = sorted({job.partition("_")[0] for job in jobs})
         names = f"--jobs={','.join(bases)}"
@@ -120,8 +120,8 @@ class Slurm:
         return await self._ask(("sinfo", "--noheader", f"--format={SINFO_FORMAT}"))
 
     async def sbatch(self, arguments: Sequence[str], script: bytes) -> str:
-        """Submit a job; its id. Raises Refused, Unavailable, OutcomeUnknown when there may be a job
-        or not.
+        """Submit a job; return its id. Raises Refused, Unavailable, OutcomeUnknown when a job may
+        exist.
         """
         async with self._turn:
             done = await self._run(
@@ -159,9 +159,7 @@ class Slurm:
 
 
 async def run_program(arguments: Sequence[str], *, text: bytes, timeout: float) -> ProgramResult:
-    """Run a program with a small environment of its own: what is in ours is nobody else's
-    business.
-    """
+    """Run a program with a small environment of its own: ours may hold secrets."""
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     try:
         process = await asyncio.create_subprocess_exec(

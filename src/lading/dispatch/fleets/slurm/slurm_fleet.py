@@ -3,9 +3,9 @@
 - Capacity comes from `sinfo`: each kind of node is a worker that queues for itself, so a container
   is handed to Slurm when some node can hold it, and Slurm finds the moment.
 - One look at the queue (`squeue`) in each interval tells about all jobs, whatever their number. A
-  look that takes long makes the interval longer; while Slurm does not answer, looks get rarer,
-  nothing is locked, and what was alive counts as alive. What had been locked already waits a little
-  for it to answer: each lock is an attempt, and they are counted.
+  slow look makes the interval longer; while Slurm does not answer, looks get rarer, nothing is
+  locked, and jobs that were alive count as alive. Containers that are already locked wait a little
+  for an answer: each lock counts as an attempt, and attempts are limited.
 - Containers that are alike and arrive together become one job array.
 - Waiting jobs are kept in the order of the containers' priorities by their nice values, all with
   one `scontrol`.
@@ -63,7 +63,7 @@ _ILL = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
-    """How this dispatcher uses Slurm. Times are seconds.
+    """Settings of the Slurm fleet. Times are seconds.
 
     `token` is the uuid of the dispatcher's token: jobs are marked with it. `most_waiting`:
     containers handed to Slurm that have not started. `array_size`: most containers in one job
@@ -174,7 +174,7 @@ class SlurmFleet:
             self._task = None
 
     def set_lookup(self, look: LookUp) -> None:
-        """Look up priorities there."""
+        """Set the function that looks up priorities."""
         self._look_up = look
 
     def view(self) -> FleetView:
@@ -191,7 +191,9 @@ class SlurmFleet:
         )
 
     async def changed(self) -> None:
-        """Wait until the view may have changed. Raises what ended the work with Slurm."""
+        """Wait until the view may have changed. Raises the error that ended the tasks of the
+        fleet.
+        """
         await self._change.wait()
         self._change.clear()
         if self._task is not None and self._task.done():
@@ -299,8 +301,8 @@ class SlurmFleet:
             await self._slurm.scancel(jobs, "--batch", f"--signal={name}", f"--state={state}")
 
     def _ail(self, error: LadingError) -> None:
-        """A command failed: after several in a row nothing is handed to Slurm before it has been
-        seen well again.
+        """Count a failed command: after several in a row nothing is submitted before a look
+        succeeds again.
         """
         self._fault = f"Slurm does not answer: {error.message}"
         if not self._known:
@@ -380,8 +382,8 @@ class SlurmFleet:
             await self._slurm.renice(changes)
 
     async def _ask_about(self, jobs: Sequence[Job]) -> list[QueueRow] | None:
-        """What became of jobs that the queue does not show, though their containers have not ended;
-        None if unknown.
+        """Fates of jobs that the queue does not show, though their containers have not ended; None
+        if unknown.
 
         A container is ended or run again for it: no single answer of `squeue`, cut or old, is
         enough for that.
@@ -412,7 +414,7 @@ class SlurmFleet:
         return container is not None and container.final
 
     async def _watch_hooks(self, directory: Path) -> None:
-        """Learn at once of jobs that said themselves that they have ended."""
+        """Watch for the files with which jobs report their end."""
         while True:
             names = await asyncio.to_thread(_take_names, directory)
             if names and self._jobs.finish(names):

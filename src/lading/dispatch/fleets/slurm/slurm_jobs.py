@@ -112,7 +112,7 @@ class Job:
 
 
 class SlurmJobs:
-    """The table of them."""
+    """Table of the jobs of one dispatcher."""
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -126,11 +126,11 @@ class SlurmJobs:
         return self._jobs.get(uuid)
 
     def processes(self) -> dict[str, SupervisorProcess]:
-        """By container."""
+        """The processes of the view, by container."""
         return {uuid: job.process for uuid, job in self._jobs.items()}
 
     def count(self, phase: JobPhase) -> int:
-        """How many there are in a phase."""
+        """Number of jobs in a phase."""
         return sum(job.phase is phase for job in self._jobs.values())
 
     def begin_look(self) -> int:
@@ -139,19 +139,19 @@ class SlurmJobs:
         return self._look
 
     def submitting(self, uuid: str) -> None:
-        """A submission is under way."""
+        """Note that a submission is under way."""
         self._jobs[uuid] = Job(uuid=uuid, pending=True)
 
     def submitted(self, uuid: str, id: str) -> None:
-        """There is a job."""
+        """Note that a submission succeeded."""
         self._settle(uuid, id=id)
 
     def unsure(self, uuid: str) -> None:
-        """There may be a job: the next look tells."""
+        """Note that the outcome of a submission is unknown: the next look decides."""
         self._settle(uuid, id="")
 
     def refused(self, uuid: str) -> None:
-        """There is no job."""
+        """Note that a submission failed."""
         self._jobs.pop(uuid, None)
 
     def _settle(self, uuid: str, *, id: str) -> None:
@@ -223,7 +223,7 @@ class SlurmJobs:
             self._over.setdefault(job.id, self._look)
 
     def take_strays(self) -> list[str]:
-        """Jobs that nobody wants, each once."""
+        """Take the jobs to cancel, each once."""
         strays, self._strays = self._strays, []
         return strays
 

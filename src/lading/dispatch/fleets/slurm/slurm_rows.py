@@ -48,7 +48,7 @@ _GPU = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
 
 
 class JobPhase(StrEnum):
-    """How far a job is, as far as a dispatcher cares."""
+    """Phase of a job, for the dispatcher."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -74,7 +74,7 @@ class QueueRow:
 
     @property
     def phase(self) -> JobPhase:
-        """How far it is."""
+        """Phase of the job."""
         if self.state in _FINAL:
             return JobPhase.ENDED
         return JobPhase.WAITING if self.state in _WAITING else JobPhase.RUNNING
@@ -96,7 +96,7 @@ class NodeShape:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Human-readable description of the kind of node."""
         return f"Slurm nodes of {self.capacity} in {', '.join(sorted(self.partitions))}"
 
 

@@ -8,7 +8,7 @@ Rules:
   raises, a VM may have been made all the same: it is found in the list by its tags.
 - `list` has the VMs with the tags of the site, and no others; those that are being removed may be
   left out. It may be late: a VM may be missing at first, or show old tags.
-- `destroy` of what is not there is no error.
+- `destroy` of a missing VM is no error.
 - Refusals are RateLimited, QuotaReached or NoCapacity; Unavailable is any other trouble that may
   pass, Invalid what cannot be right with this configuration.
 """
@@ -47,8 +47,7 @@ class NoCapacity(Unavailable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """A VM as the cloud lists it. `address` is "" while it has none; `user` is who may enter by
-    ssh.
+    """A VM as the cloud lists it. `address` is "" while it has none; `user` is the login for ssh.
 
     `zone` is where it is, as far as prices differ by that.
     """
@@ -76,8 +75,8 @@ class InstanceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverSite:
-    """What a driver is made from: its parameters of the configuration, the tag of our VMs, a
-    directory of its own.
+    """Arguments of a function that opens a driver: configured parameters, the tag of our VMs, a
+    directory.
     """
 
     parameters: Parameters

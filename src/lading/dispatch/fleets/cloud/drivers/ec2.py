@@ -156,7 +156,7 @@ class Ec2Driver:
             more = {"NextToken": answer["NextToken"]}
 
     def subnets(self) -> tuple[SubnetFigures, ...]:
-        """What was asked for, and what was there at the last list."""
+        """Requested VMs by subnet, and those of the last list."""
         names = {*self._settings.subnets, *self._there, *(name for name, _ in self._starts)}
         return tuple(
             SubnetFigures(
@@ -172,7 +172,7 @@ class Ec2Driver:
     async def price_history(
         self, kind: InstanceType, zone: str, *, since: datetime
     ) -> Sequence[Price]:
-        """The spot prices of a type, with what its added volume costs."""
+        """The spot prices of a type, including the price of its added volume."""
         volume = kind.added / GIB * self._settings.volume_price / _HOURS_OF_MONTH
         wanted: dict[str, Any] = {
             "InstanceTypes": [kind.provider_type], "ProductDescriptions": ["Linux/UNIX"],
@@ -297,7 +297,7 @@ class _Refused(Unavailable):
 
 
 def refusal(code: str, message: str) -> LadingError:
-    """The error that EC2's words stand for."""
+    """The error for a refusal by EC2."""
     said = f"EC2: {code}: {' '.join(message.split())[:300]}"
     if code in _THROTTLE:
         return RateLimited(said)

@@ -106,7 +106,7 @@ class Network:
         return self._net.prefixlen
 
     def up(self) -> None:
-        """Make it if it is not there. Raises Unavailable."""
+        """Make the bridge unless it exists. Raises Unavailable."""
         if not Path(f"/sys/class/net/{self.name}").exists():
             _ip("link", "add", self.name, "type", "bridge", check=False)
         _ip("addr", "replace", f"{self.host}/{self.mask}", "dev", self.name)
@@ -187,7 +187,7 @@ class Machines:
         return found
 
     def stop(self, id: str) -> None:
-        """End a VM and all that is in it. One that is not there is no error."""
+        """End a VM and all its processes. A missing VM is no error."""
         folder = self.root / id
         found = self._read(folder)
         self._remove(folder, found.pid if found is not None and found.alive else 0)

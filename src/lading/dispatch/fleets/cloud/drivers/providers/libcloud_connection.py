@@ -8,8 +8,7 @@ data, removal of what belongs to a VM.
 
 - Everything that libcloud, its HTTP library or the network raises becomes one of the errors that a
   driver may raise.
-- What is not there is `Missing`: no error at removal, a wrong name in the configuration at
-  creation.
+- A missing object is `Missing`: no error at removal, a wrong name in the configuration at creation.
 """
 
 from __future__ import annotations
@@ -152,8 +151,8 @@ def log_in(words: Words, driver: Callable[[], Any]) -> LibcloudConnection:
 
 
 def guarded(words: Words, work: Callable[[], LibcloudResponse]) -> LibcloudResponse:
-    """What `work` gives. Its errors become those that a driver may raise; an answer without content
-    is none.
+    """Call `work`, and translate its errors into those that a driver may raise; a success without
+    content is an empty response.
     """
     from libcloud.common.exceptions import BaseHTTPError
     from libcloud.common.types import InvalidCredsError, LibcloudError, ProviderError
@@ -192,7 +191,7 @@ _CHECK = "check Containers.CloudVMs (DriverParameters, ImageID) and InstanceType
 def judge(
     words: Words, status: int, *, code: str = "", said: str = "", pause: float | None = None
 ) -> LadingError:
-    """The error that a refusal stands for."""
+    """The error for a refusal."""
     text = f"{words.cloud}: {code or status}: {_short(said)}"
     if status == 429 or code in words.rate:
         return RateLimited(text, pause=pause)

@@ -205,7 +205,9 @@ class OpenStack:
         return wanted
 
     def _settle(self, id: str) -> None:
-        """Wait until there is a host for it. Raises what it failed with; then it is removed."""
+        """Wait until the server has a host. Raises the error of a failed server, after its
+        removal.
+        """
 
         def done() -> bool:
             try:
