@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from msgspec.structs import replace
+
 from lading.api import accounting, priorities
 from lading.api.events import audit
 from lading.api.resources.generic import distinct_name
 from lading.api.services import ApiServices
-from lading.core.containers import finalize, request, retry
+from lading.core.containers import finalize, mounts, request, retry
 from lading.core.containers.container import Container
 from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
 from lading.core.containers.request import ContainerRequest
@@ -135,13 +137,18 @@ async def release_dependents(unit: UnitOfWork, ended: Iterable[str]) -> None:
                 await waits.unwatch(unit.tx, uuid)
                 continue
             subject = ContainerRequest.from_record(row)
-            judgement = await priorities.judge_one(unit.tx, subject, now=unit.now)
+            # Its times do not matter here, only the requests that it depends on.
+            timeless = replace(subject, expires_at=None, start_after=None)
+            judgement = await priorities.judge_one(unit.tx, timeless, now=unit.now)
             if judgement.standing is Readiness.BROKEN:
                 await unit.fail(row, judgement.sentence)
             elif row["container_uuid"] is not None:
                 unit.stale([row["container_uuid"]])
-            elif judgement.standing in (Readiness.READY, Readiness.EARLY):
+            elif judgement.standing is Readiness.READY:
                 await waits.unwatch(unit.tx, uuid)
+                if mounts.outputs(subject.mounts):
+                    # Its inputs are known now, so the server can find its container.
+                    await unit.change_request(row, request.defer(subject))
 
 
 async def _with_attempt_log(

@@ -19,7 +19,7 @@ from lading.api.git.git_mounts import NO_TREES, Trees
 from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.containers import explain, git_trees, mounts, priority, recipe, request, reuse
-from lading.core.containers.container import FINAL, Container
+from lading.core.containers.container import FINAL, Container, ContainerState
 from lading.core.containers.effects import Resolve
 from lading.core.containers.recipe import Recipe, RequestFacts
 from lading.core.containers.request import ContainerRequest
@@ -189,6 +189,28 @@ async def is_over(unit: UnitOfWork, change: request.RequestChange) -> bool:
     return False
 
 
+async def waits_for_output(
+    unit: UnitOfWork, subject: ContainerRequest, principal: Principal
+) -> bool:
+    """Whether the request mounts the output of a request that has not ended, so that its container
+    can only be found later, by the server.
+
+    Raises Invalid for a draft, and for a token of limited scopes.
+    """
+    sources = [one.request_uuid for one in mounts.outputs(subject.mounts)]
+    rows = await records.among(unit.tx, REQUESTS, "uuid", sources)
+    open_ones = [row["uuid"] for row in rows if row["state"] != request.RequestState.FINAL]
+    if not open_ones:
+        return False
+    fault = f"Mounts: the request {open_ones[0]}, whose output is mounted, has not ended"
+    if subject.state is not request.RequestState.COMMITTED:
+        raise Invalid(fault)
+    # The server goes on later with the rights of the user, whose token it does not know any more.
+    if subject.runtime_token is None and access.is_limited(principal):
+        raise Invalid(f"{fault}; a token of limited scopes cannot leave the rest to the server")
+    return True
+
+
 async def resolve(
     unit: UnitOfWork,
     change: request.RequestChange,
@@ -325,10 +347,48 @@ async def _facts(
                 await authorization.check_content_scope(
                     tx, services, acting, pdh, f"mounts [{one.target}]", uuid=uuid
                 )
+    found |= await _outputs(tx, services, subject, acting)
     scopes = acting.scopes if access.is_limited(acting) else access.ALL_SCOPES
     return RequestFacts(
         trees=trees, image_pdh=image, hashes=found, user_uuid=acting.user_uuid, scopes=scopes
     )
+
+
+async def _outputs(
+    tx: Transaction, services: ApiServices, subject: ContainerRequest, acting: Principal
+) -> dict[str, str | None]:
+    """The outputs of requests that mounts show: portable data hashes by the request's uuid, None
+    for one that was not made or that the principal cannot read.
+    """
+    named = mounts.outputs(subject.mounts)
+    if not named:
+        return {}
+    rows = await records.among(
+        tx, REQUESTS, "uuid", dict.fromkeys(one.request_uuid for one in named)
+    )
+    made_by = {
+        row["uuid"]: row["container_uuid"]
+        for row in rows
+        if row["state"] == request.RequestState.FINAL and row["container_uuid"]
+    }
+    ended = {
+        row["uuid"]: row["output"]
+        for row in await records.among(tx, CONTAINERS, "uuid", dict.fromkeys(made_by.values()))
+        if row["state"] == ContainerState.COMPLETE and row["exit_code"] == 0 and row["output"]
+    }
+    hashes = {uuid: ended[container] for uuid, container in made_by.items() if container in ended}
+    present = await _present(tx, services, hashes.values(), acting)
+    if access.is_limited(acting):
+        for one in named:
+            pdh = hashes.get(one.request_uuid)
+            if pdh is not None:
+                await authorization.check_content_scope(
+                    tx, services, acting, pdh, f"mounts [{one.target}]"
+                )
+    return {
+        one.request_uuid: pdh if (pdh := hashes.get(one.request_uuid)) in present else None
+        for one in named
+    }
 
 
 async def _present(

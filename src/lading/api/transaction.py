@@ -68,8 +68,9 @@ class Transition:
 class Commit:
     """Target of the effects of a request's change that is not stored yet; they extend the change.
 
-    `trees` are the git trees of its mounts; `is_early` while these are still being fetched. `ahead`
-    is what `container_assignment.look_ahead` found.
+    `trees` are the git trees of its mounts; `is_early` while these are still being fetched,
+    `awaits_output` while a request has not ended whose output it mounts. `ahead` is what
+    `container_assignment.look_ahead` found.
     """
 
     change: request.RequestChange
@@ -77,6 +78,7 @@ class Commit:
     trees: Trees
     ahead: AssignmentChoice | None
     is_early: bool
+    awaits_output: bool = False
 
 
 _Target: TypeAlias = Transition | Commit | request.RequestChange
@@ -112,6 +114,8 @@ class UnitOfWork:
                 self.stale(await containers.wanted_below(self.tx, [uuid]))
             case Reprioritise(uuids), _:
                 self.stale(uuids)
+            case Resolve() | Confirm(), Commit(awaits_output=True):
+                pass  # `completion.release_dependents` has the container found later.
             case Resolve() | Confirm(), Commit(is_early=True) as commit:
                 commit.change = container_assignment.defer(commit.change, commit.principal)
             case Resolve(), Commit(change, principal, trees, ahead) as commit:
@@ -168,6 +172,10 @@ class UnitOfWork:
         if asks_for_container(change) and await container_assignment.is_over(self, change):
             return request.then(change, request.fail(change.request))
         commit = Commit(change, principal, trees or NO_TREES, ahead, is_early=trees is None)
+        if asks_for_container(change):
+            commit.awaits_output = await container_assignment.waits_for_output(
+                self, change.request, principal
+            )
         for effect in change.effects:
             await self._carry_out(effect, commit)
         return commit.change

@@ -110,8 +110,9 @@ async def test_how_far_dependencies_may_reach(it: World, monkeypatch: pytest.Mon
     monkeypatch.setattr("lading.api.resources.container_requests._FARTHEST", 1)
     one = await it.submit("one")
     two = await it.submit("two", depends_on=[one["uuid"]])
+    draft = await it.submit("x", state="Uncommitted")
     refused = await it.request(
-        "POST", "container_requests", await it.spec("x", depends_on=[two["uuid"]])
+        "PUT", f"container_requests/{draft['uuid']}", {"depends_on": [two["uuid"]]}
     )
     assert "more than 1 requests" in refused.error
 

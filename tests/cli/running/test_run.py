@@ -235,6 +235,24 @@ def test_the_output_of_another_request_as_input(site: Site, image: str) -> None:
     assert json.loads(made.stdout)["mounts"]["/in"]["portable_data_hash"] == first["output"]
 
 
+def test_the_output_of_a_request_that_has_not_run_as_input(site: Site, image: str) -> None:
+    first = site.lading("run", "--detach", "--image", image, "--", "not", "yet").stdout.strip()
+    for name in (first, "last"):
+        made = json.loads(
+            site.lading(
+                "run", "--detach", "--json", "--image", image, "--input", f"/in={name}/part",
+                "--", "use", name,
+            ).stdout
+        )  # fmt: skip
+        assert made["mounts"]["/in"] == {
+            "kind": "output",
+            "container_request": made["depends_on"][0],
+            "path": "part",
+        }
+        assert made["container_uuid"] is None
+    assert made["depends_on"] != [first]
+
+
 def test_preview_stores_nothing(site: Site, image: str) -> None:
     before = len(json.loads(site.lading("request", "list", "--json").stdout))
     assert (

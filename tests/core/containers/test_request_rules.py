@@ -141,6 +141,24 @@ def test_the_workflow_runner_supervises() -> None:
     assert request_rules.with_runner_rule({}, None) == {}
 
 
+def test_a_request_waits_for_the_requests_whose_outputs_it_mounts() -> None:
+    one, two = (f"zzzzz-xvhdp-{number:015}" for number in (1, 2))
+    mounts: JsonObject = {
+        f"/in/{number}": {"kind": "output", "container_request": uuid}
+        for number, uuid in enumerate((one, two, two))
+    }
+    assert request_rules.with_sources([one], mounts) == {"depends_on": [one, two]}
+    assert request_rules.with_sources([two, one], mounts) == {}
+    assert request_rules.with_sources([], {"/in": {"kind": "tmp"}}) == {}
+    most = [f"zzzzz-xvhdp-{number:015}" for number in range(request_rules.MAX_DEPENDENCIES)]
+    with pytest.raises(Invalid, match="more than 1000 requests, outputs in mounts included"):
+        request_rules.with_sources(
+            most,
+            {**mounts, "/more": mounts["/in/1"]}
+            | {"/last": {"kind": "output", "container_request": f"zzzzz-xvhdp-{9999:015}"}},
+        )
+
+
 def test_every_attribute_that_can_be_written_is_checked() -> None:
     assert {name for name, states in PHASES.items() if states} <= set(request_rules.CHECKS)
 

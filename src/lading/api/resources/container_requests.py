@@ -73,7 +73,7 @@ async def create_request(call: ApiCall) -> ApiResponse:
             change = _satisfied(change, services.policy, satisfy=satisfy)
         change = request.with_values(change, {"created_at": unit.now})
         await authorization.check_owner(tx, call, change.request.owner_uuid)
-        await check_dependencies(tx, services, caller, change.request, [])
+        await check_dependencies(tx, services, caller, change.request, [], is_new=True)
         record = await unit.add_request(await unit.commit(change, caller, trees, ahead))
         await unit.settle()
     return ApiResponse(
@@ -310,9 +310,13 @@ async def check_dependencies(
     principal: Principal,
     subject: ContainerRequest,
     old: list[str],
+    *,
+    is_new: bool = False,
 ) -> None:
     """Check the requests that a draft depends on, if they changed: the caller can read them, and
     none of them waits for the draft. Raises Invalid naming the request at fault.
+
+    `is_new`: the request is not stored yet, so none can wait for it.
     """
     fresh = [uuid for uuid in subject.depends_on if uuid not in old]
     for uuid in fresh:
@@ -321,7 +325,7 @@ async def check_dependencies(
         except NotFound:
             raise Invalid(f"Depends on: request '{uuid}' not found") from None
     seen: set[str] = set()
-    frontier = fresh
+    frontier = [] if is_new else fresh
     while frontier:
         if subject.uuid in frontier:
             raise Invalid(f"Depends on: {subject.uuid} would wait for itself")

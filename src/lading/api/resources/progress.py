@@ -251,12 +251,8 @@ def _first(subject: ContainerRequest, container: Container | None, scene: Scene)
     """The reason for which the request itself keeps its container from running, in one sentence, or
     "".
     """
-    if container is None:
-        return (
-            next((one.sentence for one in delays(subject, None, scene)), "")
-            if subject.resolving
-            else ""
-        )
+    if container is None and subject.resolving:
+        return next((one.sentence for one in delays(subject, None, scene)), "")
     return scene.judgement.sentence
 
 

@@ -74,7 +74,7 @@ _record, _doing = option_of("The record"), option_of("What to do")
     type=INPUT,
     multiple=True,
     metavar="TARGET=SOURCE",
-    help="Mount a path, HASH or UUID there.",
+    help="Mount a path, a HASH, a UUID or REQUEST[/path] there.",
 )
 @_data(
     "--output",

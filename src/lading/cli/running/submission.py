@@ -12,7 +12,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lading.cli.files.uploading import arrange, deposit, label_of
-from lading.cli.references import LAST, FileReference, find_collection, parse_reference
+from lading.cli.references import (
+    LAST,
+    FileReference,
+    find_collection,
+    find_request,
+    parse_reference,
+)
 from lading.cli.session import CliSession
 from lading.client.images.links import StoredImage, list_images
 from lading.core.errors import Invalid
@@ -201,10 +207,21 @@ async def _mount(session: CliSession, stored: FileReference) -> dict[str, object
         mount["portable_data_hash"] = stored.name
     elif is_uuid(stored.name, Infix.COLLECTION):
         mount["uuid"] = stored.name
+    elif open_one := await _find_open(session, stored.name):
+        # Its output is not known yet; the server mounts it when it is.
+        mount = {"kind": "output", "container_request": open_one}
     else:
         assert stored.name == LAST or is_uuid(stored.name)
         mount["portable_data_hash"] = (await find_collection(session, stored))["portable_data_hash"]
     return {**mount, "path": stored.path} if stored.path else mount
+
+
+async def _find_open(session: CliSession, name: str) -> str:
+    """The uuid of the request of this name, if it has not ended; else ""."""
+    if name != LAST and not is_uuid(name, Infix.REQUEST):
+        return ""
+    found = await find_request(session, name)
+    return "" if found["state"] == "Final" else str(found["uuid"])
 
 
 def _is_target(text: str) -> bool:

@@ -2,9 +2,11 @@
 
 * A target is `stdin`, `stdout`, `stderr` or a canonical absolute path: no `.`, `..` or empty
 element, not `/` itself.
-* Kinds: collection, git_tree, keep, tmp, json, text, file. `keep` shows all collections that the
-container's token can read, so it needs runtime_constraints.API. The keys of a git_tree mount are
-checked in `git_trees`.
+* Kinds: collection, output, git_tree, keep, tmp, json, text, file. `keep` shows all collections
+that the container's token can read, so it needs runtime_constraints.API. The keys of a git_tree
+mount are checked in `git_trees`.
+* `output` is the output of another request, which need not have run: once that request has ended
+well, the mount is resolved to the collection with its output.
 * stdout and stderr take a file in a writable mount; stdin takes a file of another mount, a
 collection, json or text.
 * At a path, a file mount shows an entry of another mount again.
@@ -37,6 +39,7 @@ class MountKind(StrEnum):
     """The supported kinds of mount."""
 
     COLLECTION = "collection"
+    OUTPUT = "output"
     GIT_TREE = "git_tree"
     KEEP = "keep"
     TMP = "tmp"
@@ -59,12 +62,25 @@ class CollectionReference:
     is_pdh: bool
 
 
+@dataclass(frozen=True, slots=True)
+class OutputReference:
+    """A request whose output a mount shows."""
+
+    target: str
+    request_uuid: str
+
+
 _KEYS: Mapping[MountKind, Mapping[str, str]] = MappingProxyType(
     {
         MountKind.COLLECTION: {
             "uuid": "string",
             "portable_data_hash": "string",
             "writable": "boolean",
+            "path": "string",
+            "exclude_from_output": "boolean",
+        },
+        MountKind.OUTPUT: {
+            "container_request": "string",
             "path": "string",
             "exclude_from_output": "boolean",
         },
@@ -85,6 +101,7 @@ _KEYS: Mapping[MountKind, Mapping[str, str]] = MappingProxyType(
 """The keys of each kind and the types of their values; "" is any JSON value."""
 _PATH_KINDS = (
     MountKind.COLLECTION,
+    MountKind.OUTPUT,
     MountKind.TMP,
     MountKind.JSON,
     MountKind.TEXT,
@@ -94,7 +111,13 @@ _PATH_KINDS = (
 )
 _STREAM_KINDS: Mapping[str, tuple[MountKind, ...]] = MappingProxyType(
     {
-        "stdin": (MountKind.COLLECTION, MountKind.JSON, MountKind.TEXT, MountKind.FILE),
+        "stdin": (
+            MountKind.COLLECTION,
+            MountKind.OUTPUT,
+            MountKind.JSON,
+            MountKind.TEXT,
+            MountKind.FILE,
+        ),
         "stdout": (MountKind.FILE,),
         "stderr": (MountKind.FILE,),
     }
@@ -166,6 +189,15 @@ def references(mounts: Mapping[str, Json]) -> tuple[CollectionReference, ...]:
     return tuple(found)
 
 
+def outputs(mounts: Mapping[str, Json]) -> tuple[OutputReference, ...]:
+    """The requests whose outputs the mounts show."""
+    return tuple(
+        OutputReference(target, str(spec.get("container_request")))
+        for target, spec in mounts.items()
+        if isinstance(spec, dict) and spec.get("kind") == MountKind.OUTPUT
+    )
+
+
 def resolve(
     mounts: Mapping[str, Json],
     hashes: Mapping[str, str | None],
@@ -173,9 +205,10 @@ def resolve(
 ) -> JsonObject:
     """The mounts of the container, keys sorted.
 
-    `hashes` gives for every `CollectionReference.name` the portable data hash of a collection that
-    the user can read, or None; `trees` for every target of a git_tree the objects found, the newest
-    first. Raises Invalid 'cannot mount collection "x": not found'.
+    `hashes` gives for every `CollectionReference.name`, and for every
+    `OutputReference.request_uuid`, the portable data hash of a collection that the user can read,
+    or None; `trees` for every target of a git_tree the objects found, the newest first. Raises
+    Invalid 'cannot mount collection "x": not found'.
     """
     resolved = {target: _resolved(target, spec, hashes) for target, spec in mounts.items()}
     for one in git_trees.references(mounts):
@@ -332,6 +365,9 @@ def _check_values(where: str, spec: Mapping[str, Json], kind: MountKind) -> None
         case MountKind.COLLECTION:
             _check_inside(where, "path", path)
             _check_collection(where, spec)
+        case MountKind.OUTPUT:
+            _check_inside(where, "path", path)
+            _check_request(where, spec)
         case MountKind.GIT_TREE:
             git_trees.check(where, spec)
 
@@ -355,6 +391,14 @@ def _check_collection(where: str, spec: Mapping[str, Json]) -> None:
         _check_inside(where, "portable_data_hash", match[2] or "")
     elif uuid and not is_uuid(str(uuid), Infix.COLLECTION):
         raise Invalid(f"{where}[uuid]: not the uuid of a collection: {str(uuid)[:80]!r}")
+
+
+def _check_request(where: str, spec: Mapping[str, Json]) -> None:
+    uuid = spec.get("container_request")
+    if not is_uuid(str(uuid), Infix.REQUEST):
+        raise Invalid(
+            f"{where}[container_request]: not the uuid of a container request: {str(uuid)[:80]!r}"
+        )
 
 
 def _check_inside(where: str, key: str, path: str) -> None:
@@ -386,6 +430,8 @@ def _named(spec: Json) -> tuple[str, str]:
 
 
 def _resolved(target: str, spec: Json, hashes: Mapping[str, str | None]) -> Json:
+    if isinstance(spec, dict) and spec.get("kind") == MountKind.OUTPUT:
+        return _resolved_output(target, spec, hashes)
     name, path = _named(spec)
     if not name or not isinstance(spec, dict):
         return _compact(spec)
@@ -394,6 +440,20 @@ def _resolved(target: str, spec: Json, hashes: Mapping[str, str | None]) -> Json
         raise Invalid(f'Mounts [{target}]: cannot mount collection "{name}": not found')
     kept = {key: value for key, value in spec.items() if key != "uuid"}
     return _compact({**kept, "portable_data_hash": found + path})
+
+
+def _resolved_output(
+    target: str, spec: Mapping[str, Json], hashes: Mapping[str, str | None]
+) -> Json:
+    uuid = str(spec.get("container_request"))
+    found = hashes.get(uuid)
+    if found is None:
+        raise Invalid(
+            f"Mounts [{target}]: the output of the request {uuid} cannot be mounted: "
+            "it was not made, or was deleted"
+        )
+    kept = {key: value for key, value in spec.items() if key != "container_request"}
+    return _compact({**kept, "kind": MountKind.COLLECTION.value, "portable_data_hash": found})
 
 
 def _compact(spec: Json) -> Json:

@@ -35,7 +35,12 @@ from msgspec import field, structs
 from lading.core.containers import mounts
 from lading.core.containers.container import ContainerState
 from lading.core.containers.effects import Adopt, Confirm, Reprioritise, RequestEffect, Resolve
-from lading.core.containers.request_rules import stored, validate, with_runner_rule
+from lading.core.containers.request_rules import (
+    committed_scheduling,
+    stored,
+    validate,
+    with_sources,
+)
 from lading.core.errors import IllegalTransition, Invalid
 from lading.core.json_values import Json, JsonObject, canonical, same, same_or_empty
 from lading.core.policy import Policy
@@ -535,6 +540,9 @@ def _checked_change(
     """Apply checked values, check the whole, and say whether a container is to be found."""
     after = structs.replace(request, **values)
     was_draft = new or request.state is RequestState.UNCOMMITTED
+    if was_draft and (more := with_sources(after.depends_on, after.mounts)):
+        values = {**values, **more}
+        after = structs.replace(request, **values)
     committing = was_draft and after.state is RequestState.COMMITTED
     functional = not _DESCRIPTIVE.issuperset(values)
     fully = new or (after.state is RequestState.COMMITTED and functional)
@@ -545,7 +553,7 @@ def _checked_change(
     scheduling = after.scheduling_parameters
     # At commit only: drafts are stored as they were sent.
     if committing:
-        scheduling = _committed_scheduling(after, record["command"], policy)
+        scheduling = committed_scheduling(record, policy)
         values = {**values, "scheduling_parameters": scheduling}
     if after.state is RequestState.FINAL and "state" in values:
         values = {**values, **WIPED}
@@ -555,14 +563,6 @@ def _checked_change(
     if scheduling is not after.scheduling_parameters:
         after = structs.replace(after, scheduling_parameters=scheduling)
     return RequestChange(request=after, changed=after.to_record(), expected={}, effects=wanted)
-
-
-def _committed_scheduling(after: ContainerRequest, command: Json, policy: Policy) -> JsonObject:
-    """The scheduling parameters of a request that is committed: what the cluster adds to them."""
-    scheduling = with_runner_rule(after.scheduling_parameters, command)
-    if policy.always_preemptible and after.requesting_container_uuid is not None:
-        return {**scheduling, "preemptible": True}
-    return scheduling
 
 
 def _wanted(

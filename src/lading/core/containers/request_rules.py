@@ -201,6 +201,29 @@ def validate(record: Mapping[str, Json], *, fully: bool, committing: bool, polic
         _validate_nested(record, committing=committing, policy=policy)
 
 
+def with_sources(depends_on: list[str], mounted: JsonObject) -> JsonObject:
+    """Change of a request whose mounts show outputs: it waits for the requests that make them, as
+    for those that it names. Raises Invalid for too many.
+    """
+    known = set(depends_on)
+    sources = dict.fromkeys(one.request_uuid for one in mounts.outputs(mounted))
+    more: list[Json] = [uuid for uuid in sources if uuid not in known]
+    if len(depends_on) + len(more) > MAX_DEPENDENCIES:
+        raise Invalid(
+            f"Depends on: more than {MAX_DEPENDENCIES} requests, outputs in mounts included"
+        )
+    return {"depends_on": [*depends_on, *more]} if more else {}
+
+
+def committed_scheduling(record: Mapping[str, Json], policy: Policy) -> JsonObject:
+    """The scheduling parameters of a request that is committed: what the cluster adds to them."""
+    given = as_object("scheduling_parameters", record["scheduling_parameters"])
+    scheduling = with_runner_rule(given, record["command"])
+    if policy.always_preemptible and record["requesting_container_uuid"] is not None:
+        return {**scheduling, "preemptible": True}
+    return scheduling
+
+
 def with_runner_rule(scheduling: JsonObject, command: Json) -> JsonObject:
     """Scheduling parameters at commit: the workflow runner's container supervises others."""
     if isinstance(command, list) and command[:1] == [constraints.RUNNER]:

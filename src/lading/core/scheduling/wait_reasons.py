@@ -1,7 +1,7 @@
 """Why a request waits, in words: every reason that holds now, the one that has to go first at the
 front.
 
-Reasons that are found here: image, resolving, unassigned, priority, expired, "start time",
+Reasons that are found here: image, resolving, inputs, unassigned, priority, expired, "start time",
 dependency, "broken dependency", parent, lock, attempts, position, "no dispatcher", unreported. The
 others are those of the dispatchers (`planning.Category`: capacity with the nearest fit, quota,
 held, ...), in their words.
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lading.core.containers import mounts
 from lading.core.containers import request as requests_
 from lading.core.containers.container import FINAL, Container, ContainerState, failure_of
 from lading.core.containers.request import ContainerRequest
@@ -86,7 +87,12 @@ def _unassigned(request: ContainerRequest) -> WaitReason:
         return WaitReason(
             "resolving",
             "Its container is still sought: "
-            "a git repository that its mounts name is being fetched.",
+            "a git repository that its mounts name is being fetched, or its inputs were made "
+            "a moment ago.",
+        )
+    if mounts.outputs(request.mounts):
+        return WaitReason(
+            "inputs", "It gets its container when the requests whose outputs it mounts have ended."
         )
     return WaitReason("unassigned", "It has no container; `satisfy` finds or makes one.")
 
