@@ -540,9 +540,8 @@ def _checked_change(
     """Apply checked values, check the whole, and say whether a container is to be found."""
     after = structs.replace(request, **values)
     was_draft = new or request.state is RequestState.UNCOMMITTED
-    if was_draft and (more := with_sources(after.depends_on, after.mounts)):
-        values = {**values, **more}
-        after = structs.replace(request, **values)
+    more = with_sources(after.depends_on, after.mounts)
+    values, after = {**values, **more}, structs.replace(after, **more)
     committing = was_draft and after.state is RequestState.COMMITTED
     functional = not _DESCRIPTIVE.issuperset(values)
     fully = new or (after.state is RequestState.COMMITTED and functional)
