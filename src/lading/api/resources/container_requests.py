@@ -10,10 +10,11 @@ Source: docs/spec/containers, sections Request states and Dependencies.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from lading.api import accounting, authorization
-from lading.api.container_assignment import look_ahead
+from lading.api.container_assignment import AssignmentChoice, look_ahead
 from lading.api.git.git_mounts import NO_TREES, Trees, look_up
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
@@ -71,14 +72,44 @@ async def create_request(call: ApiCall) -> ApiResponse:
         if change is None:
             change = _new(call, given, parent=await find_parent(tx, call, given))
             change = _satisfied(change, services.policy, satisfy=satisfy)
-        change = request.with_values(change, {"created_at": unit.now})
-        await authorization.check_owner(tx, call, change.request.owner_uuid)
-        await check_dependencies(tx, services, caller, change.request, [], is_new=True)
-        record = await unit.add_request(await unit.commit(change, caller, trees, ahead))
+        record = await _add(unit, call, change, trees, ahead)
         await unit.settle()
     return ApiResponse(
         body=show(REQUESTS, record, select), status=_status(record) if satisfy else 200
     )
+
+
+async def add_to(
+    unit: UnitOfWork,
+    call: ApiCall,
+    given: Record,
+    trees: Trees | None,
+    uuid: str,
+    siblings: Collection[str],
+) -> Record:
+    """Create one of several requests of a call, in the transaction of the unit of work; its row.
+
+    `siblings` are those that the call has created before. Raises the errors of `create_request`.
+    """
+    parent = await find_parent(unit.tx, call, given) if _has_parent(call, given) else None
+    change = _new(call, given, parent=parent, uuid=uuid)
+    return await _add(unit, call, change, trees, None, siblings)
+
+
+async def _add(
+    unit: UnitOfWork,
+    call: ApiCall,
+    change: request.RequestChange,
+    trees: Trees | None,
+    ahead: AssignmentChoice | None,
+    siblings: Collection[str] = (),
+) -> Record:
+    change = request.with_values(change, {"created_at": unit.now})
+    await authorization.check_owner(unit.tx, call, change.request.owner_uuid)
+    await check_dependencies(
+        unit.tx, unit.services, call.caller, change.request, siblings, is_new=True
+    )
+    return await unit.add_request(await unit.commit(change, call.caller, trees, ahead))
 
 
 async def update_request(call: ApiCall) -> ApiResponse:
@@ -203,11 +234,13 @@ async def _check_results(tx: Transaction, call: ApiCall, change: request.Request
         access.check_scope(call.caller, "GET", f"/arvados/v1/collections/{uuid}")
 
 
-def _new(call: ApiCall, given: Record, *, parent: Parent | None = None) -> request.RequestChange:
+def _new(
+    call: ApiCall, given: Record, *, parent: Parent | None = None, uuid: str = ""
+) -> request.RequestChange:
     services, user = call.services, call.caller.user_uuid
     return request.create(
         given,
-        uuid=services.new_uuid(Infix.REQUEST),
+        uuid=uuid or services.new_uuid(Infix.REQUEST),
         owner_uuid=user,
         user_uuid=user,
         now=services.now(),
@@ -252,6 +285,13 @@ async def look_up_given(call: ApiCall, given: Record) -> Trees | None:
     )
     patience = call.services.config.Containers.ResolveTimeout
     return await look_up(call.services, subject, call.caller, patience=patience)
+
+
+async def look_up_trees(call: ApiCall, given: Record) -> Trees | None:
+    """The git trees of a new request, as `look_up_given`; none are looked up for a draft."""
+    if not given.get("mounts") or given.get("state") != request.RequestState.COMMITTED:
+        return NO_TREES
+    return await look_up_given(call, given)
 
 
 async def _look_up(call: ApiCall, given: Record) -> Trees | None:
@@ -309,16 +349,16 @@ async def check_dependencies(
     services: ApiServices,
     principal: Principal,
     subject: ContainerRequest,
-    old: list[str],
+    known: Collection[str],
     *,
     is_new: bool = False,
 ) -> None:
-    """Check the requests that a draft depends on, if they changed: the caller can read them, and
-    none of them waits for the draft. Raises Invalid naming the request at fault.
+    """Check the requests that a draft depends on, but for the `known` ones: the caller can read
+    them, and none of them waits for the draft. Raises Invalid naming the request at fault.
 
     `is_new`: the request is not stored yet, so none can wait for it.
     """
-    fresh = [uuid for uuid in subject.depends_on if uuid not in old]
+    fresh = [uuid for uuid in subject.depends_on if uuid not in known]
     for uuid in fresh:
         try:
             await authorization.find_readable(tx, services, REQUESTS, uuid, principal)

@@ -14,13 +14,16 @@ See docs/spec/containers, section Dependencies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from lading.core.containers import request as requests_
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.request import ContainerRequest
+from lading.core.errors import Invalid
+from lading.core.json_values import Json, JsonObject
+from lading.core.values import printable
 
 
 class Readiness(StrEnum):
@@ -57,7 +60,37 @@ class ReadinessVerdict:
         return self.standing is Readiness.READY
 
 
+_SOURCE = "container_request"
 READY = ReadinessVerdict(Readiness.READY)
+
+
+def bind_siblings(given: Mapping[str, Json], uuids: Sequence[str]) -> JsonObject:
+    """The attributes of one request of several, with uuids in place of `#0`, `#1`, ...
+
+    `uuids` are those of the requests before it. Raises Invalid for a number that is not below.
+    """
+    bound = dict(given)
+    named = given.get("depends_on")
+    if isinstance(named, list):
+        bound["depends_on"] = [_sibling(one, uuids) for one in named]
+    mounted = given.get("mounts")
+    if isinstance(mounted, dict):
+        bound["mounts"] = {
+            target: {**spec, _SOURCE: _sibling(spec[_SOURCE], uuids)}
+            if isinstance(spec, dict) and _SOURCE in spec
+            else spec
+            for target, spec in mounted.items()
+        }
+    return bound
+
+
+def _sibling(name: Json, uuids: Sequence[str]) -> Json:
+    if not isinstance(name, str) or not name.startswith("#"):
+        return name
+    number = name[1:]
+    if not (number.isascii() and number.isdigit() and int(number[:6]) < len(uuids)):
+        raise Invalid(f"{printable(name)} names no earlier request of this call")
+    return uuids[int(number[:6])]
 
 
 def judge(

@@ -199,6 +199,36 @@ def general(
     )
 
 
+PLANNING: Final = (
+    general(
+        "preview",
+        "POST",
+        "What a create would do, without storing anything.",
+        body=True,
+        answer="object",
+    ),
+    RecordAction(
+        name="batch",
+        method="POST",
+        scope=Scope.COLLECTION,
+        path="batch",
+        doc="Create up to 1,000 at a time; `#3` names the fourth one in mounts and depends_on.",
+        parameters=(
+            Parameter(
+                name="container_requests", type=Type.ARRAY, required=True, doc="Their attributes."
+            ),
+            Parameter(
+                name="atomic",
+                type=Type.BOOLEAN,
+                default=True,
+                doc="Create all or none; else every one that can be created.",
+            ),
+            Parameter(name="select", type=Type.ARRAY, doc="Attributes to return."),
+        ),
+        answer="object",
+    ),
+)
+"""Actions on container requests that were not sent yet, or are sent together."""
 READ: Final = (
     RecordAction(
         name="list",

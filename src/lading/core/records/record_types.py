@@ -16,6 +16,7 @@ from lading.core.records.record_parts import (
     COMMON,
     CRUD,
     LIST,
+    PLANNING,
     READ,
     SPLICE,
     derived,
@@ -314,10 +315,7 @@ REQUESTS: Final = RecordType(
         member(
             "container_status", "GET", "State of its container and why it waits.", answer="object",
         ),
-        general(
-            "preview", "POST", "What a create would do, without storing anything.", body=True,
-            answer="object",
-        ),
+        *PLANNING,
         RecordAction(
             name="log", method="GET", scope=Scope.MEMBER, path="log", rest=True, answer="bytes",
             doc=(
