@@ -24,6 +24,11 @@ from lading.core.errors import LadingError
 _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Work": {
         "run": ("lading.cli.running.run", "Run one command in a container and wait for it."),
+        "map": (
+            "lading.cli.running.mapping",
+            "Run one command for each of many files, or for each row of a table.",
+        ),
+        "wait": ("lading.cli.running.waiting", "Wait for many requests, and say how they ended."),
         "shell": (
             "lading.cli.running.shell",
             "Open a shell in a running container, or reach its ports.",

@@ -81,6 +81,12 @@ async def test_what_is_no_batch(
     assert (refused.status, fault in refused.error) == (status, True), refused.error
 
 
+async def test_items_keep_their_order(it: World) -> None:
+    made = await batch(it, *[await it.spec(str(number)) for number in range(20)])
+    listed = await it.ok("GET", "containers", params={"order": ["created_at"]})
+    assert [one["uuid"] for one in listed["items"]] == [one["container_uuid"] for one in made]
+
+
 async def test_the_attributes_that_are_shown(it: World) -> None:
     (only,) = await batch(it, await it.spec("x"), select=["uuid", "state"])
     assert set(only) - {"kind", "etag"} == {"uuid", "state"}

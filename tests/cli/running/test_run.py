@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.cli.running.following import RequestOutcome
-from lading.cli.running.run import exit_code, interruptible, run_time
+from lading.cli.running.following import RequestOutcome, exit_code
+from lading.cli.running.run import interruptible, run_time
 from lading.core.timestamps import parse_time
 from tests.cli.site import Play, Site
 

@@ -23,11 +23,15 @@ from lading.core.ids import Infix
 from lading.core.records.filters import check_select
 from lading.core.records.record_types import REQUESTS
 from lading.core.records.schema import JSON, Record
+from lading.core.timestamps import later
 
 MAX_ITEMS: Final = 1000
 """Requests of one call; an atomic one holds the write lock for some 2 s then."""
 _TOGETHER: Final = 50
 """Requests of a transaction of a call that is not atomic: about 0.1 s of the write lock."""
+
+_APART: Final = 1e-6
+"""Seconds between the creation times of two items."""
 
 
 @dataclass(slots=True)
@@ -94,6 +98,8 @@ async def _create_all(call: ApiCall, items: Sequence[_Item]) -> list[Record]:
         unit = UnitOfWork(tx, call.services, user_uuid=call.caller.user_uuid)
         siblings: set[str] = set()
         for one in items:
+            # Equal times would leave the order of their containers to chance.
+            unit.now = later(unit.now, _APART)
             with _naming(one.number):
                 made.append(await add_to(unit, call, one.given, one.trees, one.uuid, siblings))
             siblings.add(one.uuid)

@@ -195,6 +195,16 @@ class Follower:
             return
 
 
+def exit_code(outcome: RequestOutcome) -> int:
+    """The exit code of the command; 1 if it has none because the system ended it."""
+    container = outcome.container
+    if container is None or container["state"] != "Complete" or container["exit_code"] is None:
+        return 1
+    code = int(container["exit_code"])
+    # Other values cannot be exit codes of a process.
+    return code if 0 <= code < 256 else 1
+
+
 def reason(container: Record) -> str:
     """The reason of a container's cancellation, in one sentence."""
     status = container.get("runtime_status") or {}

@@ -14,7 +14,7 @@ from lading.cli import display
 from lading.cli.options import MOMENT, PROPERTY
 from lading.cli.references import find_request
 from lading.cli.running import explanation, log_output
-from lading.cli.running.following import Follower, Watcher
+from lading.cli.running.following import Follower, Watcher, exit_code
 from lading.cli.running.log_output import LogFile
 from lading.cli.running.run import is_reused, run_time
 from lading.cli.session import CliSession, with_session
@@ -210,7 +210,8 @@ def logs(
 ) -> None:
     """Show the output of the command: its standard output on ours, its standard error on ours.
 
-    With --json, one document with the text of each file, or with the decisions.
+    With --json, one document with the text of each file, or with the decisions. With --follow, the
+    exit code is that of the command; 1 if it was not run to its end.
     """
     if dispatch and (follow or name or timestamps):
         raise click.UsageError(
@@ -223,17 +224,18 @@ def logs(
     if dispatch:
         _show_decisions(uuid, as_json=as_json)
     elif follow:
-        with_session(lambda session: _follow(session, uuid))
+        sys.exit(with_session(lambda session: _follow(session, uuid)))
     else:
         with_session(
             lambda session: _show_logs(session, uuid, name, is_raw=timestamps, as_json=as_json)
         )
 
 
-async def _follow(session: CliSession, uuid: str) -> None:
+async def _follow(session: CliSession, uuid: str) -> int:
+    """Show the log to the end; the exit code of the command."""
     found = await find_request(session, uuid)
     watcher = Watcher(stdout=sys.stdout.buffer, stderr=sys.stderr.buffer, say=display.note)
-    await Follower(session.api, found, watcher).follow()
+    return exit_code(await Follower(session.api, found, watcher).follow())
 
 
 async def _show_logs(

@@ -33,7 +33,7 @@ from lading.cli.options import (
 )
 from lading.cli.references import FileReference, find_request, find_tree
 from lading.cli.running import explanation
-from lading.cli.running.following import Follower, RequestOutcome, Sink, Watcher, reason
+from lading.cli.running.following import Follower, RequestOutcome, Sink, Watcher, exit_code, reason
 from lading.cli.running.submission import (
     OUTPUT,
     PRIORITY,
@@ -369,16 +369,6 @@ async def interruptible(
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
-
-
-def exit_code(outcome: RequestOutcome) -> int:
-    """The exit code of the command; 1 if it has none because the system ended it."""
-    container = outcome.container
-    if container is None or container["state"] != "Complete" or container["exit_code"] is None:
-        return 1
-    code = int(container["exit_code"])
-    # Other values cannot be exit codes of a process.
-    return code if 0 <= code < 256 else 1
 
 
 def is_reused(request: Record, container: Record) -> bool:

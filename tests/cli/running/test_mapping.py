@@ -1,0 +1,103 @@
+"""`lading map`: one request for each file or row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.site import Play, Site
+
+
+@pytest.fixture(scope="module")
+def image(site: Site) -> str:
+    """The image that requests name."""
+    return site.call(site.world.ensure_image())
+
+
+@pytest.fixture
+def reads(here: Path) -> Path:
+    """Three files."""
+    folder = here / "reads"
+    folder.mkdir()
+    for name in ("a", "b", "c"):
+        (folder / f"{name}.fq").write_text(name)
+    return folder
+
+
+def test_one_request_for_each_file(site: Site, image: str, reads: Path, here: Path) -> None:
+    plays = [Play(files={"n": str(number).encode()}) for number in range(3)]
+    done = site.command(
+        "map", "--image", image, "-i", "reads/*.fq", "--input", "/in={}", "--env", "F={stem}",
+        "--output", "results", "--", "count", "{name}", "awk {print}",
+        plays=plays,
+    )  # fmt: skip
+    assert "3 of 3 succeeded" in done.stderr
+    rows = json.loads(site.lading("wait", "--json", "--name", "count.*").stdout)
+    assert [row["name"] for row in rows] == ["count.0", "count.1", "count.2"]
+    first = json.loads(site.lading("request", "show", "--json", rows[0]["uuid"]).stdout)
+    assert first["command"] == ["count", "a.fq", "awk {print}"]
+    assert first["environment"] == {"F": "a"}
+    assert first["mounts"]["/in"]["path"] == "a.fq"
+    found = {path.parent.name: path.read_text() for path in (here / "results").rglob("n")}
+    assert found == {"count.0": "0", "count.1": "1", "count.2": "2"}
+
+
+def test_failures_are_listed_and_the_first_one_is_the_exit_code(
+    site: Site, image: str, reads: Path
+) -> None:
+    plays = [Play(), Play(exit_code=3), Play(exit_code=4)]
+    done = site.command(
+        "map", "--image", image, "-i", str(reads / "*.fq"), "--name", "bad", "--", "f", "{}",
+        plays=plays, code=3,
+    )  # fmt: skip
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2
+    assert "bad.1: exit code 3" in lines[0]
+    assert "bad.2: exit code 4" in lines[1]
+    assert "1 of 3 succeeded" in done.stderr
+    again = site.lading("wait", "--name", "bad.[12]", code=3)
+    assert "0 of 2 succeeded" in again.stderr
+
+
+def test_a_table_has_a_request_in_each_row(site: Site, image: str, here: Path) -> None:
+    (here / "t.csv").write_text("sample, cut\nx,1\ny,2\n")
+    done = site.lading(
+        "map", "--image", image, "--table", "t.csv", "--detach", "--name", "t-{sample}",
+        "--", "cut", "-f{cut}", "{}",
+    )  # fmt: skip
+    first, second = done.stdout.split()
+    shown = json.loads(site.lading("request", "show", "--json", second).stdout)
+    assert (shown["command"], shown["name"]) == (["cut", "-f2", "y"], "t-y.1")
+    assert "lading wait --name" in done.stderr
+    site.lading("request", "cancel", first, second)
+    ended = site.lading("wait", first, second, code=1)
+    assert "t-x.0: No request wants this container any more" in ended.stdout
+
+
+def test_json_names_every_request(site: Site, image: str, reads: Path) -> None:
+    done = site.command(
+        "map", "--json", "--image", image, "-i", "reads/*", "--", "json", "{}",
+        plays=[Play()] * 3,
+    )  # fmt: skip
+    told = json.loads(done.stdout)
+    assert [one["exit_code"] for one in told["requests"]] == [0, 0, 0]
+    assert told["output"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("map", "--", "x"), 2, "Give --items PATTERN or --table FILE"),
+        (("map", "-i", "nothing*", "--", "x"), 1, "nothing to do"),
+        (("map", "--table", "empty.csv", "--", "x"), 1, "must have the names of the columns"),
+        (("map", "--table", "short.csv", "--", "x"), 1, "line 2 has not 2 columns"),
+    ],
+)
+def test_mistakes_are_named(
+    site: Site, here: Path, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    (here / "empty.csv").write_text("\n")
+    (here / "short.csv").write_text("a,b\n1\n")
+    assert said in site.lading(*arguments, code=code).stderr
