@@ -1,3 +1,3 @@
 """Lading runs containers as records."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
