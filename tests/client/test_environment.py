@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.environment import Server, find_lender, find_server
+from lading.client.environment import Server, default_data_directory, find_lender, find_server
 from lading.core.errors import Invalid
 
 
@@ -117,3 +117,8 @@ def test_the_server_that_lends_is_the_one_that_is_asked(
         os.chown(ours / "env", 1, -1)
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
     assert find_lender({}, ours, "127.0.0.1:1") is None
+
+
+def test_where_data_is_kept(tmp_path: Path) -> None:
+    assert default_data_directory({"XDG_DATA_HOME": str(tmp_path)}) == tmp_path / "lading"
+    assert default_data_directory({}) == Path.home() / ".local/share/lading"

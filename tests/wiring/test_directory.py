@@ -12,7 +12,6 @@ from lading.client.environment import find_lender
 from lading.core.errors import Conflict, Invalid
 from lading.wiring.directory import (
     DataDirectory,
-    default_data_directory,
     make_secrets,
     write_private,
 )
@@ -111,13 +110,6 @@ def test_places(directory: DataDirectory) -> None:
         directory.env,
     )
     assert all(place.parent == directory.root for place in places)
-
-
-def test_where_data_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert default_data_directory() == tmp_path / "lading"
-    monkeypatch.delenv("XDG_DATA_HOME")
-    assert default_data_directory() == Path.home() / ".local/share/lading"
 
 
 def _mode(path: Path) -> int:

@@ -7,13 +7,15 @@ The work is in `wiring.backup`, `wiring.dispatcher`, `wiring.upkeep` and
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
 from lading.cli import display
 from lading.cli.files import storage
-from lading.wiring.directory import DataDirectory, default_data_directory
+from lading.client.environment import default_data_directory
+from lading.wiring.directory import DataDirectory
 
 _file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 
@@ -45,7 +47,7 @@ def backup(file: Path, data: Path | None, without_blocks: bool, as_json: bool) -
     # Imported in the command: most calls of `lading` need none of these modules (also below).
     from lading.wiring.backup import backup as work
 
-    directory = DataDirectory((data or default_data_directory()).absolute())
+    directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
     with display.progress("Backing up", is_quiet=as_json) as report:
         made = work(directory, file.absolute(), progress=report, with_blocks=not without_blocks)
     if as_json:
@@ -108,7 +110,7 @@ def dispatcher_token(file: Path, data: Path | None, for_arvados: bool, as_json: 
     """
     from lading.wiring.dispatcher import invite
 
-    directory = DataDirectory((data or default_data_directory()).absolute())
+    directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
     made = invite(directory, file.absolute(), for_arvados=for_arvados)
     if as_json:
         display.emit_json(
@@ -130,7 +132,7 @@ def move_records(data: Path | None, as_json: bool) -> None:
     from lading.wiring.stores import MOVED
     from lading.wiring.stores import move_records as work
 
-    directory = DataDirectory((data or default_data_directory()).absolute())
+    directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
     with display.progress("Moving", is_quiet=as_json, is_bytes=False) as report:
         copied = work(directory, progress=report)
     if as_json:

@@ -10,7 +10,7 @@ import click
 
 from lading.cli import display
 from lading.cli.checks import Check, CheckedMachine, can_run, examine
-from lading.wiring.directory import default_data_directory
+from lading.client.environment import default_data_directory
 
 
 @click.command()
@@ -26,7 +26,8 @@ def doctor(data: Path | None, as_json: bool) -> None:
 
     The exit code is 0 when containers can run here, else 1.
     """
-    checks = examine(CheckedMachine(data=data or default_data_directory(), user=os.geteuid()))
+    place = data or default_data_directory(os.environ)
+    checks = examine(CheckedMachine(data=place, user=os.geteuid()))
     is_fit = can_run(checks)
     if as_json:
         display.emit_json({"can_run": is_fit, "checks": [_plain(check) for check in checks]})

@@ -130,9 +130,12 @@ def _way(url: str | None, token_file: Path | None, data: Path | None) -> tuple[s
         if token_file is None:
             raise click.UsageError("--url needs --token-file with the ManagementToken")
         return url.rstrip("/"), token_file.read_text().strip()
-    from lading.wiring.directory import DataDirectory, default_data_directory
+    import os
 
-    directory = DataDirectory((data or default_data_directory()).absolute())
+    from lading.client.environment import default_data_directory
+    from lading.wiring.directory import DataDirectory
+
+    directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
     if not (directory.root / "secrets.json").exists():
         raise Invalid(
             f"{directory.root}: no 'lading up' keeps its data here; "

@@ -17,9 +17,8 @@ import click
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.environment import find_server
+from lading.client.environment import default_data_directory, find_server
 from lading.client.retry import RetryPolicy
-from lading.wiring.directory import default_data_directory
 
 _Answer = TypeVar("_Answer")
 # A person waits, so it gives up sooner than a service.
@@ -42,7 +41,7 @@ async def connect() -> AsyncGenerator[CliSession]:
     """The server that the environment names, or the one of this machine. Raises Invalid if there is
     none.
     """
-    server = find_server(os.environ, default_data_directory())
+    server = find_server(os.environ, default_data_directory(os.environ))
     async with server.transport() as transport:
         yield CliSession(
             api=ApiClient(transport, server.token, retry=_PATIENCE),

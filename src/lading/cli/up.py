@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lading.cli import display
-from lading.wiring.directory import default_data_directory
+from lading.client.environment import default_data_directory
 
 if TYPE_CHECKING:
     from lading.wiring.up import ServerReady
@@ -39,7 +40,7 @@ def up(data: Path | None, listen: str, also: tuple[str, ...], as_json: bool) -> 
     """
     from lading.wiring.up import main
 
-    directory = data or default_data_directory()
+    directory = data or default_data_directory(os.environ)
 
     def announce(ready: ServerReady) -> None:
         if as_json:

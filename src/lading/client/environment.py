@@ -97,6 +97,14 @@ def find_lender(environ: Mapping[str, str], data_dir: Path, address: str) -> Pat
     return lent_beside(data / "api.sock")
 
 
+def default_data_directory(environ: Mapping[str, str]) -> Path:
+    """The data directory of this user's server: `$XDG_DATA_HOME/lading`, or
+    `~/.local/share/lading`.
+    """
+    base = environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "lading"
+
+
 def cache_directory(environ: Mapping[str, str]) -> Path:
     """`$XDG_CACHE_HOME/lading`, or `~/.cache/lading`."""
     home = environ.get("XDG_CACHE_HOME")

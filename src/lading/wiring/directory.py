@@ -261,12 +261,6 @@ def _close_to_others(root: Path) -> str:
     return wide
 
 
-def default_data_directory() -> Path:
-    """`$XDG_DATA_HOME/lading`, or `~/.local/share/lading`."""
-    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(base) / "lading"
-
-
 def make_secrets(entropy: bytes) -> Secrets:
     """Fresh secrets from at least 400 random bytes. Raises ValueError when there are fewer."""
     if len(entropy) < 400:

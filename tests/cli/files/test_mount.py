@@ -62,7 +62,7 @@ def launcher(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Launcher:
 
 
 def _use(monkeypatch: pytest.MonkeyPatch, launcher: Launcher) -> Launcher:
-    monkeypatch.setattr(module, "launch", launcher)
+    monkeypatch.setattr(module, "service", launcher)
     return launcher
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from lading.cli.running import following
-from lading.cli.running.following import Follower, Watcher, reason
+from lading.cli.running.following import Follower, Watcher
 from lading.client.api import ApiClient, Reconnected, RecordEvent
+from lading.client.outcomes import reason
 from lading.core.errors import Forbidden
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import world

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.cli.running.following import RequestOutcome, exit_code
 from lading.cli.running.run import interruptible, run_time
+from lading.client.outcomes import RequestOutcome
 from lading.core.timestamps import parse_time
 from tests.cli.site import Play, Site
 
@@ -378,7 +378,7 @@ async def test_a_cancellation_that_is_none_of_ours_goes_on() -> None:
     ],
 )
 def test_exit_codes(container: dict[str, object] | None, code: int) -> None:
-    assert exit_code(RequestOutcome({}, container)) == code
+    assert RequestOutcome({}, container).exit_code == code
 
 
 def test_what_never_ran_took_no_time() -> None:

@@ -17,6 +17,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,9 +25,9 @@ import click
 import msgspec
 
 from lading.cli import display, references
-from lading.cli.files import uploading
 from lading.cli.running import log_output
 from lading.cli.session import CliSession, with_session
+from lading.client import deposits
 from lading.client.blocks import BlockClient, Keeping
 from lading.client.collections import Progress, download, download_file, read_file
 from lading.client.environment import cache_directory
@@ -93,21 +94,22 @@ def put(
     Of a single directory the content is stored, of several paths each under its own name. What is
     stored already is not sent again.
     """
-    label = uploading.label_of(paths[0])
+    label = deposits.label_of(paths[0])
 
-    async def action(session: CliSession) -> uploading.Deposit:
+    async def action(session: CliSession) -> deposits.Deposit:
         sources, keeping = (
-            uploading.arrange(paths),
+            deposits.arrange(paths),
             Keeping(copies=copies, classes=tuple(dict.fromkeys(classes))),
         )
-        return await uploading.deposit(
-            session,
+        return await deposits.deposit(
+            session.api,
+            session.blocks,
             sources,
             name=name,
             label=label,
             keeping=keeping,
             project=project,
-            is_quiet=as_json,
+            progress=partial(display.progress, is_quiet=as_json),
         )
 
     stored = with_session(action)

@@ -14,12 +14,17 @@ import click
 
 from lading.cli import display
 from lading.cli.options import DURATION, SIZE
-from lading.client.environment import Server, cache_directory, find_lender, find_server
+from lading.client.environment import (
+    Server,
+    cache_directory,
+    default_data_directory,
+    find_lender,
+    find_server,
+)
 from lading.client.mount import service
 from lading.client.mount.layout import MountView
 from lading.client.mount.service import MountSettings
 from lading.core.errors import Invalid
-from lading.wiring.directory import default_data_directory
 
 _EXEC = "--exec"
 _VIEWS = {
@@ -103,7 +108,7 @@ def mount(
     if _EXEC in ctx.meta and not command:
         raise click.UsageError("--exec needs a command")
     shown, id = _view(view, collection, project)
-    server = find_server(os.environ, default_data_directory())
+    server = find_server(os.environ, default_data_directory(os.environ))
     cache = (options["cache_dir"] or cache_directory(os.environ)).absolute()
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     # A mount for a command, or in the foreground, ends with this process (`tied`).
@@ -152,7 +157,9 @@ def _settings(
         api_url=f"https://{server.address}",
         api_ca_file=str(server.authorities or ""),
         api_insecure=server.insecure,
-        lender=str(find_lender(os.environ, default_data_directory(), server.address) or ""),
+        lender=str(
+            find_lender(os.environ, default_data_directory(os.environ), server.address) or ""
+        ),
         view=view,
         id=id,
         cache_size=options["cache_size"],

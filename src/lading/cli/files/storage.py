@@ -7,6 +7,7 @@ is safe).
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lading.cli import display
-from lading.wiring.directory import DataDirectory, default_data_directory
+from lading.client.environment import default_data_directory
+from lading.wiring.directory import DataDirectory
 
 if TYPE_CHECKING:
     from lading.blobs.collector import CollectorResult, Look
@@ -133,7 +135,7 @@ def _run(work: Coroutine[Any, Any, _Answer]) -> _Answer:
 
 
 def _directory(data: Path | None) -> DataDirectory:
-    return DataDirectory((data or default_data_directory()).absolute())
+    return DataDirectory((data or default_data_directory(os.environ)).absolute())
 
 
 async def _volumes(

@@ -16,6 +16,7 @@ from typing import BinaryIO, Protocol
 from lading.cli.display import write_all
 from lading.cli.running.log_output import LogFile
 from lading.client.api import ApiClient, Record, events
+from lading.client.outcomes import RequestOutcome, reason
 from lading.core.errors import LadingError
 
 # Seconds between polls: the first, the longest, and the factor between them.
@@ -23,14 +24,6 @@ _SHORTEST, _LONGEST, _GROWTH = 0.05, 1.0, 1.4
 _WAITING = ("Queued", "Locked")
 # Seconds of waiting before the reason is shown.
 _PATIENCE = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class RequestOutcome:
-    """A request at the end of following it, and its container, if it has one."""
-
-    request: Record
-    container: Record | None
 
 
 class Sink(Protocol):
@@ -193,20 +186,3 @@ class Follower:
         except LadingError:
             # The server has no websocket: the polls are enough.
             return
-
-
-def exit_code(outcome: RequestOutcome) -> int:
-    """The exit code of the command; 1 if it has none because the system ended it."""
-    container = outcome.container
-    if container is None or container["state"] != "Complete" or container["exit_code"] is None:
-        return 1
-    code = int(container["exit_code"])
-    # Other values cannot be exit codes of a process.
-    return code if 0 <= code < 256 else 1
-
-
-def reason(container: Record) -> str:
-    """The reason of a container's cancellation, in one sentence."""
-    status = container.get("runtime_status") or {}
-    sentence = str(status.get("error") or "it was cancelled")
-    return sentence.removeprefix(f"{container['uuid']}: ").rstrip(".")

@@ -31,9 +31,10 @@ from lading.cli.running.submission import (
     request_body,
     store_inputs,
 )
-from lading.cli.running.waiting import Ended, show_end, wait_for_all, worst
+from lading.cli.running.waiting import show_end, wait_and_show, worst
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
+from lading.client.outcomes import RequestOutcome
 from lading.core.errors import Invalid
 
 _PAGE = 1000
@@ -200,7 +201,9 @@ async def _store(
     return mounted
 
 
-async def _await_all(session: CliSession, uuids: Sequence[str], *, is_quiet: bool) -> list[Ended]:
+async def _await_all(
+    session: CliSession, uuids: Sequence[str], *, is_quiet: bool
+) -> list[RequestOutcome]:
     """Wait for the end of all; the first Ctrl-C cancels those that have not ended."""
     cancelling: list[asyncio.Task[None]] = []
 
@@ -213,17 +216,19 @@ async def _await_all(session: CliSession, uuids: Sequence[str], *, is_quiet: boo
 
     async with interruptible(f"{len(uuids)} requests", cancel):
         try:
-            return await wait_for_all(session.api, uuids, is_quiet=is_quiet)
+            return await wait_and_show(session.api, uuids, is_quiet=is_quiet)
         finally:
             await asyncio.gather(*cancelling, return_exceptions=True)
 
 
-async def _combine(session: CliSession, ended: Sequence[Ended], spec: RequestSpec) -> Record | None:
+async def _combine(
+    session: CliSession, ended: Sequence[RequestOutcome], spec: RequestSpec
+) -> Record | None:
     """One collection with the output of each that succeeded, in a directory of its name."""
     pieces = {
-        f"/{one.outcome.request['name'].replace('/', '_')}": f"{one.outcome.container['output']}/"
+        f"/{one.request['name'].replace('/', '_')}": f"{one.container['output']}/"
         for one in ended
-        if not one.code and one.outcome.container and one.outcome.container["output"]
+        if not one.exit_code and one.container and one.container["output"]
     }
     if not pieces:
         return None
@@ -238,12 +243,12 @@ async def _combine(session: CliSession, ended: Sequence[Ended], spec: RequestSpe
     )
 
 
-def _show(ended: Sequence[Ended], combined: Record | None, *, as_json: bool) -> None:
+def _show(ended: Sequence[RequestOutcome], combined: Record | None, *, as_json: bool) -> None:
     if as_json:
         display.emit_json(
             {
                 "requests": [
-                    {"uuid": one.outcome.request["uuid"], "exit_code": one.code} for one in ended
+                    {"uuid": one.request["uuid"], "exit_code": one.exit_code} for one in ended
                 ],
                 "output_uuid": combined["uuid"] if combined else None,
                 "output": combined["portable_data_hash"] if combined else None,

@@ -14,7 +14,7 @@ from lading.cli import display
 from lading.cli.options import MOMENT, PROPERTY
 from lading.cli.references import find_request
 from lading.cli.running import explanation, log_output
-from lading.cli.running.following import Follower, Watcher, exit_code
+from lading.cli.running.following import Follower, Watcher
 from lading.cli.running.log_output import LogFile
 from lading.cli.running.run import is_reused, run_time
 from lading.cli.session import CliSession, with_session
@@ -235,7 +235,7 @@ async def _follow(session: CliSession, uuid: str) -> int:
     """Show the log to the end; the exit code of the command."""
     found = await find_request(session, uuid)
     watcher = Watcher(stdout=sys.stdout.buffer, stderr=sys.stderr.buffer, say=display.note)
-    return exit_code(await Follower(session.api, found, watcher).follow())
+    return (await Follower(session.api, found, watcher).follow()).exit_code
 
 
 async def _show_logs(

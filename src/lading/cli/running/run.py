@@ -33,7 +33,7 @@ from lading.cli.options import (
 )
 from lading.cli.references import FileReference, find_request, find_tree
 from lading.cli.running import explanation
-from lading.cli.running.following import Follower, RequestOutcome, Sink, Watcher, exit_code, reason
+from lading.cli.running.following import Follower, Sink, Watcher
 from lading.cli.running.submission import (
     OUTPUT,
     PRIORITY,
@@ -45,6 +45,7 @@ from lading.cli.running.submission import (
 )
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
+from lading.client.outcomes import RequestOutcome, reason
 from lading.core.errors import Conflict
 from lading.core.ids import EMPTY_PDH
 from lading.core.timestamps import parse_time
@@ -322,7 +323,7 @@ async def follow_to_end(
     follower = Follower(session.api, request, watcher)
     async with interruptible(request["uuid"], follower.cancel) as was_interrupted:
         outcome = await follower.follow()
-    code = exit_code(outcome)
+    code = outcome.exit_code
     # A command that ended well before the cancellation keeps its code.
     if was_interrupted() and code != 0:
         code = _INTERRUPTED

@@ -23,11 +23,10 @@ from lading.cli import display
 from lading.cli.references import find_request
 from lading.cli.session import CliSession, with_session
 from lading.client.api import error_of
-from lading.client.environment import Server, find_server
+from lading.client.environment import Server, default_data_directory, find_server
 from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.net.http_upgrade import LIMIT, parse_url, switch, trusting
 from lading.net.pipes import CHUNK, Pipe
-from lading.wiring.directory import default_data_directory
 
 _TARGET = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*)@)?([A-Za-z0-9][A-Za-z0-9-]*)")
 _KEYS = re.compile(r"ctrl-[a-z@\[\]^_\\](,ctrl-[a-z@\[\]^_\\])*|[a-z](,[a-z])*")
@@ -162,7 +161,7 @@ def parse_target(target: str) -> tuple[str, str]:
 
 
 def _server() -> Server:
-    return find_server(os.environ, default_data_directory())
+    return find_server(os.environ, default_data_directory(os.environ))
 
 
 def proxy_command(uuid: str, login: str, detach_keys: str) -> str:

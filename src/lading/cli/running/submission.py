@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from lading.cli.files.uploading import arrange, deposit, label_of
+from lading.cli import display
 from lading.cli.references import (
     LAST,
     FileReference,
@@ -20,6 +21,7 @@ from lading.cli.references import (
     parse_reference,
 )
 from lading.cli.session import CliSession
+from lading.client.deposits import arrange, deposit, label_of
 from lading.client.images.links import StoredImage, list_images
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, is_pdh, is_uuid
@@ -193,7 +195,13 @@ async def store_inputs(
 
 async def _store(session: CliSession, path: Path, *, is_quiet: bool) -> dict[str, object]:
     sources = arrange([path])
-    stored = await deposit(session, sources, label=label_of(path), is_quiet=is_quiet)
+    stored = await deposit(
+        session.api,
+        session.blocks,
+        sources,
+        label=label_of(path),
+        progress=partial(display.progress, is_quiet=is_quiet),
+    )
     mount: dict[str, object] = {
         "kind": "collection",
         "portable_data_hash": stored.portable_data_hash,

@@ -1,7 +1,6 @@
 """`lading wait`: wait for many requests, and say how they ended.
 
-The exit code is 0 if all of them succeeded, else the exit code of the first that failed. Changes
-arrive over the websocket; without one, the server is polled, at least once a second.
+The exit code is 0 if all of them succeeded, else the exit code of the first that failed.
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ import asyncio
 import fnmatch
 import re
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Any
 
 import click
@@ -20,38 +18,13 @@ import click
 from lading.cli import display
 from lading.cli.options import DURATION
 from lading.cli.references import find_request
-from lading.cli.running.following import RequestOutcome, exit_code, reason
 from lading.cli.session import CliSession, with_session
-from lading.client.api import ApiClient, Record, events
-from lading.core.errors import LadingError, NotFound
+from lading.client.api import ApiClient, Record
+from lading.client.outcomes import RequestOutcome, wait_for_all
+from lading.core.errors import NotFound
 
-_SHORTEST, _LONGEST, _GROWTH = 0.05, 1.0, 1.6
-_PAGE = 500
-"""Requests of one list call: with 1,000 uuids in a filter the address of the call grows long."""
-_SHOWN = ["uuid", "name", "state", "priority", "container_uuid", "output_uuid", "log_uuid"]
 _TIMED_OUT = 124
 """As timeout(1) of GNU coreutils."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A request that is Final, with its exit code; 0 if and only if it succeeded."""
-
-    outcome: RequestOutcome
-    code: int
-
-    @property
-    def line(self) -> str:
-        """The name and the fault, for people."""
-        request, container = self.outcome.request, self.outcome.container
-        name = display.plain(request["name"] or "")
-        if container is None:
-            fault = f"it never ran (see: lading request why {request['uuid']})"
-        elif container["state"] == "Complete":
-            fault = f"exit code {container['exit_code']}"
-        else:
-            fault = reason(container)
-        return f"failed  {request['uuid']}  {name + ': ' if name else ''}{fault}"
 
 
 @click.command()
@@ -71,10 +44,10 @@ def wait(
     if not (requests or name or project):
         raise click.UsageError("Name requests, or give --name or --project.")
 
-    async def action(session: CliSession) -> list[Ended]:
+    async def action(session: CliSession) -> list[RequestOutcome]:
         found = await _find(session, requests, name, project)
         async with asyncio.timeout(timeout or None):
-            return await wait_for_all(session.api, found, is_quiet=as_json)
+            return await wait_and_show(session.api, found, is_quiet=as_json)
 
     try:
         ended = with_session(action)
@@ -88,42 +61,30 @@ def wait(
     sys.exit(worst(ended))
 
 
-async def wait_for_all(
-    api: ApiClient, uuids: Sequence[str], *, is_quiet: bool = False
-) -> list[Ended]:
-    """Wait until all of the requests are Final; how they ended, in the order of `uuids`. Raises
-    NotFound for one that was deleted, and the errors of the API.
-    """
-    ended: dict[str, Ended] = {}
-    left, pause = list(dict.fromkeys(uuids)), _SHORTEST
+async def wait_and_show(
+    api: ApiClient, uuids: Sequence[str], *, is_quiet: bool
+) -> list[RequestOutcome]:
+    """Wait until all requests are Final, with a bar; as `wait_for_all`."""
     with display.progress("requests", is_quiet=is_quiet, is_bytes=False) as show:
-        async with _changes(api) as changed:
-            while left:
-                found = [
-                    one
-                    for start in range(0, len(left), _PAGE)
-                    for one in await _look(api, left[start : start + _PAGE])
-                ]
-                ended |= {str(one.outcome.request["uuid"]): one for one in found}
-                left = [uuid for uuid in left if uuid not in ended]
-                show(len(ended), len(ended) + len(left))
-                pause = _SHORTEST if found else min(_LONGEST, pause * _GROWTH)
-                if left:
-                    await _pause(changed, pause)
-    return [ended[uuid] for uuid in uuids]
+        return await wait_for_all(api, uuids, show)
 
 
-def show_end(ended: Sequence[Ended]) -> None:
+def show_end(ended: Sequence[RequestOutcome]) -> None:
     """Print how many have succeeded, and those that failed, one a line."""
-    bad = [one for one in ended if one.code]
+    bad = [one for one in ended if one.exit_code]
     for one in bad:
-        click.echo(one.line)
+        click.echo(_line(one))
     display.note(f"{len(ended) - len(bad)} of {len(ended)} succeeded")
 
 
-def worst(ended: Sequence[Ended]) -> int:
+def _line(one: RequestOutcome) -> str:
+    name = display.plain(one.request["name"] or "")
+    return f"failed  {one.request['uuid']}  {name + ': ' if name else ''}{one.fault}"
+
+
+def worst(ended: Sequence[RequestOutcome]) -> int:
     """The exit code for all of them: of the first that failed."""
-    return next((one.code for one in ended if one.code), 0)
+    return next((one.exit_code for one in ended if one.exit_code), 0)
 
 
 async def _find(
@@ -153,66 +114,12 @@ async def _find(
     return list(dict.fromkeys(found))
 
 
-async def _look(api: ApiClient, uuids: Sequence[str]) -> list[Ended]:
-    rows = await api.list(
-        "container_requests", filters=[["uuid", "in", uuids]], select=_SHOWN, limit=_PAGE
-    )
-    missing = set(uuids) - {row["uuid"] for row in rows}
-    if missing:
-        raise NotFound(f"{min(missing)}: was deleted")
-    final = [row for row in rows if row["state"] == "Final"]
-    wanted = [row["container_uuid"] for row in final if row["container_uuid"]]
-    containers: dict[str, Record] = {}
-    if wanted:
-        held = await api.list(
-            "containers",
-            filters=[["uuid", "in", wanted]],
-            select=["uuid", "state", "exit_code", "runtime_status", "output"],
-            limit=_PAGE,
-        )
-        containers = {row["uuid"]: row for row in held}
-    outcomes = [RequestOutcome(row, containers.get(row["container_uuid"] or "")) for row in final]
-    return [Ended(one, exit_code(one)) for one in outcomes]
-
-
-@asynccontextmanager
-async def _changes(api: ApiClient) -> AsyncGenerator[asyncio.Event]:
-    """An event that is set with each change that the websocket tells."""
-    changed = asyncio.Event()
-
-    async def listen() -> None:
-        try:
-            async with aclosing(events(api)) as heard:
-                async for _ in heard:
-                    changed.set()
-        except LadingError:
-            # The server has no websocket: the polls are enough.
-            return
-
-    listener = asyncio.create_task(listen(), name="events")
-    try:
-        yield changed
-    finally:
-        listener.cancel()
-        await asyncio.gather(listener, return_exceptions=True)
-
-
-async def _pause(changed: asyncio.Event, seconds: float) -> None:
-    """Wait for a change, at most so long; several changes at a time are looked at together."""
-    try:
-        await asyncio.wait_for(changed.wait(), seconds)
-    except TimeoutError:
-        return
-    await asyncio.sleep(_SHORTEST)
-    changed.clear()
-
-
-def _row(one: Ended) -> Record:
-    request, container = one.outcome.request, one.outcome.container or {}
+def _row(one: RequestOutcome) -> Record:
+    request, container = one.request, one.container or {}
     return {
         "uuid": request["uuid"],
         "name": request["name"],
-        "exit_code": one.code,
+        "exit_code": one.exit_code,
         "state": container.get("state"),
         "output": container.get("output"),
         "output_uuid": request["output_uuid"],

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from lading.cli.files.uploading import arrange, label_of
+from lading.client.deposits import arrange, label_of
 from lading.core.errors import Invalid
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def test_arrangement(here: Path) -> None:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
-from lading.cli.display import progress
-from lading.cli.session import CliSession
-from lading.client.api import Record
-from lading.client.blocks import ANYHOW, Keeping
+from lading.client.api import ApiClient, Record
+from lading.client.blocks import ANYHOW, BlockClient, Keeping
+from lading.client.collections import Progress
 from lading.client.environment import cache_directory
 from lading.client.uploads import Upload, UploadJournal, journal_path
 from lading.core.data import filetree, manifest
@@ -48,15 +49,24 @@ class Deposit:
     was_there: bool
 
 
+Showing: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
+"""Opens a display of progress with a heading."""
+
+
+def _unseen(_: str) -> AbstractContextManager[Progress | None]:
+    return nullcontext()
+
+
 async def deposit(
-    session: CliSession,
+    api: ApiClient,
+    blocks: BlockClient,
     sources: Mapping[str, Path],
     *,
     name: str | None = None,
     label: str,
     keeping: Keeping = ANYHOW,
     project: str | None = None,
-    is_quiet: bool = False,
+    progress: Showing = _unseen,
 ) -> Deposit:
     """Store files and directories, by their path in the collection, unless such a collection
     exists; return the collection.
@@ -69,16 +79,16 @@ async def deposit(
     # All that the journal depends on: locators are signed for one token and blocks are stored with
     # these wishes.
     texts = (
-        session.api.token,
+        api.token,
         *(f"{wish}={wishes[wish]}" for wish in sorted(wishes)),
         *(f"{path}={source.absolute()}" for path, source in sorted(sources.items())),
     )
     kept = journal_path(cache_directory(os.environ), *texts)
     with UploadJournal(kept) as journal, Upload(sources, journal=journal) as upload:
         await upload.look()
-        with progress(f"Hashing {label}", is_quiet=is_quiet) as report:
+        with progress(f"Hashing {label}") as report:
             pdh = await upload.hash(progress=report)
-        found = await session.api.list(
+        found = await api.list(
             "collections",
             filters=[["portable_data_hash", "=", pdh]],
             order=["created_at asc"],
@@ -91,14 +101,12 @@ async def deposit(
         # With wishes they are sent again.
         earlier = "" if wishes else pdh if found else journal.collection
         with tempfile.TemporaryDirectory(prefix="lading-put-") as folder:
-            stored = await _stored_before(session, earlier, Path(folder))
-            with progress(f"Storing {label}", is_quiet=is_quiet) as report:
-                text = await upload.send(
-                    session.blocks.keeping(keeping), stored=stored, progress=report
-                )
+            stored = await _stored_before(api, earlier, Path(folder))
+            with progress(f"Storing {label}") as report:
+                text = await upload.send(blocks.keeping(keeping), stored=stored, progress=report)
             owner = {} if project is None else {"owner_uuid": project}
             fields = {"name": name or label, **owner, **wishes}
-            record = await session.api.create_large(
+            record = await api.create_large(
                 "collections",
                 fields,
                 {"manifest_text": text},
@@ -116,7 +124,7 @@ def _wishes(keeping: Keeping) -> dict[str, object]:
     return {field: value for field, value in values if value}
 
 
-async def _stored_before(session: CliSession, name: str, folder: Path) -> dict[str, str]:
+async def _stored_before(api: ApiClient, name: str, folder: Path) -> dict[str, str]:
     """The signed locators of a stored collection by hash and size; none if it was deleted. The
     manifest is written to disk.
     """
@@ -124,7 +132,7 @@ async def _stored_before(session: CliSession, name: str, folder: Path) -> dict[s
         return {}
     answer, found = folder / "stored", dict[str, str]()
     try:
-        await session.api.save(f"collections/{name}", answer, params={"select": ["manifest_text"]})
+        await api.save(f"collections/{name}", answer, params={"select": ["manifest_text"]})
     except NotFound:
         return {}
     with answer.open("rb") as file:
