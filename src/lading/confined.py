@@ -123,11 +123,6 @@ class ConfinedTree:
         with self.parent(path) as (folder, name):
             return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
-    def read_link(self, path: str) -> str:
-        """The text of the symbolic link at `path`."""
-        with self.parent(path) as (folder, name):
-            return os.readlink(name, dir_fd=folder)
-
     def open_file(self, path: str) -> int:
         """A descriptor to read the regular file at `path`; EINVAL where it is anything else."""
         with self.parent(path) as (folder, name):
@@ -138,12 +133,6 @@ class ConfinedTree:
         descriptor = self.open_file(path)
         with open(descriptor, "rb") as file:
             return file.read(limit)
-
-    def create_file(self, path: str, mode: int = 0o600, *, make: int | None = None) -> int:
-        """A descriptor to write a new file at `path`; EEXIST when an entry exists already."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with self.parent(path, make=make) as (folder, name):
-            return os.open(name, flags, mode, dir_fd=folder)
 
     def scan(self, path: str = "") -> Iterator[os.DirEntry[str]]:
         """The entries of the directory at `path`, in no order; `is_dir` must not follow links."""

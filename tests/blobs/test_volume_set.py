@@ -33,11 +33,11 @@ def mounted(
 
 
 async def put(mounts: VolumeSet, data: bytes = b"foo", *, copies: int = 1) -> int:
-    hash, wish = (
+    hash, desired = (
         hashlib.md5(data, usedforsecurity=False).hexdigest(),
         DesiredReplication(copies=copies),
     )
-    receipt = await mounts.put(hash, data, wish=wish, places=await mounts.places(hash))
+    receipt = await mounts.put(hash, data, desired=desired, places=await mounts.places(hash))
     assert receipt.classes == {"default": receipt.copies}
     return receipt.copies
 
@@ -135,7 +135,9 @@ async def test_a_draft_is_begun_where_the_block_will_stay(tmp_path: Path) -> Non
     assert draft[0] == places[0].uuid
     await draft[1].write(memoryview(b"foo"))
     assert (
-        await mounts.put(FOO, b"foo", wish=DesiredReplication(copies=2), places=places, draft=draft)
+        await mounts.put(
+            FOO, b"foo", desired=DesiredReplication(copies=2), places=places, draft=draft
+        )
     ).copies == 2
     assert len(await holders(mounts)) == 2
     assert list(tmp_path.glob("*/tmp/*")) == []

@@ -76,7 +76,7 @@ def test_this_machine() -> None:
 
 
 def test_what_is_given_is_taken_as_it_is(tmp_path: Path) -> None:
-    assert measure(vcpus=1, ram=1, disk=5, cards=2, root=tmp_path) == Resources(1, 1, 5, 2)
+    assert measure(vcpus=1, ram=1, disk=5, gpu_count=2, root=tmp_path) == Resources(1, 1, 5, 2)
 
 
 def test_gpus_of_nvidia_are_what_was_told_of_them(tmp_path: Path) -> None:

@@ -22,8 +22,6 @@ async def test_everything_a_conductor_needs(rig: Rig) -> None:
     caller = DaemonClient("127.0.0.1", rig.identity, rig.port)
     assert (await caller.ask("/v1/query"))["codeStatus"] == "Waiting"
     await caller.tell("/v1/daemon-configuration", {"daemonParameters": {"worldRank": 0}})
-    sent = await caller.send_files({"a": b"1\r\n", "b": b""})
-    assert [one["size"] for one in sent["files"]] == [3, 0]
     rig.code("printf 0123")
     rig.prepare()
     await caller.command("start")

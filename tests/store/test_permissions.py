@@ -187,15 +187,15 @@ async def test_trash_and_frost_are_inherited(database: Database) -> None:
         await it.project(R, Q)
         await it.change(P, trash_at="7")
         await it.change(R, frozen_by_uuid=ALICE)
-        assert await permissions.standing(it.tx, R) == GroupFlags("5", frozen=True)
-        assert await permissions.standing(it.tx, P) == GroupFlags("7")
+        assert await permissions.group_flags(it.tx, R) == GroupFlags("5", frozen=True)
+        assert await permissions.group_flags(it.tx, P) == GroupFlags("7")
         await it.change(Q, owner_uuid=BOB, trash_at=None)
         assert (
-            await permissions.standing(it.tx, Q)
-            == await permissions.standing(it.tx, BOB)
+            await permissions.group_flags(it.tx, Q)
+            == await permissions.group_flags(it.tx, BOB)
             == GroupFlags()
         )
-        assert await permissions.standing(it.tx, R) == GroupFlags(None, frozen=True)
+        assert await permissions.group_flags(it.tx, R) == GroupFlags(None, frozen=True)
 
 
 async def test_what_is_deleted_is_forgotten(database: Database) -> None:

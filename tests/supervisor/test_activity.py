@@ -9,13 +9,13 @@ from lading.supervisor.session import Activity
 
 
 async def test_what_takes_long_is_told_once() -> None:
-    told: list[str] = []
+    reported: list[str] = []
     heard = asyncio.Event()
 
     async def tell(text: str) -> None:
-        told.append(text)
+        reported.append(text)
         heard.set()
-        if len(told) == 1:
+        if len(reported) == 1:
             raise Unavailable
 
     activity = Activity(tell, patience=0.001)
@@ -23,12 +23,12 @@ async def test_what_takes_long_is_told_once() -> None:
         await activity.doing("unpacking its image", heard.wait())  # type: ignore[arg-type]
         heard.clear()
         await asyncio.gather(*(activity.doing(what, heard.wait()) for what in ("one", "two")))  # type: ignore[arg-type]
-    assert told == ["unpacking its image", "one and two"]
-    assert activity.told == "one and two"
+    assert reported == ["unpacking its image", "one and two"]
+    assert activity.reported == "one and two"
 
 
 async def test_what_is_over_soon_is_not_told() -> None:
     activity = Activity(lambda text: asyncio.sleep(0))
     async with activity.shown():
         await activity.doing("nothing", asyncio.sleep(0))
-    assert activity.told == ""
+    assert activity.reported == ""

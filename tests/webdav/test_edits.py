@@ -32,8 +32,8 @@ def test_delete_and_make_directory() -> None:
         (Transfer(source="g", target="h", shallow=True), Edit({"/h": "current/g"}, 201)),
     ],
 )
-def test_transfer(wish: Transfer, edit: Edit) -> None:
-    assert edits.transfer(TREE, wish) == edit
+def test_transfer(move: Transfer, edit: Edit) -> None:
+    assert edits.transfer(TREE, move) == edit
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_transfer(wish: Transfer, edit: Edit) -> None:
         (Transfer(source="g", target="d", overwrite=False), 412),
     ],
 )
-def test_transfers_that_are_refused(wish: Transfer, status: int) -> None:
+def test_transfers_that_are_refused(move: Transfer, status: int) -> None:
     with pytest.raises(LadingError) as caught:
-        edits.transfer(TREE, wish)
+        edits.transfer(TREE, move)
     assert caught.value.status == status
 
 

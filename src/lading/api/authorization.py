@@ -153,7 +153,7 @@ async def check_writable(
 ) -> None:
     """Check that the caller may change a record that it can read. Raises Forbidden."""
     place = record["uuid"] if kind is GROUPS else record["owner_uuid"]
-    if is_group(place) and (await permissions.standing(tx, place)).frozen:
+    if is_group(place) and (await permissions.group_flags(tx, place)).frozen:
         raise groups.frozen(record["uuid"])
     if await level_of(tx, kind, record, principal) < level:
         raise lacking(record["uuid"], level)
@@ -216,7 +216,7 @@ async def check_owner_for(
                 f"owner_uuid: {owner_uuid} is a {owner['group_class']} group, "
                 "which cannot own anything"
             )
-        if (await permissions.standing(tx, owner_uuid)).frozen:
+        if (await permissions.group_flags(tx, owner_uuid)).frozen:
             raise groups.frozen(owner_uuid)
     if not caller.is_admin:
         await _check_level(tx, caller, owner_uuid)
@@ -248,7 +248,7 @@ async def _is_present(
     place = record["uuid"] if kind is GROUPS else record["owner_uuid"]
     if not is_group(place):
         return True
-    standing = await permissions.standing(tx, place)
-    if standing.trash_at is None or standing.trash_at > services.now():
+    flags = await permissions.group_flags(tx, place)
+    if flags.trash_at is None or flags.trash_at > services.now():
         return True
-    return include_trash and (principal.is_admin or not standing.frozen)
+    return include_trash and (principal.is_admin or not flags.frozen)

@@ -140,11 +140,11 @@ async def release_dependents(unit: UnitOfWork, ended: Iterable[str]) -> None:
             # Its times do not matter here, only the requests that it depends on.
             timeless = replace(subject, expires_at=None, start_after=None)
             judgement = await priorities.judge_one(unit.tx, timeless, now=unit.now)
-            if judgement.standing is Readiness.BROKEN:
+            if judgement.readiness is Readiness.BROKEN:
                 await unit.fail(row, judgement.sentence)
             elif row["container_uuid"] is not None:
                 unit.stale([row["container_uuid"]])
-            elif judgement.standing is Readiness.READY:
+            elif judgement.readiness is Readiness.READY:
                 await waits.unwatch(unit.tx, uuid)
                 if mounts.outputs(subject.mounts):
                     # Its inputs are known now, so the server can find its container.

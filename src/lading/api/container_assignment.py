@@ -179,12 +179,12 @@ async def is_over(unit: UnitOfWork, change: request.RequestChange) -> bool:
     if not subject.depends_on:
         return False
     judgement = await priorities.judge_one(unit.tx, subject, now=unit.now, new=True)
-    if judgement.standing is Readiness.BROKEN:
+    if judgement.readiness is Readiness.BROKEN:
         about = {"uuid": subject.uuid, "owner_uuid": subject.owner_uuid}
         reason = {"reason": judgement.sentence}
         await audit.note(unit.tx, unit.services, about, "end", judgement.sentence, reason)
         return True
-    if judgement.standing in (Readiness.DEPENDENT, Readiness.EXPIRED):
+    if judgement.readiness in (Readiness.DEPENDENT, Readiness.EXPIRED):
         await waits.watch(unit.tx, subject.uuid, subject.depends_on)
     return False
 

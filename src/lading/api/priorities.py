@@ -124,8 +124,8 @@ async def _counting(unit: UnitOfWork, wanting: list[ContainerRequest]) -> list[C
     """The requests that count now; those whose dependencies have ended wait for them no more."""
     judgements = await judge(unit.tx, wanting, now=unit.now)
     for subject in wanting:
-        standing = judgements[subject.uuid].standing
-        if subject.depends_on and standing in (Readiness.READY, Readiness.EARLY):
+        readiness = judgements[subject.uuid].readiness
+        if subject.depends_on and readiness in (Readiness.READY, Readiness.EARLY):
             await waits.unwatch(unit.tx, subject.uuid)
     trashed = await owners_in_trash(unit.tx, wanting, unit.now)
     return [

@@ -192,7 +192,7 @@ async def _decorate(
             if principal.is_admin or uuid == principal.user_uuid
             else levels.get(uuid, Level.NONE)
         )
-        frozen = kind is GROUPS and (await permissions.standing(tx, uuid)).frozen
+        frozen = kind is GROUPS and (await permissions.group_flags(tx, uuid)).frozen
         row["can_write"] = level >= Level.WRITE and not frozen
         row["can_manage"] = level >= Level.MANAGE
         owners = [row["owner_uuid"]] if "owner_uuid" in row else []

@@ -120,7 +120,7 @@ class ApiServices:
     """The certificate of this server and of those that share its database (PEM); None: one that the
     machine trusts.
     """
-    alarm: Wakeups = field(default_factory=Wakeups)
+    wakeups: Wakeups = field(default_factory=Wakeups)
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     upkeep: Upkeep = field(default_factory=Upkeep)
     trees: Trees = field(default_factory=Trees)

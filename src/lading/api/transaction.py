@@ -203,7 +203,7 @@ class UnitOfWork:
                 await waits.unwatch(self.tx, new["uuid"])
 
     def _set_timers(self, was: Record, new: Record) -> None:
-        timers = self.services.alarm
+        timers = self.services.wakeups
         if any(was.get(name) != new[name] for name in ("expires_at", "start_after", "state")) and (
             new["expires_at"] or new["start_after"]
         ):

@@ -164,14 +164,14 @@ class _Store:
         """Store the body, whose hash must be `wanted`; None accepts any hash."""
         token, what = await self._token(request, writing=True), wanted or "a new block"
         length = _length(request.headers, what)
-        wish = _wish(request.headers, self._classes, self._copies)
+        desired = _desired(request.headers, self._classes, self._copies)
         # Without a Content-Length, memory for the largest block is reserved, but granted as bytes
         # arrive.
         largest = locators.MAX_BLOCK if length is None else length
         # The room is released last: the draft and the copies use its memory.
         with await self._memory.begin(largest, what, holder=_holder(token)) as room:
             places = await self._mounts.places(wanted) if wanted else None
-            draft = await self._begin(places, wish, len(room.view))
+            draft = await self._begin(places, desired, len(room.view))
             try:
                 name, size, draft = await self._receive(request, room, length, draft)
                 if wanted not in (None, name):
@@ -184,7 +184,7 @@ class _Store:
                         await draft[1].discard()
                         draft = None
                 receipt = await self._mounts.put(
-                    name, room.view[:size], wish=wish, places=places, draft=draft
+                    name, room.view[:size], desired=desired, places=places, draft=draft
                 )
             except BaseException:
                 if draft is not None:
@@ -200,7 +200,7 @@ class _Store:
         return PlainTextResponse(f"{stored}\n", headers=headers)
 
     async def _begin(
-        self, places: Sequence[ReplicaPlace] | None, wish: DesiredReplication, size: int
+        self, places: Sequence[ReplicaPlace] | None, desired: DesiredReplication, size: int
     ) -> tuple[str, Draft] | None:
         """A draft on the volume that will probably keep the block; `places` is None while the hash
         is unknown.
@@ -210,7 +210,7 @@ class _Store:
             if len(self._mounts.writable) != 1:
                 return None
             places = await self._mounts.places(locators.EMPTY_HASH, look=False)
-        return await self._mounts.begin(places, wish, size)
+        return await self._mounts.begin(places, desired, size)
 
     async def _receive(
         self,
@@ -321,7 +321,7 @@ def _length(headers: Mapping[str, str], what: str) -> int | None:
     return length
 
 
-def _wish(
+def _desired(
     headers: Mapping[str, str], default: Sequence[str], default_copies: int
 ) -> DesiredReplication:
     text = headers.get("x-keep-desired-replicas", "")

@@ -55,7 +55,6 @@ class Health:
     faults: int = 0
     damaged: int = 0
     last_fault: str = ""
-    last_fault_at: float = 0.0
     avoided_until: float = 0.0
     space: Space | None = None
     space_until: float = 0.0
@@ -112,12 +111,12 @@ class VolumeSet:
         return replication.order(places, hash)
 
     async def begin(
-        self, places: Sequence[ReplicaPlace], wish: DesiredReplication, size: int
+        self, places: Sequence[ReplicaPlace], desired: DesiredReplication, size: int
     ) -> tuple[str, Draft] | None:
         """A draft on the first volume for a new block of this size, or None if no draft is
         possible.
         """
-        wave = replication.next_wave(places, Tally(), wish)
+        wave = replication.next_wave(places, Tally(), desired)
         # A volume that has the block needs no draft: `put` updates the time.
         if not wave or wave[0].holds:
             return None
@@ -135,7 +134,7 @@ class VolumeSet:
         hash: str,
         data: Buffer,
         *,
-        wish: DesiredReplication,
+        desired: DesiredReplication,
         places: Sequence[ReplicaPlace],
         draft: tuple[str, Draft] | None = None,
     ) -> Receipt:
@@ -145,11 +144,11 @@ class VolumeSet:
         """
         left, tally, faults = list(places), Tally(), list[LadingError]()
         # Waves: as many volumes as copies are missing, at once; then others for those that failed.
-        while wave := replication.next_wave(left, tally, wish):
+        while wave := replication.next_wave(left, tally, desired):
             done = await asyncio.gather(*(self._keep(place, hash, data, draft) for place in wave))
             for place, fault in zip(wave, done, strict=True):
                 if fault is None:
-                    tally = tally.with_copy(place, wish)
+                    tally = tally.with_copy(place, desired)
                 else:
                     faults.append(fault)
             left = [place for place in left if place not in wave]
@@ -157,9 +156,10 @@ class VolumeSet:
         if draft is not None:
             await draft[1].discard()
         if not tally.copies:
-            raise _worst(faults, wish)
+            raise _worst(faults, desired)
         return Receipt(
-            copies=tally.copies, classes={name: tally.classes.get(name, 0) for name in wish.classes}
+            copies=tally.copies,
+            classes={name: tally.classes.get(name, 0) for name in desired.classes},
         )
 
     async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
@@ -244,7 +244,7 @@ class VolumeSet:
             return await work
         except (Corrupt, Unavailable) as error:
             health = self._health[mount.uuid]
-            health.last_fault, health.last_fault_at = error.message, self._clock()
+            health.last_fault = error.message
             if isinstance(error, Corrupt):
                 health.damaged += 1
             # A full volume works for reads and is not avoided.
@@ -304,7 +304,7 @@ class VolumeSet:
         raise fault
 
 
-def _worst(faults: Sequence[LadingError], wish: DesiredReplication) -> LadingError:
+def _worst(faults: Sequence[LadingError], desired: DesiredReplication) -> LadingError:
     """The error for a write without any copy: a retryable one if a retry may help."""
     passing = [fault for fault in faults if not isinstance(fault, Full)]
     if passing:
@@ -312,6 +312,6 @@ def _worst(faults: Sequence[LadingError], wish: DesiredReplication) -> LadingErr
     if faults:
         return faults[0]
     return Full(
-        f"no volume can be written for the storage classes {', '.join(wish.classes)};"
+        f"no volume can be written for the storage classes {', '.join(desired.classes)};"
         " see 'lading admin volumes'"
     )

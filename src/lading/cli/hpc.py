@@ -121,7 +121,7 @@ def run(
     lading hpc run --size 4 -- ./heat field.txt 1000 500
     lading hpc run --size 4 --launcher all -- sh -c 'hostname > $WORLD_RANK'
     """
-    wish = RequestSpec(
+    spec = RequestSpec(
         command=command,
         image=image,
         inputs=tuple(Input(target=f"{_FILES}/{file_name(one.name)}", path=one) for one in files),
@@ -138,7 +138,7 @@ def run(
     check_target(output, overwrite=overwrite)
     with RankTable(live=sys.stderr.isatty() and not as_json) as table:
         code = with_session(
-            lambda session: follow_to_end(session, wish, output, as_json, further={_RANKS: table})
+            lambda session: follow_to_end(session, spec, output, as_json, further={_RANKS: table})
         )
     sys.exit(code)
 

@@ -410,30 +410,30 @@ async def download(
     atomically. Nothing is written outside `target`: a symbolic link on the way is refused. Raises
     Conflict where a link, or a file in place of a directory or the reverse, is in the way.
     """
-    landing = await asyncio.to_thread(SafeWriter, target)
+    writer = await asyncio.to_thread(SafeWriter, target)
     try:
         folders = [path for path, node in filetree.walk(tree) if isinstance(node, FileTree)]
-        await asyncio.to_thread(landing.make_folders, folders)
-        await _download(blocks, list(filetree.files(tree)), landing, progress, landed or _nothing)
+        await asyncio.to_thread(writer.make_folders, folders)
+        await _download(blocks, list(filetree.files(tree)), writer, progress, landed or _nothing)
     finally:
-        await asyncio.to_thread(landing.close)
+        await asyncio.to_thread(writer.close)
 
 
 async def download_file(
     blocks: BlockClient, file: File, target: Path, *, progress: Progress | None = None
 ) -> None:
     """Write one file to `target`, whole or not at all. Raises as `download`."""
-    landing = await asyncio.to_thread(SafeWriter, target.parent)
+    writer = await asyncio.to_thread(SafeWriter, target.parent)
     try:
-        await _download(blocks, [(target.name, file)], landing, progress, _nothing)
+        await _download(blocks, [(target.name, file)], writer, progress, _nothing)
     finally:
-        await asyncio.to_thread(landing.close)
+        await asyncio.to_thread(writer.close)
 
 
 async def _download(
     blocks: BlockClient,
     files: list[tuple[str, File]],
-    landing: SafeWriter,
+    writer: SafeWriter,
     progress: Progress | None,
     landed: Callable[[Iterable[str]], None],
 ) -> None:
@@ -443,11 +443,11 @@ async def _download(
     size = 0
 
     def write(complete: dict[str, list[bytes]]) -> None:
-        landing.write(complete)
+        writer.write(complete)
         landed(complete)
 
     def append(path: str, piece: bytes, length: int) -> None:
-        if landing.append(path, piece, length):
+        if writer.append(path, piece, length):
             landed([path])
 
     async with aclosing(read_files(blocks, [file for _, file in files])) as pieces:

@@ -27,11 +27,11 @@ def measure(
     vcpus: int = 0,
     ram: int = 0,
     disk: int = 0,
-    cards: int = 0,
+    gpu_count: int = 0,
     root: Path = _ROOT,
     processors: int = 0,
 ) -> Resources:
-    """The capacity; `vcpus`, `ram` (bytes) and `cards`, the number of GPUs, that are given are
+    """The capacity; `vcpus`, `ram` (bytes) and `gpu_count`, the number of GPUs, that are given are
     taken as they are.
 
     Disk is planned only when it is given (bytes). `root` is where /proc and /sys are found,
@@ -42,7 +42,7 @@ def measure(
         vcpus or max(1, min([processors, *_cpu_limits(root)])),
         ram or min([_total_memory(root), *_memory_limits(root)]),
         disk or UNLIMITED,
-        cards,
+        gpu_count,
     )
 
 
@@ -53,13 +53,13 @@ def see_gpus(*, known: Gpu = NO_GPU, visible: str = "", root: Path = _ROOT) -> G
     `visible` names those that containers may use, such as "0,2"; "" is all. Raises Invalid for one
     that is not there.
     """
-    found = gpus.only(gpus.find_cards(list_devices(root)), visible)
-    if not found.cards:
+    found = gpus.only(gpus.find_gpus(list_devices(root)), visible)
+    if not found.devices:
         return NO_GPU
     targets, vram = known.targets, known.vram
     if found.stack == gpus.ROCM:
-        targets, vram = targets or _rocm_targets(root), vram or _rocm_memory(root, found.cards)
-    return replace(known, stack=found.stack, count=len(found.cards), targets=targets, vram=vram)
+        targets, vram = targets or _rocm_targets(root), vram or _rocm_memory(root, found.devices)
+    return replace(known, stack=found.stack, count=len(found.devices), targets=targets, vram=vram)
 
 
 def list_devices(root: Path) -> list[str]:
@@ -77,9 +77,9 @@ def _rocm_targets(root: Path) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _rocm_memory(root: Path, cards: Sequence[gpus.GpuDevice]) -> int:
+def _rocm_memory(root: Path, devices: Sequence[gpus.GpuDevice]) -> int:
     """Bytes of the GPU that has the least; 0 when that is not known of each."""
-    names = [card.device.rpartition("/")[2] for card in cards]
+    names = [gpu.device.rpartition("/")[2] for gpu in devices]
     texts = [_read(root / "sys/class/drm" / name / "device/mem_info_vram_total") for name in names]
     return min(_number(text) or 0 for text in texts)
 

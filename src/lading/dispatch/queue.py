@@ -28,7 +28,7 @@ from lading.core import resources
 from lading.core.containers.container import ContainerState
 from lading.core.errors import Invalid
 from lading.core.resources import Resources
-from lading.core.scheduling.instance_types import gpu_wish
+from lading.core.scheduling.instance_types import requested_gpus
 from lading.core.scheduling.planning import Place, TrackedContainer
 from lading.core.scheduling.queue_window import Window
 
@@ -315,7 +315,7 @@ def _read(
         ram=_whole(sized.get("ram")),
         fault=fault,
         partitions=tuple(str(one) for one in partitions) if isinstance(partitions, list) else (),
-        gpu=gpu_wish(sized),
+        gpu=requested_gpus(sized),
         max_run_time=_whole(scheduling.get("max_run_time")),
         runs_workflow=scheduling.get("supervisor") is True,
         preemptible=scheduling.get("preemptible") is True,

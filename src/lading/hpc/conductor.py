@@ -42,7 +42,7 @@ from lading.hpc.daemon_client import DaemonClient
 from lading.hpc.plan import ClusterPlan, SshKeys, make_identity, make_ssh_keys, read_plan
 from lading.hpc.ranks import DockerGround, Ground, NativeGround
 from lading.hpc.remote_ranks import SpreadGround, own_address, spool_room
-from lading.hpc.remote_ranks import serve as serve_annex
+from lading.hpc.remote_ranks import serve as serve_remote_rank
 from lading.net import rpc
 
 # EX_TEMPFAIL of sysexits.h: the cluster could not be made, and may be tried again.
@@ -396,7 +396,7 @@ def main(path: str) -> int:
         for wire in wires:
             network.take_wire(wire)
         if there:
-            return asyncio.run(serve_annex(plan, wires[0], **there))
+            return asyncio.run(serve_remote_rank(plan, wires[0], **there))
         return asyncio.run(conduct(plan, wires))
     except* (LadingError, OSError, subprocess.SubprocessError) as group:
         first = _first(group)

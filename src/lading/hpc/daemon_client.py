@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -90,23 +89,6 @@ class DaemonClient:
         """
         kind = {"Content-Type": "application/json"}
         return self._data(await self._once("POST", path, json.dumps(body).encode(), kind, timeout))
-
-    async def send_files(self, files: Mapping[str, bytes]) -> dict[str, Any]:
-        """Give the code files. Raises Unavailable."""
-        boundary = secrets.token_hex(16)
-        parts = [
-            (
-                f"--{boundary}\r\n"
-                f'Content-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
-            ).encode()
-            + data
-            for name, data in files.items()
-        ]
-        body = b"\r\n".join([*parts, f"--{boundary}--\r\n".encode()])
-        headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
-        return self._data(
-            await self._once("POST", "/v1/code-configuration", body, headers, _TIMEOUT)
-        )
 
     async def command(self, word: str) -> dict[str, Any]:
         """Start, kill or upload. Raises Unavailable."""

@@ -104,11 +104,11 @@ class Delivery:
                             if isinstance(error, Unavailable)
                             else type(error).__name__
                         )
-                        told = (
+                        message = (
                             f"the upload to {place(self.settings.results_url)} "
                             f"failed {ATTEMPTS} times: {kind}"
                         )
-                        raise Unavailable(told) from None
+                        raise Unavailable(message) from None
                 await self.sleep(pause)
                 pause = min(_LONGEST_PAUSE, pause * 2)
         raise AssertionError("every attempt ends the loop or goes on with it")
@@ -193,10 +193,10 @@ def _etag(answer: bytes) -> str:
         raise Unavailable("it answered no HTTP") from None
     if 200 <= head.status < 300:
         return head.get("etag").strip('"')
-    told = f"it answered {head.status}"
+    message = f"it answered {head.status}"
     if head.status >= 500 or head.status in _RETRIED:
-        raise Unavailable(told)
-    raise Invalid(f"the upload was refused: {told}; is the presigned address still valid?")
+        raise Unavailable(message)
+    raise Invalid(f"the upload was refused: {message}; is the presigned address still valid?")
 
 
 def describe(error: Exception) -> str:

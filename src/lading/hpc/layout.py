@@ -151,8 +151,8 @@ def open_folder(path: Path, *, mode: int) -> None:
         try:
             path.chmod(present | mode)
         except OSError as error:
-            told = "%s keeps its mode %o, and other users need %o: %s"
-            _logger.warning(told, path, present, mode, error.strerror)
+            message = "%s keeps its mode %o, and other users need %o: %s"
+            _logger.warning(message, path, present, mode, error.strerror)
 
 
 def write(path: Path, content: str | bytes, *, mode: int) -> None:

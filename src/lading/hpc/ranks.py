@@ -169,7 +169,7 @@ class Rank:
         ExecutionError.
         """
         await asyncio.to_thread(self._configure, identity, environment)
-        told = self.bundle / "pid"
+        pid_file = self.bundle / "pid"
         console = self.bundle / "console.txt"
         with console.open("ab") as output:
             await self._run(
@@ -177,11 +177,11 @@ class Rank:
                 "--bundle",
                 str(self.bundle),
                 "--pid-file",
-                str(told),
+                str(pid_file),
                 self.name,
                 output=output.fileno(),
             )
-        await network.connect(self.number, int(told.read_text()), spread=self.spread)
+        await network.connect(self.number, int(pid_file.read_text()), spread=self.spread)
         await self._run("start", self.name)
 
     def _configure(self, identity: Identity, environment: Mapping[str, str]) -> None:

@@ -206,11 +206,11 @@ async def serve(
         try:
             await network.make_bridge(wire, alone=True)
             pipe.send({"port": wire.port, "address": address, "leader": leader})
-            told = await pipe.receive()
-            if "peers" in told:
-                await network.tell_peers(wire, own=rank, peers=told["peers"])
+            message = await pipe.receive()
+            if "peers" in message:
+                await network.tell_peers(wire, own=rank, peers=message["peers"])
                 ground = NativeGround(plan.name, plan.bundles, plan.crun, spread=True)
-                await ground.start(rank, read_identity(told["identity"]), told["environment"])
+                await ground.start(rank, read_identity(message["identity"]), message["environment"])
                 pipe.send({"started": True})
                 await pipe.receive()
         except (LadingError, OSError) as error:

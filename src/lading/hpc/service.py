@@ -167,12 +167,12 @@ class DaemonService:
             except LadingError as error:
                 return refusal(error), head.keep_alive
             except OSError as error:
-                told = (
+                message = (
                     f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror}"
                 )
-                _logger.error("%s %s: %s", head.method, head.path, told)
+                _logger.error("%s %s: %s", head.method, head.path, message)
                 return DaemonResponse(
-                    200, jsend(DocumentStatus.ERROR, {"message": told})
+                    200, jsend(DocumentStatus.ERROR, {"message": message})
                 ), head.keep_alive
             except Exception:
                 # One call that goes wrong must not end the daemon, or the code's supervision with

@@ -30,6 +30,7 @@ import os
 import select
 import socket
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
@@ -209,7 +210,7 @@ class LinePipe:
 # Requests.
 
 
-class Channel:
+class Channel(ABC):
     """Requests to one process, which `peer` names in messages."""
 
     def __init__(self, peer: str, *, stray: Callable[[RpcReply], None]) -> None:
@@ -266,9 +267,9 @@ class Channel:
             tuple(descriptor for part in parts for descriptor in part.descriptors),
         )
 
+    @abstractmethod
     async def _send(self, data: bytes) -> None:
         """Send one message. Raises Unavailable, OSError."""
-        raise NotImplementedError
 
     async def _post(self, data: bytes) -> None:
         if not self.is_open:

@@ -357,7 +357,7 @@ async def _stand_all(tx: Transaction, nodes: Sequence[tuple[str, str]]) -> None:
     names = [node for node, _ in nodes]
     own, found = await _own_standing(tx, names), dict[str, GroupFlags]()
     for number, (node, owner) in enumerate(nodes):
-        above = await standing(tx, owner) if number == 0 else found[owner]
+        above = await group_flags(tx, owner) if number == 0 else found[owner]
         found[node] = stand(own.get(node, GroupFlags()), above)
     # Deleted and inserted again: most groups have no row, and few change.
     for part in _chunks(names):
@@ -373,7 +373,7 @@ async def _stand_all(tx: Transaction, nodes: Sequence[tuple[str, str]]) -> None:
         )
 
 
-async def standing(tx: Transaction, uuid: str) -> GroupFlags:
+async def group_flags(tx: Transaction, uuid: str) -> GroupFlags:
     """Flags of a group; the default for users and for groups without a row."""
     if not is_group(uuid):
         return GroupFlags()

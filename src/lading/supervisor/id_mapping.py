@@ -151,8 +151,8 @@ def copy_mount(path: str, *, namespace: int = -1, attributes: int = 0) -> int:
     wanted = attributes | (_IDMAP if namespace >= 0 else 0)
     if wanted:
         # struct mount_attr: attributes to set, to clear, propagation, user namespace.
-        told = struct.pack("QQQQ", wanted, 0, 0, max(namespace, 0))
-        if _libc.syscall(_MOUNT_SETATTR, mount, b"", _EMPTY_PATH, told, len(told)) != 0:
+        argument = struct.pack("QQQQ", wanted, 0, 0, max(namespace, 0))
+        if _libc.syscall(_MOUNT_SETATTR, mount, b"", _EMPTY_PATH, argument, len(argument)) != 0:
             error = _error(path)
             os.close(mount)
             raise error

@@ -91,11 +91,13 @@ class Monitors:
     @asynccontextmanager
     async def beside(self, engine: Engine) -> AsyncGenerator[None]:
         """Run all tasks inside the context; afterwards totals and maxima are in the log."""
-        told = self.assignment
-        live = LiveView(self.session.once, told.container_uuid, self.log, on_lost=self.on_lost)
+        config = self.assignment
+        live = LiveView(self.session.once, config.container_uuid, self.log, on_lost=self.on_lost)
         works = [
-            live.run(period=told.log_update_period, size=told.log_update_size),
-            self.usage.run(lambda: engine.pid, interval=told.usage_interval, mounts=mount_table()),
+            live.run(period=config.log_update_period, size=config.log_update_size),
+            self.usage.run(
+                lambda: engine.pid, interval=config.usage_interval, mounts=mount_table()
+            ),
             self._save_when_asked(),
             self._reprice_when_told(),
         ]
@@ -103,7 +105,7 @@ class Monitors:
             works.append(_call_after(self.keep.ended(), self.on_unmounted))
         if self.disk is not None and self.on_full is not None:
             works.append(_call_with(self.disk.run_until_full(), self.on_full))
-        if told.preemption in preemption.SOURCES:
+        if config.preemption in preemption.SOURCES:
             works.append(self._watch_for_preemption())
         tasks = [asyncio.create_task(self._guarded(work)) for work in works]
         try:
@@ -172,8 +174,8 @@ class Monitors:
                 self.log.say(f"the cost could not be brought up to date: {error.message}")
 
     async def _watch_for_preemption(self) -> None:
-        told = self.assignment
-        async with preemption.open_source(told.preemption, told.metadata_address) as source:
+        config = self.assignment
+        async with preemption.open_source(config.preemption, config.metadata_address) as source:
             await preemption.watch(
                 source, self._take_notice, say=self.log.say, clock=time.monotonic
             )

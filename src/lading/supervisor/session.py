@@ -290,7 +290,7 @@ class Activity:
         self._patience = patience
         self._doing: dict[str, None] = {}
         self._over = asyncio.Event()
-        self.told = ""
+        self.reported = ""
 
     async def doing(self, what: str, work: Coroutine[Any, Any, None]) -> None:
         """Await `work`; meanwhile `what` is reported as the current step."""
@@ -320,9 +320,9 @@ class Activity:
                     await self._over.wait()
             # Inputs and image are prepared at the same time.
             text = " and ".join(self._doing)
-            if text and text != self.told and not self._over.is_set():
+            if text and text != self.reported and not self._over.is_set():
                 # A status is only information; the next one may succeed.
                 with contextlib.suppress(LadingError, TimeoutError):
                     async with asyncio.timeout(_LONGEST):
-                        self.told = text
+                        self.reported = text
                         await self._tell(text)

@@ -146,10 +146,10 @@ class Supervisor:
         self._journal = RunJournal(self._directory)
         self._journal.open(journal.JournalHeader(engine=config.engine, settings=self._settings))
         self._log = Log(self._directory / "log", clock, limit=config.log_limit, kept=self._reserve)
-        self._cards = GpuLocks(config)
-        self._annexes = RemoteRankClient(config)
+        self._gpu_locks = GpuLocks(config)
+        self._remote_ranks = RemoteRankClient(config)
         self._engine = engines(config.engine, self._settings)
-        self._door = GatewayListener(config, session, self._engine, self._log.say)
+        self._gateway = GatewayListener(config, session, self._engine, self._log.say)
         self._activity = Activity(session.report_activity)
         self._inputs: Inputs | None = None
         self._stage: Stage | None = None
@@ -244,10 +244,10 @@ class Supervisor:
             return failed(ExecutionError(self._overfull, Failure.DISK))
         if self.stop.is_set() and self._running:
             return Ending(state=ContainerState.CANCELLED)
-        told = self._assignment
-        if error is self._engine_fault and is_broken(error.message) and can_report(told):
+        config = self._assignment
+        if error is self._engine_fault and is_broken(error.message) and can_report(config):
             self._log.say(error.message)
-            self._log.say(await report(told, error.message))
+            self._log.say(await report(config, error.message))
             if not self._running:
                 return Ending(state=ContainerState.QUEUED)
         return failed(error)
@@ -344,7 +344,7 @@ class Supervisor:
         if self.stop.is_set():
             raise WorkCancelled("told to stop")
         given = await self._unless_stopped(
-            self._cards.take(self._session.container.runtime_constraints)
+            self._gpu_locks.take(self._session.container.runtime_constraints)
         )
         if given.devices:
             self._log.say(given.sentence)
@@ -355,24 +355,26 @@ class Supervisor:
             await self._unless_stopped(both, grace=LAST_CALL)
         finally:
             # In any case: copies that stay open here would keep pipes from ending.
-            self._annexes.hand_over()
+            self._remote_ranks.hand_over()
             stage.close_streams()
             for pump in self._pumps:
                 pump.handed_over()
 
     async def _become_running(self) -> None:
-        told, gateway = bool(self._activity.told), self._door.open()
-        refused = await self._session.report_running(clear_status=told, gateway=gateway)
+        gateway = self._gateway.open()
+        refused = await self._session.report_running(
+            clear_status=bool(self._activity.reported), gateway=gateway
+        )
         if refused:
-            await self._door.close()
+            await self._gateway.close()
             self._log.say(f"nobody can enter this container: {refused}")
         self._running = True
 
     async def _remove_container(self) -> None:
-        await self._door.close()
+        await self._gateway.close()
         await self._engine.remove()
-        await asyncio.to_thread(self._annexes.close)
-        self._cards.release()
+        await asyncio.to_thread(self._remote_ranks.close)
+        self._gpu_locks.release()
         for pump in self._pumps:
             await pump.finish(0)
 
@@ -406,7 +408,7 @@ class Supervisor:
                 self._log.say(note)
             self._stopped = self.stop.is_set()
             await self._keep_failure(self._exit)
-        await self._door.close()
+        await self._gateway.close()
         # Before output is read: a live process could change it, or replace a directory by a link.
         await self._by_engine(self._engine.kill())
         self._is_dead = True
@@ -434,7 +436,7 @@ class Supervisor:
             or (self._keep is not None and self._keep.is_open)
         )
         if self.on_idle is not None and not (uses_memory or self._kept or self._nodes > 1):
-            self._cards.release()
+            self._gpu_locks.release()
             self.on_idle()
 
     async def _keep_failure(self, ended: Exit) -> None:
@@ -516,11 +518,11 @@ class Supervisor:
 
     @property
     def _allowance(self) -> DiskAllowance:
-        told, container = self._assignment, self._session.container
+        config, container = self._assignment, self._session.container
         limits = ScratchLimits(
-            mount=told.tmp_capacity, beside=told.scratch_beside, files=told.scratch_files
+            mount=config.tmp_capacity, beside=config.scratch_beside, files=config.scratch_files
         )
-        here = self._nodes if not (told.annex_command or told.outposts) else 1
+        here = self._nodes if not (config.annex_command or config.outposts) else 1
         return allowance(container.mounts, limits, output_path=container.output_path, ranks=here)
 
     @property
@@ -537,7 +539,7 @@ class Supervisor:
             stdout=stage.stdout if stage.stdout >= 0 else self._pump(STDOUT),
             stderr=stage.stderr if stage.stderr >= 0 else self._pump(STDERR),
             notices=self._pump(RANKS) if self._nodes > 1 else -1,
-            spread=self._annexes.open(self._nodes),
+            spread=self._remote_ranks.open(self._nodes),
         )
 
     @property

@@ -367,25 +367,27 @@ class FakeCloud:
             vm.agents.pop(agent, None)
             agent.close()
 
-    def start(self, vm: FakeVm, told: Mapping[str, Any]) -> None:
+    def start(self, vm: FakeVm, assignment: Mapping[str, Any]) -> None:
         """A supervisor begins."""
-        uuid = told["container_uuid"]
+        uuid = assignment["container_uuid"]
         if any(uuid in other.lives for other in self.vms.values()):
             self.faults.append(AssertionError(f"{uuid} has two supervisors"))
-        ranks = 1 + len((told.get("outposts") or {"ranks": ()})["ranks"])
+        ranks = 1 + len((assignment.get("outposts") or {"ranks": ()})["ranks"])
         there = 1 + sum(other.posts.get(uuid, 0) for other in self.vms.values())
         self.gangs += ranks > 1
         if there > ranks:
             self.faults.append(AssertionError(f"{uuid} has {there} ranks in place of {ranks}"))
         vm.used += 1
-        vm.lives[uuid] = asyncio.create_task(self._live(vm, told), name=f"supervisor of {uuid}")
+        vm.lives[uuid] = asyncio.create_task(
+            self._live(vm, assignment), name=f"supervisor of {uuid}"
+        )
 
-    async def _live(self, vm: FakeVm, told: Mapping[str, Any]) -> None:
-        uuid, tidy = told["container_uuid"], False
+    async def _live(self, vm: FakeVm, assignment: Mapping[str, Any]) -> None:
+        uuid, tidy = assignment["container_uuid"], False
         try:
             await asyncio.sleep(self._random.uniform(0.0, 1.0))
             if not self._chance(self.troubles.crash_before):
-                await self._pay(vm, told)
+                await self._pay(vm, assignment)
                 tidy = not self._chance(self.troubles.crash_after)
                 await asyncio.sleep(_FOREVER if self._chance(self.troubles.stuck) else self._lag())
         except Crashed:
@@ -403,10 +405,10 @@ class FakeCloud:
         self._abandon_posts(uuid)
         self._tell_ended(vm, uuid)
 
-    async def _pay(self, vm: FakeVm, told: Mapping[str, Any]) -> None:
-        price, began = self._pays(told), self._now()
+    async def _pay(self, vm: FakeVm, assignment: Mapping[str, Any]) -> None:
+        price, began = self._pays(assignment), self._now()
         try:
-            await self._work(told)
+            await self._work(assignment)
         finally:
             vm.paid += price * (self._now() - began) / 3600.0
 

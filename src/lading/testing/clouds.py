@@ -15,6 +15,7 @@ import itertools
 import json
 import re
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -49,8 +50,8 @@ class Asked:
         return re.fullmatch(pattern, self.path) if self.method == method else None
 
 
-class RestCloud:
-    """What the three have in common."""
+class RestCloud(ABC):
+    """The common part of the three fake clouds."""
 
     secret = "right"
 
@@ -72,9 +73,9 @@ class RestCloud:
                     return one[2]
             return self.serve(asked)
 
+    @abstractmethod
     def serve(self, asked: Asked) -> CloudReply:
-        """The real answer."""
-        raise NotImplementedError
+        """The answer of the cloud."""
 
     def address(self) -> str:
         """One that was not given before."""
@@ -145,8 +146,8 @@ class FakeOpenStack(RestCloud):
 
     def _log_in(self, body: Mapping[str, Any]) -> CloudReply:
         identity = body["auth"]["identity"]
-        told = identity.get("password", {}).get("user", {}).get("password")
-        if (told or identity.get("application_credential", {}).get("secret")) != self.secret:
+        given = identity.get("password", {}).get("user", {}).get("password")
+        if (given or identity.get("application_credential", {}).get("secret")) != self.secret:
             return CloudReply(
                 401,
                 {
@@ -174,24 +175,24 @@ class FakeOpenStack(RestCloud):
         }  # fmt: skip
         return CloudReply(201, {"token": token}, {"X-Subject-Token": "token"})
 
-    def _create(self, told: Mapping[str, Any]) -> CloudReply:
-        if told["imageRef"] != self.image:
+    def _create(self, given: Mapping[str, Any]) -> CloudReply:
+        if given["imageRef"] != self.image:
             return CloudReply(
                 400,
                 {
                     "badRequest": {
                         "code": 400,
-                        "message": f"Can not find requested image {told['imageRef']}",
+                        "message": f"Can not find requested image {given['imageRef']}",
                     }
                 },
             )
-        if told["flavorRef"] not in ("7", "8") or told.get("key_name") not in (None, *self.keys):
+        if given["flavorRef"] not in ("7", "8") or given.get("key_name") not in (None, *self.keys):
             return CloudReply(
                 400,
                 {"badRequest": {"code": 400, "message": "Invalid flavor or key_name provided."}},
             )
         if any(
-            not isinstance(value, str) or len(value) > 255 for value in told["metadata"].values()
+            not isinstance(value, str) or len(value) > 255 for value in given["metadata"].values()
         ):
             return CloudReply(
                 400,
@@ -205,8 +206,8 @@ class FakeOpenStack(RestCloud):
         id = f"server-{next(self._number):04}"
         addresses = {"net": [{"addr": self.address(), "version": 4, "OS-EXT-IPS:type": "fixed"}]}
         self.servers[id] = {
-            **told, "id": id, "status": "ACTIVE", "addresses": addresses,
-            "flavor": {"id": told["flavorRef"]},
+            **given, "id": id, "status": "ACTIVE", "addresses": addresses,
+            "flavor": {"id": given["flavorRef"]},
         }  # fmt: skip
         return CloudReply(202, {"server": {"id": id}})
 
@@ -285,15 +286,15 @@ class FakeAzure(RestCloud):
         return CloudReply(200, self.machines[name])
 
     def _create(self, asked: Asked, name: str) -> CloudReply:
-        told = asked.body
-        if told["properties"]["storageProfile"]["imageReference"].get("publisher") != "Debian":
+        given = asked.body
+        if given["properties"]["storageProfile"]["imageReference"].get("publisher") != "Debian":
             return _azure(404, "PlatformImageNotFound", "The platform image is not available.")
-        if len(name) > 64 or "ssh" not in told["properties"]["osProfile"]["linuxConfiguration"]:
+        if len(name) > 64 or "ssh" not in given["properties"]["osProfile"]["linuxConfiguration"]:
             return _azure(400, "InvalidParameter", "Authentication using SSH keys is required.")
-        made = {**told, "name": name, "id": asked.path}
-        made["properties"] = {**told["properties"], "provisioningState": "Succeeded"}
+        made = {**given, "name": name, "id": asked.path}
+        made["properties"] = {**given["properties"], "provisioningState": "Succeeded"}
         self.machines[name] = made
-        for one in told["properties"]["networkProfile"]["networkInterfaces"]:
+        for one in given["properties"]["networkProfile"]["networkInterfaces"]:
             self.interfaces[one["id"].rpartition("/")[2]]["properties"]["virtualMachine"] = {
                 "id": asked.path
             }
@@ -393,22 +394,23 @@ class FakeGoogle(RestCloud):
             there["metadata"]["items"] = asked.body["items"]
         return CloudReply(200, {"name": "op", "status": "RUNNING"})
 
-    def _create(self, told: Mapping[str, Any]) -> CloudReply:
+    def _create(self, given: Mapping[str, Any]) -> CloudReply:
         legal = re.compile(r"[a-z0-9_-]{0,63}")
-        if not re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", told["name"]):
+        if not re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", given["name"]):
             return _google(
-                400, "invalid", f"Invalid value for field 'resource.name': '{told['name']}'"
+                400, "invalid", f"Invalid value for field 'resource.name': '{given['name']}'"
             )
         if not all(
-            legal.fullmatch(key) and legal.fullmatch(value) for key, value in told["labels"].items()
+            legal.fullmatch(key) and legal.fullmatch(value)
+            for key, value in given["labels"].items()
         ):
             return _google(400, "invalid", "Invalid value for field 'resource.labels'")
-        if told["disks"][0]["initializeParams"]["sourceImage"] != self.image:
+        if given["disks"][0]["initializeParams"]["sourceImage"] != self.image:
             return _google(404, "notFound", "The resource for the image was not found")
-        network = {**told["networkInterfaces"][0], "networkIP": self.address()}
-        self.instances[told["name"]] = {
-            **told, "status": "RUNNING", "networkInterfaces": [network], "labelFingerprint": "l",
-            "metadata": {**told["metadata"], "fingerprint": "m"},
+        network = {**given["networkInterfaces"][0], "networkIP": self.address()}
+        self.instances[given["name"]] = {
+            **given, "status": "RUNNING", "networkInterfaces": [network], "labelFingerprint": "l",
+            "metadata": {**given["metadata"], "fingerprint": "m"},
         }  # fmt: skip
         return CloudReply(200, {"name": "op", "status": "RUNNING"})
 

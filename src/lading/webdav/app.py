@@ -94,7 +94,7 @@ def make_app(
     """
     locks = Locks(clock=time.monotonic, new_token=lambda: f"urn:uuid:{uuid.uuid4()}")
     parts = DavServices(
-        library=CollectionCache(transport, anonymous=anonymous),
+        collections=CollectionCache(transport, anonymous=anonymous),
         reader=FileReader(transport, cache, cache_bytes),
         intake=DavUpload(),
         locks=locks,
@@ -166,7 +166,7 @@ class _Gateway:
         handler = self._handlers.get(method)
         if handler is None:
             raise MethodNotAllowed(f"{method[:20]}: is not offered here; these are: {_METHODS}")
-        token = self._parts.library.token(found.token)
+        token = self._parts.collections.token(found.token)
         body = _body(incoming, self._rate)
         request = DavRequest(
             method=method, address=address, token=token, headers=headers, query=query, body=body
@@ -174,7 +174,7 @@ class _Gateway:
         # Otherwise anybody could send large bodies without a valid token.
         if method != "PUT" and ("transfer-encoding" in headers or request.length):
             # The body is read only after the API has shown the collection to the caller.
-            await self._parts.library.open(address.collection, token)
+            await self._parts.collections.open(address.collection, token)
         answer = await handler(request)
         if token != self._anonymous and answer.status < 400:
             # The API accepted the token.
@@ -190,9 +190,11 @@ class _Gateway:
         if depth not in _DEPTHS:
             raise Malformed(f"Depth: must be {', '.join(_DEPTHS)}")
         address = request.address
-        shelf = await self._parts.library.open(address.collection, request.token)
-        filetree.get(shelf.tree, address.path)
-        found = davxml.multistatus(self._resources(shelf, address, levels=_DEPTHS[depth]), question)
+        collection = await self._parts.collections.open(address.collection, request.token)
+        filetree.get(collection.tree, address.path)
+        found = davxml.multistatus(
+            self._resources(collection, address, levels=_DEPTHS[depth]), question
+        )
         return DavResponse(
             status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, stream=_encoded(found)
         )
@@ -200,25 +202,25 @@ class _Gateway:
     async def _patch_properties(self, request: DavRequest) -> DavResponse:
         names = davxml.read_update(await read_small(request))
         address = request.address
-        shelf = await self._parts.library.open(address.collection, request.token)
+        collection = await self._parts.collections.open(address.collection, request.token)
         # No property can be set, but the file must exist.
-        filetree.get(shelf.tree, address.path)
+        filetree.get(collection.tree, address.path)
         body = davxml.refused_update(address.url(address.path), names).encode()
         return DavResponse(status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, body=body)
 
     def _resources(
-        self, shelf: CachedCollection, address: FileAddress, *, levels: float
+        self, collection: CachedCollection, address: FileAddress, *, levels: float
     ) -> Iterator[Resource]:
         """The resource at an address and the resources below it, down to a depth; a directory
         before its members.
         """
         # A stack instead of recursion: depth and number of directories are the user's choice.
         waiting: list[tuple[str, filetree.Node, float]] = [
-            (address.path, filetree.get(shelf.tree, address.path), levels)
+            (address.path, filetree.get(collection.tree, address.path), levels)
         ]
         while waiting:
             path, node, left = waiting.pop()
-            yield self._resource(shelf, address, path, node)
+            yield self._resource(collection, address, path, node)
             if left > 0 and isinstance(node, FileTree):
                 above = f"{path}/" if path else ""
                 waiting += [
@@ -228,14 +230,14 @@ class _Gateway:
                 ]
 
     def _resource(
-        self, shelf: CachedCollection, address: FileAddress, path: str, node: filetree.Node
+        self, collection: CachedCollection, address: FileAddress, path: str, node: filetree.Node
     ) -> Resource:
         return Resource(
             href=address.url(path, folder=isinstance(node, FileTree)),
-            name=path.rpartition("/")[2] or shelf.name,
+            name=path.rpartition("/")[2] or collection.name,
             node=node,
             tag=tag_of(node),
-            modified=shelf.modified,
+            modified=collection.modified,
             locks=tuple(self._parts.locks.covering(address.collection, path)),
         )
 

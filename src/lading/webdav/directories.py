@@ -205,11 +205,11 @@ def entries(tree: FileTree) -> list[tuple[str, Node]]:
     return sorted(tree.entries.items(), key=lambda one: (isinstance(one[1], File), one[0]))
 
 
-def document(shelf: CachedCollection, address: FileAddress, tree: FileTree) -> JSON:
+def document(collection: CachedCollection, address: FileAddress, tree: FileTree) -> JSON:
     """The JSON listing: {collection, portable_data_hash, path, items: [{name, type, size}]}."""
     return {
         "collection": address.collection,
-        "portable_data_hash": shelf.pdh,
+        "portable_data_hash": collection.pdh,
         "path": address.path,
         "items": [
             {"name": name, "type": "file", "size": node.size}
@@ -220,25 +220,23 @@ def document(shelf: CachedCollection, address: FileAddress, tree: FileTree) -> J
     }
 
 
-def page(shelf: CachedCollection, address: FileAddress, tree: FileTree) -> Iterator[str]:
+def page(collection: CachedCollection, address: FileAddress, tree: FileTree) -> Iterator[str]:
     """The HTML listing, in pieces."""
     found = entries(tree)
-    title = escape(f"{shelf.name}/{address.path}".rstrip("/"))
+    title = escape(f"{collection.name}/{address.path}".rstrip("/"))
     yield (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title><style>{_STYLE}</style></head><body>\n"
-        f"<h1>{_trail(shelf, address)}</h1>\n"
+        f"<h1>{_trail(collection, address)}</h1>\n"
     )
     yield f"<p>{_summary(found)}{_downloads(address) if found else ''}</p>\n"
     yield "<table>\n<tr><th>Name</th><th>Size</th></tr>\n"
     for start in range(0, len(found), _BATCH):
         yield "".join(_row(address, name, node) for name, node in found[start : start + _BATCH])
-    changed = f", last changed {http_date(shelf.modified)}" if shelf.modified else ""
-    yield (
-        f"</table>\n<footer><p>{escape(shelf.uuid)}, content {escape(shelf.pdh)}{changed}</p>"
-        "</footer>\n"
-    )
+    changed = f", last changed {http_date(collection.modified)}" if collection.modified else ""
+    content = f"{escape(collection.uuid)}, content {escape(collection.pdh)}"
+    yield f"</table>\n<footer><p>{content}{changed}</p></footer>\n"
     yield "</body></html>\n"
 
 
@@ -250,9 +248,9 @@ def size_text(size: int) -> str:
     return f"{size} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
 
 
-def _trail(shelf: CachedCollection, address: FileAddress) -> str:
+def _trail(collection: CachedCollection, address: FileAddress) -> str:
     elements = address.path.split("/") if address.path else []
-    parts = [f'<a href="{escape(address.url("", folder=True))}">{escape(shelf.name)}</a>']
+    parts = [f'<a href="{escape(address.url("", folder=True))}">{escape(collection.name)}</a>']
     for number, element in enumerate(elements, 1):
         above = address.url("/".join(elements[:number]), folder=True)
         parts.append(f'<a href="{escape(above)}">{escape(element)}</a>')

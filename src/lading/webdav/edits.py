@@ -75,17 +75,17 @@ def make_directory(tree: FileTree, path: str) -> Edit:
     return Edit({f"/{path}": ids.EMPTY_PDH}, CREATED)
 
 
-def transfer(tree: FileTree, wish: Transfer) -> Edit:
+def transfer(tree: FileTree, move: Transfer) -> Edit:
     """Copy or move inside one collection."""
-    node = _get(tree, wish.source)
-    source, target = f"/{wish.source}", f"/{wish.target}"
+    node = _get(tree, move.source)
+    source, target = f"/{move.source}", f"/{move.target}"
     # Moving or copying a directory into itself would be endless.
-    if not wish.source or not wish.target or f"{target}/".startswith(f"{source}/"):
+    if not move.source or not move.target or f"{target}/".startswith(f"{source}/"):
         raise Forbidden(
             f"Forbidden: {source} cannot go to {target}: a directory is no part of itself"
         )
-    edit = receive(tree, wish, node=node, origin=Origin.CURRENT)
-    if not wish.away:
+    edit = receive(tree, move, node=node, origin=Origin.CURRENT)
+    if not move.away:
         return edit
     if f"{source}/".startswith(f"{target}/"):
         # The source lies inside the replaced target and is deleted with it.
@@ -93,21 +93,21 @@ def transfer(tree: FileTree, wish: Transfer) -> Edit:
     return Edit({**edit.files, source: ""}, edit.status)
 
 
-def receive(tree: FileTree, wish: Transfer, *, node: Node, origin: str) -> Edit:
+def receive(tree: FileTree, move: Transfer, *, node: Node, origin: str) -> Edit:
     """Copy a node from another collection into a tree; `origin` is a source of `replace_files`."""
-    target = f"/{wish.target}"
-    if not wish.target:
+    target = f"/{move.target}"
+    if not move.target:
         raise Forbidden(
             "Forbidden: /: a collection itself is not replaced; name a file or directory in it"
         )
-    found = filetree.find(tree, wish.target)
-    if found is not None and not wish.overwrite:
+    found = filetree.find(tree, move.target)
+    if found is not None and not move.overwrite:
         raise _refused(412, f"{target}: is there already, and 'Overwrite: F' was sent")
-    _check_parents(tree, wish.target, missing=False)
-    empty = wish.shallow and isinstance(node, FileTree)
+    _check_parents(tree, move.target, missing=False)
+    empty = move.shallow and isinstance(node, FileTree)
     # The source of an empty directory is the empty collection.
     source = (
-        ids.EMPTY_PDH if empty or origin == ids.EMPTY_PDH else f"{origin}/{wish.source}".rstrip("/")
+        ids.EMPTY_PDH if empty or origin == ids.EMPTY_PDH else f"{origin}/{move.source}".rstrip("/")
     )
     return Edit({target: source}, REPLACED if found is not None else CREATED)
 

@@ -158,7 +158,7 @@ def _decode(part: str) -> str:
 class DavServices:
     """Services shared by all requests."""
 
-    library: CollectionCache
+    collections: CollectionCache
     reader: FileReader
     intake: DavUpload
     locks: Locks

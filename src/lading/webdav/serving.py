@@ -36,25 +36,25 @@ _FRESH: Final = {"Cache-Control": "private, no-cache"}
 
 async def serve(parts: DavServices, request: DavRequest) -> DavResponse:
     """The response to a GET or HEAD. Raises NotFound and errors of opening and reading."""
-    shelf = await parts.library.open(request.address.collection, request.token)
-    node = filetree.find(shelf.tree, request.address.path)
+    collection = await parts.collections.open(request.address.collection, request.token)
+    node = filetree.find(collection.tree, request.address.path)
     if node is None or (isinstance(node, File) and request.address.folder):
         raise NotFound(f"Path not found: {request.address.path[:200]!r} is not in the collection")
     if isinstance(node, File):
-        return await _file(parts, request, shelf, node)
-    return await _directory(parts, request, shelf, node)
+        return await _file(parts, request, collection, node)
+    return await _directory(parts, request, collection, node)
 
 
 async def _file(
-    parts: DavServices, request: DavRequest, shelf: CachedCollection, file: File
+    parts: DavServices, request: DavRequest, collection: CachedCollection, file: File
 ) -> DavResponse:
     tag = tag_of(file)
-    state = ResourceState(tag, shelf.modified)
+    state = ResourceState(tag, collection.modified)
     name = request.address.path.rpartition("/")[2]
     headers = {**http.headers_of(name, attachment=request.parameter("disposition") == "attachment")}
     headers |= {**_FRESH, "ETag": f'"{tag}"', "Accept-Ranges": "bytes"}
-    if shelf.modified:
-        headers["Last-Modified"] = http_date(shelf.modified)
+    if collection.modified:
+        headers["Last-Modified"] = http_date(collection.modified)
     match http.judge_conditions(request.headers, state, reads=True):
         case ConditionResult.NOT_MODIFIED:
             return DavResponse(status=304, headers=headers)
@@ -142,14 +142,14 @@ async def _bytes(
 
 
 async def _directory(
-    parts: DavServices, request: DavRequest, shelf: CachedCollection, tree: FileTree
+    parts: DavServices, request: DavRequest, collection: CachedCollection, tree: FileTree
 ) -> DavResponse:
     address = request.address
     form = _form(request)
     if form in (Format.ZIP, Format.TAR):
-        return await _archive(parts, request, shelf, Format(form))
+        return await _archive(parts, request, collection, Format(form))
     if form == _JSON:
-        body = msgspec.json.encode(directories.document(shelf, address, tree))
+        body = msgspec.json.encode(directories.document(collection, address, tree))
         return DavResponse(
             headers={"Content-Type": "application/json", **_FRESH, **http.SAFE_HEADERS}, body=body
         )
@@ -161,7 +161,7 @@ async def _directory(
         )
     return DavResponse(
         headers={**directories.LISTING_HEADERS, **_FRESH},
-        stream=_encoded(directories.page(shelf, address, tree)),
+        stream=_encoded(directories.page(collection, address, tree)),
     )
 
 
@@ -184,34 +184,34 @@ def _form(request: DavRequest) -> str:
 
 
 async def _archive(
-    parts: DavServices, request: DavRequest, shelf: CachedCollection, form: Format
+    parts: DavServices, request: DavRequest, collection: CachedCollection, form: Format
 ) -> DavResponse:
     path = request.address.path
     # A collection's name may contain a slash.
-    name = f"{path.rpartition('/')[2] or shelf.name}.{form}"
+    name = f"{path.rpartition('/')[2] or collection.name}.{form}"
     headers = {
         "Content-Type": directories.ARCHIVE_MEDIA[form],
         "Content-Disposition": http.disposition("attachment", name.replace("/", "_")),
         **_FRESH,
         **http.SAFE_HEADERS,
     }
-    stream = _packed(parts, request, shelf, form)
+    stream = _packed(parts, request, collection, form)
     return DavResponse(
         headers=headers, stream=await begin(stream) if request.method == "GET" else stream
     )
 
 
 async def _packed(
-    parts: DavServices, request: DavRequest, shelf: CachedCollection, form: Format
+    parts: DavServices, request: DavRequest, collection: CachedCollection, form: Format
 ) -> AsyncGenerator[bytes]:
-    tree = directories.subtree(shelf.tree, request.address.path)
+    tree = directories.subtree(collection.tree, request.address.path)
     async with parts.reader.reading(request.token) as reading:
 
         def read(file: File) -> AsyncGenerator[bytes]:
             return reading.read(file, Span(0, file.size))
 
         async with aclosing(
-            directories.stream_archive(form, tree, read=read, modified=shelf.modified)
+            directories.stream_archive(form, tree, read=read, modified=collection.modified)
         ) as pieces:
             async for piece in pieces:
                 yield piece

@@ -64,19 +64,19 @@ class DavWriter:
         if address.folder:
             raise from_status(405, f"/{address.path}: ends in a slash; make a directory with MKCOL")
         # Refuse an invalid write before the body is read.
-        shelf = await self._open(address, request)
-        self._check_conditions(request, shelf)
-        edits.put(shelf.tree, address.path)
+        collection = await self._open(address, request)
+        self._check_conditions(request, collection)
+        edits.put(collection.tree, address.path)
         self._check_locks(request, _Place(address.collection, address.path))
-        blocks = BlockClient(self._parts.library.transport, request.token, retry=RETRY)
+        blocks = BlockClient(self._parts.collections.transport, request.token, retry=RETRY)
         file = await self._parts.intake.store(
             blocks, request.body, length=request.length, holder=request.holder
         )
         uploaded = filetree.to_manifest(FileTree({edits.UPLOADED: file}))
 
-        def plan(shelf: CachedCollection) -> Edit:
-            self._check_conditions(request, shelf)
-            return edits.put(shelf.tree, address.path)
+        def plan(collection: CachedCollection) -> Edit:
+            self._check_conditions(request, collection)
+            return edits.put(collection.tree, address.path)
 
         # Again: a lock may have been taken while the body came.
         self._check_locks(request, _Place(address.collection, address.path))
@@ -87,10 +87,10 @@ class DavWriter:
         """Delete a file or directory."""
         place = _Place(request.address.collection, request.address.path)
 
-        def plan(shelf: CachedCollection) -> Edit:
-            self._check_conditions(request, shelf)
+        def plan(collection: CachedCollection) -> Edit:
+            self._check_conditions(request, collection)
             self._check_locks(request, place, below=True)
-            return edits.delete(shelf.tree, place.path)
+            return edits.delete(collection.tree, place.path)
 
         edit = await self._change(request, request.address, plan)
         # The locks of deleted paths would never be released.
@@ -103,10 +103,10 @@ class DavWriter:
             raise from_status(415, "MKCOL: no body is taken")
         place = _Place(request.address.collection, request.address.path)
 
-        def plan(shelf: CachedCollection) -> Edit:
-            self._check_conditions(request, shelf)
+        def plan(collection: CachedCollection) -> Edit:
+            self._check_conditions(request, collection)
             self._check_locks(request, place)
-            return edits.make_directory(shelf.tree, place.path)
+            return edits.make_directory(collection.tree, place.path)
 
         return DavResponse(status=(await self._change(request, request.address, plan)).status)
 
@@ -134,10 +134,10 @@ class DavWriter:
             davxml.read_lock(body),
             request.headers.get("depth", "infinity").lower() != "0",
         )
-        shelf = await self._open(address, request)
-        self._check_conditions(request, shelf)
+        collection = await self._open(address, request)
+        self._check_conditions(request, collection)
         # The lock first, then the file: in between nobody else can write.
-        missing = filetree.find(shelf.tree, address.path) is None
+        missing = filetree.find(collection.tree, address.path) is None
         lock = self._parts.locks.take(
             address.collection,
             address.path,
@@ -175,7 +175,7 @@ class DavWriter:
         target = file_request.parse_destination(
             request.headers.get("destination", ""), host=request.headers.get("host", "")
         )
-        wish = Transfer(
+        move = Transfer(
             source=source.path,
             target=target.path,
             overwrite=request.headers.get("overwrite", "T").strip().upper() != "F",
@@ -186,13 +186,13 @@ class DavWriter:
         places = (_Place(source.collection, source.path), _Place(target.collection, target.path))
         if source.collection == target.collection:
 
-            def plan(shelf: CachedCollection) -> Edit:
-                self._check_transfer(request, shelf, places, away=away)
-                return edits.transfer(shelf.tree, wish)
+            def plan(collection: CachedCollection) -> Edit:
+                self._check_transfer(request, collection, places, away=away)
+                return edits.transfer(collection.tree, move)
 
             edit = await self._change(request, source, plan)
         else:
-            edit = await self._across(request, target, wish, places)
+            edit = await self._across(request, target, move, places)
         if away:
             self._parts.locks.forget(source.collection, source.path)
         return DavResponse(
@@ -204,24 +204,26 @@ class DavWriter:
         self,
         request: DavRequest,
         target: FileAddress,
-        wish: Transfer,
+        move: Transfer,
         places: tuple[_Place, _Place],
     ) -> Edit:
-        shelf = await self._parts.library.open(request.address.collection, request.token)
-        if wish.away and not shelf.editable:
+        collection = await self._parts.collections.open(request.address.collection, request.token)
+        if move.away and not collection.editable:
             raise _fixed(request.address)
-        self._check_transfer(request, shelf, places, away=wish.away)
-        node = filetree.get(shelf.tree, wish.source)
-        if wish.away and not wish.source:
+        self._check_transfer(request, collection, places, away=move.away)
+        node = filetree.get(collection.tree, move.source)
+        if move.away and not move.source:
             raise Forbidden("Forbidden: /: a collection itself is not moved; move what is in it")
 
         # The source is a fixed content, so that a change of it during the copy does not matter.
         edit = await self._change(
-            request, target, lambda now: edits.receive(now.tree, wish, node=node, origin=shelf.pdh)
+            request,
+            target,
+            lambda now: edits.receive(now.tree, move, node=node, origin=collection.pdh),
         )
-        if wish.away:
+        if move.away:
             await self._change(
-                request, request.address, lambda now: _take_away(now, wish.source, node)
+                request, request.address, lambda now: _take_away(now, move.source, node)
             )
         return edit
 
@@ -230,11 +232,11 @@ class DavWriter:
     ) -> Edit:
         """Apply the edit that `plan` computes from the present collection."""
         line = self._lines.setdefault(address.collection, asyncio.Lock())
-        api = self._parts.library.api(request.token)
+        api = self._parts.collections.api(request.token)
         async with line:
             for _ in range(_ATTEMPTS):
-                shelf = await self._open(address, request)
-                edit = plan(shelf)
+                collection = await self._open(address, request)
+                edit = plan(collection)
                 body = {
                     "collection": {"manifest_text": uploaded} if uploaded else {},
                     "replace_files": edit.files,
@@ -244,18 +246,21 @@ class DavWriter:
                 if not edit.files:
                     return edit
                 try:
-                    path, etag = f"collections/{shelf.uuid}", {"If-Match": f'"{shelf.etag}"'}
+                    path, etag = (
+                        f"collections/{collection.uuid}",
+                        {"If-Match": f'"{collection.etag}"'},
+                    )
                     changed = await api.request("PUT", path, body=body, headers=etag)
                 except LadingError as error:
                     if error.status == _CHANGED:
                         continue
                     raise
-                self._note(request, shelf, edit, uploaded, changed["portable_data_hash"])
+                self._note(request, collection, edit, uploaded, changed["portable_data_hash"])
                 return edit
         raise Conflict(f"{address.collection}: too many concurrent changes; try again")
 
     def _note(
-        self, request: DavRequest, shelf: CachedCollection, edit: Edit, uploaded: str, pdh: str
+        self, request: DavRequest, collection: CachedCollection, edit: Edit, uploaded: str, pdh: str
     ) -> None:
         """Cache the tree after the change, so that the next writer need not parse it."""
         sources = splice.read_files(dict(edit.files), supplied=bool(uploaded))
@@ -263,25 +268,25 @@ class DavWriter:
         # the tree.
         if not splice.contents_of(sources):
             supplied = filetree.from_manifest(uploaded)
-            tree = splice.replace_files(shelf.tree, sources, supplied=supplied, contents={})
-            self._parts.library.note(request.token, pdh, tree, like=shelf)
+            tree = splice.replace_files(collection.tree, sources, supplied=supplied, contents={})
+            self._parts.collections.note(request.token, pdh, tree, like=collection)
 
     async def _open(self, address: FileAddress, request: DavRequest) -> CachedCollection:
         if not address.editable:
             raise _fixed(address)
-        shelf = await self._parts.library.open(address.collection, request.token)
-        if not shelf.editable:
+        collection = await self._parts.collections.open(address.collection, request.token)
+        if not collection.editable:
             raise Forbidden(
                 f"Forbidden: {address.collection} is a past version, which never changes"
             )
-        return shelf
+        return collection
 
-    def _check_conditions(self, request: DavRequest, shelf: CachedCollection) -> None:
+    def _check_conditions(self, request: DavRequest, collection: CachedCollection) -> None:
         path = request.address.path
-        node = filetree.find(shelf.tree, path)
+        node = filetree.find(collection.tree, path)
         # A directory has no tag; the content of the collection stands for it.
         there = (
-            ResourceState(tag_of(node) or shelf.pdh, shelf.modified)
+            ResourceState(tag_of(node) or collection.pdh, collection.modified)
             if node is not None
             else ResourceState()
         )
@@ -289,14 +294,18 @@ class DavWriter:
             raise from_status(412, f"/{path}: is not what the conditions of the request name")
         header = request.headers.get("if", "")
         if header and not any(
-            self._holds(request, shelf, about, terms) for about, terms in _lists(header)
+            self._holds(request, collection, about, terms) for about, terms in _lists(header)
         ):
             raise from_status(
                 412, f"/{path}: If: none of the conditions holds; a lock may have ended"
             )
 
     def _holds(
-        self, request: DavRequest, shelf: CachedCollection, about: str, terms: list[LockCondition]
+        self,
+        request: DavRequest,
+        collection: CachedCollection,
+        about: str,
+        terms: list[LockCondition],
     ) -> bool:
         address = request.address
         if about:
@@ -305,7 +314,7 @@ class DavWriter:
         # 10.4).
         held = {one.token for one in self._parts.locks.covering(address.collection, address.path)}
         node = (
-            filetree.find(shelf.tree, address.path)
+            filetree.find(collection.tree, address.path)
             if address.collection == request.address.collection
             else None
         )
@@ -330,33 +339,33 @@ class DavWriter:
     def _check_transfer(
         self,
         request: DavRequest,
-        shelf: CachedCollection,
+        collection: CachedCollection,
         places: tuple[_Place, _Place],
         *,
         away: bool,
     ) -> None:
-        self._check_conditions(request, shelf)
+        self._check_conditions(request, collection)
         self._check_locks(request, places[1], below=True)
         if away:
             self._check_locks(request, places[0], below=True)
 
 
-def _reserve(shelf: CachedCollection, address: FileAddress) -> Edit:
-    there = filetree.find(shelf.tree, address.path) is not None
-    return Edit({}, edits.REPLACED) if there else edits.put(shelf.tree, address.path)
+def _reserve(collection: CachedCollection, address: FileAddress) -> Edit:
+    there = filetree.find(collection.tree, address.path) is not None
+    return Edit({}, edits.REPLACED) if there else edits.put(collection.tree, address.path)
 
 
-def _take_away(shelf: CachedCollection, path: str, node: filetree.Node) -> Edit:
+def _take_away(collection: CachedCollection, path: str, node: filetree.Node) -> Edit:
     """Delete the source of a move, unless it is gone or was changed."""
     try:
-        same = not filetree.diff(_alone(filetree.get(shelf.tree, path)), _alone(node))
+        same = not filetree.diff(_alone(filetree.get(collection.tree, path)), _alone(node))
     except NotFound:
         return Edit({}, edits.REPLACED)
     if not same:
         raise Conflict(
             f"/{path}: was changed while it was moved; it was copied, and is still there"
         )
-    return edits.delete(shelf.tree, path)
+    return edits.delete(collection.tree, path)
 
 
 def _alone(node: filetree.Node) -> FileTree:

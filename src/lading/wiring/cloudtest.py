@@ -426,23 +426,23 @@ class CloudTestOptions:
 
 
 def main(
-    wish: CloudTestOptions, *, tell: Callable[[SelftestStep], None], doing: Callable[[str], None]
+    options: CloudTestOptions, *, tell: Callable[[SelftestStep], None], doing: Callable[[str], None]
 ) -> bool:
     """Run the test; return whether it succeeded. INT or TERM removes the VMs, then raises
     CancelledError.
 
     Raises Invalid for an invalid configuration.
     """
-    config = load(wish.config)
-    set_id = wish.set_id or f"lading-test-{socket.gethostname()}"
+    config = load(options.config)
+    set_id = options.set_id or f"lading-test-{socket.gethostname()}"
     chosen = configuration.read(config, set_id=set_id, template={})
-    types = choose(chosen, wish.types)
+    types = choose(chosen, options.types)
     told = config.Containers.DispatchPrivateKey
     with tempfile.TemporaryDirectory(prefix="lading-cloud-test-") as folder:
         key = read_key(told) if told else keep_key(Path(folder) / "key")
         # asyncssh logs each connection at INFO, between the lines of the report.
         logging.getLogger("asyncssh").setLevel(logging.WARNING)
-        return asyncio.run(_test(config, chosen, types, key, Path(folder), wish, tell, doing))
+        return asyncio.run(_test(config, chosen, types, key, Path(folder), options, tell, doing))
 
 
 def choose(chosen: CloudSettings, names: Sequence[str]) -> list[InstanceType]:
@@ -468,7 +468,7 @@ async def _test(
     types: Sequence[InstanceType],
     key: asyncssh.SSHKey,
     folder: Path,
-    wish: CloudTestOptions,
+    options: CloudTestOptions,
     tell: Callable[[SelftestStep], None],
     doing: Callable[[str], None],
 ) -> bool:
@@ -489,7 +489,7 @@ async def _test(
             key=key,
             workshop=workshop,
             folder=folder,
-            listen=wish.listen,
+            listen=options.listen,
         )
         means = Means(
             settings=chosen,
@@ -499,8 +499,8 @@ async def _test(
             token=lambda: secrets.token_hex(20),
             clock=asyncio.get_running_loop().time,
             key=key,
-            command=wish.command,
-            server=functools.partial(serving, given) if wish.with_server else None,
+            command=options.command,
+            server=functools.partial(serving, given) if options.with_server else None,
         )
         return await Trial(means, tell=tell, doing=doing).run(types)
 

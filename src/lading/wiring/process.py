@@ -88,9 +88,9 @@ def _take_short_turns() -> None:
         return
     size = struct.calcsize(_ATTRIBUTES)
     priority = os.getpriority(os.PRIO_PROCESS, 0)
-    told = struct.pack(_ATTRIBUTES, size, os.SCHED_OTHER, 0, priority, 0, _TURN, 0, 0)
+    attributes = struct.pack(_ATTRIBUTES, size, os.SCHED_OTHER, 0, priority, 0, _TURN, 0, 0)
     # The result is ignored: without permission, or on an older kernel, nothing changes.
-    ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_long(0), told, ctypes.c_long(0))
+    ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_long(0), attributes, ctypes.c_long(0))
 
 
 class StartReport:

@@ -82,7 +82,7 @@ class VolumeBlocks:
     def __init__(self, mounts: VolumeSet, config: Config) -> None:
         self._mounts = mounts
         classes = tuple(name for name, one in config.StorageClasses.items() if one.get("Default"))
-        self._wish = DesiredReplication(
+        self._desired = DesiredReplication(
             copies=config.Collections.DefaultReplication, classes=classes or ("default",)
         )
 
@@ -95,7 +95,7 @@ class VolumeBlocks:
         name = hashlib.md5(data, usedforsecurity=False).hexdigest()
         # Ask for existing copies only when there is a choice of volumes.
         places = await self._mounts.places(name, look=len(self._mounts.writable) > 1)
-        await self._mounts.put(name, data, wish=self._wish, places=places)
+        await self._mounts.put(name, data, desired=self._desired, places=places)
         return f"{name}+{len(data)}"
 
 
@@ -358,7 +358,6 @@ def make_limits(config: Config) -> HttpLimits:
         connections_per_address=api.MaxConnectionsPerAddress,
         trusted=(*api.TrustedAddresses, *api.TrustedProxies),
         stranger_body_bytes=api.MaxUnauthenticatedBody,
-        stranger_bodies_bytes=api.MaxUnauthenticatedBodies,
     )
 
 

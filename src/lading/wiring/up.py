@@ -208,17 +208,17 @@ async def start_all(services: Sequence[ChildService], stop: asyncio.Event) -> bo
                 starting.create_task(service.start_though_killed())
 
     # Whichever ends first: all children are ready, or the user stops the program.
-    starting, told = asyncio.create_task(start()), asyncio.create_task(stop.wait())
+    starting, stopping = asyncio.create_task(start()), asyncio.create_task(stop.wait())
     try:
-        await asyncio.wait((starting, told), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
             return False
         await starting
         return True
     finally:
-        for task in (starting, told):
+        for task in (starting, stopping):
             task.cancel()
-        await asyncio.gather(starting, told, return_exceptions=True)
+        await asyncio.gather(starting, stopping, return_exceptions=True)
 
 
 def make_server(directory: DataDirectory, number: int, address: str) -> ChildService:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from lading.client.images.archive import Platform
 from lading.client.images.layer_cache import LayerCache
 from lading.client.images.registry import (
     Blob,
-    Platform,
     RemoteImage,
     assemble,
     connector,

@@ -59,7 +59,7 @@ async def test_a_failure_is_remembered_for_a_moment() -> None:
 
 async def test_a_collection_is_loaded_anew_when_its_content_changed(scene: Scene) -> None:
     uuid = await scene.collection({"a.txt": b"first"}, name="one")
-    collection = scene.layout.library.collection(uuid)
+    collection = scene.layout.collections.collection(uuid)
     before = await collection.find("a.txt")
     assert isinstance(before, File)
     collection.freshness.expire()
@@ -68,29 +68,29 @@ async def test_a_collection_is_loaded_anew_when_its_content_changed(scene: Scene
         "PUT", f"collections/{uuid}", {"manifest_text": scene.world.manifest({"b.txt": b"x"})}
     )
     assert collection.peek("a.txt") is before
-    scene.layout.library.expire(uuid)
+    scene.layout.collections.expire(uuid)
     assert set(await collection.list()) == {"b.txt"}
 
 
 async def test_the_record_of_a_collection_is_a_file(scene: Scene) -> None:
     uuid = await scene.collection({"a.txt": b"first"}, name="one")
-    text = await scene.layout.library.collection(uuid).find(RECORD_NAME)
+    text = await scene.layout.collections.collection(uuid).find(RECORD_NAME)
     assert isinstance(text, Text)
     assert f'"uuid": "{uuid}"'.encode() in text.content
 
 
 async def test_a_portable_data_hash_is_never_asked_about_again(scene: Scene) -> None:
     record = await scene.world.collection({"a.txt": b"first"})
-    collection = scene.layout.library.collection(record["portable_data_hash"])
+    collection = scene.layout.collections.collection(record["portable_data_hash"])
     await collection.ensure()
     scene.now = 1e9
-    scene.layout.library.expire()
+    scene.layout.collections.expire()
     assert collection.peek("a.txt") is not None
 
 
 async def test_a_locator_gets_a_new_signature(scene: Scene) -> None:
     uuid = await scene.collection({"a.txt": b"first"})
-    collection = scene.layout.library.collection(uuid)
+    collection = scene.layout.collections.collection(uuid)
     file = await collection.find("a.txt")
     assert isinstance(file, File)
     scene.world.clock.advance(3600)
@@ -106,7 +106,7 @@ async def test_large_trees_that_were_not_used_for_long_are_let_go(
 ) -> None:
     monkeypatch.setattr(nodes, "_MOST_TEXT", 100)
     uuids = [await scene.collection({f"{'x' * 60}{number}": b"x"}) for number in range(3)]
-    collections = [scene.layout.library.collection(uuid) for uuid in uuids]
+    collections = [scene.layout.collections.collection(uuid) for uuid in uuids]
     for one in collections:
         await one.ensure()
     assert [one.freshness.is_fresh for one in collections] == [False, False, True]

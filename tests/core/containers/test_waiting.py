@@ -35,9 +35,9 @@ def ended(**changes: Any) -> Dependency:
         ({"start_after": LATER}, Readiness.EARLY),
     ],
 )
-def test_times(changes: dict[str, Any], standing: Readiness) -> None:
+def test_times(changes: dict[str, Any], readiness: Readiness) -> None:
     found = judge(**changes)
-    assert (found.standing, found.counts) == (standing, standing is Readiness.READY)
+    assert (found.readiness, found.counts) == (readiness, readiness is Readiness.READY)
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,10 @@ def test_times(changes: dict[str, Any], standing: Readiness) -> None:
         (ended(exit_code=3), Readiness.BROKEN, "ended with exit code 3"),
     ],
 )
-def test_dependencies(dependency: Dependency, standing: Readiness, words: str) -> None:
+def test_dependencies(dependency: Dependency, readiness: Readiness, words: str) -> None:
     known = {D1: dependency} if dependency.request else {}
     found = judge(known=known, depends_on=[D1], start_after=BEFORE)
-    assert found.standing is standing
+    assert found.readiness is readiness
     assert words in found.sentence
     assert (D1 in found.sentence) is not found.counts
 

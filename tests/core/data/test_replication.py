@@ -71,16 +71,16 @@ def test_two_volumes_on_one_device_are_one() -> None:
 
 
 def test_every_class_gets_its_copies_and_no_other_is_written() -> None:
-    wish = DesiredReplication(copies=1, classes=("fast", "slow"))
+    desired = DesiredReplication(copies=1, classes=("fast", "slow"))
     places = [
         ReplicaPlace(uuid="other"),
         ReplicaPlace(uuid="fast", classes=frozenset({"fast"})),
         ReplicaPlace(uuid="slow", classes=frozenset({"slow"})),
     ]
-    assert names(next_wave(places, Tally(), wish)) == ["fast", "slow"]
+    assert names(next_wave(places, Tally(), desired)) == ["fast", "slow"]
     both = ReplicaPlace(uuid="both", classes=frozenset({"fast", "slow"}))
-    assert names(next_wave([both, *places], Tally(), wish)) == ["both"]
-    assert Tally().with_copy(places[1], wish).lacks(wish) == ("slow",)
+    assert names(next_wave([both, *places], Tally(), desired)) == ["both"]
+    assert Tally().with_copy(places[1], desired).lacks(desired) == ("slow",)
 
 
 PLACES = st.lists(
@@ -105,12 +105,12 @@ WISHES = st.builds(
 
 @given(PLACES, WISHES)
 def test_waves_fulfil_what_can_be_fulfilled(
-    places: list[ReplicaPlace], wish: DesiredReplication
+    places: list[ReplicaPlace], desired: DesiredReplication
 ) -> None:
     tally, everything = Tally(), Tally()
-    for place in next_wave(order(places, HASH), Tally(), wish):
-        assert any(name in place.classes for name in tally.lacks(wish))
-        tally = tally.with_copy(place, wish)
+    for place in next_wave(order(places, HASH), Tally(), desired):
+        assert any(name in place.classes for name in tally.lacks(desired))
+        tally = tally.with_copy(place, desired)
     for place in places:
-        everything = everything.with_copy(place, wish)
-    assert tally.lacks(wish) == everything.lacks(wish)
+        everything = everything.with_copy(place, desired)
+    assert tally.lacks(desired) == everything.lacks(desired)

@@ -8,7 +8,7 @@ from lading.core.errors import Invalid
 from lading.core.scheduling.gpus import (
     GpuDevice,
     GpuDevices,
-    find_cards,
+    find_gpus,
     only,
     rocm_target,
     unsuited,
@@ -19,29 +19,29 @@ NVIDIA = ("nvidia10", "nvidia2", "nvidiactl", "nvidia-uvm", "nvidia-caps", "null
 ASKED = Gpu(stack="cuda", count=1, driver="12.0", targets=("8.0",), vram=10)
 
 
-def test_cards_of_nvidia_in_the_order_of_their_numbers() -> None:
-    found = find_cards(NVIDIA)
+def test_gpus_of_nvidia_in_the_order_of_their_numbers() -> None:
+    found = find_gpus(NVIDIA)
     assert found == GpuDevices(
         "cuda", (GpuDevice(2, "nvidia2"), GpuDevice(10, "nvidia10")), ("nvidiactl", "nvidia-uvm")
     )
 
 
-def test_cards_of_amd_need_the_compute_driver() -> None:
-    assert find_cards(["dri/renderD129", "dri/card0"]) == find_cards(["kfd"]) == GpuDevices()
-    assert find_cards(["dri/renderD129", "kfd"]) == GpuDevices(
+def test_gpus_of_amd_need_the_compute_driver() -> None:
+    assert find_gpus(["dri/renderD129", "dri/card0"]) == find_gpus(["kfd"]) == GpuDevices()
+    assert find_gpus(["dri/renderD129", "kfd"]) == GpuDevices(
         "rocm", (GpuDevice(1, "dri/renderD129"),), ("kfd",)
     )
 
 
 def test_only_those_that_are_visible() -> None:
-    found = find_cards(NVIDIA)
+    found = find_gpus(NVIDIA)
     assert only(found, "") == found
-    assert [card.number for card in only(found, "10, 2,10").cards] == [10, 2]
-    for cards, there in ((found, "2, 10"), (GpuDevices(), "none")):
+    assert [card.number for card in only(found, "10, 2,10").devices] == [10, 2]
+    for given, there in ((found, "2, 10"), (GpuDevices(), "none")):
         with pytest.raises(
             Invalid, match=f"GPU '3': no device of this machine has that number; there are: {there}"
         ):
-            only(cards, "3")
+            only(given, "3")
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from lading.core.scheduling.instance_types import (
     InstanceType,
     check_types,
     eligible,
-    gpu_wish,
     lack,
     nearest,
     on_machine,
+    requested_gpus,
     with_preemptible,
 )
 
@@ -132,12 +132,12 @@ def test_a_gpu_constraint_is_read() -> None:
         "stack": "cuda", "device_count": 2, "driver_version": "12.0",
         "hardware_target": ["8.0", "8.6"], "vram": 5,
     }  # fmt: skip
-    assert gpu_wish({"gpu": told}) == Gpu(
+    assert requested_gpus({"gpu": told}) == Gpu(
         stack="cuda", count=2, driver="12.0", targets=("8.0", "8.6"), vram=5
     )
-    assert gpu_wish({"gpu": {"device_count": 1, "hardware_target": "8.0"}}) == Gpu(count=1)
+    assert requested_gpus({"gpu": {"device_count": 1, "hardware_target": "8.0"}}) == Gpu(count=1)
     for odd in ({}, {"gpu": None}, {"gpu": {"device_count": 0}}, {"gpu": {"device_count": "many"}}):
-        assert gpu_wish(odd) == NO_GPU
+        assert requested_gpus(odd) == NO_GPU
 
 
 def test_a_vm_is_a_little_smaller_than_its_type() -> None:

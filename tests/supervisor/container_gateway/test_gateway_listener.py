@@ -25,7 +25,7 @@ from tests.supervisor.container_gateway.entering import CONTAINER, ROOT, Gateway
 KEY = sessions.container_key(ROOT, CONTAINER)
 
 
-def make_door(
+def make_listener(
     engine: StubEngine, said: list[str], *, key: str = KEY, **more: Any
 ) -> GatewayListener:
     told = SupervisorConfig(
@@ -47,27 +47,27 @@ async def engine(tmp_path: Path) -> AsyncIterator[StubEngine]:
 
 
 async def test_it_opens_when_somebody_knocks(engine: StubEngine) -> None:
-    door = make_door(engine, [], api_socket="/s")
-    address = door.open()
+    listener = make_listener(engine, [], api_socket="/s")
+    address = listener.open()
     host, port = sessions.parse_gateway(address)
     assert host == "127.0.0.1"
     for _ in range(2):
         pipe, answer, _ = await Gateway(None, port, engine).ask()  # type: ignore[arg-type]
         assert answer.status == 101
         await pipe.close()
-    await door.close()
-    await door.close()
+    await listener.close()
+    await listener.close()
     with pytest.raises(OSError):
         await asyncio.open_connection("127.0.0.1", port)
 
 
 async def test_one_that_nobody_used_is_closed(engine: StubEngine) -> None:
     for more in ({"api_socket": "/s"}, {"api_url": "https://x:1"}):
-        door = make_door(engine, [], **more)
-        assert door.is_tunnelled is ("api_url" in more)
-        assert door.open()
-        assert door.open() == ""
-        await door.close()
+        listener = make_listener(engine, [], **more)
+        assert listener.is_tunnelled is ("api_url" in more)
+        assert listener.open()
+        assert listener.open() == ""
+        await listener.close()
 
 
 async def test_where_it_listens(engine: StubEngine) -> None:
@@ -76,22 +76,22 @@ async def test_where_it_listens(engine: StubEngine) -> None:
         ("192.0.2.1:0", KEY, "192.0.2.1:"), ("[2001:db8::1]:0", KEY, "[2001:db8::1]:"),
     ):  # fmt: skip
         said: list[str] = []
-        door = make_door(engine, said, key=key, api_socket="/s", gateway=gateway)
-        address = door.open()
+        listener = make_listener(engine, said, key=key, api_socket="/s", gateway=gateway)
+        address = listener.open()
         assert address.startswith(shown) if shown else address == ""
         assert said == []
-        await door.close()
+        await listener.close()
 
 
 async def test_an_address_that_cannot_be_had_is_said_and_no_more(engine: StubEngine) -> None:
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        door = make_door(
+        listener = make_listener(
             engine, said, api_socket="/s", gateway=f"127.0.0.1:{taken.getsockname()[1]}"
         )
-        assert door.open() == ""
+        assert listener.open() == ""
     assert "nobody can enter this container" in said[0]
-    await door.close()
+    await listener.close()
 
 
 async def test_what_breaks_it_is_said(engine: StubEngine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,13 +100,13 @@ async def test_what_breaks_it_is_said(engine: StubEngine, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(outbound, "keep_tunnel", break_down)
     said: list[str] = []
-    door = make_door(engine, said, api_url="https://x:1", tunnel_delay=0.0)
-    assert door.open() == "tunnel"
+    listener = make_listener(engine, said, api_url="https://x:1", tunnel_delay=0.0)
+    assert listener.open() == "tunnel"
     async with asyncio.timeout(180):
         while not said:
             await asyncio.sleep(0)
     assert said == ["nobody can enter this container any more: RuntimeError('out of ideas')"]
-    await door.close()
+    await listener.close()
 
 
 def test_nothing_is_loaded_before() -> None:

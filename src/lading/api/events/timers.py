@@ -62,7 +62,7 @@ async def keep_time(services: ApiServices) -> None:
         if upcoming is not None:
             left = (parse_time(upcoming) - services.clock()).total_seconds()
             pause = min(LONGEST, max(0.001, left))
-        await services.alarm.until_moment(pause)
+        await services.wakeups.until_moment(pause)
 
 
 async def seek(services: ApiServices) -> int:
@@ -89,7 +89,7 @@ async def seek_for_ever(services: ApiServices) -> None:
         except Unavailable as error:
             left = 1
             event(_logger, "search failed", why=error)
-        await services.alarm.until_sought(LONGEST if left else 6 * LONGEST)
+        await services.wakeups.until_sought(LONGEST if left else 6 * LONGEST)
 
 
 async def _satisfy(services: ApiServices, uuid: str) -> bool:

@@ -164,14 +164,14 @@ async def _check_change(tx: Transaction, call: ApiCall, new: Record, old: Record
     level = await authorization.level_of(tx, GROUPS, old, call.caller)
     if level < Level.WRITE:
         raise authorization.lacking(old["uuid"], Level.WRITE)
-    above = await permissions.standing(tx, old["owner_uuid"])
+    above = await permissions.group_flags(tx, old["owner_uuid"])
     _check(call, new, old, level=level, frozen_above=above.frozen)
     if new["owner_uuid"] != old["owner_uuid"]:
         await authorization.check_move(tx, call, old, new["owner_uuid"])
     if new["trash_at"] is not None and old["trash_at"] is None:
         _check_seeded(call, old["uuid"])
         for uuid, _ in await permissions.below(tx, old["uuid"]):
-            if (await permissions.standing(tx, uuid)).frozen:
+            if (await permissions.group_flags(tx, uuid)).frozen:
                 raise groups.frozen(uuid)
 
 

@@ -236,7 +236,7 @@ def run(
         raise click.UsageError(
             "Missing argument COMMAND; name one, or the --image whose own command is to run."
         )
-    wish = RequestSpec(
+    spec = RequestSpec(
         command=command,
         inputs=inputs,
         environment=dict(environment),
@@ -246,12 +246,12 @@ def run(
         **options,
     )
     if preview:
-        _preview(wish, as_json)
+        _preview(spec, as_json)
     elif detach:
-        _detach(wish, as_json)
+        _detach(spec, as_json)
     else:
         check_target(output, overwrite=overwrite)
-        sys.exit(with_session(lambda session: follow_to_end(session, wish, output, as_json)))
+        sys.exit(with_session(lambda session: follow_to_end(session, spec, output, as_json)))
 
 
 def check_target(directory: Path | None, *, overwrite: bool) -> None:
@@ -262,26 +262,26 @@ def check_target(directory: Path | None, *, overwrite: bool) -> None:
         )
 
 
-async def submit(session: CliSession, wish: RequestSpec, *, is_quiet: bool = False) -> Record:
+async def submit(session: CliSession, spec: RequestSpec, *, is_quiet: bool = False) -> Record:
     """Store the inputs and create the request. Raises Invalid and the errors of the API."""
-    body = await _body(session, wish, is_quiet=is_quiet)
+    body = await _body(session, spec, is_quiet=is_quiet)
     return await session.api.create("container_requests", body)
 
 
-async def _body(session: CliSession, wish: RequestSpec, *, is_quiet: bool) -> dict[str, Any]:
-    image = wish.image
+async def _body(session: CliSession, spec: RequestSpec, *, is_quiet: bool) -> dict[str, Any]:
+    image = spec.image
     if not image:
         chosen = await newest_image(session)
         image = chosen.pdh
         display.note(f"image {', '.join(chosen.names) or chosen.digest}, the one added last")
-    mounts = await store_inputs(session, wish.inputs, is_quiet=is_quiet)
-    after = [str((await find_request(session, text))["uuid"]) for text in wish.after]
-    return request_body(wish, image=image, mounts=mounts, after=after)
+    mounts = await store_inputs(session, spec.inputs, is_quiet=is_quiet)
+    after = [str((await find_request(session, text))["uuid"]) for text in spec.after]
+    return request_body(spec, image=image, mounts=mounts, after=after)
 
 
-def _preview(wish: RequestSpec, as_json: bool) -> None:
+def _preview(spec: RequestSpec, as_json: bool) -> None:
     async def action(session: CliSession) -> Record:
-        body = await _body(session, wish, is_quiet=as_json)
+        body = await _body(session, spec, is_quiet=as_json)
         answer: Record = await session.api.action("container_requests", None, "preview", body=body)
         return answer
 
@@ -292,8 +292,8 @@ def _preview(wish: RequestSpec, as_json: bool) -> None:
         explanation.show_preview(answer)
 
 
-def _detach(wish: RequestSpec, as_json: bool) -> None:
-    request = with_session(lambda session: submit(session, wish, is_quiet=as_json))
+def _detach(spec: RequestSpec, as_json: bool) -> None:
+    request = with_session(lambda session: submit(session, spec, is_quiet=as_json))
     if as_json:
         display.emit_json(request)
         return
@@ -303,7 +303,7 @@ def _detach(wish: RequestSpec, as_json: bool) -> None:
 
 async def follow_to_end(
     session: CliSession,
-    wish: RequestSpec,
+    spec: RequestSpec,
     output: Path | None,
     as_json: bool,
     *,
@@ -314,7 +314,7 @@ async def follow_to_end(
 
     `further`: receivers of other files of the log, by name.
     """
-    request = await submit(session, wish, is_quiet=as_json)
+    request = await submit(session, spec, is_quiet=as_json)
     display.note(f"{request['uuid']} submitted")
     sys.stdout.flush()
     # With --json standard output is for the document.

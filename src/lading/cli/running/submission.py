@@ -102,7 +102,7 @@ def parse_input(text: str) -> Input:
 
 
 def request_body(
-    wish: RequestSpec,
+    spec: RequestSpec,
     *,
     image: str,
     mounts: Mapping[str, Mapping[str, object]],
@@ -112,58 +112,58 @@ def request_body(
 
     Options that were not given are left out. Raises Invalid when two things have the same target.
     """
-    own: dict[str, Mapping[str, object]] = {target: {"kind": "tmp"} for target in wish.tmp}
-    if wish.output_path in mounts:
+    own: dict[str, Mapping[str, object]] = {target: {"kind": "tmp"} for target in spec.tmp}
+    if spec.output_path in mounts:
         raise Invalid(
-            f"--input {wish.output_path}: is where the output goes; "
+            f"--input {spec.output_path}: is where the output goes; "
             "choose another target or --output-path"
         )
     body: dict[str, Any] = {
         "state": "Committed",
-        "name": wish.name,
+        "name": spec.name,
         "container_image": image,
-        "cwd": wish.workdir,
-        "environment": dict(wish.environment),
-        "mounts": {wish.output_path: {"kind": "tmp"}, **own, **mounts},
-        "output_path": wish.output_path,
-        "output_glob": list(wish.output_glob),
-        "runtime_constraints": {"vcpus": wish.vcpus, "ram": wish.ram},
-        "priority": wish.priority,
-        "use_existing": wish.use_existing,
+        "cwd": spec.workdir,
+        "environment": dict(spec.environment),
+        "mounts": {spec.output_path: {"kind": "tmp"}, **own, **mounts},
+        "output_path": spec.output_path,
+        "output_glob": list(spec.output_glob),
+        "runtime_constraints": {"vcpus": spec.vcpus, "ram": spec.ram},
+        "priority": spec.priority,
+        "use_existing": spec.use_existing,
     }
     # --network includes the internet unless --no-internet excludes it.
-    internet = True if wish.network and wish.internet is None else wish.internet
-    if wish.network or wish.api:
+    internet = True if spec.network and spec.internet is None else spec.internet
+    if spec.network or spec.api:
         body["runtime_constraints"]["API"] = True
     if internet is not None:
         body["runtime_constraints"]["internet"] = internet
-    return body | {name: value for name, value in _asked_for(wish, after).items() if value}
+    return body | {name: value for name, value in _asked_for(spec, after).items() if value}
 
 
-def _asked_for(wish: RequestSpec, after: Sequence[str]) -> dict[str, Any]:
+def _asked_for(spec: RequestSpec, after: Sequence[str]) -> dict[str, Any]:
     """The attributes that are sent only if they are set."""
     scheduling = {
-        "max_run_time": wish.max_run_time,
-        "partitions": list(wish.partition),
-        "preemptible": wish.preemptible,
-        "keep_on_failure": 60 * wish.keep_on_failure,
-        **wish.gang,
+        "max_run_time": spec.max_run_time,
+        "partitions": list(spec.partition),
+        "preemptible": spec.preemptible,
+        "keep_on_failure": 60 * spec.keep_on_failure,
+        **spec.gang,
     }
     return {
-        "command": list(wish.command),
+        "command": list(spec.command),
         "scheduling_parameters": {name: value for name, value in scheduling.items() if value},
-        "container_count_max": wish.attempts,
-        "description": wish.description,
-        "properties": dict(wish.properties),
-        "owner_uuid": wish.project,
-        "output_name": wish.output_name,
-        "output_ttl": wish.output_ttl,
-        "output_properties": dict(wish.output_properties),
-        "output_storage_classes": list(wish.storage_class),
-        "container_uuid": wish.container,
+        "container_count_max": spec.attempts,
+        "description": spec.description,
+        "properties": dict(spec.properties),
+        "owner_uuid": spec.project,
+        "output_name": spec.output_name,
+        "output_ttl": spec.output_ttl,
+        "output_properties": dict(spec.output_properties),
+        "output_storage_classes": list(spec.storage_class),
+        "container_uuid": spec.container,
         "depends_on": list(after),
-        "start_after": wish.start_after,
-        "expires_at": wish.expires,
+        "start_after": spec.start_after,
+        "expires_at": spec.expires,
     }
 
 

@@ -44,6 +44,19 @@ EPOCH = "1970-01-01T00:00:00Z"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
+class Platform(msgspec.Struct, frozen=True):
+    """The platform of an image."""
+
+    architecture: str = ""
+    os: str = ""
+    variant: str = ""
+
+    @property
+    def text(self) -> str:
+        """For example `linux/arm64/v8`."""
+        return "/".join(part for part in (self.os, self.architecture, self.variant) if part)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """One uncompressed layer tar: `size` bytes at `offset` of the file `path`."""

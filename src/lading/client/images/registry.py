@@ -24,7 +24,13 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from lading.client.collections import Progress
-from lading.client.images.archive import ImageParts, NormalImage, read_config, write_archive
+from lading.client.images.archive import (
+    ImageParts,
+    NormalImage,
+    Platform,
+    read_config,
+    write_archive,
+)
 from lading.client.images.layer_cache import LayerCache
 from lading.client.images.members import DirectoryMembers, read_layers
 from lading.client.images.registry_access import ImageReference, Login, parse_challenge, read_token
@@ -69,19 +75,6 @@ _PATIENCE = RetryPolicy(attempts=5, give_up_after=30.0)
 
 Connect = Callable[[str], Transport]
 """Returns a transport to an origin, `https://host:port`."""
-
-
-class Platform(msgspec.Struct, frozen=True):
-    """The platform of an image."""
-
-    architecture: str = ""
-    os: str = ""
-    variant: str = ""
-
-    @property
-    def text(self) -> str:
-        """For example `linux/arm64/v8`."""
-        return "/".join(part for part in (self.os, self.architecture, self.variant) if part)
 
 
 class Blob(msgspec.Struct, frozen=True, rename="camel"):

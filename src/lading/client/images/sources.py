@@ -31,6 +31,7 @@ from lading.client.images.archive import (
     ImageParts,
     LayerEntry,
     NormalImage,
+    Platform,
     make_config,
     read_config,
     write_archive,
@@ -211,18 +212,11 @@ class DockerManifestEntry(msgspec.Struct, frozen=True, rename="pascal"):
     repo_tags: list[str] | None = None
 
 
-class ArchivePlatform(msgspec.Struct, frozen=True):
-    """The platform of an OCI image."""
-
-    architecture: str = ""
-    os: str = ""
-
-
 class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
     """A reference to an OCI blob."""
 
     digest: str
-    platform: ArchivePlatform | None = None
+    platform: Platform | None = None
     annotations: dict[str, str] = {}
 
 
@@ -315,5 +309,5 @@ def _blob(members: Members, digest: str) -> str:
     return f"blobs/{algorithm}/{value}"
 
 
-def _fits(platform: ArchivePlatform, architecture: str) -> bool:
+def _fits(platform: Platform, architecture: str) -> bool:
     return platform.os in ("", "linux") and platform.architecture in ("", architecture)

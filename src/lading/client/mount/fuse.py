@@ -36,9 +36,9 @@ _THREADS_SINCE = 12
 _THREADS = 64
 _IDLE_THREADS = 64
 _DIRECTORY = 0o40555
-_NO_OPEN = 1 << 24
-"""FUSE_CAP_NO_OPENDIR_SUPPORT of libfuse, in kernels from 5.1 on. All of these also work without
-open (FUSE_CAP_NO_OPEN_SUPPORT is 1 << 17).
+_NO_OPENDIR_SUPPORT = 1 << 24
+"""FUSE_NO_OPENDIR_SUPPORT of <linux/fuse.h>: kernels from 5.1 on, which also do without calls of
+open (FUSE_NO_OPEN_SUPPORT, 1 << 17).
 """
 
 
@@ -128,7 +128,7 @@ class _Callbacks(mfusepy.Operations):  # type: ignore[misc]
         del config_3
         if conn_info is not None:
             conn_info.max_readahead = _READ_AHEAD
-            self._can_do_without = bool(conn_info.capable & _NO_OPEN)
+            self._can_do_without = bool(conn_info.capable & _NO_OPENDIR_SUPPORT)
         self._on_mounted()
 
     def open(self, path: str, flags: int) -> int:
@@ -160,19 +160,22 @@ class _Callbacks(mfusepy.Operations):  # type: ignore[misc]
             "f_namemax": 255,
         }
 
-    # Registered because they exist; `_Session` answers them itself.
+    # mfusepy registers a callback only for a method that exists here; `_Session` answers these.
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:
         """See `_Session.getattr_fuse_3`."""
-        raise NotImplementedError
+        del fh
+        raise OSError(errno.ENOSYS, path)
 
     def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
         """See `_Session.read`."""
-        raise NotImplementedError
+        del size, offset, fh
+        raise OSError(errno.ENOSYS, path)
 
     def readdir(self, path: str, fh: int) -> Iterable[str]:
         """See `_Session.readdir_fuse_3`."""
-        raise NotImplementedError
+        del fh
+        raise OSError(errno.ENOSYS, path)
 
 
 class _Session(mfusepy.FUSE):  # type: ignore[misc]

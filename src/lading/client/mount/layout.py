@@ -93,7 +93,7 @@ class ById:
     renew: Renew | None = None
 
     def __init__(self, layout: MountLayout, *, only_hashes: bool) -> None:
-        self.modified = layout.library.modified
+        self.modified = layout.collections.modified
         self._layout = layout
         self._only_hashes = only_hashes
         self._seen: dict[str, Directory] = {}
@@ -141,8 +141,8 @@ class ById:
 class MountLayout:
     """Creates the directories, and invalidates them after changes."""
 
-    def __init__(self, library: MountedCollections) -> None:
-        self.library = library
+    def __init__(self, collections: MountedCollections) -> None:
+        self.collections = collections
         self._projects: dict[str, Listed] = {}
         self._user = ""
         self._shared = self._listed(self._list_shared)
@@ -171,13 +171,14 @@ class MountLayout:
                 home = self.project(await self._own_uuid())
                 parts: dict[str, Node] = {"README": Text(README), "by_id": by_id, "home": home}
                 return Fixed(
-                    parts | {"shared": self._shared, "by_tag": self._tags}, self.library.modified
+                    parts | {"shared": self._shared, "by_tag": self._tags},
+                    self.collections.modified,
                 )
 
     def by_id(self, id: str) -> Directory:
         """The collection or project with this id, loaded or not. Raises Invalid."""
         if is_pdh(id) or is_uuid(id, Infix.COLLECTION):
-            return self.library.collection(id)
+            return self.collections.collection(id)
         if is_uuid(id, Infix.GROUP) or is_uuid(id, Infix.USER):
             return self.project(id)
         raise Invalid(f"{id}: neither the uuid of a collection or project nor a portable data hash")
@@ -190,7 +191,7 @@ class MountLayout:
 
     def expire(self) -> None:
         """Invalidate everything."""
-        self.library.expire()
+        self.collections.expire()
         for one in (*self._projects.values(), *self._tagged.values(), self._shared, self._tags):
             one.freshness.expire()
 
@@ -205,23 +206,23 @@ class MountLayout:
             self._projects[event.object_uuid].freshness.expire()
         kind = event.object_uuid[6:11]
         if kind == Infix.COLLECTION:
-            self.library.expire(event.object_uuid)
+            self.collections.expire(event.object_uuid)
         elif kind in (Infix.LINK, Infix.GROUP):
             for one in (*self._tagged.values(), self._shared, self._tags):
                 one.freshness.expire()
 
     def _listed(self, load: Any) -> Listed:
-        return Listed(load, self.library.clock, life=self.library.life)
+        return Listed(load, self.collections.clock, life=self.collections.life)
 
     async def _own_uuid(self) -> str:
         if not self._user:
-            self._user = str((await self.library.api.request("GET", "users/current"))["uuid"])
+            self._user = str((await self.collections.api.request("GET", "users/current"))["uuid"])
         return self._user
 
     async def _list_project(self, uuid: str) -> Listing:
         entries = _Names()
         if is_uuid(uuid, Infix.GROUP):
-            record = await self.library.api.get("groups", uuid)
+            record = await self.collections.api.get("groups", uuid)
             entries.names[PROJECT_RECORD] = Text(
                 msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
             )
@@ -242,7 +243,7 @@ class MountLayout:
         last: list[Any] = []
         while True:
             filters = [["group_class", "in", _PROJECTS], *last]
-            answer = await self.library.api.request(
+            answer = await self.collections.api.request(
                 "GET",
                 "groups/shared",
                 params={
@@ -268,7 +269,7 @@ class MountLayout:
         return entries.names
 
     async def _list_tags(self) -> Listing:
-        items = await self.library.api.list(
+        items = await self.collections.api.list(
             "links",
             filters=[["link_class", "=", "tag"]],
             select=["name"],
@@ -286,7 +287,7 @@ class MountLayout:
     async def _list_tag(self, name: str) -> Listing:
         found: dict[str, Node] = {}
         filters = [["link_class", "=", "tag"], ["name", "=", name]]
-        async for page in self.library.api.pages(
+        async for page in self.collections.api.pages(
             "links", filters=filters, select=["uuid", "head_uuid"]
         ):
             for record in page:
@@ -297,7 +298,7 @@ class MountLayout:
 
     async def _pages(self, path: str, filters: list[Any]) -> AsyncGenerator[Page]:
         try:
-            async for page in self.library.api.pages(path, filters=filters):
+            async for page in self.collections.api.pages(path, filters=filters):
                 yield page
         # A project that was found by an id may not be readable: then it does not exist for the
         # user.

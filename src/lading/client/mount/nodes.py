@@ -213,13 +213,15 @@ class Listed:
 class MountedCollection:
     """A collection as a directory; `id` is its uuid or portable data hash."""
 
-    def __init__(self, id: str, library: MountedCollections) -> None:
+    def __init__(self, id: str, collections: MountedCollections) -> None:
         self.id = id
         self.modified = time.time()
         # The content of a portable data hash never changes.
-        self.freshness = Freshness(library.clock, float("inf") if is_pdh(id) else library.life)
+        self.freshness = Freshness(
+            collections.clock, float("inf") if is_pdh(id) else collections.life
+        )
         self.weight = 0
-        self._library = library
+        self._collections = collections
         self._pdh = ""
         self._tree = FileTree()
         self._record: Record = {}
@@ -246,7 +248,7 @@ class MountedCollection:
         no longer has the block.
         """
         async with self._turn:
-            await self._load(await self._library.fetch(self.id))
+            await self._load(await self._collections.fetch(self.id))
         for _, file in filetree.files(self._tree):
             for segment in file.segments:
                 if segment.locator[:32] == locator[:32]:
@@ -264,7 +266,7 @@ class MountedCollection:
                     self.freshness.fail(error)
                     raise
                 self.freshness.renew()
-        self._library.used(self)
+        self._collections.used(self)
 
     def forget(self) -> None:
         """Drop the tree; it is loaded again on the next call."""
@@ -273,11 +275,11 @@ class MountedCollection:
 
     async def _look(self) -> None:
         if self._pdh:
-            record = await self._library.fetch(self.id, select=_FIELDS)
+            record = await self._collections.fetch(self.id, select=_FIELDS)
             if record["portable_data_hash"] == self._pdh:
                 self._note(record)
                 return
-        await self._load(await self._library.fetch(self.id))
+        await self._load(await self._collections.fetch(self.id))
 
     async def _load(self, record: Record) -> None:
         text = record.pop("manifest_text")

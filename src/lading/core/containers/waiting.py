@@ -50,14 +50,14 @@ class ReadinessVerdict:
     it does.
     """
 
-    standing: Readiness
+    readiness: Readiness
     sentence: str = ""
     dependency_uuid: str | None = None
 
     @property
     def counts(self) -> bool:
         """Whether its priority counts."""
-        return self.standing is Readiness.READY
+        return self.readiness is Readiness.READY
 
 
 _SOURCE = "container_request"
@@ -99,7 +99,7 @@ def judge(
     """Readiness of a request at `now`. `dependencies` has every named request that exists."""
     # A broken dependency ends the request, so it is tested before the times.
     broken = next(
-        (one for one in _dependencies(request, dependencies) if one.standing is Readiness.BROKEN),
+        (one for one in _dependencies(request, dependencies) if one.readiness is Readiness.BROKEN),
         None,
     )
     if broken is not None:
@@ -110,7 +110,7 @@ def judge(
             f"It expired at {request.expires_at}: its priority counts as 0 since then.",
         )
     for one in _dependencies(request, dependencies):
-        if one.standing is Readiness.DEPENDENT:
+        if one.readiness is Readiness.DEPENDENT:
             return one
     if request.start_after is not None and request.start_after > now:
         return ReadinessVerdict(Readiness.EARLY, f"It is to start after {request.start_after}.")

@@ -233,12 +233,12 @@ def change(tree: FileTree, changes: Mapping[str, Node | None]) -> FileTree:
     Changes below a changed path apply to the new node. Parents are made, the root can be replaced,
     a removed path need not exist. Raises Invalid when a parent is a file.
     """
-    wanted = _Wish()
+    wanted = _Change()
     for path, node in changes.items():
-        wish = wanted
+        change = wanted
         for element in _elements(path):
-            wish = wish.below.setdefault(element, _Wish())
-        wish.said, wish.node = True, node
+            change = change.below.setdefault(element, _Change())
+        change.said, change.node = True, node
     return _as_tree(_granted(tree, wanted, "") or FileTree(), "")
 
 
@@ -496,37 +496,37 @@ def _place(node: Node | None, elements: list[str], new: Node) -> Node:
 
 
 @dataclass(slots=True)
-class _Wish:
+class _Change:
     """Requested change at one path: `node` if `said`, and further changes below."""
 
     said: bool = False
     node: Node | None = None
-    below: dict[str, _Wish] = field(default_factory=dict)
+    below: dict[str, _Change] = field(default_factory=dict)
 
 
 # Applies the changes of one directory at a time, so each directory is copied once.
-def _granted(node: Node | None, wish: _Wish, path: str) -> Node | None:
-    node = wish.node if wish.said else node
-    if not wish.below:
+def _granted(node: Node | None, change: _Change, path: str) -> Node | None:
+    node = change.node if change.said else node
+    if not change.below:
         return node
     if isinstance(node, File):
         # Removing something below a file is already done.
-        if _only_removes(wish):
+        if _only_removes(change):
             return node
         raise Invalid(f"{path}: is a file; nothing can be placed below it")
     entries = dict(node.entries) if node is not None else {}
-    for name, one in wish.below.items():
+    for name, one in change.below.items():
         found = _granted(entries.get(name), one, f"{path}/{name}" if path else name)
         if found is None:
             entries.pop(name, None)
         else:
             entries[name] = found
     # Removing an absent path makes no directories.
-    return FileTree(entries) if node is not None or entries or wish.said else None
+    return FileTree(entries) if node is not None or entries or change.said else None
 
 
-def _only_removes(wish: _Wish) -> bool:
-    return all(one.said and one.node is None and not one.below for one in wish.below.values())
+def _only_removes(change: _Change) -> bool:
+    return all(one.said and one.node is None and not one.below for one in change.below.values())
 
 
 def _as_tree(node: Node, path: str) -> FileTree:

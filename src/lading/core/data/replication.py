@@ -72,20 +72,20 @@ class Tally:
     copies: int = 0
     classes: Mapping[str, int] = field(default_factory=dict)
 
-    def with_copy(self, place: ReplicaPlace, wish: DesiredReplication) -> Tally:
+    def with_copy(self, place: ReplicaPlace, desired: DesiredReplication) -> Tally:
         """The tally after a copy at a place; unchanged when the device has the block already."""
         device = place.device or place.uuid
         if device in self.devices:
             return self
-        more = wish.copies if place.copies is None else place.copies
+        more = desired.copies if place.copies is None else place.copies
         counts = dict(self.classes) | {
             name: self.classes.get(name, 0) + more for name in place.classes
         }
         return Tally(self.devices | {device}, self.copies + more, counts)
 
-    def lacks(self, wish: DesiredReplication) -> tuple[str, ...]:
+    def lacks(self, desired: DesiredReplication) -> tuple[str, ...]:
         """The classes in which copies are still missing."""
-        return tuple(name for name in wish.classes if self.classes.get(name, 0) < wish.copies)
+        return tuple(name for name in desired.classes if self.classes.get(name, 0) < desired.copies)
 
 
 def order(places: Iterable[ReplicaPlace], hash: str) -> list[ReplicaPlace]:
@@ -96,17 +96,17 @@ def order(places: Iterable[ReplicaPlace], hash: str) -> list[ReplicaPlace]:
 
 
 def next_wave(
-    ordered: Sequence[ReplicaPlace], tally: Tally, wish: DesiredReplication
+    ordered: Sequence[ReplicaPlace], tally: Tally, desired: DesiredReplication
 ) -> list[ReplicaPlace]:
     """The first places that together satisfy the missing copies, if possible; empty when no place
     helps.
     """
     wave: list[ReplicaPlace] = []
     for place in ordered:
-        lacking = tally.lacks(wish)
+        lacking = tally.lacks(desired)
         if not lacking:
             break
-        after = tally.with_copy(place, wish)
+        after = tally.with_copy(place, desired)
         if after is not tally and any(name in place.classes for name in lacking):
             wave.append(place)
             tally = after

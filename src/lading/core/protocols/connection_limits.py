@@ -42,8 +42,6 @@ class HttpLimits:
     """Networks to which `connections_per_address` does not apply."""
     stranger_body_bytes: int = 64 << 10
     """Largest body that is read before the sender is authenticated."""
-    stranger_bodies_bytes: int = 4 << 20
-    """Most bytes of all such bodies at once."""
     pipelined: int = 16
     """Most requests of one connection that wait for earlier responses."""
     linger_bytes: int = 4 << 20

@@ -586,7 +586,6 @@ RECORDS: Final = (
     COMPUTED_PERMISSIONS,
 )
 BY_PLURAL: Final = {one.plural: one for one in RECORDS}
-BY_SINGULAR: Final = {one.singular: one for one in RECORDS}
 BY_INFIX: Final = {one.infix: one for one in RECORDS if one.infix}
 KINDS: Final = {str(one.infix): one.kind for one in RECORDS if one.infix}
 

@@ -44,11 +44,11 @@ class GpuDevices:
     """
 
     stack: str = ""
-    cards: tuple[GpuDevice, ...] = ()
+    devices: tuple[GpuDevice, ...] = ()
     shared: tuple[str, ...] = ()
 
 
-def find_cards(names: Collection[str]) -> GpuDevices:
+def find_gpus(names: Collection[str]) -> GpuDevices:
     """The GPUs in the names of device files, relative to /dev."""
     nvidia = [GpuDevice(int(hit[1]), name) for name in names if (hit := _NVIDIA.fullmatch(name))]
     if nvidia:
@@ -71,7 +71,7 @@ def only(found: GpuDevices, numbers: str) -> GpuDevices:
     """
     if not numbers:
         return found
-    by_number = {str(card.number): card for card in found.cards}
+    by_number = {str(gpu.number): gpu for gpu in found.devices}
     wanted = [number.strip() for number in numbers.split(",")]
     for number in wanted:
         if number not in by_number:
@@ -79,7 +79,7 @@ def only(found: GpuDevices, numbers: str) -> GpuDevices:
             raise Invalid(
                 f"GPU {number!r}: no device of this machine has that number; there are: {there}"
             )
-    return replace(found, cards=tuple(by_number[number] for number in dict.fromkeys(wanted)))
+    return replace(found, devices=tuple(by_number[number] for number in dict.fromkeys(wanted)))
 
 
 def unsuited(asked: Gpu, there: Gpu) -> str:
@@ -99,5 +99,5 @@ def rocm_target(version: int) -> str:
     return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
 
 
-def _sorted(cards: list[GpuDevice]) -> tuple[GpuDevice, ...]:
-    return tuple(sorted(cards, key=lambda card: card.number))
+def _sorted(found: list[GpuDevice]) -> tuple[GpuDevice, ...]:
+    return tuple(sorted(found, key=lambda gpu: gpu.number))

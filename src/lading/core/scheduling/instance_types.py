@@ -91,7 +91,7 @@ def with_preemptible(types: Iterable[InstanceType], factor: float) -> tuple[Inst
     return (*found, *more)
 
 
-def gpu_wish(runtime_constraints: Mapping[str, object]) -> Gpu:
+def requested_gpus(runtime_constraints: Mapping[str, object]) -> Gpu:
     """The GPUs that the `gpu` constraint asks for. A malformed value counts as absent."""
     asked = runtime_constraints.get("gpu")
     if not isinstance(asked, Mapping) or not _whole(asked.get("device_count")):

@@ -106,7 +106,7 @@ def _of_request(request: ContainerRequest, scene: Scene) -> tuple[WaitReason, ..
             )
         )
     if not scene.judgement.counts:
-        found.append(WaitReason(str(scene.judgement.standing), scene.judgement.sentence))
+        found.append(WaitReason(str(scene.judgement.readiness), scene.judgement.sentence))
     parent = scene.parent
     if parent is not None and parent.state in FINAL:
         found.append(

@@ -114,8 +114,8 @@ def open_local(site: FleetSite) -> LocalFleet:
     gpu = see_gpus(
         known=told, visible=local.VisibleGPUs, root=Path(site.config.Containers.DeviceRoot)
     )
-    cards = local.GPUs if local.GPUs >= 0 else gpu.count
-    capacity = measure(vcpus=local.VCPUs, ram=local.RAM, disk=local.Scratch, cards=cards)
+    gpu_count = local.GPUs if local.GPUs >= 0 else gpu.count
+    capacity = measure(vcpus=local.VCPUs, ram=local.RAM, disk=local.Scratch, gpu_count=gpu_count)
     return LocalFleet(
         LocalSettings(
             command=(
@@ -129,7 +129,7 @@ def open_local(site: FleetSite) -> LocalFleet:
             capacity=capacity,
             most_idle=max(_LEAST_IDLE, capacity.vcpus),
             most_preparing=local.MaxPreparing,
-            gpu=replace(gpu, count=cards),
+            gpu=replace(gpu, count=gpu_count),
             partitions=frozenset(local.Partitions),
             kept=Amount(
                 site.config.Containers.DiskReserve, site.config.Containers.DiskReserveFiles

@@ -39,12 +39,12 @@ class GatewayListener:
 
     def __init__(
         self,
-        told: SupervisorConfig,
+        config: SupervisorConfig,
         session: SupervisorSession,
         engine: Engine,
         say: Callable[[str], None],
     ) -> None:
-        self._told = told
+        self._config = config
         self._session = session
         self._engine = engine
         self._say = say
@@ -55,20 +55,20 @@ class GatewayListener:
     @property
     def is_tunnelled(self) -> bool:
         """Whether the gateway connects to the server, rather than the server to it."""
-        return self._told.gateway == sessions.TUNNEL or (
-            not self._told.gateway and not self._told.api_socket
+        return self._config.gateway == sessions.TUNNEL or (
+            not self._config.gateway and not self._config.api_socket
         )
 
     def open(self) -> str:
         """Listen; return the address for the container's record, or "" without a gateway."""
         key = self._session.gateway_key
-        if not key or self._told.gateway == NONE or self._socket is not None:
+        if not key or self._config.gateway == NONE or self._socket is not None:
             return ""
         host = _LOOPBACK
-        if not self.is_tunnelled and self._told.gateway:
-            host = self._told.gateway.rpartition(":")[0].strip("[]")
+        if not self.is_tunnelled and self._config.gateway:
+            host = self._config.gateway.rpartition(":")[0].strip("[]")
         try:
-            self._socket = _listen(host, self._told.gateway)
+            self._socket = _listen(host, self._config.gateway)
         except OSError as error:
             self._say(f"nobody can enter this container: {host}: {error.strerror}")
             return ""
@@ -105,7 +105,7 @@ class GatewayListener:
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             _logger.error(
-                "container=%s gateway: %r", self._told.container_uuid, error, exc_info=error
+                "container=%s gateway: %r", self._config.container_uuid, error, exc_info=error
             )
             self._say(f"nobody can enter this container any more: {error!r}")
 
@@ -119,23 +119,23 @@ class GatewayListener:
         try:
             module = await _load(_MODULES[0])
             server = module.GatewayServer(
-                self._told.container_uuid, self._session.gateway_key, self._engine, self._say
+                self._config.container_uuid, self._session.gateway_key, self._engine, self._say
             )
             self._server = server
             await server.start(self._socket)
         # A failure of the gateway does not end the container.
         except (LadingError, OSError, ImportError) as error:
             # Sessions fail; the container does not depend on them.
-            _logger.error("container=%s gateway: %s", self._told.container_uuid, error)
+            _logger.error("container=%s gateway: %s", self._config.container_uuid, error)
 
     async def _reach_out(self) -> None:
         assert self._socket is not None
         with contextlib.suppress(asyncio.CancelledError):
             # A short container needs no tunnel.
-            await asyncio.sleep(self._told.tunnel_delay)
+            await asyncio.sleep(self._config.tunnel_delay)
             module = await _load(_MODULES[1])
             port = self._socket.getsockname()[1]
-            await module.keep_tunnel(self._told, self._session, port, self._say)
+            await module.keep_tunnel(self._config, self._session, port, self._say)
 
 
 async def _load(name: str) -> Any:

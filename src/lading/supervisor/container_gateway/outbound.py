@@ -26,7 +26,7 @@ _FINAL = (401, 403, 404, 410)
 
 
 async def keep_tunnel(
-    told: SupervisorConfig, session: SupervisorSession, port: int, say: Callable[[str], None]
+    config: SupervisorConfig, session: SupervisorSession, port: int, say: Callable[[str], None]
 ) -> None:
     """Keep a tunnel to the gateway on this port of the loopback interface until cancelled, or until
     the server refuses.
@@ -34,7 +34,7 @@ async def keep_tunnel(
     pause = FIRST_PAUSE
     while True:
         try:
-            tunnel = await _connect(told, session, port)
+            tunnel = await _connect(config, session, port)
         except RequestError as error:
             if error.status in _FINAL:
                 say(f"nobody can enter this container: {error.message}")
@@ -52,25 +52,25 @@ async def keep_tunnel(
         pause = min(LONGEST_PAUSE, pause * 2)
 
 
-async def _connect(told: SupervisorConfig, session: SupervisorSession, port: int) -> Tunnel:
-    way, host = server_way(told)
+async def _connect(config: SupervisorConfig, session: SupervisorSession, port: int) -> Tunnel:
+    way, host = server_way(config)
     pipe = await way.open()
     await switch(
         pipe,
-        f"/arvados/v1/containers/{told.container_uuid}/gateway_tunnel",
+        f"/arvados/v1/containers/{config.container_uuid}/gateway_tunnel",
         sessions.TUNNEL,
         host=host,
-        headers={"Authorization": f"Bearer {told.supervisor_token}"},
+        headers={"Authorization": f"Bearer {config.supervisor_token}"},
         form={"auth_secret": session.gateway_key},
     )
     gateway = Way(host="127.0.0.1", port=port)
     return Tunnel(pipe, connected=True, accept=gateway.open)
 
 
-def server_way(told: SupervisorConfig) -> tuple[Way, str]:
+def server_way(config: SupervisorConfig) -> tuple[Way, str]:
     """The way to the server, and its name in the head of a request."""
-    if told.api_socket:
-        return Way(unix_socket=told.api_socket), "localhost"
-    authorities = Path(told.api_ca_file) if told.api_ca_file else None
-    tls = trusting(authorities, insecure=told.api_insecure)
-    return parse_url(told.api_url, tls), told.api_url.removeprefix("https://").rstrip("/")
+    if config.api_socket:
+        return Way(unix_socket=config.api_socket), "localhost"
+    authorities = Path(config.api_ca_file) if config.api_ca_file else None
+    tls = trusting(authorities, insecure=config.api_insecure)
+    return parse_url(config.api_url, tls), config.api_url.removeprefix("https://").rstrip("/")

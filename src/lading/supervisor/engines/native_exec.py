@@ -34,17 +34,26 @@ _WAIT = ["/bin/sh", "-c", "read line"]
 async def execute(order: Exec, uuid: str, bundle: Path, *, command: Sequence[str]) -> Execution:
     """Run it. `command` starts crun up to its global options. Raises ExecutionError."""
     name = os.urandom(6).hex()
-    told, number = bundle / f"exec-{name}.json", bundle / f"exec-{name}.pid"
+    process_file, number = bundle / f"exec-{name}.json", bundle / f"exec-{name}.pid"
     try:
         config = msgspec.json.decode((bundle / "config.json").read_bytes())
-        told.write_bytes(msgspec.json.encode(make_process(order, config)))
+        process_file.write_bytes(msgspec.json.encode(make_process(order, config)))
         console = Console(bundle, order.terminal) if order.terminal is not None else None
     except OSError as error:
         raise ExecutionError(f"{uuid}: cannot be entered: {error}", Failure.NODE) from error
     more = ["--console-socket", console.path] if console is not None else []
     try:
         return await spawn(
-            [*command, "exec", "--pid-file", str(number), "--process", str(told), *more, uuid],
+            [
+                *command,
+                "exec",
+                "--pid-file",
+                str(number),
+                "--process",
+                str(process_file),
+                *more,
+                uuid,
+            ],
             environment={"PATH": image_layout.DEFAULT_PATH},
             target=lambda: _read(number),
             console=console,

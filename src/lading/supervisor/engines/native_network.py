@@ -51,18 +51,20 @@ class NativeNetwork:
         """Connect the container of the process `runtime`. When that process ends first, its failure
         is reported elsewhere. Raises ExecutionError.
         """
-        told = asyncio.create_task(self._read_state(most_bytes))
+        state = asyncio.create_task(self._read_state(most_bytes))
         ending = asyncio.create_task(linux.ended(runtime))
         try:
-            await asyncio.wait((told, ending), return_when=asyncio.FIRST_COMPLETED, timeout=timeout)
-            if told.done():
-                await self._network.open(told.result())
+            await asyncio.wait(
+                (state, ending), return_when=asyncio.FIRST_COMPLETED, timeout=timeout
+            )
+            if state.done():
+                await self._network.open(state.result())
             elif not ending.done():
                 raise ExecutionError("crun does not make the container in time", Failure.NODE)
         finally:
-            for task in (told, ending):
+            for task in (state, ending):
                 task.cancel()
-            await asyncio.gather(told, ending, return_exceptions=True)
+            await asyncio.gather(state, ending, return_exceptions=True)
 
     async def reconnect(self, pid: int) -> None:
         """Connect another container in its place, by its first process. Raises ExecutionError."""

@@ -206,7 +206,7 @@ def compile_profile(profile: Mapping[str, Any], library_name: str = LIBRARY) -> 
 
 def _add(library: ctypes.CDLL, context: int, rule: Mapping[str, Any]) -> None:
     tests = rule.get("args", ())
-    told = (_Comparison * len(tests))(
+    comparisons = (_Comparison * len(tests))(
         *(
             _Comparison(one["index"], _OPERATORS[one["op"]], one["value"], one["valueTwo"])
             for one in tests
@@ -217,7 +217,7 @@ def _add(library: ctypes.CDLL, context: int, rule: Mapping[str, Any]) -> None:
         # A call that this libseccomp does not know; crun leaves it out as well.
         if number != _UNKNOWN:
             action = _REFUSE | rule["errnoRet"]
-            _check(library.seccomp_rule_add_array(context, action, number, len(tests), told))
+            _check(library.seccomp_rule_add_array(context, action, number, len(tests), comparisons))
 
 
 def _load(name: str) -> ctypes.CDLL:

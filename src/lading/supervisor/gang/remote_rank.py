@@ -46,16 +46,16 @@ _GRACE = 5.0
 def main(leader: str, *, engines: EngineMaker) -> int:
     """Run a remote rank; return the exit code of the process."""
     try:
-        annex = RemoteRank(read_invitation(0), leader, engines)
+        remote = RemoteRank(read_invitation(0), leader, engines)
         pid = os.fork()
         if pid:
-            return _guard(pid, annex)
-        os._exit(_serve(annex))
+            return _guard(pid, remote)
+        os._exit(_serve(remote))
     except (LadingError, OSError) as error:
         return _fault(error)
 
 
-def _guard(pid: int, annex: RemoteRank) -> int:
+def _guard(pid: int, remote: RemoteRank) -> int:
     """Wait for the process that does the work, and clean up when it was killed; return its exit
     code.
     """
@@ -63,15 +63,15 @@ def _guard(pid: int, annex: RemoteRank) -> int:
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(pid, number))
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code < 0:
-        asyncio.run(annex.clean())
+        asyncio.run(remote.clean())
     return code if code >= 0 else 128 - code
 
 
-def _serve(annex: RemoteRank) -> int:
+def _serve(remote: RemoteRank) -> int:
     try:
         linux.end_with_parent()
-        take_own_mounts(annex.directory)
-        asyncio.run(annex.run())
+        take_own_mounts(remote.directory)
+        asyncio.run(remote.run())
     except (LadingError, OSError, BaseExceptionGroup) as error:
         return _fault(error)
     return 0
@@ -102,16 +102,16 @@ class RemoteRank:
     """One rank on this machine."""
 
     def __init__(self, invitation: Invitation, leader: str, engines: EngineMaker) -> None:
-        told, rank = invitation.assignment, invitation.rank
-        self._name = f"{told.container_uuid}-{rank}"
+        config, rank = invitation.assignment, invitation.rank
+        self._name = f"{config.container_uuid}-{rank}"
         # Machines may share a file system, where the container's directory belongs to its
         # supervisor.
-        self.directory = Path(told.run_directory).parent.parent / "annex" / self._name
+        self.directory = Path(config.run_directory).parent.parent / "annex" / self._name
         self._spread = Spread(wire=invitation.wire, rank=rank, leader=leader)
         self._certificate = invitation.certificate
-        place = str(self.directory / "server.crt") if invitation.certificate else told.api_ca_file
-        self._told: SupervisorConfig = replace(
-            told,
+        place = str(self.directory / "server.crt") if invitation.certificate else config.api_ca_file
+        self._config: SupervisorConfig = replace(
+            config,
             run_directory=str(self.directory),
             annex_command=(),
             api_ca_file=place,
@@ -130,9 +130,9 @@ class RemoteRank:
         self._make_directories()
         # For the clean-up after all these processes were killed.
         journal = RunJournal(self.directory)
-        journal.open(JournalHeader(engine=self._told.engine, settings=self._settings()))
+        journal.open(JournalHeader(engine=self._config.engine, settings=self._settings()))
         journal.write(CONTAINER_STEP, StepMark.BEGUN)
-        engine = self._engines(self._told.engine, self._settings())
+        engine = self._engines(self._config.engine, self._settings())
         try:
             async with self._prepared(engine) as spec:
                 await engine.create(spec)
@@ -144,7 +144,7 @@ class RemoteRank:
 
     async def clean(self) -> None:
         """Clean up after a killed process. Raises LadingError, OSError."""
-        await self._remove(self._engines(self._told.engine, self._settings()))
+        await self._remove(self._engines(self._config.engine, self._settings()))
 
     async def _remove(self, engine: Engine) -> None:
         try:
@@ -153,27 +153,27 @@ class RemoteRank:
             linux.discard_directory(self.directory, aside=removal.beside(self.directory))
 
     def _make_directories(self) -> None:
-        for folder in (self.directory, Path(self._told.cache_directory)):
+        for folder in (self.directory, Path(self._config.cache_directory)):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._certificate:
-            Path(self._told.api_ca_file).write_text(self._certificate)
+            Path(self._config.api_ca_file).write_text(self._certificate)
 
     def _settings(self) -> EngineSettings:
-        told = self._told
+        config = self._config
         return EngineSettings(
             container_uuid=self._name,
-            run_directory=told.run_directory,
-            cache_directory=told.cache_directory,
-            cache_size=told.cache_size,
+            run_directory=config.run_directory,
+            cache_directory=config.cache_directory,
+            cache_size=config.cache_size,
         )
 
     @asynccontextmanager
     async def _prepared(self, engine: Engine) -> AsyncIterator[ContainerSpec]:
         """Prepare image and inputs as the supervisor does; yields the specification."""
-        told = self._told
-        transport = open_transport(told)
-        session = SupervisorSession(told, transport)
-        log = Log(self.directory / "log", lambda: datetime.now(UTC), limit=told.log_limit)
+        config = self._config
+        transport = open_transport(config)
+        session = SupervisorSession(config, transport)
+        log = Log(self.directory / "log", lambda: datetime.now(UTC), limit=config.log_limit)
         try:
             await session.join()
             container, private = session.container, engine.sees_private_mounts
@@ -183,11 +183,11 @@ class RemoteRank:
                 output_path=container.output_path,
                 scratch=str(self.directory / "mounts"),
             )
-            cache = TreeCache(Path(told.cache_directory) / "trees", told.cache_size)
+            cache = TreeCache(Path(config.cache_directory) / "trees", config.cache_size)
             inputs = Inputs(
-                session.data, session.blocks, cache, session.fetch_git_tree, told.large_input
+                session.data, session.blocks, cache, session.fetch_git_tree, config.large_input
             )
-            keep = KeepMount(told, log, token=session.token, private=private)
+            keep = KeepMount(config, log, token=session.token, private=private)
             stage = Stage(plan)
             try:
                 await stage.set(inputs, memory=private, keep=keep)
@@ -197,7 +197,7 @@ class RemoteRank:
                 spec = specify(
                     container,
                     stage,
-                    told,
+                    config,
                     token=session.token,
                     given=Given(),
                     stdout=1,

@@ -95,15 +95,15 @@ class RemoteRankClient:
         self._processes.clear()
 
     def _start(self, command: list[str], rank: int) -> None:
-        told = self._assignment
-        certificate = Path(told.api_ca_file).read_text() if told.api_ca_file else ""
-        alone = replace(told, outposts=None)
+        config = self._assignment
+        certificate = Path(config.api_ca_file).read_text() if config.api_ca_file else ""
+        alone = replace(config, outposts=None)
         lines: list[object] = [
             Invitation(rank=rank, wire=self._wire, assignment=alone, certificate=certificate)
         ]
-        if told.outposts is not None:
-            address, port = told.outposts.ranks[rank - 1]
-            known = {"certificate": told.outposts.certificate, "key": told.outposts.key}
+        if config.outposts is not None:
+            address, port = config.outposts.ranks[rank - 1]
+            known = {"certificate": config.outposts.certificate, "key": config.outposts.key}
             lines.insert(0, HandshakeState(address=address, port=port, **known))
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._processes.append(process)

@@ -122,20 +122,20 @@ class KeepMount:
             self._pump = None
 
     def _settings(self, namespace: int) -> MountSettings:
-        told = self._assignment
+        config = self._assignment
         return MountSettings(
             mountpoint=str(self._point),
             token=self._token,
-            cache_directory=f"{told.cache_directory}/blocks",
-            api_socket=told.api_socket,
-            api_url=told.api_url,
-            api_ca_file=told.api_ca_file,
-            api_insecure=told.api_insecure,
-            lender=str(lent_beside(told.api_socket)) if told.api_socket else "",
+            cache_directory=f"{config.cache_directory}/blocks",
+            api_socket=config.api_socket,
+            api_url=config.api_url,
+            api_ca_file=config.api_ca_file,
+            api_insecure=config.api_insecure,
+            lender=str(lent_beside(config.api_socket)) if config.api_socket else "",
             view=MountView.ALL if self._whole else MountView.BY_PDH,
-            cache_size=told.cache_size,
+            cache_size=config.cache_size,
             allow_other=True,
-            timeout=told.unreachable_timeout,
+            timeout=config.unreachable_timeout,
             namespace=namespace,
             tied=True,
         )

@@ -125,12 +125,12 @@ class Neighbours:
         """Report the use of this container on each file system. On a full disk the first report may
         fail.
         """
-        told = {str(device): _Told(one.taken, one.grown) for device, one in uses.items()}
+        shares = {str(device): _Use(one.taken, one.grown) for device, one in uses.items()}
         with contextlib.suppress(OSError):
             descriptor = os.open(self._run / NAME, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 # Padded with blanks: an existing file then needs no new block on a full disk.
-                os.pwrite(descriptor, msgspec.json.encode(told).ljust(_LENGTH), 0)
+                os.pwrite(descriptor, msgspec.json.encode(shares).ljust(_LENGTH), 0)
             finally:
                 os.close(descriptor)
 
@@ -161,13 +161,13 @@ class Neighbours:
             # Unreadable reports of others are left out.
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 if self._is_fresh(path):
-                    told = msgspec.json.decode(path.read_bytes(), type=dict[str, _Told])
-                    one = told.get(str(device), _Told(Amount(), Amount()))
+                    shares = msgspec.json.decode(path.read_bytes(), type=dict[str, _Use])
+                    one = shares.get(str(device), _Use(Amount(), Amount()))
                     found.append(DiskWriter(path.parent.name, one.taken, one.grown))
         return found
 
 
-class _Told(msgspec.Struct, array_like=True):
+class _Use(msgspec.Struct, array_like=True):
     """Use of one file system by a container."""
 
     taken: Amount

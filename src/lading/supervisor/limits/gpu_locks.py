@@ -18,7 +18,7 @@ from pathlib import Path
 from lading.core.errors import ExecutionError, Failure, Invalid
 from lading.core.scheduling import gpus
 from lading.core.scheduling.gpus import GpuDevice, GpuDevices
-from lading.core.scheduling.instance_types import Gpu, gpu_wish
+from lading.core.scheduling.instance_types import Gpu, requested_gpus
 from lading.supervisor.engines import Device
 from lading.supervisor.supervisor_config import SupervisorConfig
 
@@ -48,8 +48,8 @@ class Given:
 class GpuLocks:
     """The GPUs that this supervisor holds."""
 
-    def __init__(self, told: SupervisorConfig) -> None:
-        self._told = told
+    def __init__(self, config: SupervisorConfig) -> None:
+        self._config = config
         self._held: list[int] = []
 
     async def take(
@@ -60,21 +60,21 @@ class GpuLocks:
 
         An earlier container may need a moment to release its own.
         """
-        asked = gpu_wish(constraints)
+        asked = requested_gpus(constraints)
         if not asked.count:
             return Given()
         found = self._find(asked)
         loop = asyncio.get_running_loop()
         until = loop.time() + patience
-        while not (cards := await self._try(found, asked.count)):
+        while not (locked := await self._try(found, asked.count)):
             if loop.time() > until:
                 raise ExecutionError(
-                    f"fewer than {asked.count} of the {len(found.cards)} GPUs"
+                    f"fewer than {asked.count} of the {len(found.devices)} GPUs"
                     " of this machine are free",
                     Failure.NODE,
                 )
             await asyncio.sleep(_PAUSE)
-        return Given(devices=self._devices(found, cards), cuda=_numbers(found, cards))
+        return Given(devices=self._devices(found, locked), cuda=_numbers(found, locked))
 
     def release(self) -> None:
         """Release them. Idempotent."""
@@ -84,21 +84,21 @@ class GpuLocks:
             os.close(descriptor)
 
     def _find(self, asked: Gpu) -> GpuDevices:
-        devices = Path(self._told.device_root) / "dev"
+        devices = Path(self._config.device_root) / "dev"
         names = [
             str(path.relative_to(devices)) for path in (*devices.glob("*"), *devices.glob("dri/*"))
         ]
         try:
-            found = gpus.only(gpus.find_cards(names), self._told.visible_gpus)
+            found = gpus.only(gpus.find_gpus(names), self._config.visible_gpus)
         except Invalid as error:
             raise ExecutionError(error.message, Failure.NODE) from error
-        lack = gpus.unsuited(asked, Gpu(stack=found.stack, count=len(found.cards)))
+        lack = gpus.unsuited(asked, Gpu(stack=found.stack, count=len(found.devices)))
         if lack:
             raise ExecutionError(f"this machine cannot run it: {lack}", Failure.NODE)
         return found
 
     async def _try(self, found: GpuDevices, count: int) -> tuple[GpuDevice, ...]:
-        directory = self._told.device_directory
+        directory = self._config.device_directory
         try:
             return await asyncio.to_thread(self._lock, found, count)
         except OSError as error:
@@ -113,11 +113,11 @@ class GpuLocks:
         other.
         """
         taken: list[GpuDevice] = []
-        for card in found.cards:
+        for gpu in found.devices:
             if len(taken) < count and self._hold(
-                Path(self._told.device_directory) / f"{found.stack}-{card.number}"
+                Path(self._config.device_directory) / f"{found.stack}-{gpu.number}"
             ):
-                taken.append(card)
+                taken.append(gpu)
         if len(taken) < count:
             self.release()
             return ()
@@ -133,21 +133,21 @@ class GpuLocks:
             return False
         earlier = os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
         # The lock is free, but the directory of its former holder is still there.
-        if earlier not in ("", self._told.run_directory) and Path(earlier).exists():
+        if earlier not in ("", self._config.run_directory) and Path(earlier).exists():
             os.close(descriptor)
             return False
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, self._told.run_directory.encode(), 0)
+        os.pwrite(descriptor, self._config.run_directory.encode(), 0)
         self._held.append(descriptor)
         return True
 
-    def _devices(self, found: GpuDevices, cards: Sequence[GpuDevice]) -> tuple[Device, ...]:
-        root = Path(self._told.device_root) / "dev"
+    def _devices(self, found: GpuDevices, locked: Sequence[GpuDevice]) -> tuple[Device, ...]:
+        root = Path(self._config.device_root) / "dev"
         return tuple(
             Device(str(root / name), f"/dev/{name}")
-            for name in (*found.shared, *(card.device for card in cards))
+            for name in (*found.shared, *(gpu.device for gpu in locked))
         )
 
 
-def _numbers(found: GpuDevices, cards: Sequence[GpuDevice]) -> tuple[int, ...]:
-    return tuple(card.number for card in cards) if found.stack == gpus.CUDA else ()
+def _numbers(found: GpuDevices, locked: Sequence[GpuDevice]) -> tuple[int, ...]:
+    return tuple(gpu.number for gpu in locked) if found.stack == gpus.CUDA else ()

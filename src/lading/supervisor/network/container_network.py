@@ -203,13 +203,13 @@ class ContainerNetwork:
         asyncio.get_running_loop().add_reader(watching, self.refresh)
 
     async def _start_uplink(self) -> None:
-        ready, told = os.pipe2(os.O_CLOEXEC)
+        ready, ready_end = os.pipe2(os.O_CLOEXEC)
         ending, self._exit = os.pipe2(os.O_CLOEXEC)
         ipv6 = ["--enable-ipv6"] if has_ipv6() else []
         command = [
             UPLINK_PROGRAM, "--configure", f"--mtu={_MTU}", "--disable-host-loopback",
             "--disable-dns", f"--cidr={rules.UPLINK}", "--enable-sandbox", "--enable-seccomp",
-            *ipv6, f"--ready-fd={told}", f"--exit-fd={ending}", "--netns-type=path",
+            *ipv6, f"--ready-fd={ready_end}", f"--exit-fd={ending}", "--netns-type=path",
             f"/proc/self/fd/{self._namespace}", rules.INTERFACE,
         ]  # fmt: skip
         log = self._directory / "uplink.log"
@@ -222,12 +222,12 @@ class ContainerNetwork:
                     stderr=output,
                     env=_environment(),
                     cwd="/",
-                    pass_fds=(told, ending, self._namespace),
+                    pass_fds=(ready_end, ending, self._namespace),
                 )
         except FileNotFoundError as error:
             raise _missing(UPLINK_PROGRAM) from error
         finally:
-            os.close(told)
+            os.close(ready_end)
             os.close(ending)
         try:
             async with asyncio.timeout(self._timeout):

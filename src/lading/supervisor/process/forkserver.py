@@ -94,7 +94,7 @@ from lading.supervisor.gang import rank_launcher
 from lading.supervisor.process import lockfile
 from lading.supervisor.process.crash_cleanup import clean, describe
 from lading.supervisor.process.environment import ignore_probes
-from lading.supervisor.process.warmup import rehearse
+from lading.supervisor.process.warmup import warm_up
 from lading.supervisor.process.worker import work
 from lading.supervisor.process.worker_pool import WorkerPool
 from lading.supervisor.supervisor import EngineMaker
@@ -137,13 +137,13 @@ class Forkserver:
     run_root: Path
     engines: EngineMaker
     _cleaners: dict[int, _Cleaner] = field(default_factory=dict)
-    _outposts: dict[int, int] = field(default_factory=dict)
+    _launchers: dict[int, int] = field(default_factory=dict)
     _poll: select.poll = field(default_factory=select.poll)
-    _crew: WorkerPool = field(init=False)
+    _workers: WorkerPool = field(init=False)
     _tidier: DeferredRemoval = field(init=False)
 
     def __post_init__(self) -> None:
-        self._crew = WorkerPool(
+        self._workers = WorkerPool(
             hire=self._hire,
             tell=lambda word, uuid: self._send({"op": word, "uuid": uuid}),
             poll=self._poll,
@@ -163,7 +163,7 @@ class Forkserver:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             while True:
                 self._tidier.look()
-                retiring, wait = self._crew.timeout(), self._tidier.timeout()
+                retiring, wait = self._workers.timeout(), self._tidier.timeout()
                 wait = wait if retiring is None else min(wait, retiring)
                 # Milliseconds; one more, so that a rounded-down time does not wake the loop too
                 # early.
@@ -179,21 +179,21 @@ class Forkserver:
                     if not data:
                         return
                     self._answer(data)
-                self._crew.retire()
+                self._workers.retire()
 
     def _heed(self, descriptor: int) -> None:
         """Handle the end of a child, or a message of a worker."""
-        uuid = self._crew.take(descriptor)
+        uuid = self._workers.take(descriptor)
         if uuid is None:
             # A worker may have two ready descriptors in one poll; the first one has removed it.
             if self._tidier.take(descriptor):
                 return
             if descriptor in self._cleaners:
                 self._reap(descriptor)
-            elif descriptor in self._outposts:
+            elif descriptor in self._launchers:
                 self._poll.unregister(descriptor)
                 os.close(descriptor)
-                os.waitpid(self._outposts.pop(descriptor), 0)
+                os.waitpid(self._launchers.pop(descriptor), 0)
         elif uuid:
             self._send({"op": "ended", "uuid": uuid})
 
@@ -223,8 +223,8 @@ class Forkserver:
         given = request.get("assignment")
         uuid = str(given.get("container_uuid", "")) if isinstance(given, dict) else ""
         try:
-            told = supervisor_config.convert(given)
-            run_directory = Path(told.run_directory)
+            config = supervisor_config.convert(given)
+            run_directory = Path(config.run_directory)
             if run_directory.parent != self.run_root or run_directory.name != uuid:
                 raise LadingError(f"run_directory must be {self.run_root / uuid}")
             lock = _acquire_fresh(run_directory)
@@ -240,7 +240,7 @@ class Forkserver:
             )
             return
         try:
-            worker = self._crew.assign(uuid, messages.encode(told), lock)
+            worker = self._workers.assign(uuid, messages.encode(config), lock)
         finally:
             # The worker holds the lock by its own copy of the descriptor.
             lockfile.release(lock)
@@ -342,7 +342,7 @@ class Forkserver:
             # The child holds the lock by its own copy of the descriptor.
             lockfile.release(lock)
         pidfd = os.pidfd_open(pid)
-        self._outposts[pidfd] = pid
+        self._launchers[pidfd] = pid
         self._poll.register(pidfd, select.POLLIN)
         address = rank_launcher.reachable_address()
         self._send(
@@ -385,12 +385,12 @@ class Forkserver:
             self.connection.close()
             # Copies of these descriptors would keep other processes from seeing the end of the
             # parent.
-            self._crew.leave()
+            self._workers.leave()
             self._tidier.leave()
             for cleaner in self._cleaners.values():
                 os.close(cleaner.pidfd)
                 os.close(cleaner.reader)
-            for pidfd in self._outposts:
+            for pidfd in self._launchers:
                 os.close(pidfd)
             code = do()
         # The child must never return into the parent's loop.
@@ -429,7 +429,7 @@ def main(arguments: list[str] | None = None) -> int:
     engines = find_engines()
     engines.preload(given.engine)
     try:
-        asyncio.run(rehearse(given.run))
+        asyncio.run(warm_up(given.run))
     except OSError as error:
         # With a full disk the warm-up fails, but containers still have to be stopped and cleaned
         # up.

@@ -42,13 +42,13 @@ def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus:
     Conflict when the container is supervised here already, and the errors of `crash_cleanup.clean`
     when an earlier supervisor left something.
     """
-    told = replace(supervisor_config.parse(text), lock_directory=str(register))
-    if uuid and told.container_uuid != uuid:
-        raise Invalid(f"assignment: it is for {told.container_uuid}, not for {uuid}")
+    config = replace(supervisor_config.parse(text), lock_directory=str(register))
+    if uuid and config.container_uuid != uuid:
+        raise Invalid(f"assignment: it is for {config.container_uuid}, not for {uuid}")
     if gpus:
-        told = replace(told, visible_gpus=gpus)
+        config = replace(config, visible_gpus=gpus)
     ignore_probes()
-    locks = _Locks(told, Register(register))
+    locks = _Locks(config, Register(register))
     if not detach:
         return locks.run()
     pid = os.fork()
@@ -60,7 +60,7 @@ def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus:
         return 0
     code = 1
     try:
-        _leave(log or str(Path(told.run_directory) / LOG))
+        _leave(log or str(Path(config.run_directory) / LOG))
         code = locks.run()
     finally:
         os._exit(code)
@@ -75,14 +75,14 @@ def clean(entry: RegisterEntry) -> None:
 class _Locks:
     """The two locks of a supervisor: in the register, and of its run directory."""
 
-    def __init__(self, told: SupervisorConfig, register: Register) -> None:
-        self._told = told
+    def __init__(self, config: SupervisorConfig, register: Register) -> None:
+        self._config = config
         self._register = register
-        self._entry, earlier = register.acquire(told.container_uuid)
+        self._entry, earlier = register.acquire(config.container_uuid)
         try:
-            for directory in {earlier.RunDirectory if earlier else "", told.run_directory} - {""}:
-                clean(RegisterEntry(told.container_uuid, 0, directory))
-            self._run = lockfile.acquire(Path(told.run_directory))
+            for directory in {earlier.RunDirectory if earlier else "", config.run_directory} - {""}:
+                clean(RegisterEntry(config.container_uuid, 0, directory))
+            self._run = lockfile.acquire(Path(config.run_directory))
         except BaseException:
             # The entry is restored, so that a later attempt finds the run directory to clean.
             if earlier is not None:
@@ -92,7 +92,7 @@ class _Locks:
 
     def write(self, pid: int) -> RegisterEntry:
         """Write the holder of both."""
-        entry = RegisterEntry(self._told.container_uuid, pid, self._told.run_directory)
+        entry = RegisterEntry(self._config.container_uuid, pid, self._config.run_directory)
         self._register.write(self._entry, entry)
         return entry
 
@@ -100,17 +100,17 @@ class _Locks:
         """Supervise, and release both."""
         self.write(os.getpid())
         try:
-            return run_one(self._told, self._run, engines=find_engines().make)
+            return run_one(self._config, self._run, engines=find_engines().make)
         finally:
             lockfile.release(self._run)
             # With the run directory left, the entry stays for the next clean-up.
-            if not Path(self._told.run_directory).exists():
-                self._register.release(self._told.container_uuid, self._entry)
+            if not Path(self._config.run_directory).exists():
+                self._register.release(self._config.container_uuid, self._entry)
             # Failures are left to the next supervisor.
             with contextlib.suppress(LadingError, OSError):
                 self._register.sweep(clean)
             until = time.monotonic() + _TIDY_TIME
-            for place in removal.places(Path(self._told.run_directory).parent.parent):
+            for place in removal.places(Path(self._config.run_directory).parent.parent):
                 removal.retry(place, stop=lambda: time.monotonic() > until)
 
 

@@ -83,7 +83,7 @@ def _stage(run: Path) -> Iterator[tuple[Path, str]]:
         confined.remove(place)
 
 
-async def rehearse(run: Path) -> None:
+async def warm_up(run: Path) -> None:
     """Run the no-op containers in a temporary directory in `run`. Raises OSError when it cannot be
     made.
     """
@@ -99,7 +99,7 @@ async def rehearse(run: Path) -> None:
             for number in range(_TIMES):
                 directory = place / "run" / str(number)
                 directory.mkdir(parents=True)
-                told = SupervisorConfig(
+                config = SupervisorConfig(
                     container_uuid=_UUID,
                     supervisor_token="v2/zzzzz-gj3su-000000000000000/none",
                     run_directory=str(directory),
@@ -108,14 +108,14 @@ async def rehearse(run: Path) -> None:
                     engine="rehearsal",
                     api_host="localhost",
                 )
-                await supervise(told, engines=lambda _, settings: _Rehearsal(settings))
+                await supervise(config, engines=lambda _, settings: _WarmupEngine(settings))
         finally:
             server.close()
             await asyncio.gather(*serving)
             await server.wait_closed()
 
 
-class _Rehearsal:
+class _WarmupEngine:
     """Implements lading.supervisor.engines.Engine; starts nothing."""
 
     sees_private_mounts = True

@@ -68,21 +68,21 @@ async def serve(connection: socket.socket, engines: EngineMaker, *, large: int =
             order = await _receive(connection)
             if order is None:
                 return 0
-            told, lock = order
+            config, lock = order
             signals.renew()
             lockfile.write_holder(
-                lock, lockfile.LockHolder(UUID=told.container_uuid, PID=os.getpid())
+                lock, lockfile.LockHolder(UUID=config.container_uuid, PID=os.getpid())
             )
             code = await live(
-                told,
+                config,
                 signals,
                 engines=engines,
-                transport=await way.to(told),
+                transport=await way.to(config),
                 on_idle=lambda: _say(connection, FREE),
                 turn=_turn(connection, signals.go),
             )
             # The lock is then released by the end of the process, after which the parent cleans up.
-            if not await _in_good_order(told, large):
+            if not await _in_good_order(config, large):
                 return code
             lockfile.release(lock)
             await asyncio.get_running_loop().sock_sendall(connection, DONE)
@@ -133,12 +133,12 @@ class _Way:
         self._open: Transport | None = None
         self._address: tuple[object, ...] = ()
 
-    async def to(self, told: SupervisorConfig) -> Transport:
+    async def to(self, config: SupervisorConfig) -> Transport:
         """Transport for an assignment."""
-        address = (told.api_socket, told.api_url, told.api_ca_file, told.api_insecure)
+        address = (config.api_socket, config.api_url, config.api_ca_file, config.api_insecure)
         if self._open is None or address != self._address:
             await self.close()
-            self._open, self._address = open_transport(told), address
+            self._open, self._address = open_transport(config), address
         return self._open
 
     async def close(self) -> None:
@@ -154,12 +154,14 @@ async def _receive(connection: socket.socket) -> tuple[SupervisorConfig, int] | 
     return (supervisor_config.parse(packet.data), packet.descriptors[0]) if packet.data else None
 
 
-async def _in_good_order(told: SupervisorConfig, large: int) -> bool:
+async def _in_good_order(config: SupervisorConfig, large: int) -> bool:
     """Whether nothing of the served container is left in this process."""
     for _ in range(_ROUNDS):
         await asyncio.sleep(0)
     # One task: this one.
-    return len(asyncio.all_tasks()) == 1 and not _exists(told.run_directory) and _resident() < large
+    return (
+        len(asyncio.all_tasks()) == 1 and not _exists(config.run_directory) and _resident() < large
+    )
 
 
 def _exists(directory: str) -> bool:

@@ -54,7 +54,7 @@ class WorkerPool:
     _idle: list[PooledWorker] = field(default_factory=list)
     _new: socket.socket | None = None
 
-    def assign(self, uuid: str, told: bytes, lock: int) -> PooledWorker:
+    def assign(self, uuid: str, message: bytes, lock: int) -> PooledWorker:
         """Let a worker serve a container, whose run directory is locked by `lock`. Raises OSError
         when none can be forked.
         """
@@ -62,13 +62,13 @@ class WorkerPool:
             # The last one to become idle first, so that the longest idle ones can be retired.
             worker = self._idle.pop()
             try:
-                self._send(worker, uuid, told, lock)
+                self._send(worker, uuid, message, lock)
             except OSError:
                 # It ended a moment ago; its pidfd will report that.
                 continue
             return worker
         worker = self._hire()
-        self._send(worker, uuid, told, lock)
+        self._send(worker, uuid, message, lock)
         return worker
 
     def take(self, descriptor: int) -> str | None:
@@ -133,8 +133,8 @@ class WorkerPool:
             self.poll.register(descriptor, select.POLLIN)
         return worker
 
-    def _send(self, worker: PooledWorker, uuid: str, told: bytes, lock: int) -> None:
-        rpc.send_packet(worker.connection, told, (lock,))
+    def _send(self, worker: PooledWorker, uuid: str, message: bytes, lock: int) -> None:
+        rpc.send_packet(worker.connection, message, (lock,))
         worker.uuid = uuid
 
     def _part(self, worker: PooledWorker) -> None:

@@ -18,7 +18,7 @@ from lading.dispatch.fleets.cloud.ssh_connection import SshAddress
 class Server:
     """Where it is. `answers` replace commands that begin so: exit code and output."""
 
-    door: SshAddress
+    target: SshAddress
     host_key: asyncssh.SSHKey
     answers: dict[str, tuple[int, str]] = field(default_factory=dict)
     ran: list[str] = field(default_factory=list)

@@ -272,9 +272,10 @@ async def tried(server: Server, told: str) -> list[SelftestStep]:
     async with ssh_server() as host:
         host.answers |= {server.url: (0, told), "python3": (0, '{"engine": "crun", "said": "ran"}')}
         means = Means(
-            settings=replace(CHOSEN, ssh_port=host.door.port), driver=Here(), reach=lambda _: reach,
+            settings=replace(CHOSEN, ssh_port=host.target.port),
+            driver=Here(), reach=lambda _: reach,
             public_key="", token=lambda: "s", clock=asyncio.get_running_loop().time,
-            key=host.door.key, server=start,
+            key=host.target.key, server=start,
         )  # fmt: skip
         await Trial(means, tell=steps.append, doing=lambda _: None).run(KINDS[:1])
     assert not server.open

@@ -21,7 +21,7 @@ from .ssh import ssh_server
 
 async def test_commands_have_exit_codes_words_and_input(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"x" * 700_000)
-    async with ssh_server() as server, Shell(server.door, timeout=10.0) as shell:
+    async with ssh_server() as server, Shell(server.target, timeout=10.0) as shell:
         done = await shell.run("echo out; echo first >&2; echo last >&2; exit 3")
         assert (done.code, done.out, done.words) == (3, b"out\n", "last")
         assert (await shell.run("wc -c", data=tmp_path / "data")).out.strip() == b"700000"
@@ -29,14 +29,14 @@ async def test_commands_have_exit_codes_words_and_input(tmp_path: Path) -> None:
 
 
 async def test_a_command_that_hangs_is_given_up() -> None:
-    async with ssh_server() as server, Shell(server.door, timeout=10.0) as shell:
+    async with ssh_server() as server, Shell(server.target, timeout=10.0) as shell:
         with pytest.raises(Unavailable, match="no answer in time at: exec sleep 60"):
             await shell.run("exec sleep 60", timeout=0.05)
 
 
 async def test_the_secret_decides_whom_to_believe(tmp_path: Path) -> None:
     place = tmp_path / "secret"
-    async with ssh_server() as server, Shell(server.door, timeout=10.0) as shell:
+    async with ssh_server() as server, Shell(server.target, timeout=10.0) as shell:
         with pytest.raises(Unavailable, match="its secret cannot be read yet"):
             await shell.verify("abc", path=str(place))
         place.write_text("abd")
@@ -48,26 +48,26 @@ async def test_the_secret_decides_whom_to_believe(tmp_path: Path) -> None:
 
 async def test_another_host_key_is_refused_once_one_is_pinned() -> None:
     async with ssh_server() as server:
-        async with Shell(server.door, timeout=10.0) as shell:
+        async with Shell(server.target, timeout=10.0) as shell:
             pinned = shell.host_key
-        async with Shell(replace(server.door, pinned=pinned), timeout=10.0) as shell:
+        async with Shell(replace(server.target, pinned=pinned), timeout=10.0) as shell:
             assert shell.host_key == pinned
         other = public_text(asyncssh.generate_private_key("ssh-ed25519"))
         with pytest.raises(Unverified, match="its ssh host key is not the one it had before"):
-            async with Shell(replace(server.door, pinned=other), timeout=10.0):
+            async with Shell(replace(server.target, pinned=other), timeout=10.0):
                 pass
 
 
 async def test_a_wrong_key_and_nobody_there_are_said() -> None:
     async with ssh_server() as server:
-        wrong = replace(server.door, key=asyncssh.generate_private_key("ssh-ed25519"))
+        wrong = replace(server.target, key=asyncssh.generate_private_key("ssh-ed25519"))
         with pytest.raises(
             Unavailable,
             match=r"ssh does not let root in with the key of Containers\.DispatchPrivate",
         ):
             async with Shell(wrong, timeout=10.0):
                 pass
-        closed = server.door
+        closed = server.target
     with pytest.raises(Unavailable, match="no ssh connection"):
         async with Shell(closed, timeout=10.0):
             pass

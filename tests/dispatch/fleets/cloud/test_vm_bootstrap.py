@@ -41,13 +41,13 @@ class Place:
             phase=InstancePhase.BOOTING,
         )
         self.reach = SshBootstrap(
-            key=server.door.key,
+            key=server.target.key,
             directory=str(tmp_path / "vm"),
             probe_command="true",
             runner=lambda: self.runner,
             certificate=tmp_path / "server.pem",
             secret_path=str(tmp_path / "secret"),
-            port=server.door.port,
+            port=server.target.port,
             connect_timeout=10.0,
         )
 

@@ -539,8 +539,8 @@ async def open_cloud(site: FleetSite) -> AsyncGenerator[CloudFleet]:
     loop = asyncio.get_running_loop()
     template = {**site.template, "api_url": site.api_url}
     chosen = configuration.read(site.config, set_id=site.token, template=template)
-    told = site.config.Containers.DispatchPrivateKey
-    key = read_key(told) if told else keep_key(home / "dispatch-key")
+    key_text = site.config.Containers.DispatchPrivateKey
+    key = read_key(key_text) if key_text else keep_key(home / "dispatch-key")
     certificate = None
     if site.certificate:
         certificate = home / "server.crt"

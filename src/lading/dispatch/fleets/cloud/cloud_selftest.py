@@ -45,7 +45,7 @@ _PAUSE, _LIST_PATIENCE, _REMOVAL_PATIENCE, _COMMAND_TIMEOUT = 2.0, 90.0, 300.0, 
 an image."""
 _API_TIMEOUT = 60.0
 """Seconds for the check from a VM: three times the patience of its one request."""
-_REHEARSAL = Path(__file__).with_name("smoke_test.py")
+_SMOKE_TEST = Path(__file__).with_name("smoke_test.py")
 _API_CHECK = Path(__file__).with_name("api_check.py")
 _Answer = TypeVar("_Answer")
 
@@ -280,22 +280,22 @@ class Trial:
         key, instance = self._means.key, machine.instance
         if key is None or instance is None:
             return
-        door = SshAddress(
+        target = SshAddress(
             address=instance.address,
             port=self._settings.ssh_port,
             user=instance.user,
             key=key,
             pinned=machine.pinned,
         )
-        await self._attempt("container", self._rehearse(door), lambda found: found)
+        await self._attempt("container", self._smoke_test(target), lambda found: found)
         if self._means.command:
             await self._attempt(
-                "command", self._order(door, self._means.command), lambda found: found
+                "command", self._order(target, self._means.command), lambda found: found
             )
         if self._means.server is not None:
             async with AsyncExitStack() as stack:
                 await self._serve(
-                    functools.partial(self._reach_api, door), self._means.server(machine), stack
+                    functools.partial(self._reach_api, target), self._means.server(machine), stack
                 )
 
     async def _serve(
@@ -321,29 +321,31 @@ class Trial:
         await self._attempt("shell", server.shell(), lambda found: found)
         await self._attempt("port", server.port(), lambda found: found)
 
-    async def _reach_api(self, door: SshAddress, server: TrialServer) -> str:
-        told = await self._ask(
-            door, _API_CHECK, server.url, server.certificate, timeout=_API_TIMEOUT
+    async def _reach_api(self, target: SshAddress, server: TrialServer) -> str:
+        answer = await self._ask(
+            target, _API_CHECK, server.url, server.certificate, timeout=_API_TIMEOUT
         )
-        if "error" in told:
-            raise Unavailable(f"the VM does not reach {server.url}: {told['error']}")
-        return f"the VM reaches {server.url}: {told['said']}"
+        if "error" in answer:
+            raise Unavailable(f"the VM does not reach {server.url}: {answer['error']}")
+        return f"the VM reaches {server.url}: {answer['said']}"
 
-    async def _rehearse(self, door: SshAddress) -> str:
-        told = await self._ask(door, _REHEARSAL, self._settings.directory, timeout=_COMMAND_TIMEOUT)
-        if "error" in told:
-            raise Unavailable(f"{told['engine']}: {told['error']}")
-        return f"{told['engine']}: {told['said']}"
+    async def _smoke_test(self, target: SshAddress) -> str:
+        answer = await self._ask(
+            target, _SMOKE_TEST, self._settings.directory, timeout=_COMMAND_TIMEOUT
+        )
+        if "error" in answer:
+            raise Unavailable(f"{answer['engine']}: {answer['error']}")
+        return f"{answer['engine']}: {answer['said']}"
 
     async def _ask(
-        self, door: SshAddress, program: Path, *arguments: str, timeout: float
+        self, target: SshAddress, program: Path, *arguments: str, timeout: float
     ) -> dict[str, str]:
         """Run a test program on the VM and return its one line of JSON. Raises Unavailable."""
         source = await asyncio.to_thread(program.read_bytes)
         packed = base64.b85encode(zlib.compress(source, 9)).decode()
         text = f"import base64, zlib; exec(zlib.decompress(base64.b85decode({packed!r})))"
         words = ("python3", "-c", text, *arguments)
-        async with Shell(door, timeout=20.0) as shell:
+        async with Shell(target, timeout=20.0) as shell:
             command = f"PATH=/usr/bin:/bin:/usr/sbin:/sbin:$PATH {shell.sudo}{shlex.join(words)}"
             done = await shell.run(command, timeout=timeout)
         try:
@@ -351,8 +353,8 @@ class Trial:
         except msgspec.DecodeError as error:
             raise Unavailable(f"exit code {done.code}: {done.words}") from error
 
-    async def _order(self, door: SshAddress, command: str) -> str:
-        async with Shell(door, timeout=20.0) as shell:
+    async def _order(self, target: SshAddress, command: str) -> str:
+        async with Shell(target, timeout=20.0) as shell:
             done = await shell.run(command, timeout=_COMMAND_TIMEOUT)
         if done.code:
             raise Unavailable(f"exit code {done.code}: {done.words}")

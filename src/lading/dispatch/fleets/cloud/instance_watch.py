@@ -105,8 +105,8 @@ class InstanceWatch:
         async with self._reach(one, lambda message: self._hear(one, message)) as link:
             serving = asyncio.create_task(link.serve(), name=f"link {one.name}")
             try:
-                told = await link.request("ping", timeout=60.0)
-                one.images.update(str(image) for image in told.get("images") or [])
+                reply = await link.request("ping", timeout=60.0)
+                one.images.update(str(image) for image in reply.get("images") or [])
                 answer = await link.request("list", timeout=60.0)
                 self._counts.probed(self._clock() - began, failed=False)
                 self._arrive(one, answer)

@@ -147,13 +147,13 @@ class Management:
         for uuid in sorted(processes, key=lambda one: (-_priority(fleet.container(one)), one)):
             process, place = processes[uuid], fleet.place(uuid)
             kinds = [place.kind] if place is not None and place.kind is not None else []
-            told = f"{'running' if process.alive else 'ended'} on {process.worker}"
-            found.append(self._entry(uuid, kinds, told))
+            sentence = f"{'running' if process.alive else 'ended'} on {process.worker}"
+            found.append(self._entry(uuid, kinds, sentence))
         for uuid, (shape, _) in sorted(planner.waiting.items(), key=lambda one: one[1][1]):
             if uuid not in processes:
                 status = statuses.get(uuid)
-                told = status.sentence if status is not None else ""
-                found.append(self._entry(uuid, planner.eligible(shape), told))
+                sentence = status.sentence if status is not None else ""
+                found.append(self._entry(uuid, planner.eligible(shape), sentence))
         return found
 
     def _entry(self, uuid: str, kinds: Sequence[InstanceType], status: str) -> dict[str, Any]:

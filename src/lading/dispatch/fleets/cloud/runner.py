@@ -271,10 +271,10 @@ def _is_binary(path: Path) -> bool:
 def _libraries(binaries: list[Path]) -> list[Path]:
     """The shared libraries that these need, but for those of the C library."""
     found: dict[str, Path] = {}
-    told = subprocess.run(
+    listing = subprocess.run(
         ["ldd", *map(str, binaries)], capture_output=True, text=True, timeout=60, check=False
     )
-    for line in told.stdout.splitlines():
+    for line in listing.stdout.splitlines():
         name, arrow, rest = line.strip().partition(" => ")
         if arrow and rest.startswith("/") and not name.startswith(_OF_LIBC):
             found[name] = Path(rest.split(" (")[0])

@@ -106,8 +106,8 @@ def public_text(key: asyncssh.SSHKey) -> str:
 class Shell:
     """A connection; use as `async with`."""
 
-    def __init__(self, door: SshAddress, *, timeout: float) -> None:
-        self._door = door
+    def __init__(self, target: SshAddress, *, timeout: float) -> None:
+        self._target = target
         self._timeout = timeout
         self._connection: asyncssh.SSHClientConnection | None = None
 
@@ -115,15 +115,15 @@ class Shell:
         """Connect. Raises Unavailable, Unverified when the host has another key than the pinned
         one.
         """
-        door = self._door
+        target = self._target
         try:
             async with asyncio.timeout(self._timeout):
                 self._connection = await asyncssh.connect(
-                    door.address,
-                    door.port,
-                    username=door.user,
-                    client_keys=[door.key],
-                    client_factory=lambda: _Client(door.pinned),
+                    target.address,
+                    target.port,
+                    username=target.user,
+                    client_keys=[target.key],
+                    client_factory=lambda: _Client(target.pinned),
                     known_hosts=([], [], []),
                     config=None,
                     agent_path=None,
@@ -132,15 +132,15 @@ class Shell:
                 )
         except asyncssh.HostKeyNotVerifiable as error:
             raise Unverified(
-                f"{door.address}: its ssh host key is not the one it had before"
+                f"{target.address}: its ssh host key is not the one it had before"
             ) from error
         except asyncssh.PermissionDenied as error:
             raise Unavailable(
-                f"{door.address}: ssh does not let {door.user} in"
+                f"{target.address}: ssh does not let {target.user} in"
                 " with the key of Containers.DispatchPrivateKey"
             ) from error
         except (OSError, asyncssh.Error, TimeoutError) as error:
-            raise Unavailable(f"{door.address}: no ssh connection: {_why(error)}") from error
+            raise Unavailable(f"{target.address}: no ssh connection: {_why(error)}") from error
         return self
 
     async def __aexit__(
@@ -167,16 +167,19 @@ class Shell:
         """
         done = await self.run(f"{self.sudo}cat {path}")
         if done.code:
-            raise Unavailable(f"{self._door.address}: its secret cannot be read yet: {done.words}")
+            raise Unavailable(
+                f"{self._target.address}: its secret cannot be read yet: {done.words}"
+            )
         if not hmac.compare_digest(done.out.strip(), secret.encode()):
             raise Unverified(
-                f"{self._door.address}: it does not know the secret that the instance was made with"
+                f"{self._target.address}: it does not know the secret that the instance was made "
+                "with"
             )
 
     @property
     def sudo(self) -> str:
         """Prefix of a command that needs root."""
-        return "" if self._door.user == "root" else "sudo -n "
+        return "" if self._target.user == "root" else "sudo -n "
 
     async def run(
         self, command: str, *, data: Path | None = None, timeout: float | None = None
@@ -186,7 +189,9 @@ class Shell:
             async with asyncio.timeout(timeout or self._timeout):
                 return await self._run(command, data)
         except (OSError, asyncssh.Error, TimeoutError) as error:
-            raise Unavailable(f"{self._door.address}: {_why(error)} at: {command[:60]}") from error
+            raise Unavailable(
+                f"{self._target.address}: {_why(error)} at: {command[:60]}"
+            ) from error
 
     async def _run(self, command: str, data: Path | None) -> CommandResult:
         assert self._connection is not None
@@ -210,7 +215,9 @@ class Shell:
             async with asyncio.timeout(self._timeout):
                 return await self._connection.create_process(command, encoding=None)
         except (OSError, asyncssh.Error, TimeoutError) as error:
-            raise Unavailable(f"{self._door.address}: {_why(error)} at: {command[:60]}") from error
+            raise Unavailable(
+                f"{self._target.address}: {_why(error)} at: {command[:60]}"
+            ) from error
 
     def abort(self) -> None:
         """Drop the connection with all that runs over it, without a word. Idempotent."""

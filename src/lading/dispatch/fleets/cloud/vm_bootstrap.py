@@ -94,14 +94,14 @@ class SshBootstrap:
         """See `VmBootstrap`."""
         instance = machine.instance
         assert instance is not None
-        door = SshAddress(
+        target = SshAddress(
             address=instance.address,
             port=self.port,
             user=instance.user,
             key=self.key,
             pinned=machine.pinned,
         )
-        async with Shell(door, timeout=self.connect_timeout) as shell:
+        async with Shell(target, timeout=self.connect_timeout) as shell:
             self.passed(
                 "ssh",
                 f"{instance.user}@{instance.address}, host key {shell.host_key.split(' ')[0]}",
@@ -112,9 +112,9 @@ class SshBootstrap:
                 tell({"op": "verified"})
             self.passed("secret", "it knows its secret; the host key is pinned")
             self.passed("boot probe", await self._probe(shell, machine))
-            told = _read(await shell.run(self._agent(shell, "check"), timeout=_COMMAND_TIMEOUT))
+            facts = _read(await shell.run(self._agent(shell, "check"), timeout=_COMMAND_TIMEOUT))
             runner = await asyncio.to_thread(self.runner)
-            await self._prepare(shell, runner, told)
+            await self._prepare(shell, runner, facts)
             process = await shell.open(self._agent(shell, "serve", runner.hash))
             errors = asyncio.create_task(process.stderr.read(), name="agent's errors")
             try:
@@ -165,10 +165,10 @@ class SshBootstrap:
         machine.booted = True
         return f"{self.probe_command} succeeds"
 
-    async def _prepare(self, shell: Shell, runner: RunnerArchive, told: dict[str, Any]) -> None:
-        _judge(told, runner)
-        self.passed("software", _described(told))
-        is_there = runner.hash in told["runners"]
+    async def _prepare(self, shell: Shell, runner: RunnerArchive, facts: dict[str, Any]) -> None:
+        _judge(facts, runner)
+        self.passed("software", _described(facts))
+        is_there = runner.hash in facts["runners"]
         if not is_there:
             done = await shell.run(
                 self._agent(shell, "install", runner.hash), data=runner.path, timeout=_COPY_TIMEOUT
@@ -213,30 +213,30 @@ def _read(done: CommandResult) -> dict[str, Any]:
         ) from error
 
 
-def _described(told: dict[str, Any]) -> str:
-    python = ".".join(str(part) for part in told["python"])
-    engines = ", ".join(told["engines"])
-    root = "" if told["root"] else ", no root"
-    return f"Python {python}, {told['machine']}, C library {told['libc']}, {engines}{root}"
+def _described(facts: dict[str, Any]) -> str:
+    python = ".".join(str(part) for part in facts["python"])
+    engines = ", ".join(facts["engines"])
+    root = "" if facts["root"] else ", no root"
+    return f"Python {python}, {facts['machine']}, C library {facts['libc']}, {engines}{root}"
 
 
-def _judge(told: dict[str, Any], runner: RunnerArchive) -> None:
+def _judge(facts: dict[str, Any], runner: RunnerArchive) -> None:
     """Raises Unavailable when the VM cannot run supervisors."""
-    python = ".".join(str(part) for part in told["python"])
-    if tuple(told["python"][:2]) < OLDEST_PYTHON:
+    python = ".".join(str(part) for part in facts["python"])
+    if tuple(facts["python"][:2]) < OLDEST_PYTHON:
         raise Unavailable(f"its Python is {python}; its image needs 3.9 or later")
-    if told["machine"] != runner.machine:
+    if facts["machine"] != runner.machine:
         raise Unavailable(
-            f"it is a {told['machine']} machine,"
+            f"it is a {facts['machine']} machine,"
             f" and the runner of this dispatcher for {runner.machine}"
         )
-    if _numbers(told["libc"]) < _numbers(runner.libc):
+    if _numbers(facts["libc"]) < _numbers(runner.libc):
         raise Unavailable(
-            f"its C library is {told['libc']}; the runner of this dispatcher needs {runner.libc}"
+            f"its C library is {facts['libc']}; the runner of this dispatcher needs {runner.libc}"
         )
-    if not told["engines"]:
+    if not facts["engines"]:
         raise Unavailable("it has no container engine; its image needs crun, docker or podman")
-    if not told["root"] and told["engines"] == ["crun"]:
+    if not facts["root"] and facts["engines"] == ["crun"]:
         raise Unavailable(
             "crun needs root there; let the user of the image use sudo without a password"
         )

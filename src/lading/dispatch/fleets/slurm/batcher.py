@@ -13,16 +13,16 @@ from typing import Generic, TypeVar
 
 from lading.core.errors import LadingError, Unavailable
 
-_Wish = TypeVar("_Wish")
+_Request = TypeVar("_Request")
 
 
 @dataclass(frozen=True, slots=True)
-class _Pending(Generic[_Wish]):
-    wish: _Wish
+class _Pending(Generic[_Request]):
+    request: _Request
     answer: asyncio.Future[None]
 
 
-class Batcher(Generic[_Wish]):
+class Batcher(Generic[_Request]):
     """Carries out requests in batches of up to `most` similar ones, with `workers` batches at a
     time.
 
@@ -31,9 +31,9 @@ class Batcher(Generic[_Wish]):
 
     def __init__(
         self,
-        work: Callable[[Sequence[_Wish]], Awaitable[None]],
+        work: Callable[[Sequence[_Request]], Awaitable[None]],
         *,
-        alike: Callable[[_Wish], Hashable],
+        alike: Callable[[_Request], Hashable],
         most: int,
         workers: int,
     ) -> None:
@@ -41,12 +41,12 @@ class Batcher(Generic[_Wish]):
         self._alike = alike
         self._most = most
         self._workers = workers
-        self._waiting: list[_Pending[_Wish]] = []
+        self._waiting: list[_Pending[_Request]] = []
         self._arrived = asyncio.Condition()
 
-    async def ask(self, wish: _Wish) -> None:
+    async def ask(self, request: _Request) -> None:
         """Have a request carried out; returns when it is done. Raises the errors of `work`."""
-        entry = _Pending(wish, asyncio.get_running_loop().create_future())
+        entry = _Pending(request, asyncio.get_running_loop().create_future())
         self._waiting.append(entry)
         async with self._arrived:
             self._arrived.notify()
@@ -68,24 +68,26 @@ class Batcher(Generic[_Wish]):
                 await self._arrived.wait_for(lambda: bool(self._waiting))
             await self._carry_out(self._take())
 
-    def _take(self) -> list[_Pending[_Wish]]:
+    def _take(self) -> list[_Pending[_Request]]:
         """The first request and similar ones; none if another worker took them."""
         # Whoever asked and left meanwhile wants nothing any more.
         self._waiting = [entry for entry in self._waiting if not entry.answer.done()]
         if not self._waiting:
             return []
-        kind = self._alike(self._waiting[0].wish)
-        batch = [entry for entry in self._waiting if self._alike(entry.wish) == kind][: self._most]
+        kind = self._alike(self._waiting[0].request)
+        batch = [entry for entry in self._waiting if self._alike(entry.request) == kind][
+            : self._most
+        ]
         taken = {id(entry) for entry in batch}
         self._waiting = [entry for entry in self._waiting if id(entry) not in taken]
         return batch
 
-    async def _carry_out(self, batch: list[_Pending[_Wish]]) -> None:
+    async def _carry_out(self, batch: list[_Pending[_Request]]) -> None:
         if not batch:
             return
         failure: LadingError | None = None
         try:
-            await self._work([entry.wish for entry in batch])
+            await self._work([entry.request for entry in batch])
         except LadingError as error:
             failure = error
         except BaseException:

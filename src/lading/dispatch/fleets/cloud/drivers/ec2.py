@@ -270,14 +270,14 @@ class Ec2Driver:
                 self._keys[public] = name
             return self._keys[public]
 
-    def _instance(self, told: Mapping[str, Any]) -> Instance:
+    def _instance(self, given: Mapping[str, Any]) -> Instance:
         return Instance(
-            id=told["InstanceId"],
-            provider_type=told.get("InstanceType", ""),
-            address=told.get("PrivateIpAddress") or "",
+            id=given["InstanceId"],
+            provider_type=given.get("InstanceType", ""),
+            address=given.get("PrivateIpAddress") or "",
             user=self._settings.user,
-            tags={one["Key"]: one["Value"] for one in told.get("Tags", [])},
-            zone=str((told.get("Placement") or {}).get("AvailabilityZone") or ""),
+            tags={one["Key"]: one["Value"] for one in given.get("Tags", [])},
+            zone=str((given.get("Placement") or {}).get("AvailabilityZone") or ""),
         )
 
     async def _call(self, name: str, **arguments: Any) -> Any:
@@ -286,8 +286,8 @@ class Ec2Driver:
         try:
             return await getattr(self._client, name)(**arguments)
         except ClientError as error:
-            told = error.response.get("Error", {})
-            raise refusal(str(told.get("Code", "")), str(told.get("Message", ""))) from error
+            given = error.response.get("Error", {})
+            raise refusal(str(given.get("Code", "")), str(given.get("Message", ""))) from error
         except (BotoCoreError, OSError) as error:
             raise Unavailable(f"EC2 cannot be reached: {error}") from error
 
@@ -314,31 +314,31 @@ def refusal(code: str, message: str) -> LadingError:
 
 def read(site: DriverSite) -> Ec2Settings:
     """The parameters of the configuration. Raises Invalid."""
-    told = site.parameters
-    refuse_unknown(told, PARAMETERS)
-    groups = told.get("InstanceTypeQuotaGroups") or {}
+    given = site.parameters
+    refuse_unknown(given, PARAMETERS)
+    groups = given.get("InstanceTypeQuotaGroups") or {}
     if not isinstance(groups, Mapping):
         raise bad_parameter(
             "InstanceTypeQuotaGroups", groups, "a mapping from the beginning of a type to a group"
         )
     return Ec2Settings(
-        region=text(told, "Region", allowed="the name of a region, such as us-east-1"),
+        region=text(given, "Region", allowed="the name of a region, such as us-east-1"),
         tag=site.tag,
         set_id=site.set_id,
-        subnets=_names(told, "SubnetID"),
-        groups=_names(told, "SecurityGroupIDs"),
-        volume_type=text(told, "EBSVolumeType", "gp2"),
-        profile=text(told, "IAMInstanceProfile", ""),
-        user=text(told, "AdminUsername", "crunch"),
-        price_interval=_interval(told),
-        volume_price=_volume_price(told),
+        subnets=_names(given, "SubnetID"),
+        groups=_names(given, "SecurityGroupIDs"),
+        volume_type=text(given, "EBSVolumeType", "gp2"),
+        profile=text(given, "IAMInstanceProfile", ""),
+        user=text(given, "AdminUsername", "crunch"),
+        price_interval=_interval(given),
+        volume_price=_volume_price(given),
         quota_groups=_GROUPS | {str(name): str(group) for name, group in groups.items()},
     )
 
 
-def _interval(told: Parameters) -> float:
+def _interval(given: Parameters) -> float:
     value, allowed = (
-        told.get("SpotPriceUpdateInterval", 86400),
+        given.get("SpotPriceUpdateInterval", 86400),
         "a duration of a minute or more, such as 24h",
     )
     try:
@@ -350,8 +350,8 @@ def _interval(told: Parameters) -> float:
     return found
 
 
-def _volume_price(told: Parameters) -> float:
-    value = told.get("EBSPrice", 0.1)
+def _volume_price(given: Parameters) -> float:
+    value = given.get("EBSPrice", 0.1)
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise bad_parameter("EBSPrice", value, "dollars for a GiB and month, 0 or more")
     return float(value)
@@ -386,8 +386,8 @@ async def open_ec2(site: DriverSite) -> AsyncGenerator[Ec2Driver]:
         yield Ec2Driver(settings, client)
 
 
-def _names(told: Parameters, name: str) -> tuple[str, ...]:
-    value = told.get(name)
+def _names(given: Parameters, name: str) -> tuple[str, ...]:
+    value = given.get(name)
     if value is None or value == "":
         return ()
     names = (

@@ -250,16 +250,16 @@ class AzureProvider:
         params = dict(parse_qsl(way.query))
 
         def done() -> bool:
-            told = self._line.ask("GET", way.path, params=params).document
-            if told.get("status") in ("Failed", "Canceled"):
-                fault = told.get("error") or {}
+            given = self._line.ask("GET", way.path, params=params).document
+            if given.get("status") in ("Failed", "Canceled"):
+                fault = given.get("error") or {}
                 raise judge(
                     WORDS,
                     0,
                     code=str(fault.get("code") or ""),
-                    said=str(fault.get("message") or told),
+                    said=str(fault.get("message") or given),
                 )
-            return told.get("status") == "Succeeded"
+            return given.get("status") == "Succeeded"
 
         wait_for(done, longest=self._wait, pause=self._pause)
 
@@ -302,16 +302,18 @@ class AzureProvider:
             }  # fmt: skip
         return {"location": chosen.location, "tags": dict(spec.tags), "properties": properties}
 
-    def _image(self, told: str) -> dict[str, str]:
+    def _image(self, given: str) -> dict[str, str]:
         chosen = self._settings
-        if told.startswith("/"):
-            return {"id": told}
-        if told.count(":") == 3:
-            return dict(zip(("publisher", "offer", "sku", "version"), told.split(":"), strict=True))
+        if given.startswith("/"):
+            return {"id": given}
+        if given.count(":") == 3:
+            return dict(
+                zip(("publisher", "offer", "sku", "version"), given.split(":"), strict=True)
+            )
         if chosen.gallery:
-            place = f"galleries/{chosen.gallery}/images/{told}/versions/{chosen.gallery_version}"
+            place = f"galleries/{chosen.gallery}/images/{given}/versions/{chosen.gallery_version}"
         else:
-            place = f"images/{told}"
+            place = f"images/{given}"
         return {"id": self._folder(f"Microsoft.Compute/{place}", chosen.image_group)}
 
     def _sweep(self, interfaces: _Records, machines: set[str]) -> None:
@@ -387,35 +389,35 @@ def group(kind: InstanceType) -> str:
 
 def read(site: DriverSite) -> AzureSettings:
     """The parameters of the configuration. Raises Invalid."""
-    told = site.parameters
-    refuse_unknown(told, PARAMETERS)
-    own = text(told, "ResourceGroup", allowed="the name of a resource group")
-    environment = text(told, "CloudEnvironment", ENVIRONMENTS[0])
+    given = site.parameters
+    refuse_unknown(given, PARAMETERS)
+    own = text(given, "ResourceGroup", allowed="the name of a resource group")
+    environment = text(given, "CloudEnvironment", ENVIRONMENTS[0])
     if environment not in ENVIRONMENTS:
         raise bad_parameter("CloudEnvironment", environment, f"one of {', '.join(ENVIRONMENTS)}")
-    dangling = told.get("DeleteDanglingResourcesAfter", 20)
+    dangling = given.get("DeleteDanglingResourcesAfter", 20)
     if isinstance(dangling, bool) or not isinstance(dangling, int | float) or dangling < 0:
         raise bad_parameter(
             "DeleteDanglingResourcesAfter", dangling, "a number of seconds, 0 or more"
         )
     return AzureSettings(
-        subscription=text(told, "SubscriptionID", allowed="the id of a subscription"),
-        tenant=text(told, "TenantID", allowed="the id of a tenant"),
-        client=text(told, "ClientID", allowed="the id of an application of the tenant"),
-        secret=text(told, "ClientSecret", allowed="the secret of that application"),
+        subscription=text(given, "SubscriptionID", allowed="the id of a subscription"),
+        tenant=text(given, "TenantID", allowed="the id of a tenant"),
+        client=text(given, "ClientID", allowed="the id of an application of the tenant"),
+        secret=text(given, "ClientSecret", allowed="the secret of that application"),
         environment=environment,
-        location=text(told, "Location", "centralus"),
+        location=text(given, "Location", "centralus"),
         group=own,
-        network_group=text(told, "NetworkResourceGroup", own),
-        network=text(told, "Network", allowed="the name of a virtual network"),
-        subnet=text(told, "Subnet", "default"),
-        security_group=text(told, "SecurityGroup", ""),
-        user=text(told, "AdminUsername", "crunch"),
-        disk_type=text(told, "StorageAccountType", "Standard_LRS"),
+        network_group=text(given, "NetworkResourceGroup", own),
+        network=text(given, "Network", allowed="the name of a virtual network"),
+        subnet=text(given, "Subnet", "default"),
+        security_group=text(given, "SecurityGroup", ""),
+        user=text(given, "AdminUsername", "crunch"),
+        disk_type=text(given, "StorageAccountType", "Standard_LRS"),
         dangling=float(dangling),
-        image_group=text(told, "ImageResourceGroup", own),
-        gallery=text(told, "SharedImageGalleryName", ""),
-        gallery_version=text(told, "SharedImageGalleryImageVersion", "latest"),
+        image_group=text(given, "ImageResourceGroup", own),
+        gallery=text(given, "SharedImageGalleryName", ""),
+        gallery_version=text(given, "SharedImageGalleryImageVersion", "latest"),
         tag=site.tag,
         set_id=site.set_id,
     )

@@ -129,11 +129,13 @@ class GoogleProvider:
 
     def list(self) -> list[Instance]:
         """The VMs with our label and tag that are not about to end."""
-        wish = f"labels.{label_name(self._settings.tag)}={_legal(self._settings.set_id)}"
+        filter_text = f"labels.{label_name(self._settings.tag)}={_legal(self._settings.set_id)}"
         found: list[Instance] = []
         more: dict[str, str] = {}
         while True:
-            document = self._line.ask("GET", self._path(), params={"filter": wish, **more}).document
+            document = self._line.ask(
+                "GET", self._path(), params={"filter": filter_text, **more}
+            ).document
             for one in document.get("items") or []:
                 tags = _tags(one)
                 if (
@@ -253,27 +255,27 @@ def group(kind: InstanceType) -> str:
 
 def read(site: DriverSite) -> GoogleSettings:
     """The parameters of the configuration. Raises Invalid."""
-    told = site.parameters
-    refuse_unknown(told, PARAMETERS)
-    external, size = told.get("ExternalAddress", False), told.get("DiskSizeGB", 0)
+    given = site.parameters
+    refuse_unknown(given, PARAMETERS)
+    external, size = given.get("ExternalAddress", False), given.get("DiskSizeGB", 0)
     if not isinstance(external, bool):
         raise bad_parameter("ExternalAddress", external, "true or false")
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
         raise bad_parameter("DiskSizeGB", size, "a number, 0 for that of the image")
     return GoogleSettings(
-        project=text(told, "Project", allowed="the id of a project"),
-        zone=text(told, "Zone", allowed="the name of a zone, such as europe-west4-a"),
-        account=text(told, "ServiceAccount", allowed="the e-mail address of a service account"),
+        project=text(given, "Project", allowed="the id of a project"),
+        zone=text(given, "Zone", allowed="the name of a zone, such as europe-west4-a"),
+        account=text(given, "ServiceAccount", allowed="the e-mail address of a service account"),
         key_file=text(
-            told, "KeyFile", allowed="the path of a file with the key of the service account"
+            given, "KeyFile", allowed="the path of a file with the key of the service account"
         ),
-        network=text(told, "Network", "global/networks/default"),
-        subnetwork=text(told, "Subnetwork", ""),
+        network=text(given, "Network", "global/networks/default"),
+        subnetwork=text(given, "Subnetwork", ""),
         external=external,
-        disk_type=text(told, "DiskType", "pd-balanced"),
+        disk_type=text(given, "DiskType", "pd-balanced"),
         disk_size=size,
-        user=text(told, "AdminUsername", "crunch"),
-        vm_account=text(told, "VMServiceAccount", ""),
+        user=text(given, "AdminUsername", "crunch"),
+        vm_account=text(given, "VMServiceAccount", ""),
         tag=site.tag,
         set_id=site.set_id,
     )

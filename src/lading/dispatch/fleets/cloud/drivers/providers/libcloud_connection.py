@@ -172,8 +172,8 @@ def guarded(words: Words, work: Callable[[], LibcloudResponse]) -> LibcloudRespo
     except InvalidCredsError as error:
         raise judge(words, 401, said=str(error.value)) from error
     except ProviderError as error:
-        told = error.value
-        said = str(told.get("message") or told) if isinstance(told, Mapping) else str(told)
+        value = error.value
+        said = str(value.get("message") or value) if isinstance(value, Mapping) else str(value)
         symbol: object = getattr(error, "code", None)
         raise judge(words, int(error.http_code or 0), code=str(symbol or ""), said=said) from error
     except (RequestException, OSError) as error:
@@ -224,8 +224,8 @@ def _code_of(message: str) -> tuple[str, str]:
 
 
 def _pause(headers: Mapping[str, str] | None) -> float | None:
-    told = (headers or {}).get("retry-after", "")
-    return float(told) if told.isdecimal() else None
+    value = (headers or {}).get("retry-after", "")
+    return float(value) if value.isdecimal() else None
 
 
 def _short(text: str) -> str:

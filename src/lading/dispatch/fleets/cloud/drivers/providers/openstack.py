@@ -211,15 +211,15 @@ class OpenStack:
 
         def done() -> bool:
             try:
-                told = self._line.ask("GET", f"/servers/{id}").document.get("server") or {}
+                given = self._line.ask("GET", f"/servers/{id}").document.get("server") or {}
             except Missing:
                 # It is not shown yet.
                 return False
-            if told.get("status") == "ERROR":
-                fault = told.get("fault") or {}
+            if given.get("status") == "ERROR":
+                fault = given.get("fault") or {}
                 said = str(fault.get("message") or "the server is in the state ERROR")
                 raise judge(WORDS, 0, code=str(fault.get("code") or ""), said=said)
-            return told.get("status") != "BUILD"
+            return given.get("status") != "BUILD"
 
         try:
             wait_for(done, longest=self._wait, pause=self._pause)
@@ -233,7 +233,7 @@ class OpenStack:
         if name not in self._flavors.values():
             found = self._line.ask("GET", "/flavors/detail").document.get("flavors") or []
             self._flavors = {str(one["id"]): str(one["name"]) for one in found}
-        by_name = {told: id for id, told in self._flavors.items()}
+        by_name = {given: id for id, given in self._flavors.items()}
         return by_name.get(name) or (name if name in self._flavors else "")
 
     def _key(self, public: str) -> str:
@@ -290,38 +290,38 @@ def group(kind: InstanceType) -> str:
 
 def read(site: DriverSite) -> OpenStackSettings:
     """The parameters of the configuration. Raises Invalid."""
-    told = site.parameters
-    refuse_unknown(told, PARAMETERS)
+    given = site.parameters
+    refuse_unknown(given, PARAMETERS)
     url = text(
-        told, "AuthURL", allowed="the URL of Keystone, such as https://cloud.example:5000/v3"
+        given, "AuthURL", allowed="the URL of Keystone, such as https://cloud.example:5000/v3"
     )
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise bad_parameter(
             "AuthURL", url, "the URL of Keystone, such as https://cloud.example:5000/v3"
         )
-    application = bool(told.get("ApplicationCredentialID"))
+    application = bool(given.get("ApplicationCredentialID"))
     if application:
-        username = text(told, "ApplicationCredentialID")
+        username = text(given, "ApplicationCredentialID")
         password = text(
-            told, "ApplicationCredentialSecret", allowed="the secret of the application credential"
+            given, "ApplicationCredentialSecret", allowed="the secret of the application credential"
         )
     else:
         username = text(
-            told, "Username", allowed="a user's name, unless there is an ApplicationCredentialID"
+            given, "Username", allowed="a user's name, unless there is an ApplicationCredentialID"
         )
-        password = text(told, "Password", allowed="the user's password")
+        password = text(given, "Password", allowed="the user's password")
     return OpenStackSettings(
         auth_url=url.rstrip("/").removesuffix("/v3"),
         username=username,
         password=password,
-        project="" if application else text(told, "Project", allowed="the name of a project"),
-        domain=text(told, "Domain", "Default"),
+        project="" if application else text(given, "Project", allowed="the name of a project"),
+        domain=text(given, "Domain", "Default"),
         application=application,
-        region=text(told, "Region", ""),
-        networks=_names(told.get("Network"), "Network"),
-        security_groups=_names(told.get("SecurityGroups"), "SecurityGroups"),
-        zone=text(told, "AvailabilityZone", ""),
-        user=text(told, "AdminUsername", "debian"),
+        region=text(given, "Region", ""),
+        networks=_names(given.get("Network"), "Network"),
+        security_groups=_names(given.get("SecurityGroups"), "SecurityGroups"),
+        zone=text(given, "AvailabilityZone", ""),
+        user=text(given, "AdminUsername", "debian"),
         tag=site.tag,
         set_id=site.set_id,
     )
