@@ -209,12 +209,16 @@ class Application:
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
         request_id = headers.get("x-request-id", "")
+        # A client's id becomes part of log lines and of a response header.
         if not 0 < len(request_id) <= 1024 or not request_id.isprintable():
             request_id = make_request_id(self.services.entropy(20))
+        # Large streams give way while calls are under way (`core.protocols.congestion`).
         self.services.turns.note_call()
         try:
             async with asyncio.timeout(self.services.config.API.RequestTimeout):
                 response = await self._respond(scope, headers, request_id, receive)
+                # The first part is fetched inside the time limit, so that its error still gets a
+                # status.
                 if response.stream is not None and scope["method"] != "HEAD":
                     response.stream = await _begun(response.stream)
         except LadingError as error:
@@ -223,6 +227,7 @@ class Application:
             response = _refusal(
                 Unavailable("the request took too long; try again later"), request_id
             )
+        # The server cancels the task of a client that went away; that is no fault of the handler.
         except asyncio.CancelledError:
             raise
         except Exception:  # the boundary of a request: a fault of ours must not end the connection
@@ -245,6 +250,7 @@ class Application:
         receive: Receive,
     ) -> ApiResponse:
         method: str = scope["method"]
+        # Browsers ask before a call to another origin (CORS), without the token.
         if method == "OPTIONS":
             return ApiResponse(body=b"", headers=_CORS | propfind.offered(scope["path"]))
         origins.check_call(method, headers, scheme=str(scope.get("scheme", "https")))
@@ -269,6 +275,7 @@ class Application:
         path: str = scope["path"]
         route, uuid, rest = None, "", ""
         if method in _BODIED:
+            # The body of a DELETE holds parameters, whatever its route takes.
             found = self._routes.find(method, path) if method != "DELETE" else None
             if found is not None and found[0].raw:
                 route, uuid, rest = found
@@ -301,6 +308,7 @@ class Application:
                 note_known(scope)
             self.services.upkeep.note(call.principal.token_uuid, self.services.now(), call.address)
         response = await route.handler(call)
+        # Only the selected attributes of the answer are sent, with kind and etag.
         if select is not None and route.shows is not None:
             response.body = only(response.body, select)
         return response
@@ -321,6 +329,8 @@ class Application:
         token = find_token(headers, read_query(scope["query_string"]))
         principal = await authenticate(self.services, token)
         known = principal is not None and not principal.is_anonymous
+        # A large body is refused before it is read: for a path that does not exist, or a token
+        # without the scope.
         if length is None or length > _SMALL_BODY:
             if not self._routes.knows(path):
                 raise _nothing_at(path)
@@ -329,6 +339,8 @@ class Application:
                 check_scope(principal, method, path)
         began = asyncio.get_running_loop().time()
         raw = await self._bodies.read(receive, headers, known=known)
+        # A token that was checked long ago may have been revoked while the body was read: it is
+        # looked up again.
         is_fresh = asyncio.get_running_loop().time() - began < _FRESH
         return raw, principal if is_fresh else None
 
@@ -359,6 +371,7 @@ class Application:
             principal: Principal | None = sender
         else:
             principal = await authenticate(self.services, token)
+        # `reader_tokens` and the anonymous user apply to reads only: nobody may write with them.
         if method in _READING:
             if "reader_tokens" in params:
                 principal = await self._with_readers(principal, params, path)
@@ -382,6 +395,7 @@ class Application:
             for one in await find_readers(self.services, params)
             if one.is_active and covers(one, "GET", path)
         ]
+        # The first valid reader stands in for a missing token.
         if principal is None and readers:
             principal = readers.pop(0)
         if principal is None or not readers:
@@ -399,7 +413,9 @@ def _override(method: str, headers: Mapping[str, str], params: dict[str, JSON]) 
 
 
 def _refusal(error: LadingError, request_id: str) -> ApiResponse:
+    # A line feed in a message would break the form of one line for each error.
     text = " ".join(error.message.split())
+    # Without it WebDAV clients do not ask for a password (docs/spec/api, section Errors).
     headers = {"WWW-Authenticate": 'Basic realm="collections"'} if error.status == 401 else {}
     return ApiResponse(
         body={"errors": [f"{text} ({request_id})"]}, status=error.status, headers=headers
@@ -449,6 +465,7 @@ async def _send_response(response: ApiResponse, request_id: str, method: str, se
         headers.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     if response.stream is None:
+        # HEAD has the headers of GET without its body, the length included (RFC 9110, 9.3.2).
         await send({"type": "http.response.body", "body": b"" if method == "HEAD" else body})
         return
     async with aclosing(response.stream) as stream:
@@ -462,6 +479,7 @@ async def _while_read(receive: Receive, sending: Coroutine[Any, Any, None]) -> N
     """Send until everything is sent, or the client has gone."""
     tasks = [
         asyncio.create_task(sending, name="endless answer"),
+        # An endless stream sends nothing for long: only a read notices that the client has gone.
         asyncio.create_task(_left(receive), name="reader"),
     ]
     try:

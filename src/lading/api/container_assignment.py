@@ -94,6 +94,7 @@ async def look_ahead(
     transaction.
     """
     subject = change.request
+    # Without reuse no container is searched for, so no time would be saved.
     if not services.database.shared or trees is None or not subject.use_existing:
         return None
     if not any(isinstance(one, Resolve) for one in change.effects):
@@ -127,6 +128,7 @@ async def decide(
         use_existing=subject.use_existing,
         waiting=await _waiting(tx, subject.requesting_container_uuid),
     )
+    # Filters on a container that was reused are met already; only a new one may miss them.
     if isinstance(choice, Reuse) or not filters:
         return AssignmentChoice(made_of, choice)
     fresh = recipe.new_container(made_of, uuid="", now=services.now()).to_record()
@@ -184,6 +186,8 @@ async def is_over(unit: UnitOfWork, change: request.RequestChange) -> bool:
         reason = {"reason": judgement.sentence}
         await audit.note(unit.tx, unit.services, about, "end", judgement.sentence, reason)
         return True
+    # A dependent request counts only once the others have ended: it is noted, so that their end
+    # finds it.
     if judgement.readiness in (Readiness.DEPENDENT, Readiness.EXPIRED):
         await waits.watch(unit.tx, subject.uuid, subject.depends_on)
     return False
@@ -222,6 +226,8 @@ async def resolve(
     `ahead` is a decision that was made before this transaction. Raises Invalid.
     """
     services, subject = unit.services, change.request
+    # A container that has ended does not change: a decision about it needs no second look in the
+    # transaction. The recipe of any other decision is used again.
     if ahead is not None and ahead.is_settled:
         decision = ahead
     else:
@@ -233,6 +239,8 @@ async def resolve(
     if isinstance(decision.choice, Reuse):
         container = decision.choice.container
         change = await _attach(unit, change, container, decision.recipe)
+        # What was read before the transaction may be gone: the call is tried again with a fresh
+        # decision.
         if decision is ahead and not (change.request.log_uuid and change.request.output_uuid):
             raise TransactionInterrupted(
                 f"{container.uuid}: its log or output was deleted meanwhile; try again"
@@ -326,6 +334,7 @@ async def _facts(
     acting: Principal,
     trees: Trees,
 ) -> RequestFacts:
+    # Later changes of the mounts by another call leave trees that belong to the earlier mounts.
     if {one.target for one in git_trees.references(subject.mounts)} != trees.keys():
         raise Conflict(f"{subject.uuid}: somebody else changed its mounts first; read it again")
     named, term = (
@@ -333,9 +342,11 @@ async def _facts(
         image_references.parse(subject.container_image or ""),
     )
     hashes = [_bare(one.name) for one in named if one.is_pdh]
+    # One query for the image and all inputs, in place of one for each.
     present = await _present(tx, services, [*hashes, term.pdh] if term.pdh else hashes, acting)
     image = await _image(tx, services, term, acting, present)
     found = {one.name: await _hash(tx, services, one, acting, present) for one in named}
+    # A token of limited scopes must not read through a container what it cannot read itself.
     if access.is_limited(acting):
         await authorization.check_content_scope(
             tx, services, acting, image, "container_image", uuid=term.uuid or ""

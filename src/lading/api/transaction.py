@@ -198,6 +198,7 @@ class UnitOfWork:
         if new["attempted_container_uuids"] != was.get("attempted_container_uuids", []):
             await containers.note_attempts(self.tx, new)
         if old is not None and new["state"] == request.RequestState.FINAL != old["state"]:
+            # `settle` releases the dependents once this change is complete.
             self._ended[new["uuid"]] = None
             if new["depends_on"]:
                 await waits.unwatch(self.tx, new["uuid"])
@@ -207,6 +208,7 @@ class UnitOfWork:
         if any(was.get(name) != new[name] for name in ("expires_at", "start_after", "state")) and (
             new["expires_at"] or new["start_after"]
         ):
+            # After the commit: a timer that reads the record earlier would not see the new time.
             self.tx.after_commit(timers.wake)
         if new["resolving"] and not was.get("resolving"):
             self.tx.after_commit(timers.seek)
@@ -278,6 +280,8 @@ class UnitOfWork:
         """Release or end the requests that depend on ended requests; then compute stale priorities,
         and those below them, anew.
         """
+        # Each pass may end further requests, or make further priorities stale; a chain of
+        # dependencies ends one link in each.
         while self._ended or self._stale:
             if self._ended:
                 ended, self._ended = self._ended, {}
@@ -301,6 +305,7 @@ class UnitOfWork:
         """Store a new container; its row."""
         row: Record = {
             **container.to_record(),
+            # The system user owns containers: users read them through their requests alone.
             "owner_uuid": self.services.system_user,
             "created_at": self.now,
             "modified_at": self.now,
@@ -330,6 +335,7 @@ class UnitOfWork:
         self, kind: RecordType, old: Record, changed: JsonObject, expected: JsonObject
     ) -> Record:
         real: Record = {**changed, "modified_at": self.now, "modified_by_user_uuid": self.user_uuid}
+        # Compare-and-set: `expected` are the values that the decision was made from.
         await records.change(self.tx, kind, old["uuid"], real, expected=expected)
         new = {**old, **real}
         await audit.changed(self.tx, self.services, kind, old, new, user_uuid=self.user_uuid)
@@ -344,6 +350,7 @@ class UnitOfWork:
 
     async def _revoke_tokens(self, uuids: Iterable[str]) -> None:
         for uuid in uuids:
+            # Expired only: the sweep deletes the row later.
             await tokens.expire(self.tx, uuid, self.now)
 
     async def _add_token(

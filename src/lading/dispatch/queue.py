@@ -168,6 +168,8 @@ class Queue:
             yield ticket
         finally:
             self._fetches.remove(ticket)
+            # A forgotten record must not come back with an answer that was asked for before; once
+            # every such request is answered the note can go.
             oldest = min(self._fetches, default=self._version)
             self._forgotten = {
                 uuid: version for uuid, version in self._forgotten.items() if version > oldest
@@ -202,6 +204,7 @@ class Queue:
             self._learn(
                 _read(item, self.get(uuid), version=ticket, now=now, plans_disk=self._plans_disk)
             )
+        # The rows of a list that were asked for by name and are missing have been deleted.
         for uuid in asked:
             if uuid not in found:
                 self._learn(TrackedContainer(uuid=uuid, state=None, version=ticket))
@@ -211,6 +214,8 @@ class Queue:
         old = self.get(str(item["uuid"]))
         if old is not None:
             given = item.get("runtime_constraints")
+            # The answer of a lock has the amounts that were chosen; other answers have no
+            # constraints.
             need, fault = (
                 _size(given, old.need.disk, old.nodes)
                 if given is not None

@@ -255,6 +255,7 @@ class Channel(ABC):
                         raise self._gone()
                     parts.append(part)
         except BaseException as error:
+            # Parts that have come already go to `stray`, which closes their descriptors.
             self._abandon(number, parts)
             if isinstance(error, TimeoutError):
                 raise Unavailable(
@@ -275,6 +276,8 @@ class Channel(ABC):
         if not self.is_open:
             raise self._gone()
         try:
+            # A peer that reads nothing for this long counts as gone: behind its full buffer the
+            # caller would wait for ever.
             async with asyncio.timeout(_SEND_TIMEOUT):
                 await self._send(data)
         except OSError as error:

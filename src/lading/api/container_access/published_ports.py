@@ -82,6 +82,7 @@ async def serve(
             "Content-Type": "text/plain; charset=utf-8",
             "X-Content-Type-Options": "nosniff",
         }
+        # RFC 6750 requires the challenge with 401; browsers show no prompt for Bearer.
         if error.status == 401:
             headers_out["WWW-Authenticate"] = 'Bearer realm="containers"'
         await _say(send, error.status, f"{error.message}\n".encode(), headers_out.items())
@@ -97,6 +98,7 @@ async def _redirect(
     if moved is not None:
         await _say(send, 303, b"", moved.items())
         return True
+    # Relative links of a page resolve below the port only if its address ends in a slash.
     if place.by_path and scope["path"] == place.base:
         await _say(send, 308, b"", [("Location", f"{place.base}/")])
         return True
@@ -116,6 +118,8 @@ async def _serve(
     send: Send,
 ) -> None:
     """Pass a request on to the gateway of the container, or to the server that has its tunnel."""
+    # A page of another origin may send a request, but must not use the cookies of this browser for
+    # it.
     if origins.is_foreign(scope["method"], headers, scheme=str(scope.get("scheme", "https"))):
         headers = _without_ambient(headers)
     async with services.database.reading() as tx:
@@ -135,6 +139,8 @@ async def _serve(
         address = (scope.get("client") or ("",))[0]
         said = make_claim(services, url, principal, container.uuid, Purpose.PORT, address=address)
         pipe = await parse_url(url, trusting(services.certificate)).open()
+        # The server with the tunnel answers with checked headers already: they are not changed
+        # again.
         await _pass_on(pipe, _forwarded_head(exchange, said), exchange, _Rules(lambda _: None))
         return
     gateway = await reach(services, container)
@@ -162,6 +168,7 @@ def _inherited(headers: Mapping[str, str], uuid: str) -> list[str]:
     """The names of cookies that a browser got from another container at the same address."""
     try:
         cookies = SimpleCookie(headers.get("cookie", ""))
+    # Without a readable owner no cookie is known to be of another container.
     except CookieError:
         return []
     owner = cookies.get(OWNER)
@@ -174,6 +181,7 @@ async def _forget(send: Send, scope: Mapping[str, Any], names: list[str], uuid: 
     """Let the browser delete these cookies and repeat the request. Raises Gone for a request that
     cannot be repeated.
     """
+    # Redirecting another method would repeat its effect, or lose its body.
     if scope["method"] not in ("GET", "HEAD"):
         raise Gone("this page is that of a container which had the address before; load it again")
     query = scope["query_string"].decode("latin-1")
@@ -181,6 +189,8 @@ async def _forget(send: Send, scope: Mapping[str, Any], names: list[str], uuid: 
     expired = [f"{name}=; Path=/; Max-Age=0" for name in names if name != OWNER]
     headers = [
         ("Location", "/" + raw.lstrip("/") + (f"?{query}" if query else "")),
+        # Cookies are expired by name: Clear-Site-Data "cookies" would end those of all ports of a
+        # domain.
         ("Clear-Site-Data", '"cache", "storage"'),
         ("Cache-Control", "no-store"),
         *(("Set-Cookie", one) for one in (*expired, _owner(uuid))),
@@ -240,6 +250,7 @@ def _moved(place: PortAddress, scope: Mapping[str, Any], *, secure: bool) -> dic
         ("secure", secure),
     ):
         cookie[COOKIE][name] = value
+    # The token leaves the address at once, so that it is in no history, bookmark or Referer header.
     location = "/" + raw.lstrip("/") + (f"?{rest}" if rest else "")
     return {
         "Location": location,

@@ -59,6 +59,7 @@ async def list_collections(call: ApiCall) -> ApiResponse:
     for item in response.body["items"]:
         text = item.get("manifest_text", item.get("unsigned_manifest_text", ""))
         size += len(text)
+        # At least one item, however large: an empty page would look like the end of the list.
         if kept and size > _PAGE_BYTES:
             break
         if "manifest_text" in item:
@@ -91,6 +92,7 @@ async def get_collection(call: ApiCall) -> ApiResponse:
             if is_trashed(record, now) and not trash:
                 raise NotFound(f"Path not found: collection {call.uuid} is in the trash")
             return await _shown(call, record, select)
+        # Clients append permission hints (+A...) of blocks to the hash of a content.
         found = await find_content(tx, services, call.caller, call.uuid.partition("+A")[0])
     pseudo = {
         "uuid": found["portable_data_hash"],
@@ -151,6 +153,7 @@ async def _update(call: ApiCall) -> Record:
     _check_match(call, base)
     given = _check_attributes(call, base)
     splicing = read_splicing(call, given)
+    # Outside the write transaction: large manifests take long, and SQLite has one writer.
     content = await read_content(call, given, base, splicing)
     async with services.database.writing() as tx:
         old = await authorization.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller)
@@ -179,6 +182,8 @@ async def delete_collection(call: ApiCall) -> ApiResponse:
     """Put a collection in the trash, to be deleted as soon as all signatures for its blocks have
     expired.
     """
+    # Until then a client may still write or read blocks with signatures that it got from this
+    # collection.
     return await _trash(call, lasting=call.services.config.Collections.BlobSigningTTL)
 
 
@@ -240,6 +245,7 @@ def _check_match(call: ApiCall, record: Record) -> None:
     if (
         wanted
         and wanted != "*"
+        # An etag may be sent with or without quotes, and as one of several (RFC 9110, 13.1.1).
         and etag(record) not in (one.strip().strip('"') for one in wanted.split(","))
     ):
         raise from_status(412, f"{record['uuid']}: somebody else changed it since; read it again")

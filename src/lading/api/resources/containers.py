@@ -93,6 +93,8 @@ async def update_container(call: ApiCall) -> ApiResponse:
     select = check_select(call.params.get("select"), CONTAINERS)
     given = call.attributes(CONTAINERS)
     log = (
+        # Saved before the transaction: storing blocks takes long, and no other call may wait for
+        # it.
         await _spooled_log(call, given) if given.get("state") == ContainerState.CANCELLED else None
     )
     async with services.database.writing() as tx:
@@ -111,6 +113,8 @@ async def update_container(call: ApiCall) -> ApiResponse:
             output_readable=await _output_readable(tx, call, container, given),
             places=_places(call),
         )
+        # Assigned in the transaction that makes the container Running: the ports of other Running
+        # containers are read in it.
         if change.changed.get("state") == ContainerState.RUNNING and container.published_ports:
             assigned = await port_addresses.assign(tx, services, container)
             change = replace(change, changed={**change.changed, "published_ports": assigned})
@@ -136,6 +140,8 @@ async def delete_container(call: ApiCall) -> ApiResponse:
     access.check_admin(call.caller, "delete containers")
     async with call.services.database.writing() as tx:
         row = await find_container(tx, call)
+        # Containers that have not ended belong to a dispatcher: without the record it would not end
+        # them.
         if row["state"] not in FINAL:
             raise Invalid(
                 f"State: a container that is {row['state']} cannot be deleted; cancel it first"
@@ -165,7 +171,10 @@ async def lock_container(call: ApiCall) -> ApiResponse:
         row = await store_change(tx, call, row, change)
     token = row["supervisor_auth_uuid"]
     shown = show(CONTAINERS, row, (*_LOCKED, "runtime_constraints") if amounts else _LOCKED)
+    # The token's secret is derived from its uuid (`container_secret`): the database has its hash
+    # alone.
     shown["supervisor_token"] = f"v2/{token}/{call.services.container_secret(token)}"
+    # Saves the supervisor two calls before it can begin.
     if call.params.get("known"):
         uuid, secret = auth_token(call, Container.from_record(row))
         auth = {"uuid": uuid, "api_token": secret}
@@ -228,6 +237,7 @@ async def get_secret_mounts(call: ApiCall) -> ApiResponse:
 async def report_progress(call: ApiCall) -> ApiResponse:
     """{"progress": 0 to 1}, from the container itself."""
     given = call.attributes(CONTAINERS)
+    # Progress alone: other attributes of a Running container belong to its supervisor.
     if given.keys() != {"progress"}:
         raise Invalid("progress: send it and nothing else, as a number from 0 to 1")
     async with call.services.database.writing() as tx:
@@ -300,6 +310,8 @@ async def find_container(tx: Transaction, call: ApiCall, *, raw: bool = False) -
     With `raw` nested values may be JSON texts, to be answered unchanged.
     """
     caller = call.caller
+    # A container's own token and its supervisor's name it: no permission query is needed for the
+    # most frequent calls.
     if call.uuid in (caller.container_uuid, caller.supervises):
         row = await records.get(tx, CONTAINERS, call.uuid)
         if row is not None:

@@ -37,6 +37,7 @@ async def list_users(call: ApiCall) -> ApiResponse:
     """A page of users. A query about attributes that are not public finds only the caller."""
     caller = call.caller
     where: tuple[Expression, ...] = ()
+    # A filter on a hidden attribute would tell its value by the number of hits.
     if not caller.is_admin and not _asked_for(call) <= PUBLIC | {"created_at", "modified_at"}:
         where = (Compare(Column("uuid", Type.STRING), "=", caller.user_uuid),)
     return await generic.list_records(call, USERS, where)
@@ -67,12 +68,14 @@ async def authenticate_user(call: ApiCall) -> ApiResponse:
     For clients that only log in with a name and a password; Lading has no passwords.
     """
     services, name, secret = call.services, call.params.get("username"), call.params.get("password")
+    # One message for each reason: it must not tell which users exist.
     refused = Unauthenticated(
         "Not logged in: there is no such user, or the password is not a token of that user "
         "('lading token create')"
     )
     principal = await authenticate(services, secret) if isinstance(secret, str) else None
     if (
+        # A container's token acts for its container alone: it is no login.
         principal is None
         or principal.is_anonymous
         or principal.container_uuid
@@ -128,6 +131,7 @@ async def update_user(call: ApiCall) -> ApiResponse:
             raise Forbidden(
                 f"Forbidden: only admins may change {', '.join(set(changed) - _OWN)} of a user"
             )
+        # Without one an installation could lose its last admin.
         if old["uuid"] == call.services.system_user and {"is_admin", "is_active"} & set(changed):
             raise Invalid(f"{changed[0]}: the system user stays an active admin")
         new = await store_user(tx, call, old, changes)
@@ -162,6 +166,8 @@ async def delete_user(call: ApiCall) -> ApiResponse:
 def _checked(given: Record) -> Record:
     for name in ("username", "email"):
         if name in given:
+            # Empty texts are stored as null: several users may have no name, but no two the same
+            # one.
             given[name] = given[name] or None
     return given
 

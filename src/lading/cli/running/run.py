@@ -316,6 +316,7 @@ async def follow_to_end(
     """
     request = await submit(session, spec, is_quiet=as_json)
     display.note(f"{request['uuid']} submitted")
+    # Flushed before the command's own output, which goes to the buffer below `sys.stdout`.
     sys.stdout.flush()
     # With --json standard output is for the document.
     out = sys.stderr.buffer if as_json else sys.stdout.buffer
@@ -355,6 +356,7 @@ async def interruptible(
             display.note(f"cancelling {uuid}; press Ctrl-C again to leave without waiting")
             cancel()
         else:
+            # Only the second Ctrl-C leaves: by then the server knows of the cancellation.
             task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -106,6 +106,7 @@ def _in_turn(snapshot: Snapshot) -> Iterator[TrackedContainer]:
 
 def _slots(snapshot: Snapshot) -> int:
     """How many containers may be started now."""
+    # A quota counts containers of this pass too; without limits every queued container may start.
     limits = [limit for limit in (snapshot.slots, snapshot.most) if limit is not None]
     return min(limits, default=len(snapshot.queue))
 
@@ -119,8 +120,10 @@ def admitted(worker: FleetWorker, asking: Mapping[str, Place]) -> tuple[str, ...
     """
     room = worker.capacity - total(one.need for one in worker.occupants if one.uuid not in asking)
     waiting = {one.uuid: one.need for one in worker.occupants if one.uuid in asking}
+    # Workflow runners are let in first and never wait: they take no room that others could have.
     found = [one.uuid for one in worker.workflow_runners if one.uuid in asking]
     for uuid in sorted(waiting, key=lambda one: asking[one]):
+        # In strict order: a smaller one further back would take what the first one waits for.
         if not waiting[uuid].fits(room):
             break
         room -= waiting[uuid]
@@ -175,6 +178,7 @@ def explain(snapshot: Snapshot) -> dict[str, WaitStatus]:
     acted on.
     """
     decided = plan(snapshot)
+    # At infinity they started after every head was queued, and count as having passed it.
     after = apply(snapshot, decided, now=float("inf"))
     found = prepared(after.workers)
     position = 0
@@ -217,16 +221,21 @@ class _WorkerRoom:
         return rest.gpus, rest.vcpus, rest.ram, rest.disk, self.worker.id
 
     def take(self, need: Resources) -> None:
+        # A batch system queues by itself: what is handed over takes no room here.
         if not self.worker.queues:
             self.open -= need
             self._new += need
 
     def reserve(self, head: TrackedContainer) -> None:
+        # Containers that started since the head was queued have passed it, and are counted against
+        # what remains beside the head.
         inside = self.worker.capacity - head.need - self._since(head)
         self.open = self.open.least(inside)
 
     def reserve_key(self, head: TrackedContainer) -> tuple[float, float, str]:
         capacity, before = self.worker.capacity, total(self._occupants_before(head))
+        # First the share by which containers that passed the head exceed the room beside it, then
+        # the share of earlier occupants, which all end one day. The id makes the choice stable.
         too_much = self._since(head) + head.need - capacity
         return max(0.0, too_much.share_of(capacity)), before.share_of(capacity), self.worker.id
 
@@ -250,6 +259,7 @@ def _workflow_starts(snapshot: Snapshot) -> tuple[StartDecision, ...]:
     }
     there = sum(len(worker.workflow_runners) for worker in snapshot.workers)
     most = (
+        # At least one workflow runs, whatever the quota: otherwise none could ever end.
         max(1, int(snapshot.quota * _WORKFLOW_SHARE))
         if snapshot.quota
         else there + len(snapshot.workflow_runners)
@@ -267,6 +277,7 @@ def _workflow_starts(snapshot: Snapshot) -> tuple[StartDecision, ...]:
 
 
 def _has_room(worker: FleetWorker, container: TrackedContainer, *, used: int) -> bool:
+    # The first runner on a worker may take all of its RAM, so that a large one runs at all.
     limit = int(worker.capacity.ram * _WORKFLOW_SHARE) if used else worker.capacity.ram
     return worker.admits(container) and used + container.need.ram <= limit
 
@@ -297,6 +308,7 @@ def _positive(amount: Resources) -> Resources:
 
 
 def _any_open(rooms: list[_WorkerRoom]) -> bool:
+    # Without a VCPU or RAM free no container fits, since each needs some of both.
     return any(room.open.vcpus > 0 and room.open.ram > 0 for room in rooms)
 
 

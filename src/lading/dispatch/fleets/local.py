@@ -180,6 +180,8 @@ class LocalFleet:
 
     async def __aenter__(self) -> Self:
         if self._settings.shares is not None:
+            # The path of the run directory is unique on the machine, but may be too long for a file
+            # name.
             name = hashlib.sha256(str(self._settings.run_directory).encode()).hexdigest()[:16]
             self._shares = Shares(self._settings.shares, name=name)
         self._keeper = asyncio.create_task(self._serve_all(), name="warm parent")
@@ -210,6 +212,8 @@ class LocalFleet:
 
     def view(self) -> FleetView:
         """The present state."""
+        # Without a channel nothing can be started: the worker is left out, so that nothing is
+        # locked for it.
         workers = (self._worker(),) if self._channel is not None else ()
         return FleetView(
             known=self._known,
@@ -252,6 +256,8 @@ class LocalFleet:
             raise Conflict(f"{uuid}: an earlier supervisor is still there")
         if self._shares is not None:
             self._others = self._shares.others()
+            # Two dispatchers may read the same free resources; `claim` decides under the lock that
+            # all dispatchers of the machine share.
             if not self._shares.claim(
                 self._taken(), assignment.container.need, self._settings.capacity
             ):
@@ -274,6 +280,8 @@ class LocalFleet:
         descriptor = self._pidfds.get(uuid)
         if descriptor is None:
             return
+        # The warm parent knows which container a pooled process serves now: a signal by pidfd could
+        # hit the next container of that process.
         if self._channel is not None:
             answer = await self._channel.request(
                 "signal",
@@ -296,6 +304,8 @@ class LocalFleet:
         """Clear away what a dead supervisor left. Raises Conflict, Unavailable."""
         if uuid in self._pidfds:
             raise Conflict(f"{uuid}: its supervisor is alive")
+        # A supervisor removes its run directory last: without one there is nothing to clear away,
+        # and the warm parent is not needed.
         if await asyncio.to_thread((self._settings.run_directory / uuid).exists):
             answer = await self._connected().request(
                 "clean", timeout=self._settings.clean_timeout, uuid=uuid
@@ -366,6 +376,8 @@ class LocalFleet:
                 await self._serve()
             except (Unavailable, OSError) as error:
                 event(_logger, "warm parent failed", why=error)
+            # A warm parent that ends soon after its start is started again with growing pauses:
+            # each start imports all modules of a supervisor.
             if loop.time() - began > self._settings.restart_longest:
                 pause = self._settings.restart_first
             await asyncio.sleep(pause)
@@ -373,9 +385,12 @@ class LocalFleet:
 
     async def _serve(self) -> None:
         """Run one warm parent until it ends."""
+        # SEQPACKET keeps the bounds of messages, which carry descriptors.
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs:
+                # The other end is closed here once the child has it: else its end would not be
+                # noticed.
                 process = await self._spawn(theirs.fileno())
             channel = PacketChannel(
                 ours, peer="The warm parent of the supervisors", stray=self._take_stray
@@ -412,6 +427,8 @@ class LocalFleet:
             )
         )
         try:
+            # Shielded: a cancellation between fork and the return would leave a child that nobody
+            # ends.
             return await asyncio.shield(spawning)
         except asyncio.CancelledError:
             await _kill(await spawning)
@@ -435,6 +452,7 @@ class LocalFleet:
         self._adopt(_uuids(answer.get("live")), answer.descriptors)
         for uuid in _uuids(answer.get("dead")):
             self._processes.setdefault(uuid, SupervisorProcess(WORKER, alive=False))
+        # Nothing is known before the first list: an earlier dispatcher's supervisors may still run.
         self._known = True
         self._channel = channel
         self._change.set()
@@ -452,6 +470,8 @@ class LocalFleet:
             self._mark_idle()
         elif answer.op == "preparing":
             if (
+                # Beyond the limit a container that prepares keeps its resources, so that no other
+                # one is started for them.
                 sum(one.preparing for one in self._processes.values())
                 < self._settings.most_preparing
             ):
@@ -477,6 +497,7 @@ class LocalFleet:
                 continue
             self._pidfds[uuid] = descriptor
             self._processes[uuid] = self._said.pop(uuid, SupervisorProcess(WORKER))
+            # Readable once the process has ended (pidfd_open(2)), whatever the warm parent says.
             loop.add_reader(descriptor, self._ended, uuid)
             if uuid in self._early:
                 self._early.discard(uuid)

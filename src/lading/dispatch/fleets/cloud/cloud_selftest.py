@@ -207,6 +207,8 @@ class Trial:
             user_data=self._settings.user_data(secret),
             public_key=self._means.public_key if self._settings.deploy_key else "",
         )
+        # A VM is made all the same when the trial ends early; its name is unknown before the call
+        # returns.
         self._creating = asyncio.ensure_future(self._operate(self._driver.create(spec)))
         # It goes on when this is cancelled: what it makes has to be known to be removed.
         return await asyncio.shield(self._creating)
@@ -229,6 +231,7 @@ class Trial:
                     )
             if self._means.clock() >= until:
                 raise Unavailable(f"{fault}, after {_LIST_PATIENCE:g} s")
+            # Lists of clouds are late: tags and addresses may appear some time after the creation.
             self._doing(f"{fault} yet")
             await asyncio.sleep(_PAUSE)
 
@@ -239,6 +242,7 @@ class Trial:
         behind: list[str] = []
 
         def passed(phase: str, found: str) -> None:
+            # Each attempt goes through all phases again; each is reported once.
             if phase not in behind:
                 behind.append(phase)
                 self._over(phase, found)
@@ -266,6 +270,7 @@ class Trial:
             except TimeoutError:
                 self._doing(fault)
             if self._means.clock() >= until:
+                # The first phase that was never passed is the one to look into.
                 name = next((phase for phase in PHASES if phase not in behind), "agent")
                 booting = self._settings.times.booting
                 said = f"{fault}; it did not become ready in {booting:g} s (TimeoutBooting)"

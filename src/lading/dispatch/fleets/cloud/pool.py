@@ -164,6 +164,8 @@ class InstancePool:
             event(_logger, "instance shut down", instance=one.name, type=one.type, why=one.why)
             if booting:
                 self._counts.boot("failure" if why.startswith("it did not") else "aborted")
+            # A VM that does not become ready counts like missing capacity: its type is excluded for
+            # a growing pause, so that a broken image does not cost VM after VM.
             if why.startswith("it did not") and one.kind is not None:
                 said = f"the last {one.type} instance was of no use: {one.why}"
                 self._limit(
@@ -195,11 +197,16 @@ class InstancePool:
 
     async def _create(self, one: CloudMachine) -> None:
         async with self._creating:
+            # Checked again behind the semaphore: the plan may have changed while other creations
+            # had their turn.
             if one.phase is not InstancePhase.CREATING or one.kind is None:
                 return
+            # The plan was made before the cloud refused a call for its rate.
             slowed = self.limits.rate_ban
             if slowed is not None and slowed.until > self._clock():
                 await asyncio.sleep(slowed.until - self._clock())
+            # Set before the call: from now on the cloud may have the VM, so `cancel` must not
+            # forget it.
             one.asked = self._clock()
             spec = InstanceSpec(
                 kind=one.kind,
@@ -261,6 +268,7 @@ class InstancePool:
         them.
         """
         now = self._clock()
+        # Tags that were set a moment ago may be missing from a list that the cloud made earlier.
         if now - one.tagged >= self.settings.sync_interval / 2:
             self._spawn(self._tag(one), f"tag {one.name}")
 
@@ -280,6 +288,8 @@ class InstancePool:
             try:
                 await self._list()
             except LadingError as error:
+                # Wrong credentials or a wrong region show at the first list: the dispatcher ends
+                # with the message, in place of retrying for ever.
                 if not self.listed and isinstance(error, RequestError):
                     raise
                 pause = self.settings.busy_sync_interval
@@ -317,6 +327,8 @@ class InstancePool:
         by_secret = {one.secret: one for one in self.machines.values() if one.instance is None}
         for instance in listed:
             known = by_id.get(instance.id)
+            # The secret connects a created VM with its list entry when the call of its creation
+            # failed or has not returned yet.
             expected = by_secret.get(instance.tags.get(self.settings.tag("InstanceSecret"), ""))
             if known is not None:
                 self._refresh(known, instance)
@@ -326,6 +338,7 @@ class InstancePool:
                 self._find(instance)
 
     async def _list(self) -> None:
+        # Taken before the call: a VM that was created during it may be missing from the list.
         began = self._clock()
         found = await self._operate("List", self._driver.list())
         mark = self.settings.tag("InstanceSetID")
@@ -408,6 +421,8 @@ class InstancePool:
 
     def _note(self, one: CloudMachine) -> None:
         """Keep over a restart when it was made, and since when it is waited for."""
+        # The monotonic clock begins anew with the process (or the machine): the journal has wall
+        # time.
         offset = self._wall() - self._clock()
         waited = one.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
         self._journal.note(
@@ -417,10 +432,14 @@ class InstancePool:
     def _on_clock(self, moment: float) -> float:
         """A moment in seconds since 1970 on the loop's clock, never later than now."""
         now = self._clock()
+        # Wall time may have been set back since: a moment in the future would make a boot wait
+        # longer.
         return min(now, moment - self._wall() + now)
 
     def _miss(self, one: CloudMachine) -> None:
         one.misses += 1
+        # A connection proves that the VM lives, whatever lists say. A VM that is being removed may
+        # keep its connection to the end.
         if one.misses >= self.settings.misses and (
             one.link is None or one.phase is InstancePhase.SHUTDOWN
         ):

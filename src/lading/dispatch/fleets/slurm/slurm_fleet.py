@@ -92,6 +92,8 @@ class SlurmSettings:
         in a row.
         """
         longest = max(self.longest_pause, self.poll_period)
+        # Doubling stops at 2 ** 16: by then the longest pause applies, and the power cannot
+        # overflow.
         return min(max(self.poll_period, took) * 2.0 ** min(failures, 16), longest)
 
 
@@ -179,6 +181,7 @@ class SlurmFleet:
 
     def view(self) -> FleetView:
         """The present state."""
+        # While Slurm does not answer no worker is shown, so that nothing is locked for it.
         workers = tuple(_worker(shape) for shape in self._shapes) if self._well.is_set() else ()
         waiting = self._jobs.count(JobPhase.WAITING)
         most = max(0, self._settings.most_waiting - waiting)
@@ -203,9 +206,11 @@ class SlurmFleet:
         """Submit a job, alone or in an array. Raises Conflict, Unavailable, Refused."""
         if self._jobs.get(assignment.uuid) is not None:
             raise Conflict(f"{assignment.uuid}: it has a job in Slurm already")
+        # Noted before the first await: a second start of this container then raises Conflict.
         self._jobs.submitting(assignment.uuid)
         try:
             await self._starts.ask(assignment)
+        # The batch may have been handed to sbatch already: only a look at the queue can tell.
         except asyncio.CancelledError:
             self._jobs.unsure(assignment.uuid)
             raise
@@ -219,6 +224,7 @@ class SlurmFleet:
         job = self._jobs.get(uuid)
         if job is None or not job.alive:
             return
+        # Slurm cannot signal a job without an id; the dispatcher tries again at its next step.
         if not job.id:
             raise Unavailable(f"{uuid}: its job is being submitted")
         await self._stops.ask((job.id, number))
@@ -241,6 +247,7 @@ class SlurmFleet:
     # Submitting and stopping.
 
     async def _submit(self, batch: Sequence[StartRequest]) -> None:
+        # The tasks of an array start by index: the first in the queue's order gets index 0.
         wanted = sorted(batch, key=lambda one: _wanted(one.container), reverse=True)
         uuids = [one.uuid for one in wanted]
         first = wanted[0].container
@@ -254,7 +261,10 @@ class SlurmFleet:
         mark = f"--comment={comment(self._settings.token, uuids)}"
         try:
             job = await self._sbatch(
-                ["--output=/dev/null", "--chdir=/", *arguments, *array, mark], script
+                # Output of the script would need a place on each node; the supervisor reports
+                # through the API.
+                ["--output=/dev/null", "--chdir=/", *arguments, *array, mark],
+                script,
             )
         except (JobRefused, Unavailable) as error:
             unsure = isinstance(error, OutcomeUnknown)
@@ -280,6 +290,7 @@ class SlurmFleet:
                 job = await self._slurm.sbatch(arguments, script)
             except Unavailable as error:
                 self._ail(error)
+                # Submitted again, such a job might run twice.
                 if isinstance(error, OutcomeUnknown):
                     raise
             else:
@@ -295,6 +306,8 @@ class SlurmFleet:
         if number is Signals.SIGKILL:
             await self._slurm.scancel(jobs)
             return
+        # A waiting job has no script to signal: it is cancelled. Of a running one the script alone
+        # gets the signal and passes it to the supervisor, which saves output and log.
         await self._slurm.scancel(jobs, "--state=pending")
         name = number.name.removeprefix("SIG")
         for state in ("running", "suspended"):
@@ -307,6 +320,7 @@ class SlurmFleet:
         self._fault = f"Slurm does not answer: {error.message}"
         if not self._known:
             self._change.set()
+        # A refusal of one job says nothing about Slurm itself.
         self._failures += isinstance(error, Unavailable)
         if self._failures >= _ILL and self._well.is_set():
             self._well.clear()
@@ -329,6 +343,8 @@ class SlurmFleet:
         loop, failures = asyncio.get_running_loop(), 0
         while True:
             began = loop.time()
+            # Cleared before the look: a request to look that arrives during it leads to another
+            # one.
             self._look_now.clear()
             try:
                 await self._look()
@@ -346,6 +362,7 @@ class SlurmFleet:
                 # Who is asked to look sooner does so, unless Slurm is ill: then it is left in
                 # peace.
                 await (asyncio.Event() if failures else self._look_now).wait()
+                # Several requests within a fraction of a second share one look.
                 await asyncio.sleep(min(self._settings.poll_period, 0.2))
         except TimeoutError:
             return

@@ -142,7 +142,9 @@ class AzureProvider:
             raise Invalid(
                 "Azure: a VM needs a public key; leave Containers.CloudVMs.DeployPublicKey as true"
             )
+        # Computer names of Linux have at most 64 characters: 8 + 32 + 1 + 15 leaves room.
         name = f"compute-{_slug(self._settings.set_id)[:32]}-{secrets.token_hex(8)[:15]}"
+        # Told to `_sweep`: between the two calls the interface belongs to no VM yet.
         self._settings.busy.add(name)
         try:
             address = self._add_interface(name, spec)
@@ -155,6 +157,8 @@ class AzureProvider:
                 with suppress(LadingError):
                     self._line.ask("DELETE", self._interface(name), params=_NETWORK)
                 raise
+        # The id of the image, the network or the group is wrong: only the configuration can name
+        # what Azure does not have.
         except Missing as error:
             raise Invalid(
                 f"{error.message}; check Containers.CloudVMs (DriverParameters, ImageID)"
@@ -177,6 +181,7 @@ class AzureProvider:
             one
             for one in self._pages(self._folder("Microsoft.Compute/virtualMachines"), _COMPUTE)
             if self._is_ours(one)
+            # A VM that is being deleted stays listed for a while.
             and one.get("properties", {}).get("provisioningState") != "Deleting"
         ]
         folder = self._folder("Microsoft.Network/networkInterfaces", self._settings.network_group)
@@ -211,6 +216,7 @@ class AzureProvider:
         leaves.
         """
         with suppress(Missing):
+            # Skips the shutdown of the VM's system, which Azure would wait for.
             self._line.ask("DELETE", self._machine(id), params=_COMPUTE | {"forceDeletion": "true"})
 
     def close(self) -> None:
@@ -229,6 +235,7 @@ class AzureProvider:
         properties: dict[str, Any] = {"ipConfigurations": [{"name": "ip1", "properties": inner}]}
         if chosen.security_group:
             properties["networkSecurityGroup"] = {"id": chosen.security_group}
+        # Azure's record of interfaces has no time of creation, which `_sweep` needs.
         made_at = {_MADE_AT: str(int(time.time()))}
         body = {
             "location": chosen.location,
@@ -243,6 +250,7 @@ class AzureProvider:
         answer = self._line.ask(
             "PUT", self._machine(name), params=_COMPUTE, body=self._wanted(name, spec)
         )
+        # The order was taken; a lack of capacity shows only at the end of the operation.
         at = answer.headers.get("azure-asyncoperation", "")
         if not at:
             return
@@ -298,6 +306,7 @@ class AzureProvider:
         if kind.preemptible:
             properties |= {
                 "priority": "Spot", "evictionPolicy": "Delete",
+                # -1 lets Azure charge up to the price on demand.
                 "billingProfile": {"maxPrice": kind.price or -1},
             }  # fmt: skip
         return {"location": chosen.location, "tags": dict(spec.tags), "properties": properties}
@@ -326,6 +335,7 @@ class AzureProvider:
                 or name in self._settings.busy
                 or one.get("properties", {}).get("virtualMachine")
             )
+            # Interfaces without our time were made by another program: they are left alone.
             if used or not made.isdecimal() or now - int(made) < self._settings.dangling:
                 continue
             try:
@@ -373,6 +383,7 @@ def check_tags(tags: Mapping[str, str]) -> None:
             or len(name) > 512
             or _BAD_NAME.search(name)
             or len(value) > 256
+            # 49: the interface carries the tags and one of ours with its time.
             or len(tags) > 49
         ):
             raise Invalid(
