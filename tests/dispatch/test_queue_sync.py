@@ -68,7 +68,7 @@ async def test_many_events_are_one_request(fed: Fed) -> None:
 
 async def test_other_kinds_are_not_our_business(fed: Fed) -> None:
     await fed.hear(event("x", kind="arvados#collection"))
-    assert not fed.queue_sync._pending
+    assert not fed.queue_sync.pending
 
 
 async def test_an_end_needs_no_request(fed: Fed) -> None:
@@ -80,7 +80,7 @@ async def test_an_end_needs_no_request(fed: Fed) -> None:
     assert record is not None
     assert record.state is ContainerState.COMPLETE
     assert fed.wake.is_set()
-    assert not fed.queue_sync._pending
+    assert not fed.queue_sync.pending
 
 
 async def test_events_without_attributes_are_followed_by_a_fetch(fed: Fed) -> None:
@@ -96,14 +96,14 @@ async def test_a_gap_is_told(fed: Fed) -> None:
 
 async def test_an_answer_that_does_not_come_is_asked_for_again() -> None:
     fed = Fed(DispatchSettings(read_timeout=0.01, retry_first=0.001))
-    fed.server._faults = Faults(hang=1.0)
+    fed.server.faults = Faults(hang=1.0)
     uuid = fed.server.add()
     with pytest.raises(Unavailable, match="in time"):
         await fed.queue_sync.load()
     fed.queue_sync.reread(uuid)
     fetching = asyncio.create_task(fed.queue_sync.fetch())
     await fed.server.wait_for(lambda: len(fed.server.calls) > 3)
-    fed.server._faults = Faults()
+    fed.server.faults = Faults()
     await fed.wake.wait()
     fetching.cancel()
     await asyncio.gather(fetching, return_exceptions=True)
@@ -127,9 +127,9 @@ async def test_a_fetch_under_way_is_not_repeated_unless_it_is_too_old(fed: Fed) 
     with fed.queue.fetch() as ticket:
         fed.queue_sync._under_way = {"u": ticket}
         fed.queue_sync.reread("u", after=ticket - 1)
-        assert not fed.queue_sync._pending
+        assert not fed.queue_sync.pending
         fed.queue_sync.reread("u", after=ticket)
-        assert list(fed.queue_sync._pending) == ["u"]
+        assert list(fed.queue_sync.pending) == ["u"]
 
 
 async def test_load_reads_own_and_waiting_containers_and_asks_for_the_rest(fed: Fed) -> None:
@@ -139,7 +139,7 @@ async def test_load_reads_own_and_waiting_containers_and_asks_for_the_rest(fed: 
     fed.server.hold(other, ContainerState.RUNNING, by="another")
     fed.server.set_state(gone, ContainerState.CANCELLED)
     await fed.queue_sync.load()
-    assert set(fed.queue_sync._pending) == {gone, other}
+    assert set(fed.queue_sync.pending) == {gone, other}
     assert set(fed.queue.waiting) == {waiting, gone, other}
 
 
@@ -149,11 +149,11 @@ async def test_a_full_window_is_refilled_when_it_runs_low() -> None:
     await fed.queue_sync.load()
     assert len(fed.queue.waiting) == 4
     fed.queue_sync.refill(())
-    assert not fed.queue_sync._look.is_set()
+    assert not fed.queue_sync.look_due.is_set()
     for uuid in uuids[:3]:
         fed.queue.forget(uuid)
     fed.queue_sync.refill(())
-    assert fed.queue_sync._look.is_set()
+    assert fed.queue_sync.look_due.is_set()
 
 
 def shown(fed: Fed) -> list[str]:
@@ -184,7 +184,7 @@ async def test_what_a_later_look_does_not_reach_is_hidden_until_one_does() -> No
     await fed.queue_sync.load()
     assert shown(fed) == [uuids[0], urgent]
     assert fed.queue.hides(uuids[1])
-    assert not fed.queue_sync._pending, "nothing that is hidden is fetched again at every look"
+    assert not fed.queue_sync.pending, "nothing that is hidden is fetched again at every look"
     fed.server.set_state(urgent, ContainerState.CANCELLED)
     fed.queue.forget(urgent)
     await fed.queue_sync.load()
@@ -196,10 +196,10 @@ async def test_a_look_goes_as_far_beyond_as_there_are_some_aside() -> None:
     uuids = [fed.server.add() for _ in range(6)]
     await fed.queue_sync.load()
     fed.queue_sync.refill(uuids[:2])
-    assert fed.queue_sync._look.is_set()
-    fed.queue_sync._look.clear()
+    assert fed.queue_sync.look_due.is_set()
+    fed.queue_sync.look_due.clear()
     fed.queue_sync.refill(uuids[:2])
-    assert not fed.queue_sync._look.is_set(), "one is under way"
+    assert not fed.queue_sync.look_due.is_set(), "one is under way"
     await fed.queue_sync.load()
     assert shown(fed) == uuids[:4]
 
@@ -230,7 +230,7 @@ async def test_a_server_that_gives_few_at_a_time_is_asked_for_more() -> None:
 async def test_the_first_of_a_long_queue_are_known_before_the_rest_is_read() -> None:
     fed = Fed(DispatchSettings(window=250))
     uuids = [fed.server.add() for _ in range(300)]
-    assert not await fed.queue_sync._begin()
+    assert not await fed.queue_sync.begin()
     assert fed.queue_sync.loaded.is_set()
     assert (shown(fed), fed.server.calls) == (uuids[:100], ["GET containers"] * 2)
     await fed.queue_sync.load()

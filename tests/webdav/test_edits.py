@@ -23,7 +23,7 @@ def test_delete_and_make_directory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "edit"),
+    ("move", "edit"),
     [
         (Transfer(source="g", target="h"), Edit({"/h": "current/g"}, 201)),
         (Transfer(source="g", target="h", away=True), Edit({"/h": "current/g", "/g": ""}, 201)),
@@ -37,7 +37,7 @@ def test_transfer(move: Transfer, edit: Edit) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "status"),
+    ("move", "status"),
     [
         (Transfer(source="x", target="h"), 404),
         (Transfer(source="", target="h"), 403),

@@ -10,7 +10,7 @@ from pathlib import Path
 from lading.config import load
 from lading.core.scheduling.instance_types import Gpu
 from lading.dispatch.fleet_plugins import FleetSite
-from lading.dispatch.fleets.local import LocalFleet, open_local
+from lading.dispatch.fleets.local import LocalSettings, local_settings
 from lading.testing.images import make_devices
 from lading.wiring.directory import DataDirectory
 from lading.wiring.dispatcher import settings, template, until_listening
@@ -28,22 +28,22 @@ def site(tmp_path: Path, local: dict[str, object] | None = None, **more: str) ->
     )  # fmt: skip
 
 
-def made(fleet: LocalFleet) -> dict[str, object]:
-    return dict(fleet._settings.template)
+def made(settings: LocalSettings) -> dict[str, object]:
+    return dict(settings.template)
 
 
 def test_the_fleet_follows_the_configuration(tmp_path: Path) -> None:
-    fleet = open_local(site(tmp_path, api_socket="/s"))
-    assert (fleet._settings.capacity.vcpus, fleet._settings.capacity.ram) == (3, 5 << 30)
-    assert fleet._settings.partitions == {"a"}
-    assert fleet._settings.run_directory == tmp_path / "run"
-    assert fleet._settings.shares is None
-    assert made(fleet)["api_socket"] == "/s"
-    assert "api_url" not in made(fleet)
+    settings = local_settings(site(tmp_path, api_socket="/s"))
+    assert (settings.capacity.vcpus, settings.capacity.ram) == (3, 5 << 30)
+    assert settings.partitions == {"a"}
+    assert settings.run_directory == tmp_path / "run"
+    assert settings.shares is None
+    assert made(settings)["api_socket"] == "/s"
+    assert "api_url" not in made(settings)
 
 
 def test_from_another_machine_the_way_is_https(tmp_path: Path) -> None:
-    template = made(open_local(site(tmp_path, certificate_path="/c")))
+    template = made(local_settings(site(tmp_path, certificate_path="/c")))
     assert (template["api_url"], template["api_ca_file"]) == ("https://x:1", "/c")
 
 
@@ -51,7 +51,7 @@ def test_containers_are_told_what_the_machine_costs_and_who_may_take_it_away(
     tmp_path: Path,
 ) -> None:
     free, paid = (
-        made(open_local(site(tmp_path, local)))
+        made(local_settings(site(tmp_path, local)))
         for local in ({}, {"Price": 0.6, "Preemption": "ec2"})
     )
     assert (free["instance_type"], free["preemption"]) == ({}, "")
@@ -71,10 +71,10 @@ def test_gpus_are_those_of_the_device_tree(tmp_path: Path) -> None:
         config = replace(
             found.config, Containers=replace(found.config.Containers, DeviceRoot=str(tree))
         )
-        fleet = open_local(replace(found, config=config))
-        assert fleet._settings.capacity.gpus == count
-        assert fleet._settings.gpu == Gpu(stack="cuda", count=count, vram=1 << 30)
-        assert made(fleet)["device_directory"] == "/run/lading/gpus"
+        settings = local_settings(replace(found, config=config))
+        assert settings.capacity.gpus == count
+        assert settings.gpu == Gpu(stack="cuda", count=count, vram=1 << 30)
+        assert made(settings)["device_directory"] == "/run/lading/gpus"
 
 
 def test_the_loop_follows_the_configuration() -> None:

@@ -65,7 +65,8 @@ class QueueSync:
         self._pending: dict[str, None] = {}
         self._under_way: dict[str, int] = {}
         self._wanted = asyncio.Event()
-        self._look = asyncio.Event()
+        self.look_due = asyncio.Event()
+        """Set when a look is due before its interval is over."""
         self._refilling = False
         self._extra = self._extra_workflows = 0
         self.loaded = asyncio.Event()
@@ -76,6 +77,11 @@ class QueueSync:
         if self._under_way.get(uuid, -1) <= after:
             self._pending[uuid] = None
             self._wanted.set()
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """The uuids of the records that `fetch` reads next."""
+        return tuple(self._pending)
 
     @property
     def more(self) -> bool:
@@ -100,7 +106,7 @@ class QueueSync:
             self._extra_workflows = unsized + len(runners) - left_runners
             self._extra = unsized + len(runners) + len(entries) - left
             self._refilling = True
-            self._look.set()
+            self.look_due.set()
 
     async def follow(
         self, events: AsyncIterable[RecordEvent | Reconnected], *, on_gap: Callable[[], None]
@@ -110,7 +116,7 @@ class QueueSync:
             if isinstance(item, RecordEvent):
                 self._notice(item)
             else:
-                self._look.set()
+                self.look_due.set()
                 on_gap()
 
     async def fetch(self) -> None:
@@ -133,9 +139,9 @@ class QueueSync:
         """Look at everything for ever: now, when asked, and every `poll_interval`."""
         pause = self._settings.retry_first
         while True:
-            self._look.clear()
+            self.look_due.clear()
             try:
-                if self.loaded.is_set() or not await self._begin():
+                if self.loaded.is_set() or not await self.begin():
                     await self.load()
                 pause = self._settings.retry_first
             except LadingError as error:
@@ -145,12 +151,12 @@ class QueueSync:
                 continue
             try:
                 async with asyncio.timeout(self._settings.poll_interval):
-                    await self._look.wait()
+                    await self.look_due.wait()
             except TimeoutError:
                 # No request for a look: the interval is over.
                 continue
 
-    async def _begin(self) -> bool:
+    async def begin(self) -> bool:
         """Before the first full look, a short one: own containers, and as many as start at first;
         whether it is all.
 

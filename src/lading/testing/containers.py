@@ -132,7 +132,7 @@ class FakeContainers(ExchangesOnly):
         self._tokens: dict[str, str] = {}
         self._using: dict[str, str] = {}
         self._random = Random(seed)
-        self._faults = faults or Faults()
+        self.faults = faults or Faults()
         self._attempts = attempts
         self._streams: list[asyncio.Queue[RecordEvent | Reconnected]] = []
         self._made = 0
@@ -263,7 +263,7 @@ class FakeContainers(ExchangesOnly):
         self.calls.append(f"{method} {'/'.join(where)}")
         try:
             await self._linger()
-            if self.down or self._chance(self._faults.refuse):
+            if self.down or self._chance(self.faults.refuse):
                 raise Unavailable("the fake server is busy")
             if self.refuse_token:
                 raise Unauthenticated
@@ -281,10 +281,10 @@ class FakeContainers(ExchangesOnly):
 
     async def _answer_late(self, where: list[str], patience: float) -> None:
         """What was asked for is done; the answer may be lost."""
-        for _ in range(self._random.randint(0, self._faults.slow)):
+        for _ in range(self._random.randint(0, self.faults.slow)):
             await asyncio.sleep(0)
         await self._linger()
-        hangs, lost = self._chance(self._faults.hang), self._chance(self._faults.forget)
+        hangs, lost = self._chance(self.faults.hang), self._chance(self.faults.forget)
         if (hangs or lost) and self.watch is not None and where[-1] == "lock":
             self.watch.unheard(where[1])
         if hangs:
@@ -439,8 +439,8 @@ class FakeContainers(ExchangesOnly):
         self._pulse.beat()
 
     async def _linger(self) -> None:
-        if self._faults.lag:
-            await asyncio.sleep(self._random.uniform(0.0, self._faults.lag / 2))
+        if self.faults.lag:
+            await asyncio.sleep(self._random.uniform(0.0, self.faults.lag / 2))
 
     def _chance(self, chance: float) -> bool:
         return self._random.random() < chance

@@ -26,7 +26,7 @@ def ended(**changes: Any) -> Dependency:
 
 
 @pytest.mark.parametrize(
-    ("changes", "standing"),
+    ("changes", "readiness"),
     [
         ({}, Readiness.READY),
         ({"expires_at": LATER, "start_after": BEFORE}, Readiness.READY),
@@ -41,7 +41,7 @@ def test_times(changes: dict[str, Any], readiness: Readiness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dependency", "standing", "words"),
+    ("dependency", "readiness", "words"),
     [
         (ended(), Readiness.READY, ""),
         (Dependency(make_request(2)), Readiness.DEPENDENT, "is still a draft"),

@@ -8,6 +8,7 @@ import os
 import sqlite3
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,14 @@ async def opened(path: Path) -> SqliteDatabase:
     database = SqliteDatabase(path / "db", seal=make_seal())
     await schema.prepare(database, now="now")
     return database
+
+
+async def writer_of(database: SqliteDatabase) -> sqlite3.Connection:
+    """The connection of the transactions that write: all of them share it."""
+    async with database.writing() as tx:
+        shared: Any = tx
+        connection: sqlite3.Connection = shared.connection
+        return connection
 
 
 async def add(database: SqliteDatabase, uuid: str) -> None:
@@ -49,6 +58,7 @@ async def test_who_comes_while_the_disk_is_busy_shares_a_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = await opened(tmp_path)
+    connection = await writer_of(database)
     busy, free = threading.Event(), threading.Event()
     real = os.fdatasync
 
@@ -59,7 +69,7 @@ async def test_who_comes_while_the_disk_is_busy_shares_a_commit(
 
     monkeypatch.setattr(os, "fdatasync", slow)
     said: list[str] = []
-    database._writer.connection.set_trace_callback(said.append)
+    connection.set_trace_callback(said.append)
     writers = [asyncio.create_task(add(database, "first"))]
     await asyncio.to_thread(busy.wait, 5)
     for number in range(3):
@@ -142,12 +152,13 @@ async def test_errors_in_our_words(tmp_path: Path) -> None:
 
 async def test_a_full_disk(tmp_path: Path) -> None:
     database = await opened(tmp_path)
-    pages = database._writer.connection.execute("PRAGMA page_count").fetchone()[0]
-    database._writer.connection.execute(f"PRAGMA max_page_count = {pages}")
+    connection = await writer_of(database)
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(Full, match="db: no room to store records"):
         async with database.writing() as tx:
             await records.insert(tx, LINKS, {"uuid": "a", "name": "x" * 100_000})
-    database._writer.connection.execute("PRAGMA max_page_count = 1000000")
+    connection.execute("PRAGMA max_page_count = 1000000")
     await add(database, "b")
     async with database.reading() as tx:
         assert [row["uuid"] for row in await records.find(tx, database.dialect, LINKS, ())] == ["b"]
@@ -156,7 +167,7 @@ async def test_a_full_disk(tmp_path: Path) -> None:
 
 async def test_a_full_disk_undoes_what_shares_the_commit(tmp_path: Path) -> None:
     database = await opened(tmp_path)
-    connection = database._writer.connection
+    connection = await writer_of(database)
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
 
     async def fill() -> None:
@@ -177,7 +188,7 @@ async def test_a_full_disk_undoes_what_shares_the_commit(tmp_path: Path) -> None
 
 async def test_a_commit_that_fails_is_told_to_all_who_share_it(tmp_path: Path) -> None:
     database = await opened(tmp_path)
-    connection = database._writer.connection
+    connection = await writer_of(database)
 
     async def spoil() -> None:
         async with database.writing():
@@ -228,13 +239,14 @@ async def test_a_checkpoint_that_fails_harms_nobody(
 
 async def test_a_rollback_that_fails_does_not_hide_the_cause(tmp_path: Path) -> None:
     database = await opened(tmp_path)
+    connection = await writer_of(database)
     with pytest.raises(ZeroDivisionError):
         async with database.writing() as tx:
             await records.insert(tx, LINKS, {"uuid": "a"})
-            database._writer.connection.set_authorizer(lambda *_: sqlite3.SQLITE_DENY)
+            connection.set_authorizer(lambda *_: sqlite3.SQLITE_DENY)
             raise ZeroDivisionError
-    database._writer.connection.set_authorizer(None)
-    database._writer.connection.execute("ROLLBACK")
+    connection.set_authorizer(None)
+    connection.execute("ROLLBACK")
     await database.close()
 
 

@@ -104,47 +104,48 @@ class LocalSettings:
 
 def open_local(site: FleetSite) -> LocalFleet:
     """The fleet of this machine, from the configuration."""
+    return LocalFleet(local_settings(site))
+
+
+def local_settings(site: FleetSite) -> LocalSettings:
+    """The settings of the fleet of this machine, from the configuration."""
     local = site.config.Local
     way: dict[str, object] = {"api_socket": site.api_socket}
     if not site.api_socket:
         way = {"api_url": site.api_url, "api_ca_file": site.certificate_path}
-    told = Gpu(
+    known = Gpu(
         driver=local.GPUDriverVersion, targets=tuple(local.GPUHardwareTargets), vram=local.GPUMemory
     )
     gpu = see_gpus(
-        known=told, visible=local.VisibleGPUs, root=Path(site.config.Containers.DeviceRoot)
+        known=known, visible=local.VisibleGPUs, root=Path(site.config.Containers.DeviceRoot)
     )
     gpu_count = local.GPUs if local.GPUs >= 0 else gpu.count
     capacity = measure(vcpus=local.VCPUs, ram=local.RAM, disk=local.Scratch, gpu_count=gpu_count)
-    return LocalFleet(
-        LocalSettings(
-            command=(
-                sys.executable,
-                "-m",
-                "lading.supervisor.process.forkserver",
-                "--engine",
-                site.config.Containers.RuntimeEngine,
-            ),
-            run_directory=site.run_directory,
-            capacity=capacity,
-            most_idle=max(_LEAST_IDLE, capacity.vcpus),
-            most_preparing=local.MaxPreparing,
-            gpu=replace(gpu, count=gpu_count),
-            partitions=frozenset(local.Partitions),
-            kept=Amount(
-                site.config.Containers.DiskReserve, site.config.Containers.DiskReserveFiles
-            ),
-            shares=Path(local.ShareDirectory) if local.ShareDirectory else None,
-            template={
-                **site.template,
-                **way,
-                "cache_directory": str(site.cache_directory),
-                "device_directory": str(Path(local.ShareDirectory or _MACHINE) / "gpus"),
-                "visible_gpus": local.VisibleGPUs,
-                "instance_type": _describe(capacity, price=local.Price),
-                "preemption": local.Preemption,
-            },
-        )
+    return LocalSettings(
+        command=(
+            sys.executable,
+            "-m",
+            "lading.supervisor.process.forkserver",
+            "--engine",
+            site.config.Containers.RuntimeEngine,
+        ),
+        run_directory=site.run_directory,
+        capacity=capacity,
+        most_idle=max(_LEAST_IDLE, capacity.vcpus),
+        most_preparing=local.MaxPreparing,
+        gpu=replace(gpu, count=gpu_count),
+        partitions=frozenset(local.Partitions),
+        kept=Amount(site.config.Containers.DiskReserve, site.config.Containers.DiskReserveFiles),
+        shares=Path(local.ShareDirectory) if local.ShareDirectory else None,
+        template={
+            **site.template,
+            **way,
+            "cache_directory": str(site.cache_directory),
+            "device_directory": str(Path(local.ShareDirectory or _MACHINE) / "gpus"),
+            "visible_gpus": local.VisibleGPUs,
+            "instance_type": _describe(capacity, price=local.Price),
+            "preemption": local.Preemption,
+        },
     )
 
 

@@ -21,7 +21,7 @@ from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleet_plugins import FleetSite
 from lading.dispatch.fleets.slurm.job_script import JobSite
 from lading.dispatch.fleets.slurm.slurm_commands import JobRefused, Slurm
-from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings, open_slurm
+from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings, slurm_settings
 from lading.testing.containers import QUICK, TOKEN, FakeContainers, dispatching
 from lading.testing.fleet import Work
 from tests.simulation.slurm_programs import FakeSlurm, Malice
@@ -394,7 +394,7 @@ def test_the_fleet_follows_the_configuration(tmp_path: Path) -> None:
         template={},
         api_url="https://x",
     )
-    made = open_slurm(site)._settings
+    made = slurm_settings(site)
     assert made.templates.fill(ONE, TrackedContainer(uuid=ONE, need=Resources(2)))[2:] == ["-c2"]
     assert (made.poll_period, made.array_size, made.site.template["api_url"]) == (
         3.0,

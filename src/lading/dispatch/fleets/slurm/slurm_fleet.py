@@ -101,6 +101,12 @@ def open_slurm(site: FleetSite) -> SlurmFleet:
     """The fleet of a Slurm cluster, from the configuration. Raises Invalid for a template that
     cannot be filled.
     """
+    timeout = site.config.Containers.SLURM.CommandTimeout
+    return SlurmFleet(slurm_settings(site), Slurm(run_program, timeout=timeout))
+
+
+def slurm_settings(site: FleetSite) -> SlurmSettings:
+    """The settings of the fleet of a Slurm cluster, from the configuration."""
     containers = site.config.Containers
     slurm = containers.SLURM
     templates = Templates(
@@ -123,7 +129,7 @@ def open_slurm(site: FleetSite) -> SlurmFleet:
         environment=slurm.SbatchEnvironmentVariables,
         hooks=slurm.HookDirectory,
     )
-    settings = SlurmSettings(
+    return SlurmSettings(
         token=site.token,
         site=nodes,
         templates=templates,
@@ -132,7 +138,6 @@ def open_slurm(site: FleetSite) -> SlurmFleet:
         most_waiting=slurm.MaxWaitingJobs,
         array_size=slurm.MaxJobArraySize,
     )
-    return SlurmFleet(settings, Slurm(run_program, timeout=slurm.CommandTimeout))
 
 
 class SlurmFleet:
