@@ -361,10 +361,8 @@ class Supervisor:
                 pump.handed_over()
 
     async def _become_running(self) -> None:
-        gateway = self._gateway.open()
-        refused = await self._session.report_running(
-            clear_status=bool(self._activity.reported), gateway=gateway
-        )
+        shown, gateway = bool(self._activity.reported), self._gateway.open()
+        refused = await self._session.report_running(clear_status=shown, gateway=gateway)
         if refused:
             await self._gateway.close()
             self._log.say(f"nobody can enter this container: {refused}")
