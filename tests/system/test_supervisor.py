@@ -277,7 +277,7 @@ async def test_usage_and_live_logs_of_a_longer_run(native: Stage, group: Cgroup)
 
 
 async def test_many_at_the_same_time(native: Stage) -> None:
-    uuids = [f"zzzzz-dz642-{number:015d}" for number in range(12)]
+    uuids = [f"{CONTAINER[:-2]}{number:02d}" for number in range(12)]
     started = [await native.start(["sh", "-c", f"echo {uuid} > file"], uuid) for uuid in uuids]
     for _, pidfd in started:
         await ended(pidfd)

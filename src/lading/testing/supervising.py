@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,10 @@ import msgspec
 from lading.core.data import manifest as manifests
 from lading.core.ids import is_pdh
 
-CONTAINER = "zzzzz-dz642-000000000000001"
+CONTAINER = f"zzzzz-dz642-{os.getpid():014d}1"
+"""Of each test process another one: the control group of a container, and its name for a daemon, is
+its uuid, and a supervisor that ends kills every process of that group.
+"""
 SUPERVISOR_TOKEN = "v2/zzzzz-gj3su-supervisor00001/" + "s" * 50
 AUTH_UUID = "zzzzz-gj3su-containerauth01"
 AUTH_SECRET = "c" * 50

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from collections.abc import Iterator
 
@@ -15,7 +16,7 @@ from tests.reality import need, need_root
 @pytest.fixture
 def group() -> Iterator[Cgroup]:
     need_root()
-    made = Cgroup(find_hierarchy(mount_table()), "limit-events")
+    made = Cgroup(find_hierarchy(mount_table()), f"limit-events-{os.getpid()}")
     need(made.make(ram=16 << 20, processes=8) == [], "memory cgroups")
     yield made
     made.remove()

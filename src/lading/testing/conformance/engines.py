@@ -32,7 +32,10 @@ from lading.supervisor.engines import (
 from lading.testing.images import ArchiveImage, tiny_image
 from lading.testing.pulse import Bell
 
-CONTAINER = "zzzzz-dz642-engine000000000"
+CONTAINER = f"zzzzz-dz642-engine{os.getpid():09d}"
+"""Of each test process another one: the control group of a container is named by its uuid, and an
+engine that removes its container kills every process of that group.
+"""
 PATIENCE = 180.0
 
 
