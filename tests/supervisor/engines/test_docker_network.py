@@ -35,6 +35,12 @@ def test_what_waits_has_no_rights() -> None:
     assert (host["NetworkMode"], host["CapDrop"], host["ReadonlyRootfs"]) == ("none", ["ALL"], True)
 
 
+def test_the_limit_of_processes_leaves_room_for_the_threads_of_the_runtime() -> None:
+    host = make_config("sha256:0", "/program")["HostConfig"]
+    threads_by_processor = 2
+    assert host["PidsLimit"] >= threads_by_processor * (os.cpu_count() or 1) + 32
+
+
 async def test_the_name_of_what_is_joined(tmp_path: Path) -> None:
     network = DockerNetwork("x-network", NetworkAccess(), tmp_path)
     assert network.mode == "container:x-network"
