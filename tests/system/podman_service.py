@@ -19,7 +19,7 @@ default_ulimits = ["nofile=20000:20000", "nproc=20000:20000"]
 [engine]
 cgroup_manager = "cgroupfs"
 events_logger = "file"
-runtime = "runc"
+runtime = "{runtime}"
 """
 
 
@@ -31,10 +31,10 @@ class PodmanService:
 
 
 @contextmanager
-def running_podman_service() -> Iterator[PodmanService]:
-    """The API of podman. Raises FileNotFoundError when it is not installed."""
+def running_podman_service(runtime: str = "runc") -> Iterator[PodmanService]:
+    """The API of podman with this runtime. Raises FileNotFoundError when it is not installed."""
     with tempfile.NamedTemporaryFile("w", prefix="lp-", suffix=".conf") as configuration:
-        configuration.write(_CONFIGURATION)
+        configuration.write(_CONFIGURATION.format(runtime=runtime))
         configuration.flush()
         environment = {"CONTAINERS_CONF": configuration.name}
         with running_service("lp-", _command, Path.exists, environment) as socket:

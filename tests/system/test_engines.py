@@ -23,7 +23,7 @@ from lading.testing.conformance.isolation import IsolatingEngineSuite
 from lading.testing.pulse import Bell
 from tests.reality import need_program, need_root
 from tests.system.docker_daemon import DockerDaemon
-from tests.system.podman_service import PodmanService
+from tests.system.podman_service import PodmanService, running_podman_service
 
 pytestmark = pytest.mark.system
 
@@ -116,6 +116,19 @@ class TestPodman(IsolatingEngineSuite):
             )
 
         return Kit(make, clean_directory, need_program=need_program)
+
+
+async def test_podman_on_crun_without_a_limit_of_processes(clean_directory: Path) -> None:
+    need_root()
+    for program in ("podman", "crun"):
+        need_program(program)
+    with running_podman_service("crun") as service:
+
+        def make(settings: EngineSettings) -> Engine:
+            return make_engine(dataclasses.replace(settings, podman_socket=str(service.socket)))
+
+        done, out, _ = await Kit(make, clean_directory).run("echo ran", processes=0)
+    assert (done.code, out) == (0, "ran\n")
 
 
 async def test_native_on_a_data_directory_that_is_on_an_overlay(

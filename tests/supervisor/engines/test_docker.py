@@ -46,7 +46,7 @@ def test_what_the_daemon_is_told() -> None:
     )
     assert host["Mounts"] == [{"Type": "bind", "Source": "/s", "Target": "/t", "ReadOnly": True}]
     assert (host["Memory"], host["MemorySwap"], host["CpuQuota"]) == (LEAST_RAM, LEAST_RAM, 200_000)
-    assert (host["NetworkMode"], host["CapDrop"], host["PidsLimit"]) == ("none", ["ALL"], -1)
+    assert (host["NetworkMode"], host["CapDrop"], host["PidsLimit"]) == ("none", ["ALL"], 0)
     assert make_config(replace(spec, processes=7), image="i")["HostConfig"]["PidsLimit"] == 7
 
 

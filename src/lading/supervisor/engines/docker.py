@@ -68,8 +68,6 @@ _STOP_DRAIN = 2.0
 # Bytes read at a time.
 _CHUNK = 1 << 16
 _NOT_FOUND = 404
-# Docker's value for "no limit".
-_NO_LIMIT = -1
 _NVIDIA_CAPABILITIES = ("gpu", "nvidia", "compute", "utility")
 _NO_CONNECTION = 900
 """Status of aiodocker's own error when it cannot connect."""
@@ -513,7 +511,8 @@ def make_config(
             "MemorySwap": ram,
             "CpuPeriod": PERIOD if spec.vcpus else 0,
             "CpuQuota": PERIOD * spec.vcpus,
-            "PidsLimit": spec.processes or _NO_LIMIT,
+            # 0 is no limit. So is -1 for Docker and runc, but crun refuses to start with it.
+            "PidsLimit": spec.processes,
             "CapDrop": ["ALL"],
             "CapAdd": [name.removeprefix("CAP_") for name in CAPABILITIES],
             "SecurityOpt": ["no-new-privileges", *security],
