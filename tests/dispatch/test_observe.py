@@ -107,6 +107,15 @@ def test_processes_and_starts_occupy_their_worker(queue: Queue, state: DispatchS
     }
 
 
+def test_an_occupant_has_the_place_of_its_record(queue: Queue, state: DispatchState) -> None:
+    learn(queue, "running", "Running", priority=7, created_at="2026")
+    (worker,) = observe.snapshot(queue, view(running=True, stranger=True), state, now=0.0).workers
+    assert {one.uuid: one.place for one in worker.occupants} == {
+        "running": (-7, "2026", "running"),
+        "stranger": None,
+    }
+
+
 def test_a_dead_process_occupies_until_it_is_cleared_away(
     queue: Queue, state: DispatchState
 ) -> None:

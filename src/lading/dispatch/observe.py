@@ -241,7 +241,12 @@ def _occupants(
             )
             if uuid in spread and record is not None and record.sized:
                 need = rank_need(need, record.nodes)
-            yield Occupant(uuid=uuid, need=need + extra, started=state.began(uuid))
+            yield Occupant(
+                uuid=uuid,
+                need=need + extra,
+                started=state.began(uuid),
+                place=None if record is None else record.place,
+            )
 
 
 def _runs_workflow(record: TrackedContainer | None) -> bool:

@@ -81,6 +81,39 @@ def test_what_started_since_the_head_was_queued_counts() -> None:
     assert starts(Snapshot(queue=(head, entry("one")), workers=(worker(old("x"), since),))) == []
 
 
+def test_what_goes_before_the_head_is_not_counted_against_it() -> None:
+    head = entry("head", 9, Resources(3, 30), seen=5.0)
+    for priority, started in ((10, ["one"]), (8, [])):
+        since = Occupant(uuid="y", need=SMALL, started=6.0, place=entry("y", priority).place)
+        snapshot = Snapshot(queue=(head, entry("one")), workers=(worker(old("x"), since),))
+        assert starts(snapshot) == started
+
+
+def test_what_one_plan_starts_before_and_after_the_head() -> None:
+    queue = (entry("first", 9, Resources(2, 20)), entry("head", 8, Resources(3, 30)), entry("last"))
+    snapshot = Snapshot(queue=queue, workers=(worker(),))
+    assert starts(snapshot) == ["first", "last"]
+    after = apply(snapshot, plan(snapshot), now=1.0)
+    (there,) = after.workers
+    assert [one.passed(queue[1]) for one in there.occupants] == [False, True]
+    assert plan(after) == DispatchPlan(head="head", reserved="w")
+
+
+def test_the_reservation_stays_where_nothing_has_passed_the_head() -> None:
+    """Two workers are filled before the head in the pass in which it is first seen. Neither is
+    given to those behind it when the other one is left."""
+    queue = (
+        entry("a", 9, Resources(4, 40), seen=1.0), entry("b", 9, Resources(3, 30), seen=1.0),
+        entry("head", 8, WHOLE, seen=1.0),
+        *(entry(f"small{number}", seen=1.0) for number in range(5)),
+    )  # fmt: skip
+    snapshot = Snapshot(queue=queue, workers=(worker(id="v"), worker(id="w")))
+    for moment, leaving in enumerate(("", "b", "a")):
+        left = replace(snapshot, workers=tuple(_without(one, leaving) for one in snapshot.workers))
+        snapshot = apply(left, plan(left), now=1.0 + moment)
+    assert "head" not in {one.uuid for one in snapshot.queue}
+
+
 def test_other_workers_are_free_for_all() -> None:
     head = entry("head", 9, WHOLE)
     workers = (worker(old("x"), id="busy"), worker(id="tiny", capacity=Resources(1, 10)))

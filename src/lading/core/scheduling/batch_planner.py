@@ -12,9 +12,9 @@ Rules:
   again.
 - Backfill: the first container that fits some worker but finds no room is the *head*. One worker is
   reserved for it. On that worker a later container may pass the head only inside (capacity - what
-  the head needs), and everything that started there since the head was queued counts against that.
-  What ran before the head was queued ends one day, and then the head fits: it never starves,
-  however long the others run.
+  the head needs), and every later container that started there since the head was queued counts
+  against that. What ran before the head was queued, or goes before it, ends one day, and then the
+  head fits: it never starves, however long the others run.
 - A container that can be given more than it needs is given what is left when all that can start is
   placed.
 - A container that fits no worker stays queued and blocks no other; its status names its need and
@@ -133,15 +133,16 @@ def admitted(worker: FleetWorker, asking: Mapping[str, Place]) -> tuple[str, ...
 
 def apply(snapshot: Snapshot, decided: DispatchPlan, *, now: float) -> Snapshot:
     """The snapshot as it is once every decision has been carried out at `now`."""
-    needs = {
-        container.uuid: container.need
-        for container in (*snapshot.queue, *snapshot.workflow_runners)
+    waiting = {
+        container.uuid: container for container in (*snapshot.queue, *snapshot.workflow_runners)
     }
     apart = {container.uuid for container in snapshot.workflow_runners}
     placed: dict[str, list[Occupant]] = {worker.id: [] for worker in snapshot.workers}
     for start in decided.starts:
-        need = needs[start.uuid] + start.extra
-        placed[start.worker].append(Occupant(uuid=start.uuid, need=need, started=now))
+        one = waiting[start.uuid]
+        placed[start.worker].append(
+            Occupant(uuid=one.uuid, need=one.need + start.extra, started=now, place=one.place)
+        )
     started = {start.uuid for start in decided.starts}
 
     def with_placed(worker: FleetWorker) -> FleetWorker:
@@ -211,7 +212,6 @@ class _WorkerRoom:
     def __init__(self, worker: FleetWorker) -> None:
         self.worker = worker
         self.open = _free(worker)
-        self._new = Resources()
 
     def holds(self, container: TrackedContainer) -> bool:
         return container.need.fits(self.open) and self.worker.admits(container)
@@ -224,25 +224,23 @@ class _WorkerRoom:
         # A batch system queues by itself: what is handed over takes no room here.
         if not self.worker.queues:
             self.open -= need
-            self._new += need
 
     def reserve(self, head: TrackedContainer) -> None:
-        # Containers that started since the head was queued have passed it, and are counted against
-        # what remains beside the head.
-        inside = self.worker.capacity - head.need - self._since(head)
+        # Later containers that started since the head was queued have passed it, and are counted
+        # against what remains beside the head.
+        inside = self.worker.capacity - head.need - self._passed(head)
         self.open = self.open.least(inside)
 
     def reserve_key(self, head: TrackedContainer) -> tuple[float, float, str]:
         capacity, before = self.worker.capacity, total(self._occupants_before(head))
         # First the share by which containers that passed the head exceed the room beside it, then
         # the share of earlier occupants, which all end one day. The id makes the choice stable.
-        too_much = self._since(head) + head.need - capacity
+        too_much = self._passed(head) + head.need - capacity
         return max(0.0, too_much.share_of(capacity)), before.share_of(capacity), self.worker.id
 
-    def _since(self, head: TrackedContainer) -> Resources:
-        return self._new + total(
-            one.need for one in self.worker.occupants if one.started >= head.seen
-        )
+    def _passed(self, head: TrackedContainer) -> Resources:
+        # What this plan has placed so far goes before the head.
+        return total(one.need for one in self.worker.occupants if one.passed(head))
 
     def _occupants_before(self, head: TrackedContainer) -> Iterable[Resources]:
         return (one.need for one in self.worker.occupants if one.started < head.seen)

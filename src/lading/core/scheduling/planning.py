@@ -106,12 +106,19 @@ class Occupant:
     """A container that occupies a worker, and how much of it: being started, running or ending.
 
     `started` is on the clock of `TrackedContainer.seen`; minus infinity: before the dispatcher
-    began.
+    began. `place` is its place in the queue, None where its record is not known.
     """
 
     uuid: str
     need: Resources
     started: float = float("-inf")
+    place: Place | None = None
+
+    def passed(self, head: TrackedContainer) -> bool:
+        """Whether it comes after the head in the queue and started while the head waited. One of
+        unknown place counts as such.
+        """
+        return self.started >= head.seen and (self.place is None or self.place > head.place)
 
 
 @dataclass(frozen=True, slots=True)
