@@ -50,6 +50,7 @@ async def finish(unit: UnitOfWork, before: Container, after: Container) -> None:
     trashed = await priorities.owners_in_trash(unit.tx, left.values(), unit.now)
     again = retry.plan(
         after,
+        # Requests of projects in the trash get no further attempt.
         [one for one in left.values() if one.owner_uuid not in trashed],
         before=before,
         parents=await _containers(
@@ -75,6 +76,7 @@ async def finish(unit: UnitOfWork, before: Container, after: Container) -> None:
         )
     await unit.services.statuses.forget(unit.tx, after.uuid)
     if after.log is not None:
+        # After the commit: until then readers take the log from the spool.
         unit.tx.after_commit(lambda: unit.services.spool.remove(after.uuid))
 
 
@@ -167,7 +169,7 @@ async def _is_closed(unit: UnitOfWork, subject: ContainerRequest) -> bool:
     collection is made.
     """
     owner = subject.owner_uuid
-    found = (await permissions.standings(unit.tx, [owner])).get(owner)
+    found = (await permissions.flags_by_group(unit.tx, [owner])).get(owner)
     return found is not None and (
         found.frozen or (found.trash_at is not None and found.trash_at <= unit.now)
     )
@@ -253,8 +255,10 @@ async def _make(
         "properties": plan.properties,
         "storage_classes_desired": plan.storage_classes or ["default"],
     }
+    # The names of all plans are looked up with one query; those made here are added.
     taken.add((plan.owner_uuid, plan.name))
     if plan.trash_at is not None:
+        # A trashed output is kept as long as signatures for its blocks are valid.
         delete_at = max(plan.trash_at, later(now, services.config.Collections.BlobSigningTTL))
         record |= {"trash_at": plan.trash_at, "delete_at": delete_at}
     await records.add(tx, COLLECTIONS, record)
@@ -266,6 +270,7 @@ def _content(plan: CollectionPlan, known: _Contents, existing: str) -> Record | 
     if any(piece.pdh not in known for piece in plan.pieces):
         return None
     pieces = [(known[piece.pdh][0], piece.directory) for piece in plan.pieces]
+    # The content of one collection, unchanged: its text and hash are known, nothing is parsed.
     if not existing and len(pieces) == 1 and not pieces[0][1]:
         text, files, size = known[plan.pieces[0].pdh]
         return {
@@ -275,6 +280,7 @@ def _content(plan: CollectionPlan, known: _Contents, existing: str) -> Record | 
             "file_size_total": size,
         }
     text = assemble(existing, pieces, keep=LOG_DIRECTORY)
+    # Pieces in directories of their own cannot overlap: their counts add up.
     if not existing and are_apart(pieces, below=LOG_DIRECTORY):
         parts = [known[piece.pdh] for piece in plan.pieces]
         files, size = manifest.check_total(

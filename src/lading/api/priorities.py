@@ -92,7 +92,7 @@ async def owners_in_trash(
     tx: Transaction, subjects: Iterable[ContainerRequest], now: str
 ) -> set[str]:
     """The owners of requests that are projects in the trash: such requests count as priority 0."""
-    found = await permissions.standings(tx, (one.owner_uuid for one in subjects))
+    found = await permissions.flags_by_group(tx, (one.owner_uuid for one in subjects))
     return {uuid for uuid, one in found.items() if one.trash_at is not None and one.trash_at <= now}
 
 

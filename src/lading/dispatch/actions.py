@@ -125,7 +125,10 @@ class Actions:
         """Remove the remains of a dead process. Raises Unavailable, Conflict if it is alive."""
         process = self._fleet.view().processes.get(uuid)
         if process is not None:
+            # Noted before it leaves the view: `requeue` and `cancel` say how it ended.
             self._fates[uuid] = process
+        # The remains are removed before the record is released: the next attempt may start on the
+        # same machine the moment it is.
         await self._fleet.clean(uuid)
 
     def forget(self, uuid: str) -> None:
@@ -175,6 +178,7 @@ class Actions:
         record = await self._client.get("containers", uuid, select=("uuid", "started_at", "cost"))
         if not record.get("started_at"):
             return {}
+        # The supervisor may have reported costs until a moment before its machine went.
         cost = max(float(record.get("cost") or 0.0), spending.since(str(record["started_at"])))
         return {"cost": cost, "finished_at": format_time(spending.end)}
 

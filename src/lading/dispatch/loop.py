@@ -118,10 +118,13 @@ class Loop:
 
     async def run(self, after_step: Callable[[], None]) -> None:
         """Step for ever, whenever woken or when something falls due."""
+        # Containers that were locked with this token before the first step: their processes may be
+        # on workers that have not been asked yet.
         self._state.adopt(
             uuid for uuid, record in self._queue.others.items() if self._queue.holds(record)
         )
         while True:
+            # Cleared before the step: whatever happens during it wakes the loop again.
             self._wake.clear()
             self.step()
             after_step()
@@ -171,6 +174,8 @@ class Loop:
         for uuid, sentence in misfits.items():
             if self._state.is_news(uuid, sentence):
                 self._decisions.note(uuid, DecisionKind.NOT_RUN, sentence)
+            # A dispatcher that is alone fails what it can never run; others only report it, as
+            # another dispatcher may have a larger worker.
             if uuid in overdue and self._only and self._state.may_act(uuid, now=now):
                 self._do(uuid, partial(self._actions.refuse, why=sentence), now=now)
         self.overdue = frozenset() if self._only else frozenset(overdue)
@@ -210,6 +215,8 @@ class Loop:
             case ReconcileAction.CLEAN:
                 self._do(uuid, self._actions.clean, now=now)
             case ReconcileAction.REQUEUE:
+                # Given back because it could not be started: without a pause it would be locked
+                # again at once.
                 if uuid not in self._state.held(now=now):
                     self._state.hold(uuid, _REQUEUED, now=now)
                 self._do(uuid, self._requeue, now=now)
@@ -220,6 +227,8 @@ class Loop:
         self._queue_sync.reread(uuid, after=self._state.read_after(uuid))
 
     def _start(self, start: StartDecision, *, now: float) -> None:
+        # In the state before the task begins: the next step may come first, and must not start it
+        # twice.
         self._state.engage(
             start.uuid, now=now, worker=start.worker, extra=start.extra, others=start.others
         )
@@ -242,6 +251,8 @@ class Loop:
             refused = isinstance(error, ExecutionError)
             again = "Trying again later." if refused else "Trying again in a moment."
             self._state.hold(start.uuid, f"{error} {again}", now=self._clock(), refused=refused)
+            # The lock or the start may have succeeded although no answer came: the record is read
+            # again.
             self._state.lost(start.uuid, self._queue)
             self._reread(start.uuid)
         finally:
@@ -250,6 +261,8 @@ class Loop:
 
     async def _requeue(self, uuid: str) -> None:
         await self._actions.requeue(uuid)
+        # Disowned after the call: as long as the record is not unlocked this dispatcher is
+        # responsible.
         self._state.disown(uuid)
 
     def _do(self, uuid: str, action: Callable[[str], Awaitable[None]], *, now: float) -> None:

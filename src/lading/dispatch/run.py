@@ -82,6 +82,7 @@ async def _dispatch(
     queue_sync = QueueSync(client, queue, token=token, settings=settings, wake=wake, clock=clock)
     ready = _Once(on_ready)
     await until_known(client, fleet, interval=settings.status_interval, on_trouble=ready)
+    # Locks of the earlier dispatcher are judged by records that were read after this moment.
     state = DispatchState(settings, known_since=queue.ticket())
     changes = aclosing(records_events(client, kinds=(KIND,)) if events is None else events)
     async with changes as stream, asyncio.TaskGroup() as tasks:
@@ -111,6 +112,8 @@ async def _dispatch(
         tasks.create_task(queue_sync.follow(stream, on_gap=publisher.repeat), name="events")
         tasks.create_task(queue_sync.fetch(), name="fetch")
         tasks.create_task(queue_sync.look(), name="look")
+        # The loop begins only when the queue and the processes are known: else it would give back
+        # containers whose supervisors run.
         await queue_sync.loaded.wait()
         event(_logger, "dispatcher ready", token=token, processes=len(fleet.view().processes))
         ready()
@@ -205,6 +208,7 @@ async def until_known(
 async def _post_trouble(client: ApiClient, fleet: Fleet, interval: float) -> None:
     told = ""
     while True:
+        # Not at once: where the fleet is known soon, no status is needed.
         await asyncio.sleep(interval)
         why = fleet.view().trouble
         if not why:

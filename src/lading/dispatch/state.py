@@ -210,7 +210,11 @@ class DispatchState:
             one = self._change(uuid)
             if one.alive and not process.alive:
                 ended.append(uuid)
+                # The record was read before the end was seen: only a later version may show the
+                # supervisor's last write.
                 one.gone = queue.ticket()
+            # A process in the view was started with this token, by this dispatcher or an earlier
+            # one.
             one.alive, one.own = process.alive, True
         for uuid in [one for one in self._with_process if one not in view.processes]:
             one = self._activities[uuid]
@@ -222,6 +226,7 @@ class DispatchState:
 
     def lost(self, uuid: str, queue: Queue) -> None:
         """A start failed: what was read of the record so far says nothing any more."""
+        # The answer that was lost may have changed the record: decisions wait for a newer version.
         self._change(uuid).gone = queue.ticket()
 
     def read_after(self, uuid: str) -> int:
@@ -241,11 +246,14 @@ class DispatchState:
         own end.
         """
         past = self._at(uuid).stop
+        # Not more often: a supervisor needs some time from the signal to its end.
         if past is not None and now - past.last < self._settings.kill_interval:
             return None
         self._timed_change(uuid).stop = Stop(past.first if past else now, now)
         patience = 0.0 if nothing_to_save else self._settings.kill_patience
         patient = past is None or now - past.first < patience
+        # TERM first, so that the supervisor can save output and log; KILL once its patience is
+        # over.
         return Signals.SIGTERM if patient else Signals.SIGKILL
 
     def lingering(self, record: TrackedContainer | None, *, now: float) -> bool:
@@ -300,12 +308,15 @@ class DispatchState:
         one = self._timed_change(uuid)
         least = self._settings.refusal_pause if refused else self._settings.min_retry
         pause = self._pause(one.hold, reason, now=now)
+        # The time of a refusal does not lengthen the pauses of later failures.
         one.hold = pause if pause.length >= least else Pause(now + least, pause.length, reason)
 
     def held(self, *, now: float) -> dict[str, str]:
         """Containers not to be started now, with the reason: a pause, or an action that is not
         over.
         """
+        # A start that is under way occupies its worker in the snapshot already, any other action
+        # does not.
         found = {uuid: _BUSY for uuid in self._busy if not self._activities[uuid].worker}
         for uuid in self._timed:
             pause = self._activities[uuid].hold

@@ -75,8 +75,11 @@ class StatusPublisher:
             try:
                 async with asyncio.timeout(self._longest):
                     await self._stale.wait()
+            # A report is due although nothing changed: it shows that this dispatcher is there, and
+            # renews its lease.
             except TimeoutError:
                 self._reported = False
+            # Cleared before the post: a change that comes meanwhile leads to another post.
             self._stale.clear()
             try:
                 await self.post()
@@ -85,6 +88,7 @@ class StatusPublisher:
             except LadingError as error:
                 event(_logger, "statuses not posted", why=error)
                 self._stale.set()
+            # The interval follows each post, so that a burst of changes becomes one request.
             await asyncio.sleep(self._interval)
 
     async def post(self) -> None:
@@ -97,6 +101,7 @@ class StatusPublisher:
             uuid: {"reason": one.category, "sentence": one.sentence}
             for uuid, one in changed.items()
         }
+        # Containers that have begun, or are gone: an empty text withdraws their status.
         items |= {uuid: "" for uuid in self._posted if uuid not in current}
         misfits = frozenset(self._misfits())
         named = sorted(misfits - self._named if self._reported else misfits)
@@ -115,5 +120,6 @@ class StatusPublisher:
             self._decisions.put_back(entries)
             raise
         self._posted, self._reported, self._named = current, True, misfits
+        # More decisions are waiting than one request takes.
         if len(self._decisions):
             self.mark()

@@ -383,7 +383,7 @@ async def group_flags(tx: Transaction, uuid: str) -> GroupFlags:
     return GroupFlags(None if rows[0][0] is None else str(rows[0][0]), bool(rows[0][1]))
 
 
-async def standings(tx: Transaction, uuids: Iterable[str]) -> dict[str, GroupFlags]:
+async def flags_by_group(tx: Transaction, uuids: Iterable[str]) -> dict[str, GroupFlags]:
     """Flags of those owners that are in the trash, now or later, or frozen."""
     found = {}
     for part in _chunks([uuid for uuid in dict.fromkeys(uuids) if is_group(uuid)]):

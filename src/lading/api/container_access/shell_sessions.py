@@ -76,6 +76,7 @@ async def open_shell(call: ApiCall) -> ApiResponse:
         check=gateway.check,
     )
     try:
+        # Written before the first byte passes: no session is without a row, however it ends.
         await _begin(call, container, form["login_username"])
     except BaseException:
         await gateway.pipe.close()
@@ -112,6 +113,7 @@ async def open_tunnel(call: ApiCall) -> ApiResponse:
         raise Unauthenticated(
             "Not logged in: this is not the supervisor of the container, or has another secret"
         )
+    # Checked before the upgrade, as afterwards no status can be sent.
     sessions.check_state(uuid, Container.from_record(row).state)
     services.tunnels.check_room(uuid)
     services.supervisors.note_writer(Container.from_record(row), role, call.caller.token)
@@ -254,6 +256,7 @@ async def _attend(call: ApiCall, container: Container, gateway: Gateway, pipe: P
                 row = await records.get(tx, CONTAINERS, container.uuid)
                 if row is not None:
                     await _note(tx, call, row, "shell_end", {"seconds": seconds, "bytes": moved})
+        # A missing row of the end must not break the session's end: it is over in any case.
         except LadingError as error:
             _logger.error("session of %s not written down: %s", container.uuid, error.message)
 

@@ -98,6 +98,7 @@ class Limits:
 def quota_refused(limits: Limits, *, machines: int, why: str, now: float) -> Limits:
     """Note that the cloud refused a VM for quota while others existed."""
     ban = _longer(limits.quota_ban, why, now=now, shortest=SHORTEST, longest=LONGEST)
+    # A quota of 0 would end all creation: it is tried again after the shortest pause.
     if machines == 0:
         return replace(limits, quota=None, quota_ban=Ban(now + SHORTEST, ban.length, why))
     return replace(limits, quota=machines, quota_ban=ban)
@@ -106,6 +107,7 @@ def quota_refused(limits: Limits, *, machines: int, why: str, now: float) -> Lim
 def rate_refused(limits: Limits, *, until: float | None, why: str, now: float) -> Limits:
     """Note that the cloud refused a call because of the rate of calls."""
     ban = _longer(limits.rate_ban, why, now=now, shortest=RATE_SHORTEST, longest=RATE_LONGEST)
+    # A cloud that names a time is believed; it may be in the past by now.
     return replace(limits, rate_ban=ban if until is None else Ban(max(until, now), ban.length, why))
 
 
@@ -117,6 +119,7 @@ def capacity_refused(limits: Limits, *, group: str, why: str, now: float) -> Lim
 
 def created(limits: Limits, *, group: str) -> Limits:
     """Note that the cloud created a VM of this kind."""
+    # Most creations find no ban: the same value shows that nothing changed.
     if limits.quota_ban is None and limits.rate_ban is None and group not in limits.scarce:
         return limits
     scarce = {name: ban for name, ban in limits.scarce.items() if name != group}

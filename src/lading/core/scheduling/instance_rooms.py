@@ -54,6 +54,7 @@ class RoomIndex:
     def add(self, room: InstanceRoom) -> None:
         """Add a room that containers may be given."""
         for table in self._tables(room):
+            # A dictionary in place of a set keeps the order: equal histories give equal plans.
             table.setdefault(room.type, {}).setdefault((room.free, room.places), {})[room.id] = None
 
     def remove(self, room: InstanceRoom) -> None:

@@ -106,8 +106,11 @@ class Case:
 def decide(case: Case) -> ReconcileAction:
     """The one next action. Total: every combination has an answer."""
     action = TABLE[case.record, case.process]
+    # Given back or cancelled by a record that was read too early, a container could be run twice,
+    # or lose its result.
     if action in (ReconcileAction.REQUEUE, ReconcileAction.CANCEL) and not case.fresh:
         return ReconcileAction.REREAD
+    # A final record whose process still lives: the supervisor may be removing its directories.
     if action is ReconcileAction.KILL and case.record is RecordState.FINAL and not case.lingering:
         return ReconcileAction.LEAVE
     return action
@@ -132,6 +135,7 @@ TABLE: Mapping[tuple[RecordState, ProcessState], ReconcileAction] = MappingProxy
     | _row(RecordState.RUNNING, absent=ReconcileAction.CANCEL, alive=ReconcileAction.LEAVE)
     | _row(RecordState.UNWANTED_LOCKED, absent=ReconcileAction.REQUEUE, alive=ReconcileAction.KILL)
     | _row(RecordState.UNWANTED_RUNNING, absent=ReconcileAction.CANCEL, alive=ReconcileAction.KILL)
+    # Other dispatchers' containers have processes here only by mistake, as after a lost lock.
     | _row(RecordState.FOREIGN, absent=ReconcileAction.FORGET, alive=ReconcileAction.KILL)
     | _row(RecordState.FINAL, absent=ReconcileAction.FORGET, alive=ReconcileAction.KILL)
 )

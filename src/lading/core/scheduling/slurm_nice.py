@@ -71,6 +71,7 @@ def renice(jobs: Iterable[PendingJob], *, spread: int = DEFAULT_SPREAD) -> dict[
         if place is not None and 0 <= place - job.priority < (step - 1) * 10:
             place = job.priority - 1
             continue
+        # Slurm lowers by at most MOST; and a job cannot be raised above its own priority.
         goal = (
             job.best if place is None else max(min(job.best, place - (step - 1)), job.best - MOST)
         )
@@ -84,5 +85,6 @@ def _nanoseconds(created_at: str) -> int:
     try:
         passed = parse_time(created_at) - _EPOCH
     except ValueError:
+        # Without a time it counts as the oldest: it is not put behind all others.
         return 0
     return (passed.days * 86400 + passed.seconds) * 10**9 + passed.microseconds * 1000

@@ -117,6 +117,7 @@ class Ec2Driver:
         count = max(1, len(self._settings.subnets))
         refused: LadingError | None = None
         for turn in range(count):
+            # The subnet that took the last instance comes first: others were full a moment ago.
             index = (self._subnet + turn) % count
             if self._settings.subnets:
                 wanted["NetworkInterfaces"][0]["SubnetId"] = self._settings.subnets[index]
@@ -200,6 +201,7 @@ class Ec2Driver:
         try:
             await self._call("terminate_instances", InstanceIds=[id])
         except _Refused as error:
+            # The instance is gone already.
             if "NotFound" not in error.message:
                 raise
 
@@ -213,6 +215,7 @@ class Ec2Driver:
             key=len,
             reverse=True,
         )
+        # Of "t3.small" the letters before the first digit: AWS counts quotas by family.
         letters = name[
             : next((n for n, letter in enumerate(name) if not letter.isalpha()), len(name))
         ]
@@ -231,7 +234,10 @@ class Ec2Driver:
             "InstanceType": kind.provider_type,
             "MinCount": 1,
             "MaxCount": 1,
+            # A VM that shuts down by itself is removed, and not only stopped.
             "InstanceInitiatedShutdownBehavior": "terminate",
+            # Version 2 of the metadata service alone: a forwarded GET cannot read the VM's
+            # credentials.
             "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
             "NetworkInterfaces": [network],
             "TagSpecifications": [{"ResourceType": "instance", "Tags": _pairs(spec.tags)}],
@@ -239,6 +245,7 @@ class Ec2Driver:
         }
         if kind.added:
             volume = {
+                # EC2 counts whole GiB.
                 "DeleteOnTermination": True, "VolumeSize": math.ceil(kind.added / GIB),
                 "VolumeType": chosen.volume_type,
             }  # fmt: skip
@@ -246,6 +253,7 @@ class Ec2Driver:
         if kind.preemptible:
             spot = {
                 "SpotInstanceType": "one-time",
+                # A stopped instance would keep its volumes, which are paid for.
                 "InstanceInterruptionBehavior": "terminate",
                 "MaxPrice": f"{kind.price:g}",
             }
@@ -256,6 +264,7 @@ class Ec2Driver:
 
     async def _key(self, public: str) -> str:
         """The name of the key pair, which is imported when it is not there."""
+        # One import at a time: several creations at the start would all find the key missing.
         async with self._alone:
             if public not in self._keys:
                 digest = hashlib.sha256(base64.b64decode(public.split()[1])).digest()
@@ -265,6 +274,7 @@ class Ec2Driver:
                         "import_key_pair", KeyName=name, PublicKeyMaterial=public.encode()
                     )
                 except _Refused as error:
+                    # An earlier dispatcher with the same key has imported it.
                     if "InvalidKeyPair.Duplicate" not in error.message:
                         raise
                 self._keys[public] = name

@@ -106,6 +106,7 @@ class GoogleProvider:
 
     def create(self, spec: InstanceSpec) -> Instance:
         """Insert a VM."""
+        # Names have at most 63 characters, small letters, digits and `-`: 8 + 32 + 1 + 16.
         name = (
             f"compute-{_legal(self._settings.set_id)[:32].replace('_', '-')}-{secrets.token_hex(8)}"
         )
@@ -139,6 +140,8 @@ class GoogleProvider:
             for one in document.get("items") or []:
                 tags = _tags(one)
                 if (
+                    # Labels lose capital letters and signs, so two sets may share one: the tags in
+                    # the metadata decide.
                     tags.get(self._settings.tag) == self._settings.set_id
                     and one.get("status") != "STOPPING"
                 ):
@@ -154,6 +157,8 @@ class GoogleProvider:
             metadata = there.get("metadata") or {}
             items = [one for one in metadata.get("items") or [] if one.get("key") != _TAGS]
             body = {
+                # Google refuses a change without the fingerprint of what is replaced: a concurrent
+                # change is not lost.
                 "fingerprint": metadata.get("fingerprint"),
                 "items": [*items, _item(_TAGS, json.dumps(dict(tags)))],
             }
@@ -187,6 +192,7 @@ class GoogleProvider:
         if chosen.external:
             network["accessConfigs"] = [{"type": "ONE_TO_ONE_NAT", "name": "External NAT"}]
         items = [_item(_TAGS, json.dumps(dict(spec.tags))), _item("startup-script", spec.user_data)]
+        # Without these two, keys of the project and OS Login would let others in.
         items += [_item("enable-oslogin", "FALSE"), _item("block-project-ssh-keys", "TRUE")]
         if spec.public_key:
             items.append(_item("ssh-keys", f"{chosen.user}:{spec.public_key}"))
