@@ -64,6 +64,7 @@ async def put_statuses(call: ApiCall) -> ApiResponse:
     the last report, or until "release": true.
     """
     access.check_admin(call.caller, "report scheduling")
+    # The lease first: a dispatcher without it must not change statuses or events.
     await hold_lease(call)
     items = call.params.get("items")
     if not isinstance(items, dict):
@@ -84,6 +85,7 @@ def _said(uuid: str, one: JSON) -> WaitReason | None:
     reason, sentence = (
         (given.get("reason"), given.get("sentence")) if isinstance(given, dict) else (None, None)
     )
+    # PostgreSQL stores no NUL character.
     if not isinstance(reason, str) or not isinstance(sentence, str) or "\0" in reason + sentence:
         raise Invalid(
             f"items.{uuid}: must be a sentence, or an object with the texts reason and sentence"
@@ -111,6 +113,7 @@ async def write_events(call: ApiCall) -> int:
         owners: dict[str, str | None] = {}
         for row in rows:
             uuid = row["object_uuid"]
+            # Many events of one report are about the same containers: each is looked up once.
             if uuid not in owners:
                 found = await records.get(tx, CONTAINERS, uuid)
                 owners[uuid] = found["owner_uuid"] if found else None
@@ -220,6 +223,7 @@ def _row(call: ApiCall, event: object) -> Record:
         "modified_at": now,
         "modified_by_user_uuid": user,
         "object_uuid": uuid,
+        # Ages, not times: the clocks of a dispatcher and of the server may differ.
         "event_at": format_time(services.clock() - timedelta(seconds=min(max(0.0, age), _OLDEST))),
         "event_type": kind,
         "summary": text,
@@ -260,12 +264,15 @@ async def warn_misfits(call: ApiCall, reported: Collection[str]) -> None:
         raise Invalid(f"misfits: must be a list of at most {_MOST_MISFITS} uuids of containers")
     services = call.services
     async with services.database.reading() as tx:
+        # Read first, in one transaction: most reports change no warning, and writers wait for each
+        # other.
         warned = await containers.warned(tx, reported)
         wanted: dict[str, str] = {}
         for uuid in {*misfits, *warned}:
             text = misfit(await services.statuses.about(tx, uuid, services.now()))
             if text != warned.get(uuid, ""):
                 wanted[uuid] = text
+    # A transaction for each container: a report may name thousands.
     for uuid, text in sorted(wanted.items()):
         async with services.database.writing() as tx:
             row = await records.get(tx, CONTAINERS, uuid)

@@ -57,6 +57,8 @@ async def list_records(
 def prepare_query(call: ApiCall, kind: RecordType, where: Sequence[Expression] = ()) -> Query:
     """The checked query of a list call, restricted to what the caller can read. Raises Invalid."""
     asked = check_query(call.params, kind, max_limit=call.services.config.API.MaxItemsPerResponse)
+    # A filter on the containers of requests needs a scope for containers: the number of hits would
+    # tell about them.
     access.check_filters(call.caller, asked.where)
     names = asked.select if asked.select is not None else kind.listed
     return Query(
@@ -174,7 +176,13 @@ async def apply(
         return old
     real |= {"modified_at": services.now(), "modified_by_user_uuid": user_uuid}
     if not await records.update(
-        tx, kind, old["uuid"], real, expected={"modified_at": old["modified_at"]}
+        # `modified_at` stands for the version that was read: a change by another call in between is
+        # refused.
+        tx,
+        kind,
+        old["uuid"],
+        real,
+        expected={"modified_at": old["modified_at"]},
     ):
         raise Conflict(f"{old['uuid']}: somebody else changed it first; read it again")
     new = {**old, **real}
@@ -238,6 +246,7 @@ async def _readable(
     """
     dialect, now = call.services.database.dialect, call.services.now()
     found: dict[str, Record] = {}
+    # Each reader has rights and scopes of its own: they must not add up on one record.
     for one in call.caller.everybody:
         within = [
             uuid
@@ -257,4 +266,5 @@ def distinct_name(name: str, uuid: str) -> str:
     """The name of a record whose own name is taken: with the end of its uuid, 255 characters at
     most (docs/spec/api, section Records).
     """
+    # 237 + " (" + 15 + ")" = 255, the longest name.
     return f"{name[:237]} ({uuid[-15:]})"

@@ -66,6 +66,8 @@ async def create_group(call: ApiCall) -> ApiResponse:
     record = generic.new_record(call, GROUPS, given)
     record |= trash_times(services, GROUPS.defaults, given)
     is_role = record["group_class"] == GroupClass.ROLE
+    # Roles belong to the system user, so that no deletion of a user takes them away; permissions
+    # say who manages them.
     record["owner_uuid"] = services.system_user if is_role else record["owner_uuid"]
     async with services.database.writing() as tx:
         _check(call, record, None, level=Level.MANAGE, frozen_above=False)
@@ -153,6 +155,7 @@ async def _change(call: ApiCall, wanted: _Wanted) -> ApiResponse:
             await _check_change(tx, call, new, old)
             await _settle_name(tx, call, new)
             new = await generic.apply(tx, services, GROUPS, old, new, user_uuid=caller.user_uuid)
+            # Another owner or trash changes which requests count below the group.
             if any(old[name] != new[name] for name in ("trash_at", "owner_uuid")):
                 unit = UnitOfWork(tx, services, user_uuid=caller.user_uuid)
                 unit.stale(await priorities.wanted_in(tx, new["uuid"]))
@@ -170,6 +173,7 @@ async def _check_change(tx: Transaction, call: ApiCall, new: Record, old: Record
         await authorization.check_move(tx, call, old, new["owner_uuid"])
     if new["trash_at"] is not None and old["trash_at"] is None:
         _check_seeded(call, old["uuid"])
+        # A frozen project below would go into the trash with this one.
         for uuid, _ in await permissions.below(tx, old["uuid"]):
             if (await permissions.group_flags(tx, uuid)).frozen:
                 raise groups.frozen(uuid)
@@ -222,12 +226,14 @@ async def _settle_name(tx: Transaction, call: ApiCall, record: Record) -> None:
 async def _delete(unit: UnitOfWork, group: Record) -> None:
     """Delete a group with all that is in it, the innermost first."""
     tx, services, user = unit.tx, unit.services, unit.user_uuid
+    # The innermost first: an owner must not go before the records that it owns.
     for uuid, _ in reversed(await permissions.below(tx, group["uuid"])):
         for kind in _OWNED:
             for record in await records.matching(tx, kind, owner_uuid=uuid):
                 await generic.remove(tx, services, kind, record, user_uuid=user)
                 if kind is REQUESTS and record["container_uuid"] is not None:
                     unit.stale([record["container_uuid"]])
+                    # A container that only this request wanted is cancelled.
                     await unit.abandon(record["container_uuid"])
         inner = await records.get(tx, GROUPS, uuid)
         if inner is not None:

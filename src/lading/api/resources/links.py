@@ -72,6 +72,7 @@ async def update_link(call: ApiCall) -> ApiResponse:
         old = await authorization.find_readable(tx, call.services, LINKS, call.uuid, call.caller)
         new = {**old, **generic.check_attributes(call, LINKS, old)}
         _check(new)
+        # Either class: an ordinary link must not become a permission, nor the other way round.
         if PERMISSION in (old["link_class"], new["link_class"]):
             await check_permission_change(tx, call, old, new)
         else:
@@ -125,6 +126,7 @@ async def _check_ends(tx: Transaction, call: ApiCall, record: Record, old: Recor
         if uuid is None or uuid == old.get(name):
             continue
         kind = BY_INFIX.get(ids.infix_of(uuid)) if ids.is_uuid(uuid) else None
+        # A link may name a content, or a record of another type that is not stored here.
         if ids.is_pdh(uuid) or (kind is not None and not kind.stored):
             continue
         if not await authorization.can_refer(tx, call.services, uuid, call.caller):
@@ -149,6 +151,7 @@ async def list_permissions(call: ApiCall) -> ApiResponse:
         one.column: one
         for one in check_order(params.get("order"), COMPUTED_PERMISSIONS, plain=True)
     }
+    # Pages by filters need an order that is total: these two name one permission.
     for name in _LAST:
         order.setdefault(name, SortKey(name))
     query = Query(
@@ -199,6 +202,7 @@ async def grant(tx: Transaction, call: ApiCall, record: Record, level: Level) ->
     same = await records.matching(tx, LINKS, **ends)
     if same:
         old = same[0]
+        # Never lowered: an application that shares again must not take away what an owner gave.
         name = record["name"] if level > LEVELS.get(old["name"], Level.NONE) else old["name"]
         return await generic.apply(tx, services, LINKS, old, {"name": name}, user_uuid=user)
     record = {**record, "owner_uuid": services.system_user}

@@ -84,6 +84,7 @@ async def _create(call: ApiCall, given: Record) -> ApiResponse:
     _check_within_own_scopes(call, given)
     record = generic.new_record(call, TOKENS, given)
     secret = services.new_secret()
+    # Only the hash is stored: the secret is in this answer alone.
     record |= {"secret_hash": hash_secret(secret), "created_by_ip_address": call.address or None}
     record["expires_at"] = _clamped(call, record["expires_at"])
     async with services.database.writing() as tx:
@@ -130,6 +131,7 @@ def _clamped(call: ApiCall, expires_at: str | None) -> str | None:
     if not limit or call.caller.is_admin:
         return expires_at
     latest = format_time(call.services.clock() + timedelta(seconds=limit))
+    # Times in the API's format sort as texts.
     return min(expires_at or latest, latest)
 
 

@@ -77,10 +77,14 @@ class InstanceWatch:
         while True:
             if one.going:
                 return
+            # Until it has an address there is nothing to connect to: the pool sets `changed` with
+            # it.
             if not one.address:
                 await one.changed.wait()
                 one.changed.clear()
                 continue
+            # VMs that boot are probed at a limited rate, all together; a ready one that was lost is
+            # reached at once.
             if not one.ready:
                 await self._probes.turn()
             try:
@@ -107,6 +111,8 @@ class InstanceWatch:
             try:
                 reply = await link.request("ping", timeout=60.0)
                 one.images.update(str(image) for image in reply.get("images") or [])
+                # The list comes before the link is shown: nothing is started on a VM whose
+                # supervisors are not known.
                 answer = await link.request("list", timeout=60.0)
                 self._counts.probed(self._clock() - began, failed=False)
                 self._arrive(one, answer)

@@ -92,6 +92,7 @@ class Prices:
                 await self._tell(one)
 
     async def _ask(self, driver: Priced, kind: InstanceType, key: tuple[str, str]) -> None:
+        # The price that holds now may be older than the interval: a history has changes only.
         since = datetime.fromtimestamp(self._wall() - 3 * driver.price_interval, UTC)
         try:
             async with asyncio.timeout(_TIMEOUT):
@@ -123,6 +124,8 @@ def price_of(machine: CloudMachine, *, wall: float) -> float:
     now = datetime.fromtimestamp(wall, UTC)
     past = [one.amount for one in machine.prices if one.start <= now]
     if past or machine.prices:
+        # A history that begins later than now is of no use for it: its first price is the nearest
+        # one.
         return past[-1] if past else machine.prices[0].amount
     return machine.kind.price if machine.kind is not None else 0.0
 

@@ -77,6 +77,8 @@ def keep_key(path: Path) -> asyncssh.SSHKey:
     if not path.exists():
         key = asyncssh.generate_private_key("ssh-ed25519", comment="lading dispatcher")
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A key that is written half must not be read after a crash: written beside, then renamed.
+        # The mode is set before the content is there.
         part = path.with_name(f"{path.name}~")
         part.touch(mode=0o600)
         part.write_bytes(key.export_private_key())
@@ -124,6 +126,8 @@ class Shell:
                     username=target.user,
                     client_keys=[target.key],
                     client_factory=lambda: _Client(target.pinned),
+                    # No known_hosts, ssh_config or agent of this user: the host key is judged by
+                    # `_Client`, and only the dispatcher's key is shown to a VM.
                     known_hosts=([], [], []),
                     config=None,
                     agent_path=None,
@@ -170,6 +174,7 @@ class Shell:
             raise Unavailable(
                 f"{self._target.address}: its secret cannot be read yet: {done.words}"
             )
+        # In constant time: a host that is not ours must learn nothing of the secret.
         if not hmac.compare_digest(done.out.strip(), secret.encode()):
             raise Unverified(
                 f"{self._target.address}: it does not know the secret that the instance was made "
@@ -179,6 +184,7 @@ class Shell:
     @property
     def sudo(self) -> str:
         """Prefix of a command that needs root."""
+        # -n: sudo must not ask for a password that nobody can type.
         return "" if self._target.user == "root" else "sudo -n "
 
     async def run(

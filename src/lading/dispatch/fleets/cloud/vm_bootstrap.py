@@ -106,6 +106,7 @@ class SshBootstrap:
                 "ssh",
                 f"{instance.user}@{instance.address}, host key {shell.host_key.split(' ')[0]}",
             )
+            # The secret is asked for once: afterwards the pinned host key proves the same.
             if not machine.pinned:
                 await shell.verify(machine.secret, path=self.secret_path)
                 machine.pinned = shell.host_key
@@ -113,9 +114,12 @@ class SshBootstrap:
             self.passed("secret", "it knows its secret; the host key is pinned")
             self.passed("boot probe", await self._probe(shell, machine))
             facts = _read(await shell.run(self._agent(shell, "check"), timeout=_COMMAND_TIMEOUT))
+            # Making the runner takes seconds, the first time: in a thread, as other VMs are waited
+            # for.
             runner = await asyncio.to_thread(self.runner)
             await self._prepare(shell, runner, facts)
             process = await shell.open(self._agent(shell, "serve", runner.hash))
+            # Read all the time: a full pipe would stop the agent.
             errors = asyncio.create_task(process.stderr.read(), name="agent's errors")
             try:
                 yield LineChannel(
@@ -141,6 +145,8 @@ class SshBootstrap:
         if machine.booted:
             return "it has succeeded before"
         done = await shell.run(self.probe_command, timeout=_COMMAND_TIMEOUT)
+        # Of the secret a hash alone: the file shows which VM it was made for and tells nothing
+        # more.
         digest = hashlib.sha256(machine.secret.encode()).hexdigest()
         mark = f"{shlex.quote(self.directory)}/booted~{digest[:16]}~"
         command = f"m={mark}$(cat /proc/sys/kernel/random/boot_id);"
@@ -180,6 +186,7 @@ class SshBootstrap:
         )
         if self.certificate is not None:
             place = shlex.quote(self.certificate_path)
+            # A file of its own first, then renamed: two dispatchers may copy at the same time.
             command = f"{shell.sudo}sh -c " + shlex.quote(
                 f"umask 022; [ -s {place} ] || {{ cat >{place}.$$ && mv {place}.$$ {place}; }}"
             )
@@ -196,6 +203,7 @@ class SshBootstrap:
 
 def _program() -> str:
     """The agent as one line of Python."""
+    # Sent as one argument, so that nothing has to be copied to the VM before it is checked.
     packed = base64.b85encode(zlib.compress(_AGENT.read_bytes(), 9)).decode()
     return f"import base64, zlib; exec(zlib.decompress(base64.b85decode({packed!r})))"
 
@@ -230,6 +238,7 @@ def _judge(facts: dict[str, Any], runner: RunnerArchive) -> None:
             f"it is a {facts['machine']} machine,"
             f" and the runner of this dispatcher for {runner.machine}"
         )
+    # The runner brings its own Python, but not the C library, which has to be as new as here.
     if _numbers(facts["libc"]) < _numbers(runner.libc):
         raise Unavailable(
             f"its C library is {facts['libc']}; the runner of this dispatcher needs {runner.libc}"
