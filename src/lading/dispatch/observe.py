@@ -41,6 +41,7 @@ def differences(
     """The action for each container whose record and process disagree. Those of a container that
     waits and has no process agree.
     """
+    # Without the processes every container would look as if its supervisor were gone.
     if not view.known:
         return []
     found: list[tuple[str, ReconcileAction]] = []
@@ -80,6 +81,8 @@ def snapshot(
         for where in workers_of:
             at.setdefault(where, []).append(uuid)
     spread = {uuid for uuid, workers_of in placed.items() if len(workers_of) > 1}
+    # Processes without a worker may be anywhere: they count against each, so that none is
+    # overfilled.
     anywhere = at.get("", ())
     workers = tuple(
         _occupied(
@@ -93,6 +96,7 @@ def snapshot(
     )
     most = view.most
     if most is not None:
+        # Starts under way are not in the fleet's own number yet.
         most = max(0, most - sum(uuid not in view.processes for uuid, _ in state.starting))
     return Snapshot(
         queue=queued,
@@ -204,6 +208,7 @@ def _difference(
 ) -> ReconcileAction:
     record, process = queue.get(uuid), view.processes.get(uuid)
     if record is None:
+        # A process whose record nobody has: fetched before anything is decided about it.
         return ReconcileAction.REREAD
     mine = queue.holds(record)
     seen = _process_state(uuid, view, state)
@@ -234,6 +239,7 @@ def _occupants(
         record = queue.get(uuid)
         if not (record and record.state is ContainerState.COMPLETE):
             waiting = record is not None and record.state is ContainerState.QUEUED
+            # Once it is Locked or Running, `need` in the record has what it was given.
             extra = state.given(uuid) if waiting else Resources()
             process = view.processes.get(uuid)
             need = (

@@ -90,6 +90,7 @@ async def _reach(services: ApiServices, container: Container, key: str) -> Gatew
     try:
         async with asyncio.timeout(TIMEOUT):
             return await _meet(container.uuid, key, plain)
+    # A stranger at the address must not learn how far the attempt came.
     except (OSError, TimeoutError, LadingError, EOFError) as error:
         _drop(plain)
         raise _silent(container.uuid) from error
@@ -112,6 +113,8 @@ async def _meet(uuid: str, key: str, plain: Pipe) -> Gateway:
     proof = sessions.request_proof(key, certificate)
     is_ours = is_key_of(certificate, sessions.identity_seed(key))
     gateway = Gateway(pipe, uuid, proof, sessions.response_proof(key, proof), is_ours, key)
+    # A gateway of Lading has the key that follows from the secret: no request is needed to prove
+    # it.
     if not is_ours:
         await _challenge(gateway)
     return gateway
@@ -130,6 +133,7 @@ async def _challenge(gateway: Gateway) -> None:
         raise Corrupt(
             "the gateway of the container ends the connection on which it has proven itself"
         )
+    # The answer to the challenge has to be read to its end: requests follow on this connection.
     await pipe.reader.readexactly(int(length))
 
 
@@ -162,6 +166,7 @@ async def _encrypt(plain: Pipe) -> Pipe:
 def _unchecked() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
+    # The name and the authority are not checked: the key of the certificate is, by `_meet`.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context

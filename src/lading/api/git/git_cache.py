@@ -96,12 +96,15 @@ class GitCache:
                 for one, task in self._searches.items()
                 if task.done() and len(self._searches) >= self._most
             ]:
+                # Finished searches that nobody collected make room; `exception` keeps asyncio from
+                # reporting them as never retrieved.
                 self._searches.pop(old).exception()
             if len(self._searches) >= self._most:
                 raise Unavailable("too many repositories are being fetched; try again later")
             search = self._searches[key] = asyncio.create_task(
                 self._find(url, wanted), name=f"git {url}"
             )
+        # Not cancelled when the patience is over: the next call finds the search, or its result.
         await asyncio.wait((search,), timeout=patience)
         if not search.done():
             return None
@@ -140,9 +143,11 @@ class GitCache:
         await asyncio.gather(*searches, return_exceptions=True)
 
     async def _find(self, url: str, wanted: GitReference) -> tuple[ResolvedGitTree, ...]:
+        # The name of a directory must not be made of a client's address.
         name = hashlib.sha256(url.encode()).hexdigest()[:40]
         mirror = self._mirrors.setdefault(name, _Mirror(self.directory / name))
         await asyncio.to_thread(self._cache.touch, name)
+        # A whole hash means the same for ever: without a fetch it is as good.
         if _FULL.fullmatch(wanted.revision):
             found = await asyncio.to_thread(self._look, mirror.path, wanted)
             if found:
@@ -161,13 +166,16 @@ class GitCache:
         mirror.asked += 1
         mine = mirror.asked
         async with mirror.lock:
+            # A fetch that began after this call was made serves it too.
             if mirror.fetched >= mine:
                 return
+            # Taken before the fetch: calls that come during it may want what it has not seen.
             until = mirror.asked
             await asyncio.to_thread(self._bring_up_to_date, mirror.path, url)
             mirror.fetched = until
 
     def _bring_up_to_date(self, path: Path, url: str) -> None:
+        # Other processes of the server share the mirrors.
         lock = self._cache.lock(path.name, wait=True)
         assert lock is not None
         try:
@@ -175,6 +183,7 @@ class GitCache:
                 self._git(path, ("init", "--quiet", "--bare", "."))
             self._git(
                 path,
+                # "--": an address that begins with a dash is no option.
                 ("fetch", "--quiet", "--prune", "--force", "--no-tags", "--", url, *_REFS),
                 what=url,
             )
@@ -244,6 +253,8 @@ class GitCache:
             process = subprocess.Popen(
                 [self._program, *_SAFE, *command], cwd=path, env=self._environment(),
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                # A session of its own, so that `_kill` reaches the helpers of git, such as ssh, as
+                # well.
                 start_new_session=True,
             )  # fmt: skip
         except OSError as error:
@@ -254,9 +265,11 @@ class GitCache:
     def _environment(self) -> dict[str, str]:
         return {
             "PATH": os.environ.get("PATH", os.defpath),
+            # The user's own configuration would be found by HOME; it may name helpers and hooks.
             "HOME": str(self.directory),
             "LC_ALL": "C",
             "GIT_CONFIG_NOSYSTEM": "1",
+            # A password prompt would wait for ever.
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_ALLOW_PROTOCOL": TRANSPORTS,
             "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",

@@ -108,6 +108,7 @@ async def as_container(call: ApiCall, container: Container) -> ApiCall:
     principal = await authenticate(call.services, f"v2/{uuid}/{secret}/{container.uuid}")
     if principal is None:
         raise Unauthenticated
+    # A supervisor on a hostile machine must not store what its user could not.
     access.check_scope(principal, "POST", "/arvados/v1/collections")
     access.check_active(principal)
     return replace(call, principal=principal)
@@ -122,6 +123,8 @@ async def make_collection(
     given: Record = {
         "manifest_text": text,
         "name": f"{_NAMES[name]} for {container.uuid}",
+        # In the trash at once: the collection keeps the blocks until the request's own collections
+        # name them.
         "is_trashed": True,
     }
     content = await read_content(own, given, None, Splicing({}), kept=kept)
@@ -168,6 +171,7 @@ async def save_spooled(
     has_log = given.get("log") is not None or container.log is not None
     if given.get("state") != ContainerState.CANCELLED or container.state not in HELD or has_log:
         return None
+    # A dispatcher saves the log only where the supervisor cannot do it any more.
     if role_of(container, caller_of(call)) is not Role.HOLDER or not spool.names(uuid):
         return None
     sink = _Sink(call.services.blocks, set())
