@@ -31,7 +31,7 @@ from bench.figures import Figure, absent, durations
 from bench.requests import submit
 from bench.service import add_image, connected, free_port, serving
 from lading.client.api import ApiClient
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
 from tests.postgres import PostgresServer
 
 MOST_FIRST: Final = 3.0

@@ -12,7 +12,7 @@ from lading.client.api import ApiClient, RecordEvent, events
 from lading.client.blocks import BlockClient
 from lading.client.collections import read_file
 from lading.core.data import filetree
-from lading.core.timestamps import parse_time
+from lading.core.quantities import parse_time
 
 _LIMIT = 120.0
 _OUTPUT = "/out"

@@ -22,7 +22,7 @@ from bench.requests import Outcome, Watch, inspect, lines_of, submit
 from bench.service import add_image, connected, serving
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.core.timestamps import parse_time
+from lading.core.quantities import parse_time
 
 _WARM_UP = 5
 _LOG = "crunch-run.txt"

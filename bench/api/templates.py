@@ -20,11 +20,11 @@ from lading.core.containers import recipe, request
 from lading.core.containers.container import ContainerState
 from lading.core.containers.recipe import RequestFacts
 from lading.core.ids import Infix
-from lading.core.json_values import canonical
 from lading.core.policy import Policy
+from lading.core.quantities import format_time
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
 from lading.core.records.schema import Record, RecordType
-from lading.core.timestamps import format_time
+from lading.core.values import canonical
 from lading.store import records
 from lading.store.database import Deferred, Row, Seal, Value
 

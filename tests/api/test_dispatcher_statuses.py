@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lading.core.quantities import format_time
 from lading.core.scheduling.wait_reasons import WaitReason
-from lading.core.timestamps import format_time
 from lading.testing.world import START, World
 
 NOW = format_time(START)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lading.api.supervisor_registry import KnownSupervisor, SupervisorKind, Supervisors
 from lading.core.containers import sessions
 from lading.core.containers.container import Container
-from lading.core.containers.write_permissions import Role
+from lading.core.containers.lifecycle import Role
 
 
 def container(number: int = 1, lock_count: int = 1) -> Container:

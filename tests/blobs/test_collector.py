@@ -8,7 +8,7 @@ import pytest
 
 from lading.blobs.collector import Collector, CollectorResult, Named
 from lading.blobs.volume_set import VolumeMount, VolumeSet
-from lading.core.data.garbage import DAY_NS, GarbageAction
+from lading.core.data.replication import DAY_NS, GarbageAction
 from lading.core.errors import Invalid, NotFound, Unavailable
 from lading.testing.blocks import MemoryReferences, MemoryVolume
 

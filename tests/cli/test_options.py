@@ -10,7 +10,7 @@ import pytest
 
 from lading.cli.options import ASSIGNMENT, DURATION, INPUT, MOMENT, NUMBERS, PROPERTY, SIZE, SIZES
 from lading.cli.running.submission import Input
-from lading.core.timestamps import parse_time
+from lading.core.quantities import parse_time
 
 
 @pytest.mark.parametrize(

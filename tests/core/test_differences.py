@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lading.core.differences import differing
+from lading.core.values import differing
 
 
 @pytest.mark.parametrize(

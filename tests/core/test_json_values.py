@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core import json_values
+from lading.core import values
 from lading.core.ids import Infix
-from lading.core.json_values import Json
+from lading.core.values import Json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -22,37 +22,33 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_canonical_text_reads_back_and_ignores_key_order(value: json_values.Json) -> None:
-    text = json_values.canonical(value)
+def test_canonical_text_reads_back_and_ignores_key_order(value: values.Json) -> None:
+    text = values.canonical(value)
     assert json.loads(text) == value
-    assert json_values.canonical(json_values.ordered(value)) == text
-    assert json_values.same(value, json.loads(text))
+    assert values.canonical(values.ordered(value)) == text
+    assert values.same(value, json.loads(text))
 
 
 def test_the_digest_of_no_secrets_is_the_documented_one() -> None:
-    assert (
-        json_values.digest({})
-        == json_values.EMPTY_OBJECT_DIGEST
-        == "99914b932bd37a50b983c5e7c90ae93b"
-    )
+    assert values.digest({}) == values.EMPTY_OBJECT_DIGEST == "99914b932bd37a50b983c5e7c90ae93b"
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [(1, True), (0, False), (1, 1.0), (None, False), ({}, []), ("", None)]
 )
 def test_values_of_different_types_are_not_the_same(one: object, other: object) -> None:
-    assert not json_values.same(one, other)
+    assert not values.same(one, other)
 
 
 def test_empty_values_count_as_equal_where_that_is_asked_for() -> None:
-    assert json_values.same_or_empty(None, {})
-    assert json_values.same_or_empty([], {})
-    assert not json_values.same_or_empty(None, 0)
-    assert json_values.same_or_empty({"a": 1, "b": 2}, {"b": 2, "a": 1})
+    assert values.same_or_empty(None, {})
+    assert values.same_or_empty([], {})
+    assert not values.same_or_empty(None, 0)
+    assert values.same_or_empty({"a": 1, "b": 2}, {"b": 2, "a": 1})
 
 
 def test_big_integers_stay_exact() -> None:
-    assert not json_values.same(2**53, 2**53 + 1)
+    assert not values.same(2**53, 2**53 + 1)
 
 
 @pytest.mark.parametrize(
@@ -70,22 +66,20 @@ def test_big_integers_stay_exact() -> None:
     ],
 )
 def test_integers_that_clients_mean(given_value: object, meant: int | None) -> None:
-    assert json_values.integer(given_value) == meant
+    assert values.integer(given_value) == meant
 
 
 def test_depth() -> None:
     value: object = 5
-    for depth in range(json_values.MAX_DEPTH + 1):
-        assert not json_values.is_too_deep([1, value, "x"]) or depth == json_values.MAX_DEPTH
+    for depth in range(values.MAX_DEPTH + 1):
+        assert not values.is_too_deep([1, value, "x"]) or depth == values.MAX_DEPTH
         value = {"a": value} if depth % 2 else [value]
-    assert json_values.is_too_deep(value)
+    assert values.is_too_deep(value)
 
 
 @given(VALUES, VALUES)
 def test_same_is_equality_of_texts(one: Json, other: Json) -> None:
-    assert json_values.same(one, other) is (
-        json_values.canonical(one) == json_values.canonical(other)
-    )
+    assert values.same(one, other) is (values.canonical(one) == values.canonical(other))
 
 
 @pytest.mark.parametrize(
@@ -105,5 +99,5 @@ def test_same_is_equality_of_texts(one: Json, other: Json) -> None:
     ],
 )
 def test_same_in_corners(one: object, other: object, expected: bool) -> None:
-    assert json_values.same(one, other) is expected
-    assert (json_values.canonical(one) == json_values.canonical(other)) is expected
+    assert values.same(one, other) is expected
+    assert (values.canonical(one) == values.canonical(other)) is expected

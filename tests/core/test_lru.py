@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.lru import LruMap
+from lading.core.bounded_memory import LruMap
 
 
 def test_the_values_not_used_for_longest_go() -> None:

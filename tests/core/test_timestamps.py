@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.timestamps import format_time, later, parse_time
+from lading.core.quantities import format_time, later, parse_time
 
 
 @given(st.datetimes(min_value=datetime(1000, 1, 1), timezones=st.just(UTC)))  # noqa: DTZ001

@@ -6,7 +6,7 @@ import pytest
 
 from lading.core import values
 from lading.core.errors import Invalid
-from lading.core.json_values import Json
+from lading.core.values import Json
 
 
 def test_what_error_messages_show_of_a_clients_text() -> None:

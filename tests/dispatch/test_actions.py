@@ -10,12 +10,10 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
-from lading.core.containers.container import ContainerState
-from lading.core.containers.cost import Price
-from lading.core.containers.decisions import DecisionKind
+from lading.core.containers.container import ContainerState, DecisionKind
 from lading.core.errors import Conflict, ExecutionError, Failure, Forbidden, Unavailable
-from lading.core.resources import Resources
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
+from lading.core.resources import Price, Resources
 from lading.dispatch.actions import Actions, LockLost
 from lading.dispatch.decision_log import DecisionLog
 from lading.dispatch.fleet import Spending, StartRequest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.containers.decisions import DecisionKind
+from lading.core.containers.container import DecisionKind
 from lading.dispatch.decision_log import BATCH, DecisionLog
 
 

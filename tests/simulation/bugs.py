@@ -16,20 +16,19 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from lading.core.containers import finalize, lifecycle, priority, retry, reuse
+from lading.core.containers import finalize, lifecycle, priority, reuse
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.effects import CancelChildren, ContainerEffect, RevokeTokens
-from lading.core.containers.lifecycle import ContainerChange
+from lading.core.containers.lifecycle import ContainerChange, ContainerWriter
 from lading.core.containers.request import ContainerRequest
-from lading.core.containers.write_permissions import ContainerWriter
-from lading.core.scheduling.planning import TrackedContainer
-from lading.core.scheduling.reconcile import (
+from lading.core.scheduling.batch_planner import (
     Case,
     ProcessState,
     ReconcileAction,
     RecordState,
     decide,
 )
+from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch import observe
 from lading.dispatch import run as running
 from lading.dispatch.actions import Actions
@@ -135,9 +134,9 @@ def _retry_for_ever(
     ended: Container,
     requests: list[ContainerRequest],
     **more: Any,
-) -> retry.Retry | None:
+) -> finalize.Retry | None:
     raised = [replace(one, container_count_max=1000) for one in requests]
-    again = retry.plan(ended, raised, **more)
+    again = finalize.plan_retries(ended, raised, **more)
     if again is None:
         return None
     limits = {one.uuid: one.container_count_max for one in requests}

@@ -29,9 +29,9 @@ from typing import Any
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
 from lading.core.containers.container import ContainerState
-from lading.core.containers.cost import share
 from lading.core.errors import LadingError
 from lading.core.resources import GIB, Resources
+from lading.core.resources import machine_share as share
 from lading.core.scheduling.cloud_limits import Limits
 from lading.core.scheduling.instance_lifecycle import InstanceTimes
 from lading.core.scheduling.instance_types import InstanceType

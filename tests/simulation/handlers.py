@@ -24,7 +24,7 @@ from lading.api.bootstrap import FirstTokens
 from lading.api.events.event_bus import EventBus, LogEvent
 from lading.api.services import ApiServices
 from lading.core.errors import from_status
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
 from lading.store import schema
 from lading.store.database import Row
 from lading.testing.world import MemoryBlocks, call_asgi, make_seal

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from lading.core.containers.container import ContainerState
 from lading.core.errors import Conflict, LadingError
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
 from lading.dispatch.fleet import SupervisorProcess
 from tests.simulation.server import START, ModelServer, content_of, request_body
 from tests.simulation.traffic import Traffic

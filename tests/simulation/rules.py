@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lading.core.containers import finalize, lifecycle, priority, request, retry, reuse
+from lading.core.containers import finalize, lifecycle, priority, request, reuse
 from lading.core.containers.container import Container
 from lading.core.containers.effects import ContainerEffect, Reprioritise
 from lading.core.containers.request import ContainerRequest
@@ -41,7 +41,7 @@ class ServerRules:
     lock: Callable[..., ContainerChange] = lifecycle.lock
     unlock: Callable[..., ContainerChange] = lifecycle.unlock
     update: Callable[..., ContainerChange] = lifecycle.update
-    retry: Callable[..., retry.Retry | None] = retry.plan
+    retry: Callable[..., finalize.Retry | None] = finalize.plan_retries
     choose: Callable[..., reuse.Choice] = reuse.choose
     propagate: Callable[..., dict[str, int]] = priority.propagate
     finalize: Callable[..., finalize.Finalization] = finalize.finalize

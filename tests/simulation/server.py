@@ -31,14 +31,15 @@ from lading.core.containers.effects import (
     RevokeTokens,
 )
 from lading.core.containers.finalize import Keeps
+from lading.core.containers.lifecycle import ContainerWriter
 from lading.core.containers.recipe import RequestFacts
-from lading.core.containers.request import ContainerRequest, Parent
+from lading.core.containers.request import ContainerRequest
+from lading.core.containers.request_rules import Parent
 from lading.core.containers.reuse import Candidate, Reuse
-from lading.core.containers.write_permissions import ContainerWriter
 from lading.core.data import manifest
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
 from lading.core.ids import Infix
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
 from tests.simulation.rules import CORRECT, ServerRules
 from tests.simulation.tables import (
     ADMIN_TOKEN,

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Invalid
+from lading.core.quantities import format_time
 from lading.core.records.filters import check_filters
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, RECORDS
 from lading.core.records.schema import Record
-from lading.core.timestamps import format_time
 from lading.store import records, schema
 from lading.store.database import Database
 from lading.store.databases.postgres import PostgresDatabase

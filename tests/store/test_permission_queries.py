@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lading.core.records.filters import Query, SortKey
+from lading.core.records.permissions import Accessible
 from lading.core.records.record_types import COLLECTIONS
-from lading.core.records.visibility import Accessible
 from lading.store import permission_queries, records
 from lading.store.database import Database
 from tests.store.test_permissions import ALICE, BOB, FILE, ROLES, P, Q, a_graph

@@ -17,7 +17,7 @@ from lading.core.containers.mount_plan import CollectionPath, GitTree, HostPath,
 from lading.core.containers.output import CopyFile, CopyFiles, EmptyFile, Entry, OutputPlan, Refer
 from lading.core.data.manifest import counts, portable_data_hash
 from lading.core.errors import ExecutionError, Failure
-from lading.core.json_values import JsonObject
+from lading.core.values import JsonObject
 from lading.supervisor.capture import is_small, plan_capture, save_log, save_output
 from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.logs import Log

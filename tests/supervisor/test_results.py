@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
 from lading.supervisor import linux
 from tests.supervisor.supervised import MOMENT, STAMP, Bench
 

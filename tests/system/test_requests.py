@@ -15,7 +15,7 @@ import pytest
 from lading.client.api import ApiClient, Record
 from lading.client.environment import find_server
 from lading.core.data import filetree
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
 from tests.repository import Repository
 from tests.system.cluster import Cluster, running_cluster
 

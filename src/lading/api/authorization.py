@@ -12,10 +12,10 @@ from lading.api.http import ApiCall
 from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.errors import Forbidden, Invalid, NotFound
-from lading.core.records import access, groups
+from lading.core.records import access
+from lading.core.records import permissions as group_rules
 from lading.core.records.access import Principal
-from lading.core.records.groups import GroupClass
-from lading.core.records.permissions import NAMES, Level, check_acyclic, is_group
+from lading.core.records.permissions import NAMES, GroupClass, Level, check_acyclic, is_group
 from lading.core.records.record_types import (
     BY_INFIX,
     COLLECTIONS,
@@ -154,7 +154,7 @@ async def check_writable(
     """Check that the caller may change a record that it can read. Raises Forbidden."""
     place = record["uuid"] if kind is GROUPS else record["owner_uuid"]
     if is_group(place) and (await permissions.group_flags(tx, place)).frozen:
-        raise groups.frozen(record["uuid"])
+        raise group_rules.frozen_refusal(record["uuid"])
     if await level_of(tx, kind, record, principal) < level:
         raise lacking(record["uuid"], level)
 
@@ -217,7 +217,7 @@ async def check_owner_for(
                 "which cannot own anything"
             )
         if (await permissions.group_flags(tx, owner_uuid)).frozen:
-            raise groups.frozen(owner_uuid)
+            raise group_rules.frozen_refusal(owner_uuid)
     if not caller.is_admin:
         await _check_level(tx, caller, owner_uuid)
 

@@ -13,8 +13,7 @@ from lading.api.resources import generic
 from lading.api.services import ApiServices, hash_secret
 from lading.core import ids
 from lading.core.records import access
-from lading.core.records.groups import GroupClass
-from lading.core.records.permissions import NAMES, Level
+from lading.core.records.permissions import NAMES, GroupClass, Level
 from lading.core.records.record_types import COLLECTIONS, GROUPS, LINKS, TOKENS, USERS
 from lading.core.records.schema import Record, RecordType
 from lading.store import permission_queries, permissions, records

@@ -1,6 +1,6 @@
 """The end of a container: its requests are retried or become Final, with log and output.
 
-`core.containers.retry` plans further attempts, `core.containers.finalize` the collections that a
+`core.containers.finalize` plans further attempts, `core.containers.finalize` the collections that a
 request keeps. The content of such a collection is that of collections that are there already, so
 that no block is moved; a collection whose content is missing is not made. Requests that the
 container made are cancelled; requests that depend on its requests are released or end too.
@@ -19,18 +19,18 @@ from lading.api import accounting, priorities
 from lading.api.events import audit
 from lading.api.resources.generic import distinct_name
 from lading.api.services import ApiServices
-from lading.core.containers import finalize, mounts, request, retry
+from lading.core.containers import finalize, mounts, request
 from lading.core.containers.container import Container
 from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
+from lading.core.containers.priority import Readiness
 from lading.core.containers.request import ContainerRequest
-from lading.core.containers.waiting import Readiness
 from lading.core.data import manifest
 from lading.core.data.manifest import are_apart, assemble
 from lading.core.ids import Infix
-from lading.core.json_values import JsonObject
+from lading.core.quantities import later
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
-from lading.core.timestamps import later
+from lading.core.values import JsonObject
 from lading.store import contents, permissions, records
 from lading.store import waiting as waits
 from lading.store.database import Transaction
@@ -48,7 +48,7 @@ async def finish(unit: UnitOfWork, before: Container, after: Container) -> None:
     rows = {subject.uuid: row for row, subject in wanting}
     left = {subject.uuid: subject for _, subject in wanting}
     trashed = await priorities.owners_in_trash(unit.tx, left.values(), unit.now)
-    again = retry.plan(
+    again = finalize.plan_retries(
         after,
         # Requests of projects in the trash get no further attempt.
         [one for one in left.values() if one.owner_uuid not in trashed],

@@ -1,7 +1,7 @@
 """The container of a request: an earlier one that did the same, or a new one.
 
 This module reads the facts; `core.containers.recipe` resolves the request, `core.containers.reuse`
-chooses, and `core.containers.explain` gives the reasons, which are kept as a log row of type
+chooses, and `core.containers.reuse` gives the reasons, which are kept as a log row of type
 "resolve" about the request. Source: docs/spec/api, section Resolving and reuse.
 """
 
@@ -17,25 +17,24 @@ from lading.api.authentication import acting_for
 from lading.api.events import audit
 from lading.api.git.git_mounts import NO_TREES, Trees
 from lading.api.services import ApiServices
-from lading.core import ids
-from lading.core.containers import explain, git_trees, mounts, priority, recipe, request, reuse
+from lading.core import ids, images
+from lading.core.containers import git_trees, mounts, priority, recipe, request, reuse
 from lading.core.containers.container import FINAL, Container, ContainerState
 from lading.core.containers.effects import Resolve
+from lading.core.containers.priority import Readiness
 from lading.core.containers.recipe import Recipe, RequestFacts
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse import Candidate, Choice, Reuse
-from lading.core.containers.waiting import Readiness
 from lading.core.data import manifest
 from lading.core.errors import Conflict, Invalid, LadingError, Unavailable
 from lading.core.ids import Infix
-from lading.core.images import image_references
-from lading.core.images.image_references import ImageLink, Term
+from lading.core.images import ImageLink, Term
 from lading.core.records import access
 from lading.core.records.access import Principal
+from lading.core.records.collection_rules import is_trashed
 from lading.core.records.filters import Column, Compare, Expression, Like, check_filters
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, REQUESTS
 from lading.core.records.schema import JSON, Record, Type
-from lading.core.records.trash import is_trashed
 from lading.store import containers, contents, records
 from lading.store import waiting as waits
 from lading.store.database import Transaction, TransactionInterrupted
@@ -138,10 +137,10 @@ async def decide(
 
 async def find_nearest(
     tx: Transaction, services: ApiServices, ours: Recipe, created_at: str
-) -> tuple[explain.Nearest, ...]:
+) -> tuple[reuse.Nearest, ...]:
     """The earlier containers with the most similar recipes."""
     rows = await containers.earlier(tx, services.database.dialect, created_at, ours.container_image)
-    return explain.nearest(ours, [Container.from_record(row) for row in rows])
+    return reuse.nearest(ours, [Container.from_record(row) for row in rows])
 
 
 async def check_image(
@@ -150,7 +149,7 @@ async def check_image(
     """Check that the image of a request can be found. Raises Invalid."""
     acting, term = (
         await acting_for(services, subject, principal),
-        image_references.parse(subject.container_image or ""),
+        images.parse_reference(subject.container_image or ""),
     )
     await _image(
         tx,
@@ -255,7 +254,7 @@ async def resolve(
         await unit.add_container(container)
         earlier = [uuid for uuid in change.request.attempted_container_uuids if uuid]
         unit.stale(earlier)
-    explanation = explain.explain(decision.choice, container_uuid=container.uuid, trees=trees)
+    explanation = reuse.explain(decision.choice, container_uuid=container.uuid, trees=trees)
     await _remember(unit, change.request, explanation)
     return change
 
@@ -312,7 +311,7 @@ async def adopt(
     made_of = recipe.resolve(subject, facts, policy=services.policy)
     recipe.check_adoption(made_of, container, policy=services.policy)
     change = await _attach(unit, change, container, made_of)
-    chosen = explain.explain(Reuse(container, reason, ()), container_uuid=uuid, trees=trees)
+    chosen = reuse.explain(Reuse(container, reason, ()), container_uuid=uuid, trees=trees)
     await _remember(unit, change.request, chosen)
     return change
 
@@ -339,7 +338,7 @@ async def _facts(
         raise Conflict(f"{subject.uuid}: somebody else changed its mounts first; read it again")
     named, term = (
         mounts.references(subject.mounts),
-        image_references.parse(subject.container_image or ""),
+        images.parse_reference(subject.container_image or ""),
     )
     hashes = [_bare(one.name) for one in named if one.is_pdh]
     # One query for the image and all inputs, in place of one for each.
@@ -444,15 +443,15 @@ async def _image(
 ) -> str:
     if term.pdh is not None:
         if term.pdh not in present:
-            raise Invalid(image_references.not_found(term.text))
+            raise Invalid(images.image_not_found(term.text))
         return term.pdh
     if term.uuid is not None:
         found = await records.get(tx, COLLECTIONS, term.uuid)
         if found is None or not await _usable(tx, found, services, acting):
-            raise Invalid(image_references.not_found(term.text))
+            raise Invalid(images.image_not_found(term.text))
         return str(found["portable_data_hash"])
     links = await _image_links(tx, services, term, acting)
-    return image_references.choose(term, links, formats=services.policy.image_formats)
+    return images.choose_image(term, links, formats=services.policy.image_formats)
 
 
 async def _image_links(
@@ -461,13 +460,13 @@ async def _image_links(
     readable = access.readable(LINKS, acting, now=services.now())
     link_class, name = Column("link_class", Type.STRING), Column("name", Type.STRING)
     by_name: tuple[Expression, ...] = (
-        Compare(link_class, "=", image_references.REPO_TAG),
+        Compare(link_class, "=", images.REPO_TAG),
         Compare(name, "=", term.name),
     )
     links = await records.find(tx, services.database.dialect, LINKS, (*readable, *by_name))
     if not links and term.is_hash:
         by_hash = (
-            Compare(link_class, "=", image_references.IMAGE_HASH),
+            Compare(link_class, "=", images.IMAGE_HASH),
             Like((name,), f"{_escaped(term.text)}%"),
         )
         links = await records.find(tx, services.database.dialect, LINKS, (*readable, *by_hash))

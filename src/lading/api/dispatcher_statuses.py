@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final, Protocol
 
+from lading.core.quantities import format_time, parse_time
 from lading.core.scheduling.wait_reasons import WaitReason
-from lading.core.timestamps import format_time, parse_time
 from lading.store import dispatchers
 from lading.store.database import Database, Transaction
 

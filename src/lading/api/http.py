@@ -28,11 +28,11 @@ from lading.core.errors import (
     Unavailable,
     from_status,
 )
-from lading.core.json_values import MAX_DEPTH, is_too_deep
-from lading.core.protocols import multipart
+from lading.core.protocols import http_head
 from lading.core.protocols.connection_limits import SharedAllowance
 from lading.core.records.access import Principal
 from lading.core.records.schema import JSON, Record, RecordType
+from lading.core.values import MAX_DEPTH, is_too_deep
 from lading.net.pipes import Pipe
 
 TAKE_OVER: Final = "lading.take_over"
@@ -184,13 +184,13 @@ def read_body(raw: bytes, content_type: str) -> tuple[dict[str, JSON], JSON]:
     media = content_type.partition(";")[0].strip().lower()
     if media == _FORM:
         return _form(raw), None
-    if media == multipart.MEDIA:
+    if media == http_head.FORM_MEDIA:
         return {
-            name: _value(name, value) for name, value in multipart.parse(raw, content_type)
+            name: _value(name, value) for name, value in http_head.parse_form(raw, content_type)
         }, None
     if media not in ("", "application/json"):
         raise Malformed(
-            f"Content-Type {media[:80]!r}: send application/json, {_FORM} or {multipart.MEDIA}"
+            f"Content-Type {media[:80]!r}: send application/json, {_FORM} or {http_head.FORM_MEDIA}"
         )
     document = decode(raw, "request body")
     if not isinstance(document, dict):

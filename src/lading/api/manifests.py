@@ -25,12 +25,12 @@ from lading.core.data import filetree, locator, manifest, splice
 from lading.core.data.filetree import FileTree
 from lading.core.data.splice import Repoint, SpliceSource
 from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, NotFound
+from lading.core.quantities import parse_time
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.filters import Among, Column, Compare, Either, Expression
 from lading.core.records.record_types import COLLECTIONS, REQUESTS
 from lading.core.records.schema import Record, Type
-from lading.core.timestamps import parse_time
 from lading.store import containers, records
 from lading.store.database import Transaction
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from lading.core.containers import priority, request, waiting
+from lading.core.containers import priority, request
 from lading.core.containers.container import LIVE, Container
+from lading.core.containers.priority import Dependency, Readiness, ReadinessVerdict
 from lading.core.containers.request import ContainerRequest
-from lading.core.containers.waiting import Dependency, Readiness, ReadinessVerdict
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
 from lading.store import containers, permissions, records
@@ -53,7 +53,7 @@ async def judge(
     if not new:
         subjects = await _still_waiting(tx, subjects)
     known = await _dependencies(tx, subjects)
-    return {one.uuid: waiting.judge(one, known, now=now) for one in subjects}
+    return {one.uuid: priority.judge_readiness(one, known, now=now) for one in subjects}
 
 
 async def _still_waiting(

@@ -29,8 +29,8 @@ from lading.core.containers import sessions
 from lading.core.containers.container import Container
 from lading.core.errors import Failure, Invalid
 from lading.core.policy import RETRY_LIMITS, Policy
+from lading.core.quantities import format_time
 from lading.core.records.vocabulary import Vocabulary
-from lading.core.timestamps import format_time
 from lading.net.pipes import Turns
 from lading.store.database import Database
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from lading.core.containers import sessions
 from lading.core.containers.container import Container
-from lading.core.containers.write_permissions import Role
+from lading.core.containers.lifecycle import Role
 
 # More than the containers that one server is likely to have running. A supervisor that is dropped
 # is asked again (`container_logs.gateway_logs`).

@@ -12,8 +12,8 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import groups
 from lading.api.services import ApiServices
 from lading.core.errors import Unavailable
+from lading.core.quantities import format_time
 from lading.core.records import access
-from lading.core.timestamps import format_time
 from lading.store import upkeep
 from lading.telemetry import event
 

@@ -44,11 +44,11 @@ from lading.core.containers.effects import (
     RevokeTokens,
 )
 from lading.core.containers.request import ContainerRequest
-from lading.core.json_values import JsonObject
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.record_types import CONTAINERS, REQUESTS, TOKENS
 from lading.core.records.schema import Record, RecordType
+from lading.core.values import JsonObject
 from lading.store import containers, contents, records, tokens
 from lading.store import waiting as waits
 from lading.store.database import Transaction

@@ -11,9 +11,9 @@ import hashlib
 import threading
 from typing import Final
 
+from lading.core.bounded_memory import LruMap
 from lading.core.data import filetree
 from lading.core.data.filetree import FileTree
-from lading.core.lru import LruMap
 
 # Characters below which a manifest is parsed each time, which takes a millisecond or so.
 _SMALL: Final = 1 << 16

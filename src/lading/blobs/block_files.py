@@ -26,7 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from lading.core.lru import LruMap
+from lading.core.bounded_memory import LruMap
 
 LARGE: Final = 4 << 20
 """Least size of a block for direct I/O."""

@@ -1,5 +1,5 @@
-"""Garbage collection: lists all volumes and all collections, plans with `core.data.garbage`, and
-executes the plan.
+"""Garbage collection: lists all volumes and all collections, plans with `core.data.replication`,
+and executes the plan.
 
 The order makes it safe. Volumes are listed before collections, so a block that was put later is not
 in the plan. A block that seems lost is checked once more before it is reported. Collections that
@@ -23,17 +23,17 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from lading.blobs.volume_set import VolumeMount, VolumeSet
-from lading.core.data import garbage
-from lading.core.data.garbage import (
+from lading.core.data import replication
+from lading.core.data.replication import (
     GarbageAction,
     GarbagePlan,
     GarbageStep,
     GarbageVolume,
     Replica,
+    ReplicaPlace,
     Sight,
     Terms,
 )
-from lading.core.data.replication import ReplicaPlace
 from lading.core.errors import Conflict, Corrupt, Invalid, NotFound, Unavailable
 from lading.telemetry import event
 
@@ -80,8 +80,8 @@ class CollectorResult:
 
 
 class Collector:
-    """A garbage collector. `grace` and `lifetime` in seconds (`core.data.garbage`); `clock` returns
-    Unix seconds.
+    """A garbage collector. `grace` and `lifetime` in seconds (`core.data.replication`); `clock`
+    returns Unix seconds.
     """
 
     def __init__(
@@ -110,7 +110,9 @@ class Collector:
         """
         began = self._clock()
         # Two volumes of one device would show each block twice.
-        volumes = garbage.distinct([await self._holder(mount) for mount in self._mounts.all])
+        volumes = replication.distinct_volumes(
+            [await self._holder(mount) for mount in self._mounts.all]
+        )
         # Volumes before collections: see the module.
         sight, size = Sight(volumes), 0
         for number, uuid in enumerate(volumes):
@@ -122,7 +124,9 @@ class Collector:
                 count += 1
                 progress("collections", count, 0)
                 for hash in named.hashes:
-                    garbage.add_need(sight.needs, hash, copies=named.copies, classes=named.classes)
+                    replication.add_need(
+                        sight.needs, hash, copies=named.copies, classes=named.classes
+                    )
         # The wrong database would make every block garbage.
         if sight.held and not sight.needs:
             raise Invalid(
@@ -136,7 +140,7 @@ class Collector:
             may_trash=self._may_trash,
         )
         # In a thread: it examines every block.
-        plan = await asyncio.to_thread(garbage.make_plan, sight, terms)
+        plan = await asyncio.to_thread(replication.make_plan, sight, terms)
         if plan.lost or plan.lacking:
             plan = await self._look_again(plan, sight, terms, progress)
         return Look(
@@ -155,7 +159,7 @@ class Collector:
             batch = doubtful[start : start + _BATCH]
             found = await asyncio.gather(*(self._replicas(hash, sight.volumes) for hash in batch))
             sight.held.update(zip(batch, found, strict=True))
-        return garbage.revise(plan, doubtful, sight, terms)
+        return replication.revise_plan(plan, doubtful, sight, terms)
 
     async def _replicas(self, hash: str, volumes: Iterable[str]) -> list[Replica]:
         replicas = []

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from lading.core.timestamps import parse_time
+from lading.core.quantities import parse_time
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -16,8 +16,7 @@ import msgspec
 
 from lading.cli.running.submission import Input, parse_input
 from lading.core.errors import Invalid
-from lading.core.quantities import parse_duration, parse_size
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time, parse_duration, parse_size
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

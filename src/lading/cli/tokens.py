@@ -14,7 +14,7 @@ from lading.cli.users import find_user
 from lading.client.api import Record
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
 
 _TOKENS: Final = "api_client_authorizations"
 _API: Final = "/arvados/v1/"

@@ -19,10 +19,10 @@ from collections.abc import Mapping
 from signal import Signals
 
 from lading.client.api import ApiClient
-from lading.core.containers.decisions import DecisionKind
+from lading.core.containers.container import DecisionKind
 from lading.core.errors import Conflict, ExecutionError, Failure, LadingError, RequestError
+from lading.core.quantities import format_time
 from lading.core.scheduling.planning import TrackedContainer
-from lading.core.timestamps import format_time
 from lading.dispatch.decision_log import DecisionLog
 from lading.dispatch.fleet import Fleet, Spending, StartRequest, SupervisorProcess
 from lading.dispatch.queue import Queue
@@ -61,7 +61,7 @@ class Actions:
         """Lock, giving it these amounts if they are named, then start a supervisor, of a gang with
         `others` beside it.
 
-        `waited` says what it waited for (`core.scheduling.wait_history`).
+        `waited` says what it waited for (`core.scheduling.wait_reasons`).
         Raises LockLost, Unavailable when the lock's outcome is not known or no process could be
         started now, ExecutionError or Conflict when the fleet refuses this container.
         """

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lading.core.resources import UNLIMITED, Resources
-from lading.core.scheduling import gpus
+from lading.core.scheduling import instance_types
 from lading.core.scheduling.instance_types import NO_GPU, Gpu
 
 _ROOT = Path("/")
@@ -53,11 +53,11 @@ def see_gpus(*, known: Gpu = NO_GPU, visible: str = "", root: Path = _ROOT) -> G
     `visible` names those that containers may use, such as "0,2"; "" is all. Raises Invalid for one
     that is not there.
     """
-    found = gpus.only(gpus.find_gpus(list_devices(root)), visible)
+    found = instance_types.only_cards(instance_types.find_gpus(list_devices(root)), visible)
     if not found.devices:
         return NO_GPU
     targets, vram = known.targets, known.vram
-    if found.stack == gpus.ROCM:
+    if found.stack == instance_types.ROCM:
         targets, vram = targets or _rocm_targets(root), vram or _rocm_memory(root, found.devices)
     return replace(known, stack=found.stack, count=len(found.devices), targets=targets, vram=vram)
 
@@ -73,11 +73,11 @@ def _rocm_targets(root: Path) -> tuple[str, ...]:
     for path in root.glob("sys/class/kfd/kfd/topology/nodes/*/properties"):
         hit = re.search(r"^gfx_target_version ([1-9]\d*)$", _read(path), re.MULTILINE)
         if hit:
-            found.add(gpus.rocm_target(int(hit[1])))
+            found.add(instance_types.rocm_target(int(hit[1])))
     return tuple(sorted(found))
 
 
-def _rocm_memory(root: Path, devices: Sequence[gpus.GpuDevice]) -> int:
+def _rocm_memory(root: Path, devices: Sequence[instance_types.GpuDevice]) -> int:
     """Bytes of the GPU that has the least; 0 when that is not known of each."""
     names = [gpu.device.rpartition("/")[2] for gpu in devices]
     texts = [_read(root / "sys/class/drm" / name / "device/mem_info_vram_total") for name in names]

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lading.core.containers.decisions import DecisionKind
+from lading.core.containers.container import DecisionKind
 
 BATCH = 500
 """Decisions in one request, so that a request stays below 200 KB."""

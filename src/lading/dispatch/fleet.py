@@ -31,12 +31,11 @@ from datetime import datetime
 from signal import Signals
 from typing import Protocol
 
-from lading.core.containers.cost import Price, cost
 from lading.core.errors import Failure
-from lading.core.json_values import JsonObject
-from lading.core.resources import Resources
+from lading.core.quantities import parse_time
+from lading.core.resources import Price, Resources, cost
 from lading.core.scheduling.planning import FleetWorker, TrackedContainer
-from lading.core.timestamps import parse_time
+from lading.core.values import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Protocol, runtime_checkable
 
-from lading.core.containers.container import ContainerState
-from lading.core.containers.decisions import DecisionKind
+from lading.core.containers.container import ContainerState, DecisionKind
 from lading.core.errors import ExecutionError, LadingError
 from lading.core.resources import Resources
 from lading.core.scheduling import batch_planner
+from lading.core.scheduling.batch_planner import ReconcileAction
 from lading.core.scheduling.planning import (
     Category,
     DispatchPlan,
@@ -28,7 +28,6 @@ from lading.core.scheduling.planning import (
     StartDecision,
     WaitStatus,
 )
-from lading.core.scheduling.reconcile import ReconcileAction
 from lading.core.scheduling.wait_reasons import MISFITS
 from lading.dispatch import observe
 from lading.dispatch.actions import Actions

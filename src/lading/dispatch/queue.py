@@ -12,7 +12,7 @@ only grows. Rules (docs/spec/dispatch, section Queue):
   whatever else an event says, the record is fetched.
 - A uuid that was asked for and not returned has no record any more; that is knowledge too (`state`
   None).
-- Of a long queue only its first part was looked at (`core.scheduling.queue_window`): a waiting
+- Of a long queue only its first part was looked at (`core.scheduling.planning`): a waiting
   container that comes after it is not learned of, and one that was learned of before is hidden from
   planning until a look reaches it again.
 """
@@ -29,8 +29,7 @@ from lading.core.containers.container import ContainerState
 from lading.core.errors import Invalid
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import requested_gpus
-from lading.core.scheduling.planning import Place, TrackedContainer
-from lading.core.scheduling.queue_window import Window
+from lading.core.scheduling.planning import Place, TrackedContainer, Window
 
 FIELDS = (
     "uuid", "state", "priority", "created_at", "locked_by_uuid", "runtime_constraints",

@@ -4,7 +4,7 @@
   with one request; while a request is under way, further ones gather for the next, so that no event
   waits for a timer.
 - A full look (own containers by pages, then the waiting ones of highest priority, as many as
-  `core.scheduling.queue_window` says) comes at the start, whenever events may have been missed,
+  `core.scheduling.planning` says) comes at the start, whenever events may have been missed,
   every `poll_interval`, and when most of those that the last one showed have their place. A short
   look at the head of the queue comes before the first one.
 - While the API cannot be reached, everything is kept and tried again after a pause. A missing
@@ -24,8 +24,7 @@ from typing import Any
 
 from lading.client.api import ApiClient, Reconnected, RecordEvent
 from lading.core.errors import LadingError, Unavailable
-from lading.core.scheduling.planning import TrackedContainer
-from lading.core.scheduling.queue_window import Window, window_of
+from lading.core.scheduling.planning import TrackedContainer, Window, window_of
 from lading.dispatch.queue import Queue, place
 from lading.dispatch.settings import DispatchSettings
 from lading.telemetry import event

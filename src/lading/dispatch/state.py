@@ -17,9 +17,9 @@ from signal import Signals
 
 from lading.core.containers.container import ContainerState
 from lading.core.resources import Resources
-from lading.core.scheduling import wait_history
+from lading.core.scheduling import wait_reasons
 from lading.core.scheduling.planning import TrackedContainer, WaitStatus
-from lading.core.scheduling.wait_history import Wait
+from lading.core.scheduling.wait_reasons import Wait
 from lading.dispatch.fleet import FleetView
 from lading.dispatch.queue import Queue
 from lading.dispatch.settings import DispatchSettings
@@ -392,7 +392,7 @@ class DispatchState:
         for uuid, status in statuses.items():
             record = queue.get(uuid)
             seen = now if record is None else max(record.seen, self.began(uuid))
-            found = wait_history.note(self._at(uuid).waits, status, seen=seen, now=now)
+            found = wait_reasons.note_wait(self._at(uuid).waits, status, seen=seen, now=now)
             if found:
                 self._change(uuid).waits = found
                 self._with_waits[uuid] = None
@@ -407,4 +407,4 @@ class DispatchState:
         del self._with_waits[uuid]
         one = self._activities[uuid]
         waits, one.waits = one.waits, ()
-        return wait_history.tell(waits, now=now)
+        return wait_reasons.tell_waits(waits, now=now)

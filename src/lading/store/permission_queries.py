@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lading.core.records.filters import Query
-from lading.core.records.permissions import HEADS
+from lading.core.records.permissions import HEADS, Accessible
 from lading.core.records.record_types import GROUPS, LINKS, USERS
 from lading.core.records.schema import Record, RecordType
-from lading.core.records.visibility import Accessible
 from lading.store import permissions, records
 from lading.store.database import Dialect, Transaction
 from lading.store.permissions import COMPUTED, JOINED, LESSER, reached

@@ -30,10 +30,8 @@ from lading.core.records.filters import (
     SortKey,
     Target,
 )
-from lading.core.records.permissions import HEADS
-from lading.core.records.record_types import GROUPS, RECORDS, USERS
-from lading.core.records.schema import JSON, Type
-from lading.core.records.visibility import (
+from lading.core.records.permissions import (
+    HEADS,
     About,
     Accessible,
     Inside,
@@ -43,6 +41,8 @@ from lading.core.records.visibility import (
     Requested,
     Untrashed,
 )
+from lading.core.records.record_types import GROUPS, RECORDS, USERS
+from lading.core.records.schema import JSON, Type
 from lading.store.database import Dialect, Value
 from lading.store.permissions import reached, reaches
 

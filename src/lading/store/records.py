@@ -16,9 +16,9 @@ from typing import TypeAlias
 import msgspec
 
 from lading.core.records.filters import Column, Compare, Expression, Query, SortKey
+from lading.core.records.permissions import Accessible
 from lading.core.records.record_types import RECORDS
 from lading.core.records.schema import JSON, Field, Record, RecordType, Type
-from lading.core.records.visibility import Accessible
 from lading.store.database import MARK, Deferred, Dialect, Row, Seal, Transaction, Value
 from lading.store.query import ConditionWriter, order_by
 

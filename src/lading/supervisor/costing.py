@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from lading.core.containers import cost
-from lading.core.containers.cost import Price
+from lading.core import resources
 from lading.core.errors import Invalid
+from lading.core.resources import Price
 from lading.supervisor.logs import Clock
 from lading.supervisor.process.register import Register
 from lading.supervisor.supervisor_config import SupervisorConfig
@@ -60,7 +60,7 @@ class Costing:
         self._heard = said
         # An unreadable history changes nothing: the known prices stay.
         with contextlib.suppress(Invalid, msgspec.DecodeError):
-            self._prices = cost.read_prices(msgspec.json.decode(said)) or self._prices
+            self._prices = resources.read_prices(msgspec.json.decode(said)) or self._prices
             return True
         return False
 
@@ -70,12 +70,12 @@ class Costing:
         """
         if not self._prices:
             return None
-        share = self.assignment.instance_share or cost.share(
+        share = self.assignment.instance_share or resources.machine_share(
             self.assignment.instance_type,
             vcpus=_number(constraints.get("vcpus")),
             ram=_number(constraints.get("ram")),
         )
-        return cost.cost(self._prices, self.began, self.ended or self.clock(), share=share)
+        return resources.cost(self._prices, self.began, self.ended or self.clock(), share=share)
 
 
 def _number(value: object) -> int:

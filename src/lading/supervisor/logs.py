@@ -21,7 +21,7 @@ from pathlib import Path
 
 from lading.client.disk_space import lacks_room
 from lading.core.containers.disk_space import AUTOMATIC, Amount
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
 from lading.telemetry import redact
 
 Clock = Callable[[], datetime]

@@ -33,7 +33,7 @@ from lading.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
 from lading.supervisor import linux
 from lading.supervisor.capture import Parcel, is_small, plan_capture, save_log, save_output
 from lading.supervisor.costing import Costing

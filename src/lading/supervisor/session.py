@@ -29,7 +29,7 @@ from lading.client.transport import HttpTransport, Transport
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.mount_plan import GitTree
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
 from lading.supervisor.gather_or_cancel import together
 from lading.supervisor.inputs import git_archives
 from lading.supervisor.supervisor_config import SupervisorConfig

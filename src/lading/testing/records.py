@@ -10,8 +10,8 @@ from lading.core.containers import recipe, request
 from lading.core.containers.container import Container
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.request import ContainerRequest
-from lading.core.json_values import JsonObject
 from lading.core.policy import Policy
+from lading.core.values import JsonObject
 
 POLICY: Final = Policy()
 NOW: Final = "2026-01-02T03:04:05.000006000Z"

@@ -28,8 +28,8 @@ from lading.config import Config, load
 from lading.core import ids
 from lading.core.data import locator
 from lading.core.errors import Corrupt, Full, NotFound
+from lading.core.quantities import format_time
 from lading.core.records.schema import JSON, Record
-from lading.core.timestamps import format_time
 from lading.store import schema
 from lading.store.database import Database, Seal
 from lading.store.databases.postgres import PostgresDatabase

@@ -45,12 +45,12 @@ from lading.client.blocks import BlockClient
 from lading.client.retry import RetryPolicy
 from lading.client.transport import Transport
 from lading.core import ids
+from lading.core.bounded_memory import LruMap
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node, Segment, bare
 from lading.core.data.locator import EMPTY_HASH, MAX_BLOCK
 from lading.core.errors import Corrupt, LadingError, NotFound, Unauthenticated, Unavailable
-from lading.core.lru import LruMap
-from lading.core.timestamps import parse_time
+from lading.core.quantities import parse_time
 
 # Bytes read and sent at a time.
 _PIECE: Final = 1 << 18

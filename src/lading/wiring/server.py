@@ -40,7 +40,7 @@ from lading.core.data import locator
 from lading.core.data.replication import DesiredReplication
 from lading.core.errors import LadingError, Unavailable
 from lading.core.protocols.connection_limits import Connection, ConnectionTable, HttpLimits
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
 from lading.net.acceptor import Acceptor, Peer
 from lading.store.database import Database
 from lading.store.schema import prepare

@@ -36,10 +36,10 @@ from lading.config import Config, VolumeSettings
 from lading.core.containers import disk_space
 from lading.core.containers.disk_space import Amount
 from lading.core.data import manifest
-from lading.core.data.block_usage import files_with
 from lading.core.data.locator import EMPTY_HASH
+from lading.core.data.packing import files_with
 from lading.core.errors import Invalid, Malformed
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
 from lading.store import contents
 from lading.store.contents import StoredManifest
 from lading.store.database import Database, Seal, Transaction

@@ -14,8 +14,8 @@ import pytest
 from lading.api.events import timers
 from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.errors import Invalid, Unavailable
+from lading.core.quantities import format_time
 from lading.core.records.schema import Record
-from lading.core.timestamps import format_time
 from lading.testing.world import World, world
 
 GIT = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lading.core.quantities import format_time
 from lading.core.records.schema import Record
-from lading.core.timestamps import format_time
 from lading.testing.world import World
 
 

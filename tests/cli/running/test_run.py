@@ -13,7 +13,7 @@ import pytest
 
 from lading.cli.running.run import interruptible, run_time
 from lading.client.outcomes import RequestOutcome
-from lading.core.timestamps import parse_time
+from lading.core.quantities import parse_time
 from tests.cli.site import Play, Site
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from lading.core.containers import constraints
 from lading.core.containers.constraints import GIB
 from lading.core.errors import Invalid
-from lading.core.json_values import Json, JsonObject
 from lading.core.policy import Policy
+from lading.core.values import Json, JsonObject
 
 POLICY = Policy()
 NO_GPU: JsonObject = {

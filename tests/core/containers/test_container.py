@@ -9,7 +9,7 @@ import pytest
 from lading.core.containers import container
 from lading.core.containers.container import Container, ContainerState
 from lading.core.errors import Failure
-from lading.core.json_values import Json
+from lading.core.values import Json
 from lading.testing.records import container_uuid, make_container
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.containers.cost import Price, cost, read_prices, share
 from lading.core.errors import Invalid
+from lading.core.resources import Price, cost, read_prices
+from lading.core.resources import machine_share as share
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.containers.decisions import DecisionKind
+from lading.core.containers.container import DecisionKind
 
 
 def test_every_decision_that_the_seed_lists_has_a_name() -> None:

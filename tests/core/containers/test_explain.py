@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.containers import explain, recipe, reuse
-from lading.core.containers.explain import Nearest
+from lading.core.containers import recipe, reuse
 from lading.core.containers.git_trees import ResolvedGitTree
-from lading.core.differences import FieldDifference
+from lading.core.containers.reuse import Nearest
+from lading.core.values import FieldDifference
 from lading.testing.records import (
     INPUT,
     NOW,
@@ -27,7 +27,7 @@ OUT = {"kind": "tmp", "capacity": 1000}
 
 
 def difference(**changes: Any) -> list[tuple[str, Any, Any]]:
-    found = explain.differences(make_recipe(**changes), make_recipe())
+    found = reuse.recipe_differences(make_recipe(**changes), make_recipe())
     return [(one.field, one.ours, one.theirs) for one in found]
 
 
@@ -75,16 +75,18 @@ def test_recipes_differ_somewhere_if_and_only_if_their_keys_do(one: Any, other: 
     ours, theirs = (
         make_recipe(mounts={"/a": {"kind": "json", "content": content}}) for content in (one, other)
     )
-    assert (explain.differences(ours, theirs) == ()) == (recipe.key(ours) == recipe.key(theirs))
+    assert (reuse.recipe_differences(ours, theirs) == ()) == (
+        recipe.key(ours) == recipe.key(theirs)
+    )
 
 
 def test_the_nearest_container_is_the_latest_with_fewest_differences() -> None:
     far = make_container(1, command=["x", "y", "z"], created_at="3")
     old, new = (make_container(number, cwd="/tmp", created_at=str(number)) for number in (1, 2))
-    found = explain.nearest(make_recipe(), [far, old, new])
+    found = reuse.nearest(make_recipe(), [far, old, new])
     assert [one.container for one in found] == [new, old, far]
     assert found[0].differences == (FieldDifference("cwd", ".", "/tmp"),)
-    assert explain.nearest(make_recipe(), []) == ()
+    assert reuse.nearest(make_recipe(), []) == ()
 
 
 def test_explanations_are_plain_json() -> None:
@@ -92,7 +94,7 @@ def test_explanations_are_plain_json() -> None:
     choice = reuse.choose(
         ours, [reuse.Candidate(make_container(1, state="Cancelled"))], policy=POLICY
     )
-    near = explain.nearest(ours, [make_container(2, cwd="/tmp")])
+    near = reuse.nearest(ours, [make_container(2, cwd="/tmp")])
     trees = {
         "/src": (
             ResolvedGitTree("c" * 40, "tree", "a" * 40),
@@ -100,9 +102,7 @@ def test_explanations_are_plain_json() -> None:
         )
     }
     same = Nearest(make_container(3), ())
-    made = explain.explain(
-        choice, container_uuid=container_uuid(9), near=(*near, same), trees=trees
-    )
+    made = reuse.explain(choice, container_uuid=container_uuid(9), near=(*near, same), trees=trees)
     assert json.loads(json.dumps(made)) == {
         "decision": "new",
         "reason": "the same was asked for before, but none of those containers can be used",
@@ -135,7 +135,7 @@ def test_explanations_are_plain_json() -> None:
 
 def test_reuse_needs_no_nearest() -> None:
     choice = reuse.choose(make_recipe(), [reuse.Candidate(make_container(1))], policy=POLICY)
-    made = explain.explain(choice, container_uuid=container_uuid(1))
+    made = reuse.explain(choice, container_uuid=container_uuid(1))
     assert (made["decision"], made["nearest"]) == ("reuse", None)
 
 
@@ -151,12 +151,12 @@ def test_reuse_needs_no_nearest() -> None:
     ],
 )
 def test_status_sentences(container: Any, dispatcher: str | None, sentence: str) -> None:
-    assert explain.status_sentence(container, dispatcher) == sentence
+    assert reuse.status_sentence(container, dispatcher) == sentence
 
 
 def test_a_container_that_nobody_wants_yet_waits_as_its_request_does() -> None:
     assert (
-        explain.status_sentence(make_container(priority=0), "x", "it waits for another")
+        reuse.status_sentence(make_container(priority=0), "x", "it waits for another")
         == "it waits for another"
     )
 
@@ -180,9 +180,12 @@ def test_a_container_that_nobody_wants_yet_waits_as_its_request_does() -> None:
 )
 def test_outcomes(state: str, changes: dict[str, Any] | None, sentence: str) -> None:
     container = None if changes is None else make_container(**changes)
-    assert sentence in explain.outcome(make_request(state=state), container)
+    assert sentence in reuse.request_outcome(make_request(state=state), container)
 
 
 def test_on_hold_is_what_the_user_set_to_0() -> None:
     asked = make_request(state="Committed", priority=0)
-    assert explain.outcome(asked, make_container(priority=0)) == "It is on hold: its priority is 0."
+    assert (
+        reuse.request_outcome(asked, make_container(priority=0))
+        == "It is on hold: its priority is 0."
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lading.core.containers import reuse
-from lading.core.json_values import Json
 from lading.core.records.filters import check_filters
 from lading.core.records.record_types import CONTAINERS
+from lading.core.values import Json
 from lading.testing.records import NOW, make_container
 
 FRESH = {**make_container().to_record(), "uuid": ""}

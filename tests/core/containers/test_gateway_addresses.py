@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.containers import gateway_addresses
-from lading.core.containers.gateway_addresses import NOWHERE, Places
+from lading.core.containers import sessions
+from lading.core.containers.sessions import NOWHERE, Places
 from lading.core.errors import Invalid
 
 REMOTE = Places(seen="10.0.0.7", server="https://here:1/")
@@ -13,7 +13,7 @@ LOCAL = Places(server="https://here:1/")
 
 
 def check(address: str, places: Places = REMOTE, *, stored: str = "", holder: bool = False) -> str:
-    return gateway_addresses.check(address, stored=stored, places=places, is_holder=holder)
+    return sessions.check_gateway_address(address, stored=stored, places=places, is_holder=holder)
 
 
 @pytest.mark.parametrize(
@@ -100,4 +100,4 @@ def test_arvados_crunch_run_names_its_loopback_before_it_has_a_tunnel() -> None:
     ],
 )  # fmt: skip
 def test_addresses_of_one_machine_or_link(host: str, local: bool) -> None:
-    assert gateway_addresses.is_local(host) is local
+    assert sessions.is_local(host) is local

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lading.core.containers import git_trees
 from lading.core.containers.git_trees import GitReference, ResolvedGitTree
 from lading.core.errors import Invalid
-from lading.core.json_values import JsonObject
+from lading.core.values import JsonObject
 
 URL = "https://git.example.org/tools.git"
 REPOSITORY = "zzzzz-s0uqq-xxxxxxxxxxxxxxx"

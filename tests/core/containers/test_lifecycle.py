@@ -19,10 +19,9 @@ from lading.core.containers.effects import (
     ReprioritiseChildren,
     RevokeTokens,
 )
-from lading.core.containers.lifecycle import ContainerChange, NewTokens
-from lading.core.containers.write_permissions import ContainerWriter
+from lading.core.containers.lifecycle import ContainerChange, ContainerWriter, NewTokens
 from lading.core.errors import Forbidden, IllegalTransition, Invalid, RequestError
-from lading.core.json_values import Json
+from lading.core.values import Json
 from lading.testing.records import IMAGE, NOW, make_container
 
 HOLDER = ContainerWriter(token_uuid="holder", is_admin=True)

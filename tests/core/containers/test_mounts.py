@@ -8,7 +8,7 @@ from lading.core.containers import git_trees, mounts
 from lading.core.containers.mounts import CollectionReference
 from lading.core.errors import Invalid
 from lading.core.ids import EMPTY_PDH
-from lading.core.json_values import Json, JsonObject
+from lading.core.values import Json, JsonObject
 from lading.testing.records import INPUT
 
 UUID = "zzzzz-4zz18-aaaaaaaaaaaaaaa"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lading.core.containers import priority
 from lading.core.containers.priority import STEP
 from lading.core.containers.request import ContainerRequest
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
 from lading.testing.records import make_request
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.containers import constraints, ranges, recipe
+from lading.core.containers import constraints, recipe
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.errors import Invalid
-from lading.core.json_values import JsonObject
+from lading.core.values import JsonObject
 from lading.testing.records import (
     IMAGE,
     INPUT,
@@ -199,7 +199,7 @@ def test_every_container_that_satisfies_is_found(
         make_recipe(runtime_constraints=constraints.fill(needs(ram=theirs_ram, **other))),
         state="Complete",
     )
-    low, high = ranges.span(ours_ram)
+    low, high = constraints.range_span(ours_ram)
     network_fits = "internet" not in one or bool(one["internet"]) is bool(other.get("internet"))
     given_ram = theirs.runtime_constraints["ram"]
     assert satisfies(theirs, ours) is (network_fits and low <= given_ram <= high)  # type: ignore[operator]

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from lading.core.containers import container, request
 from lading.core.containers.effects import Adopt, Confirm, Reprioritise, Resolve
-from lading.core.containers.request import ContainerRequest, Parent, RequestChange, RequestState
+from lading.core.containers.request import ContainerRequest, RequestChange, RequestState
+from lading.core.containers.request_rules import Parent
 from lading.core.errors import IllegalTransition, Invalid, RequestError
-from lading.core.json_values import Json, JsonObject
 from lading.core.policy import Policy
+from lading.core.values import Json, JsonObject
 from lading.testing.records import (
     IMAGE,
     NOW,

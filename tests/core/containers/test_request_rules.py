@@ -9,7 +9,7 @@ import pytest
 from lading.core.containers import request_rules
 from lading.core.containers.request import PHASES
 from lading.core.errors import Invalid
-from lading.core.json_values import Json, JsonObject
+from lading.core.values import Json, JsonObject
 from lading.testing.records import POLICY, make_request
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lading.core.containers import waiting
-from lading.core.containers.waiting import Dependency, Readiness, ReadinessVerdict
+from lading.core.containers import priority
+from lading.core.containers.priority import Dependency, Readiness, ReadinessVerdict
 from lading.testing.records import NOW, make_container, make_request, request_uuid
 
 BEFORE, LATER = "2026-01-01T00:00:00.000000000Z", "2026-01-03T00:00:00.000000000Z"
@@ -15,7 +15,9 @@ D1, D2 = request_uuid(2), request_uuid(3)
 
 
 def judge(*, known: dict[str, Dependency] | None = None, **changes: Any) -> ReadinessVerdict:
-    return waiting.judge(make_request(state="Committed", **changes), known or {}, now=NOW)
+    return priority.judge_readiness(
+        make_request(state="Committed", **changes), known or {}, now=NOW
+    )
 
 
 def ended(**changes: Any) -> Dependency:

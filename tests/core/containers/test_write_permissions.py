@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from lading.core.containers import write_permissions
+from lading.core.containers import lifecycle
 from lading.core.containers.container import HELD, RECIPE_FIELDS, ContainerState
-from lading.core.containers.write_permissions import ContainerWriter, Role
+from lading.core.containers.lifecycle import ContainerWriter, Role
 from lading.core.errors import Forbidden, Invalid
-from lading.core.json_values import Json
+from lading.core.values import Json
 from lading.testing.records import make_container
 
 HELD_BY: dict[str, Any] = {
@@ -31,14 +31,13 @@ CALLERS = {
 @pytest.mark.parametrize("role", list(Role))
 def test_roles(role: Role) -> None:
     running = make_container(state="Running", **HELD_BY)
-    assert write_permissions.role_of(running, CALLERS[role]) is role
+    assert lifecycle.role_of(running, CALLERS[role]) is role
 
 
 def test_a_runtime_token_is_the_containers_own() -> None:
     running = make_container(state="Running", runtime_token="v2/x")
     assert (
-        write_permissions.role_of(running, ContainerWriter(token_uuid="another", is_own=True))
-        is Role.OWN
+        lifecycle.role_of(running, ContainerWriter(token_uuid="another", is_own=True)) is Role.OWN
     )
 
 
@@ -47,24 +46,24 @@ def test_a_runtime_token_is_the_containers_own() -> None:
 )
 def test_those_who_may_not_write_at_all(state: str, role: Role) -> None:
     with pytest.raises(Forbidden):
-        write_permissions.writer(make_container(state=state, **HELD_BY), CALLERS[role])
+        lifecycle.writer(make_container(state=state, **HELD_BY), CALLERS[role])
 
 
 def test_auth_is_for_the_lock_holder_and_its_supervisor() -> None:
     running = make_container(state="Running", **HELD_BY)
     for role in (Role.HOLDER, Role.SUPERVISOR):
-        write_permissions.check_may_read_auth(running, CALLERS[role])
+        lifecycle.check_may_read_auth(running, CALLERS[role])
     for role in (Role.OWN, Role.ADMIN, Role.OTHER):
         with pytest.raises(Forbidden, match="Not locked by your token"):
-            write_permissions.check_may_read_auth(running, CALLERS[role])
+            lifecycle.check_may_read_auth(running, CALLERS[role])
 
 
 def test_secrets_are_for_the_container_alone() -> None:
     running = make_container(state="Running", **HELD_BY)
-    write_permissions.check_may_read_secrets(running, CALLERS[Role.OWN])
+    lifecycle.check_may_read_secrets(running, CALLERS[Role.OWN])
     for role in (Role.HOLDER, Role.ADMIN, Role.SUPERVISOR, Role.OTHER):
         with pytest.raises(Forbidden, match="not associated with this container"):
-            write_permissions.check_may_read_secrets(running, CALLERS[role])
+            lifecycle.check_may_read_secrets(running, CALLERS[role])
 
 
 def test_equal_values_and_dropped_attributes_are_no_changes() -> None:
@@ -76,15 +75,12 @@ def test_equal_values_and_dropped_attributes_are_no_changes() -> None:
         "owner_uuid": "z",
         "modified_at": "now",
     }
-    assert (
-        write_permissions.differing(locked, {**sent, "priority": "10", "gateway_address": None})
-        == {}
-    )
+    assert lifecycle.differing(locked, {**sent, "priority": "10", "gateway_address": None}) == {}
 
 
 def test_null_means_the_default_or_null() -> None:
     running = make_container(state="Running", runtime_status={"a": 1}, log="x", **HELD_BY)
-    assert write_permissions.differing(running, {"runtime_status": None, "log": None}) == {
+    assert lifecycle.differing(running, {"runtime_status": None, "log": None}) == {
         "runtime_status": {},
         "log": None,
     }
@@ -93,13 +89,13 @@ def test_null_means_the_default_or_null() -> None:
 @pytest.mark.parametrize("name", ["nonsense", "secret_mounts", "reuse_key", "runtime_token"])
 def test_unknown_and_hidden_attributes_are_refused(name: str) -> None:
     with pytest.raises(Invalid, match=f"unknown attribute '{name}' for Container"):
-        write_permissions.differing(make_container(), {name: None})
+        lifecycle.differing(make_container(), {name: None})
 
 
 def refusal(state: ContainerState, wanted: dict[str, Json], role: Role) -> str:
     held = HELD_BY if state in HELD else {}
     with pytest.raises(Invalid) as refused:
-        write_permissions.check_writable(
+        lifecycle.check_writable(
             make_container(state=state, **held), wanted, state=state, role=role
         )
     return refused.value.message
@@ -143,13 +139,13 @@ def test_some_tokens_may_write_less() -> None:
         with pytest.raises(
             Invalid, match="State can only be modified by the token that locked the container"
         ):
-            write_permissions.check_writable(
+            lifecycle.check_writable(
                 make_container(state="Running", **HELD_BY),
                 {"state": state},
                 state=state,
                 role=Role.ADMIN,
             )
-    write_permissions.check_writable(
+    lifecycle.check_writable(
         make_container(), {"priority": 1}, state=ContainerState.QUEUED, role=Role.ADMIN
     )
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lading.core.data.block_usage import files_with
+from lading.core.data.packing import files_with
 
 ONE, TWO = "acbd18db4cc2f85cedef654fccc4a4d8", "37b51d194a7513e45b56f6524f2d51f2"
 TEXT = (

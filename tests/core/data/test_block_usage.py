@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lading.core.data import filetree
-from lading.core.data.block_usage import BlockUsage, usage_of
+from lading.core.data.packing import BlockUsage, usage_of
 
 A, B = "a" * 32 + "+10", "b" * 32 + "+20"
 

@@ -5,21 +5,21 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lading.core.data.garbage import (
+from lading.core.data.replication import (
     DAY_NS,
     GarbageAction,
     GarbagePlan,
     GarbageVolume,
     Replica,
+    ReplicaPlace,
     Sight,
     Terms,
     add_need,
     decide,
-    distinct,
     make_plan,
-    revise,
 )
-from lading.core.data.replication import ReplicaPlace
+from lading.core.data.replication import distinct_volumes as distinct
+from lading.core.data.replication import revise_plan as revise
 
 HASH = "acbd18db4cc2f85cedef654fccc4a4d8"
 NOW = 100 * DAY_NS

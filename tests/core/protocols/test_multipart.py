@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lading.core.errors import Malformed
-from lading.core.protocols.multipart import MOST, parse
+from lading.core.protocols.http_head import MOST_FIELDS as MOST
+from lading.core.protocols.http_head import parse_form as parse
 
 TYPE = "multipart/form-data; boundary=----WebKitFormBoundaryq7"
 

@@ -10,6 +10,14 @@ from lading.core.errors import Forbidden
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.filters import All, Column, Compare, Either, Not, OfContainer
+from lading.core.records.permissions import (
+    About,
+    Accessible,
+    ManagedHead,
+    Reachable,
+    Requested,
+    Untrashed,
+)
 from lading.core.records.record_types import (
     COLLECTIONS,
     CONTAINERS,
@@ -21,14 +29,6 @@ from lading.core.records.record_types import (
 )
 from lading.core.records.schema import Type
 from lading.core.records.service_records import KEEP_SERVICES
-from lading.core.records.visibility import (
-    About,
-    Accessible,
-    ManagedHead,
-    Reachable,
-    Requested,
-    Untrashed,
-)
 
 ADMIN = Principal(user_uuid="a", token_uuid="t", token="t", is_admin=True)
 USER = Principal(user_uuid="u", token_uuid="t", token="t")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lading.core.errors import Invalid
-from lading.core.records.filter_operands import (
+from lading.core.records.attributes import (
     MAX_INTEGER,
     MAX_PATTERN,
     parse_boolean,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lading.core.errors import Invalid
+from lading.core.quantities import later
+from lading.core.records.collection_rules import Lifetimes, is_trashed, shortened, times
 from lading.core.records.schema import Record
-from lading.core.records.trash import Lifetimes, is_trashed, shortened, times
-from lading.core.timestamps import later
 
 NOW = "2026-01-02T00:00:00.000000000Z"
 TOMORROW = "2026-01-03T00:00:00.000000000Z"

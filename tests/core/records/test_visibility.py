@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from lading.core.records.visibility import Accessible, Inside, Reachable, Untrashed
+from lading.core.records.permissions import Accessible, Inside, Reachable, Untrashed
 
 
 def test_they_are_values() -> None:

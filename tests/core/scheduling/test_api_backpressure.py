@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lading.core.scheduling.api_backpressure import QUIET, Pressure, observe
+from lading.core.scheduling.cloud_limits import QUIET, Pressure, observe
 
 
 def test_at_first_any_number_may_run_or_the_estimate() -> None:

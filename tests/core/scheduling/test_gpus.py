@@ -5,15 +5,16 @@ from dataclasses import replace
 import pytest
 
 from lading.core.errors import Invalid
-from lading.core.scheduling.gpus import (
+from lading.core.scheduling.instance_types import (
+    NO_GPU,
+    Gpu,
     GpuDevice,
     GpuDevices,
     find_gpus,
-    only,
     rocm_target,
-    unsuited,
 )
-from lading.core.scheduling.instance_types import NO_GPU, Gpu
+from lading.core.scheduling.instance_types import only_cards as only
+from lading.core.scheduling.instance_types import unsuited_gpu as unsuited
 
 NVIDIA = ("nvidia10", "nvidia2", "nvidiactl", "nvidia-uvm", "nvidia-caps", "null", "dri/renderD128")
 ASKED = Gpu(stack="cuda", count=1, driver="12.0", targets=("8.0",), vram=10)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from lading.core.resources import Resources
-from lading.core.scheduling.planning import TrackedContainer
-from lading.core.scheduling.queue_window import Window, window_of
+from lading.core.scheduling.planning import TrackedContainer, Window, window_of
 
 
 def entry(uuid: str, priority: int = 1, created_at: str = "1") -> TrackedContainer:

@@ -9,8 +9,7 @@ from itertools import product
 import pytest
 
 from lading.core.containers.container import ContainerState
-from lading.core.scheduling.planning import TrackedContainer
-from lading.core.scheduling.reconcile import (
+from lading.core.scheduling.batch_planner import (
     TABLE,
     Case,
     ProcessState,
@@ -19,6 +18,7 @@ from lading.core.scheduling.reconcile import (
     decide,
     record_state,
 )
+from lading.core.scheduling.planning import TrackedContainer
 
 RELEASING = (ReconcileAction.REQUEUE, ReconcileAction.CANCEL)
 

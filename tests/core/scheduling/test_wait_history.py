@@ -3,7 +3,10 @@ from __future__ import annotations
 import pytest
 
 from lading.core.scheduling.planning import Category, WaitStatus
-from lading.core.scheduling.wait_history import Wait, cause, note, tell
+from lading.core.scheduling.wait_reasons import Wait
+from lading.core.scheduling.wait_reasons import note_wait as note
+from lading.core.scheduling.wait_reasons import tell_waits as tell
+from lading.core.scheduling.wait_reasons import wait_cause as cause
 
 ROOM = WaitStatus(
     Category.CAPACITY, "Waiting in queue at position 2: it needs 2 VCPUs.", "for 2 VCPUs"

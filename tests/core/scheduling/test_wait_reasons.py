@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lading.core.containers.container import Container
-from lading.core.containers.waiting import Readiness, ReadinessVerdict
+from lading.core.containers.priority import Readiness, ReadinessVerdict
 from lading.core.scheduling.wait_reasons import Scene, WaitReason, delays, misfit
 from lading.testing.records import make_container, make_request
 

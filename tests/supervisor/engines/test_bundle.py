@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from lading.core.images.image_layout import Account, ImageProcess
+from lading.core.images import Account, ImageProcess
 from lading.supervisor.engines import Bind, Device
 from lading.supervisor.engines.bundle import MASKED, Bundle, make_config
 from lading.supervisor.engines.seccomp import make_profile

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import ExecutionError
-from lading.core.images.image_layout import Account
+from lading.core.images import Account
 from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, EngineSettings
 from lading.supervisor.engines.gang import GangFiles

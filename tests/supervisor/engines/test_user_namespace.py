@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
-from lading.core.images.image_layout import Account
+from lading.core.images import Account
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Device
 from lading.supervisor.engines.user_namespace import UserNamespace, UserNamespacePolicy, refuse

@@ -40,7 +40,7 @@ from lading.core.errors import Corrupt, Malformed, NotFound, Unavailable, from_s
 from lading.core.protocols import http_head
 from lading.core.protocols.forwarding_claims import HEADER, Purpose
 from lading.core.protocols.http_head import HttpHead
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
 from lading.net.http_bodies import read_body
 from lading.net.http_upgrade import TIMEOUT, parse_url, trusting
 from lading.net.pipes import Pipe, read_head

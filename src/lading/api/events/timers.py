@@ -21,9 +21,9 @@ from lading.api.transaction import UnitOfWork
 from lading.core.containers import request
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Conflict, Invalid, Unavailable
+from lading.core.quantities import parse_time
 from lading.core.records.record_types import REQUESTS
 from lading.core.records.schema import Record
-from lading.core.timestamps import parse_time
 from lading.store import records, waiting
 from lading.telemetry import event
 

@@ -35,13 +35,13 @@ from lading.api.services import ApiServices
 from lading.core.errors import Forbidden, LadingError, NotFound, RequestError, Unauthenticated
 from lading.core.ids import Infix
 from lading.core.protocols import origins
+from lading.core.quantities import format_time, parse_time
 from lading.core.records import access
 from lading.core.records.access import Principal
-from lading.core.records.filter_operands import MAX_INTEGER
+from lading.core.records.attributes import MAX_INTEGER
 from lading.core.records.filters import Column, Compare, Expression, Query, SortKey
 from lading.core.records.record_types import BY_INFIX, GROUPS, LOGS
 from lading.core.records.schema import JSON, Record, RecordType, Type
-from lading.core.timestamps import format_time, parse_time
 from lading.net.acceptor import note_known
 from lading.store import records
 

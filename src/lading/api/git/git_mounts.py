@@ -20,10 +20,10 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources.repositories import address
 from lading.api.services import ApiServices
 from lading.core.containers import git_trees
-from lading.core.containers.gateway_addresses import is_local
 from lading.core.containers.git_trees import ResolvedGitTree, host_of, is_allowed
 from lading.core.containers.mounts import git_references
 from lading.core.containers.request import ContainerRequest
+from lading.core.containers.sessions import is_local
 from lading.core.errors import Forbidden, Invalid, NotFound, Unavailable
 from lading.core.records.access import Principal
 from lading.core.records.record_types import CONTAINERS, REQUESTS

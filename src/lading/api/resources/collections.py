@@ -3,8 +3,8 @@
 A change is prepared outside of any transaction, because large manifests take long, and stored if
 the content that it was made from is still there; else it is prepared again. `If-Match` with an etag
 on an update refuses the update with 412 if the record has changed since. Past versions are found by
-their own uuid, and listed with `include_old_versions`; `core.records.versions` decides which are
-kept.
+their own uuid, and listed with `include_old_versions`; `core.records.collection_rules` decides
+which are kept.
 
 Source: docs/spec/api, section Collections.
 """
@@ -24,15 +24,21 @@ from lading.core import ids
 from lading.core.data.replication import CONFIRMATION, confirmation_after_change
 from lading.core.errors import Conflict, Invalid, NotFound, from_status
 from lading.core.ids import Infix
-from lading.core.records import attributes, versions
+from lading.core.records import attributes, collection_rules
 from lading.core.records.access import Principal
+from lading.core.records.collection_rules import (
+    Lifetimes,
+    VersionSettings,
+    check_present,
+    is_trashed,
+    shortened,
+    times,
+)
 from lading.core.records.filters import Expression, check_select
-from lading.core.records.groups import check_name
+from lading.core.records.permissions import Present
+from lading.core.records.permissions import check_group_name as check_name
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record
-from lading.core.records.trash import Lifetimes, is_trashed, shortened, times
-from lading.core.records.versions import VersionSettings, check_present
-from lading.core.records.visibility import Present
 from lading.store import contents, records
 from lading.store.database import Transaction
 
@@ -312,7 +318,7 @@ async def find_collection(
     Permissions are those of the present version: a user who can read it can read its past versions.
     """
     record = await records.get(tx, COLLECTIONS, uuid)
-    if record is not None and versions.is_past(record):
+    if record is not None and collection_rules.is_past_version(record):
         await authorization.find_readable(
             tx,
             services,
@@ -342,7 +348,7 @@ async def change_collection(
     `given` are the attributes that the caller named.
     """
     settings = services.config.Collections
-    step = versions.step(
+    step = collection_rules.version_step(
         old,
         new,
         asked="preserve_version" in given,
@@ -353,7 +359,7 @@ async def change_collection(
         uuid=services.new_uuid(Infix.COLLECTION),
     )
     changed = await generic.apply(tx, services, COLLECTIONS, old, step.record, user_uuid=user_uuid)
-    shared = versions.shared_changes(old, changed)
+    shared = collection_rules.shared_changes(old, changed)
     if shared and old["version"] > 1:
         await contents.update_versions(tx, old["uuid"], shared)
     if step.past is not None:

@@ -24,7 +24,8 @@ from lading.api.transaction import UnitOfWork, asks_for_container
 from lading.core.containers import request
 from lading.core.containers.container import Container
 from lading.core.containers.mounts import git_references
-from lading.core.containers.request import ContainerRequest, Parent, RequestState
+from lading.core.containers.request import ContainerRequest, RequestState
+from lading.core.containers.request_rules import Parent
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix
 from lading.core.policy import Policy

@@ -35,7 +35,7 @@ from lading.api.services import Blocks
 from lading.client.collections import CollectionWriter
 from lading.core.containers import lifecycle
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
-from lading.core.containers.write_permissions import Role, role_of
+from lading.core.containers.lifecycle import Role, role_of
 from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, TooLarge, Unauthenticated
 from lading.core.records import access
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS

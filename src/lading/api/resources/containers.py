@@ -16,12 +16,10 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
 from lading.api.serializer import show
 from lading.api.transaction import UnitOfWork
-from lading.core.containers import lifecycle, recipe, write_permissions
-from lading.core.containers.container import FINAL, Container, ContainerState
-from lading.core.containers.decisions import DecisionKind
-from lading.core.containers.gateway_addresses import Places
-from lading.core.containers.lifecycle import NewTokens
-from lading.core.containers.write_permissions import ContainerWriter
+from lading.core.containers import lifecycle, recipe
+from lading.core.containers.container import FINAL, Container, ContainerState, DecisionKind
+from lading.core.containers.lifecycle import ContainerWriter, NewTokens
+from lading.core.containers.sessions import Places
 from lading.core.errors import Failure, Forbidden, Invalid, NotFound
 from lading.core.ids import Infix
 from lading.core.records import access, attributes
@@ -120,7 +118,7 @@ async def update_container(call: ApiCall) -> ApiResponse:
             change = replace(change, changed={**change.changed, "published_ports": assigned})
         row = await store_change(tx, call, row, change)
     if "gateway_address" in change.changed:
-        role = write_permissions.role_of(container, caller_of(call))
+        role = lifecycle.role_of(container, caller_of(call))
         services.supervisors.note_writer(container, role, call.caller.token)
     return ApiResponse(body=show(CONTAINERS, row, select))
 
@@ -206,7 +204,7 @@ async def get_auth(call: ApiCall) -> ApiResponse:
     async with services.database.reading() as tx:
         row = await find_container(tx, call)
         container = Container.from_record(row)
-        write_permissions.check_may_read_auth(container, caller_of(call))
+        lifecycle.check_may_read_auth(container, caller_of(call))
         uuid, secret = auth_token(call, container)
         token = await records.get(tx, TOKENS, uuid)
     if token is None:
@@ -230,7 +228,7 @@ async def get_secret_mounts(call: ApiCall) -> ApiResponse:
     """The secret mounts, for the container's own token only."""
     async with call.services.database.reading() as tx:
         row = await find_container(tx, call)
-    write_permissions.check_may_read_secrets(Container.from_record(row), caller_of(call))
+    lifecycle.check_may_read_secrets(Container.from_record(row), caller_of(call))
     return ApiResponse(body={"secret_mounts": row["secret_mounts"]})
 
 
@@ -243,7 +241,7 @@ async def report_progress(call: ApiCall) -> ApiResponse:
     async with call.services.database.writing() as tx:
         row = await find_container(tx, call)
         container, caller = Container.from_record(row), caller_of(call)
-        if write_permissions.role_of(container, caller) is not write_permissions.Role.OWN:
+        if lifecycle.role_of(container, caller) is not lifecycle.Role.OWN:
             raise Forbidden("Token is not associated with this container.")
         row = await store_change(
             tx,
@@ -295,8 +293,8 @@ async def append_live(call: ApiCall) -> ApiResponse:
     """Append to one of the live logs of a container."""
     async with call.services.database.reading() as tx:
         row = await find_container(tx, call)
-    role = write_permissions.role_of(Container.from_record(row), caller_of(call))
-    if role not in (write_permissions.Role.SUPERVISOR, write_permissions.Role.HOLDER):
+    role = lifecycle.role_of(Container.from_record(row), caller_of(call))
+    if role not in (lifecycle.Role.SUPERVISOR, lifecycle.Role.HOLDER):
         raise Forbidden("Forbidden: live logs are written by the container's supervisor")
     offset = check_number(call.params, "offset", 0)
     return ApiResponse(

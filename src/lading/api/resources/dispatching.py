@@ -21,17 +21,16 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
 from lading.core.containers import lifecycle
-from lading.core.containers.container import Container, ContainerState
-from lading.core.containers.decisions import DecisionKind
+from lading.core.containers.container import Container, ContainerState, DecisionKind
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Conflict, Forbidden, Invalid
 from lading.core.ids import Infix, is_uuid
-from lading.core.json_values import Json
+from lading.core.quantities import format_time
 from lading.core.records import access
 from lading.core.records.record_types import CONTAINERS, LOGS
 from lading.core.records.schema import JSON, Record
 from lading.core.scheduling.wait_reasons import WaitReason, misfit
-from lading.core.timestamps import format_time
+from lading.core.values import Json
 from lading.store import containers, dispatchers, records
 from lading.store.database import Transaction
 
@@ -56,7 +55,7 @@ async def put_statuses(call: ApiCall) -> ApiResponse:
     """Store a dispatcher's report: the reasons for which containers wait, and its decisions.
 
     {"items": {container uuid: {"reason", "sentence"}, or a sentence alone; "" takes it back}; {}
-    says: I am here; "events": [{"container_uuid", "event_type": see `core.containers.decisions`,
+    says: I am here; "events": [{"container_uuid", "event_type": see `core.containers.container`,
     "text", "age": seconds since then, "waited": what it waited for, if that is told}]. Each event
     becomes a row in `logs`. "misfits": uuids of containers that no worker of the dispatcher could
     hold for a while; unless another dispatcher can, clients are warned in runtime_status. "holder":

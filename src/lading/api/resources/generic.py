@@ -20,9 +20,9 @@ from lading.core.errors import Conflict
 from lading.core.records import access, attributes, mixed_lists
 from lading.core.records.access import Principal
 from lading.core.records.filters import Among, Column, Expression, Query, check_query, check_select
+from lading.core.records.permissions import Accessible
 from lading.core.records.record_types import BY_INFIX, LINKS
 from lading.core.records.schema import JSON, Record, RecordType, Type
-from lading.core.records.visibility import Accessible
 from lading.store import permission_queries, records
 from lading.store.database import Transaction
 

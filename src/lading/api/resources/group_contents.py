@@ -31,11 +31,10 @@ from lading.core.records.filters import (
     Not,
     Query,
 )
-from lading.core.records.groups import GroupClass
 from lading.core.records.mixed_lists import MixedListPart
+from lading.core.records.permissions import GroupClass, Inside, Reachable
 from lading.core.records.record_types import BY_INFIX, COLLECTIONS, CONTAINERS, GROUPS, USERS
 from lading.core.records.schema import JSON, Record, RecordType, Type
-from lading.core.records.visibility import Inside, Reachable
 from lading.store import records
 from lading.store.database import Dialect, Transaction
 

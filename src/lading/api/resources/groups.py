@@ -19,10 +19,10 @@ from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
 from lading.core.errors import Invalid
-from lading.core.records import groups, mixed_lists
+from lading.core.records import mixed_lists
+from lading.core.records import permissions as group_rules
 from lading.core.records.filters import check_select
-from lading.core.records.groups import GroupClass
-from lading.core.records.permissions import NAMES, Level
+from lading.core.records.permissions import NAMES, GroupClass, Level
 from lading.core.records.record_types import (
     BY_PLURAL,
     GROUPS,
@@ -176,18 +176,18 @@ async def _check_change(tx: Transaction, call: ApiCall, new: Record, old: Record
         # A frozen project below would go into the trash with this one.
         for uuid, _ in await permissions.below(tx, old["uuid"]):
             if (await permissions.group_flags(tx, uuid)).frozen:
-                raise groups.frozen(uuid)
+                raise group_rules.frozen_refusal(uuid)
 
 
 def _check(
     call: ApiCall, new: Record, old: Record | None, *, level: int, frozen_above: bool
 ) -> None:
-    groups.check(
+    group_rules.check_group(
         new, old, slashes=bool(call.services.config.Collections.ForwardSlashNameSubstitution)
     )
     if new["group_class"] == GroupClass.FILTER:
         mixed_lists.check_group_filters(new["properties"]["filters"], CONTENT)
-    groups.check_freezing(
+    group_rules.check_freezing(
         new, old, user_uuid=call.caller.user_uuid, level=level, frozen_above=frozen_above
     )
 

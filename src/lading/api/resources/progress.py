@@ -14,12 +14,12 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import dispatching
 from lading.api.resources.container_requests import find_parent, look_up_given
 from lading.api.services import ApiServices
-from lading.core.containers import explain, recipe, request
+from lading.core.containers import recipe, request, reuse
 from lading.core.containers.container import HELD, HIDDEN, LIVE, Container, ContainerState
+from lading.core.containers.priority import READY
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse import New, Reuse
-from lading.core.containers.waiting import READY
 from lading.core.errors import Invalid, Unavailable, from_status
 from lading.core.ids import Infix
 from lading.core.protocols.forwarding_claims import ForwardingClaim, Purpose, check_container
@@ -57,7 +57,7 @@ async def get_status(call: ApiCall) -> ApiResponse:
         subject = ContainerRequest.from_record(row)
         scene = await _scene(tx, call, subject, container)
     waits = _first(subject, container, scene)
-    sentence = explain.status_sentence(container, scene.told, waits)
+    sentence = reuse.status_sentence(container, scene.told, waits)
     known = (
         {"uuid": container.uuid, "container_state": container.state} if container else _NO_CONTAINER
     )
@@ -71,10 +71,10 @@ async def get_why(call: ApiCall) -> ApiResponse:
     sentence, "waits": [{"reason", "sentence"}] see `core.scheduling.wait_reasons`,
     "container": null | {uuid, state, exit_code, runtime_status, ...}, "attempted_container_uuids",
     "attempts": the same of those containers,
-    "decided_at": null | time, "decision": null | {see `core.containers.explain.explain`; "nearest"
+    "decided_at": null | time, "decision": null | {see `core.containers.reuse.explain`; "nearest"
     is filled in for "new"}, "waited": [{"container_uuid", "text"}] what its containers waited for
     before they ran, "dispatch": [{"at", "container_uuid", "event_type": see
-    `core.containers.decisions`, "text", "dispatcher", "waited"}] what dispatchers decided about its
+    `core.containers.container`, "text", "dispatcher", "waited"}] what dispatchers decided about its
     containers, in order}
     """
     services = call.services
@@ -100,8 +100,8 @@ async def get_why(call: ApiCall) -> ApiResponse:
             "request_uuid": subject.uuid,
             "state": subject.state,
             "priority": subject.priority,
-            "outcome": ended["summary"] if ended else explain.outcome(subject, container),
-            "scheduling_status": explain.status_sentence(container, scene.told, waits),
+            "outcome": ended["summary"] if ended else reuse.request_outcome(subject, container),
+            "scheduling_status": reuse.status_sentence(container, scene.told, waits),
             "waits": [one.shown() for one in delays(subject, container, scene)],
             "container": {name: getattr(container, name) for name in _SHOWN} if container else None,
             "attempted_container_uuids": subject.attempted_container_uuids,
@@ -147,7 +147,7 @@ async def preview(call: ApiCall) -> ApiResponse:
     uuid = decision.choice.container.uuid if isinstance(decision.choice, Reuse) else None
     return ApiResponse(
         body={
-            **explain.explain(decision.choice, container_uuid=uuid, near=near, trees=trees),
+            **reuse.explain(decision.choice, container_uuid=uuid, near=near, trees=trees),
             **({} if decision.possible else {"decision": "none", "reason": UNSATISFIABLE}),
             "container_state": decision.choice.container.state
             if isinstance(decision.choice, Reuse)
@@ -295,7 +295,7 @@ async def _nearest(tx: Transaction, services: ApiServices, container_uuid: str) 
         return {"nearest": None, "near": []}
     made = Container.from_record(row)
     near = await find_nearest(tx, services, recipe.of_container(made), made.created_at)
-    shown = explain.explain(New("", ()), container_uuid=None, near=near)
+    shown = reuse.explain(New("", ()), container_uuid=None, near=near)
     return {"nearest": shown["nearest"], "near": shown["near"]}
 
 

@@ -17,13 +17,13 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources.container_requests import add_to, look_up_trees
 from lading.api.serializer import show
 from lading.api.transaction import UnitOfWork
-from lading.core.containers.waiting import bind_siblings
+from lading.core.containers.priority import bind_siblings
 from lading.core.errors import Invalid, LadingError, Malformed, RequestError
 from lading.core.ids import Infix
+from lading.core.quantities import later
 from lading.core.records.filters import check_select
 from lading.core.records.record_types import REQUESTS
 from lading.core.records.schema import JSON, Record
-from lading.core.timestamps import later
 
 MAX_ITEMS: Final = 1000
 """Requests of one call; an atomic one holds the write lock for some 2 s then."""

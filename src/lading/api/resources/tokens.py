@@ -17,12 +17,12 @@ from lading.api.serializer import show
 from lading.api.services import hash_secret
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import root_token
+from lading.core.quantities import format_time
 from lading.core.records import access
 from lading.core.records.filters import check_select
 from lading.core.records.permissions import is_user
 from lading.core.records.record_types import TOKENS, USERS
 from lading.core.records.schema import Record
-from lading.core.timestamps import format_time
 from lading.store import records
 
 # Form of a scope (docs/spec/api, section Scopes).

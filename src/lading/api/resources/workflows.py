@@ -19,9 +19,9 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import generic
 from lading.api.serializer import show
 from lading.core.errors import Invalid
-from lading.core.json_values import MAX_DEPTH
 from lading.core.records.record_types import WORKFLOWS
 from lading.core.records.schema import JSON, Record
+from lading.core.values import MAX_DEPTH
 
 # Characters from which a definition is read in a thread.
 LARGE: Final = 1 << 16

@@ -20,8 +20,8 @@ from lading.cli.session import CliSession, with_session
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress, read_files
 from lading.core.data import filetree
-from lading.core.data.block_usage import BlockUsage, usage_of
 from lading.core.data.filetree import Difference, File, FileTree, Node, PathChange
+from lading.core.data.packing import BlockUsage, usage_of
 
 _SIGNS = {PathChange.ADDED: "+", PathChange.REMOVED: "-", PathChange.CHANGED: "~"}
 _COLOURS = {PathChange.ADDED: "green", PathChange.REMOVED: "red", PathChange.CHANGED: "yellow"}

@@ -17,7 +17,7 @@ from lading.client.api import Record
 from lading.core import ids
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
-from lading.core.timestamps import format_time
+from lading.core.quantities import format_time
 
 _TOKENS = "api_client_authorizations"
 _LEVELS = ("read", "write", "manage")

@@ -1,7 +1,7 @@
 """Output of the server's explanations: why a request got its container, similar containers, and
 differences.
 
-The server's texts are shown unchanged; absent parts are left out (`core.containers.explain` makes
+The server's texts are shown unchanged; absent parts are left out (`core.containers.reuse` makes
 them).
 """
 

@@ -48,7 +48,7 @@ from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome, reason
 from lading.core.errors import Conflict
 from lading.core.ids import EMPTY_PDH
-from lading.core.timestamps import parse_time
+from lading.core.quantities import parse_time
 
 # As shells report an end by SIGINT: 128 + 2.
 _INTERRUPTED = 130

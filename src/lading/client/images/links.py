@@ -18,8 +18,8 @@ from lading.client.collections import CollectionWriter, Progress
 from lading.client.images.archive import EPOCH, NormalImage
 from lading.core.errors import Invalid
 from lading.core.ids import is_pdh
-from lading.core.images.image_references import IMAGE_HASH, REPO_TAG
-from lading.core.timestamps import format_time
+from lading.core.images import IMAGE_HASH, REPO_TAG
+from lading.core.quantities import format_time
 
 # repository, optionally with a registry's port, and a tag of at most 200 characters or a digest.
 _NAME = re.compile(

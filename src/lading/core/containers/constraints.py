@@ -1,5 +1,5 @@
-"""runtime_constraints and scheduling_parameters: filled with defaults, checked, resolved, compared,
-merged.
+"""Runtime constraints and scheduling parameters, with their ranges: filled with defaults, checked,
+resolved, compared, merged.
 
 * Both are stored with every key, zero where the client gave none (docs/spec/containers).
 * `ram` and `vcpus` must be positive when the request is committed. Sizes may be ranges (`ranges`).
@@ -7,6 +7,18 @@ merged.
 the internet, false promises that there is no network, absent leaves it open. Others are refused.
 * The legacy `cuda` is kept and also written as `gpu`.
 * Caches do not change a result: containers with other cache sizes are acceptable.
+
+Ranges in runtime_constraints: `[min, max]`, both included, in place of a number
+(docs/spec/decisions).
+
+* The request keeps its range. A container satisfies it when its actual amount lies within.
+* A container made for a range first has the minimum; its `constraint_ranges` tell the possible
+increase. A lock may choose an amount within those ranges; when given back, the container has the
+minimum again.
+* While it waits, other requests may join it whose numbers or ranges overlap with its own: then its
+ranges narrow to the common part, so that no request ever gets a container that does not satisfy it.
+
+Amounts are bytes of RAM and numbers of virtual CPUs; a pair is (minimum, maximum).
 """
 
 from __future__ import annotations
@@ -15,14 +27,11 @@ import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from lading.core.containers.ranges import RANGED as _SIZES
-from lading.core.containers.ranges import common, is_range, lowest
 from lading.core.errors import Invalid
 from lading.core.hpc.gang import KEYS as GANG_KEYS
 from lading.core.hpc.gang import read_gang
-from lading.core.json_values import Json, JsonObject, integer, ordered_object
 from lading.core.policy import Policy
-from lading.core.values import printable
+from lading.core.values import Json, JsonObject, integer, ordered_object, printable
 
 GIB = 1 << 30
 # Bounds of the automatic disk cache.
@@ -57,7 +66,7 @@ def fill(given: Mapping[str, Json]) -> JsonObject:
         "vcpus": 0,
     }
     filled.update((key, value) for key, value in given.items() if value is not None)
-    filled.update((key, _whole(filled[key])) for key in _SIZES)
+    filled.update((key, _whole(filled[key])) for key in RANGED)
     gpu, cuda = filled.get("gpu", {}), filled.get("cuda")
     if isinstance(cuda, dict):
         filled["cuda"] = cuda = {**_NO_CUDA, **cuda}
@@ -72,7 +81,7 @@ def check(constraints: Mapping[str, Json], *, committed: bool) -> None:
     """Check filled constraints; `ram` and `vcpus` must be positive once `committed`. Raises Invalid
     naming the key.
     """
-    unexpected = sorted(constraints.keys() - {*_SIZES, *_CAPABILITIES, "gpu", "cuda"})
+    unexpected = sorted(constraints.keys() - {*RANGED, *_CAPABILITIES, "gpu", "cuda"})
     if unexpected:
         raise Invalid(
             f"Runtime constraints contains unexpected keys [{printable(', '.join(unexpected))}]"
@@ -85,7 +94,7 @@ def check(constraints: Mapping[str, Json], *, committed: bool) -> None:
             "Runtime constraints [internet]: cannot be false with API, "
             "which is reached over the network"
         )
-    for key in _SIZES:
+    for key in RANGED:
         _check_size(
             key,
             constraints[key],
@@ -147,7 +156,7 @@ def cache_difference(
     absent `keep_cache_ram` is not.
     """
     for key in ("keep_cache_disk", "keep_cache_ram"):
-        if is_range(ours.get(key)) and common(ours[key], theirs.get(key)) is None:
+        if is_range(ours.get(key)) and common_range(ours[key], theirs.get(key)) is None:
             return key
     ours = {key: theirs.get(key) if is_range(value) else value for key, value in ours.items()}
     # The sizes that Arvados may have stored for the same request.
@@ -334,3 +343,100 @@ def _from_cuda(cuda: Mapping[str, Json]) -> JsonObject:
 
 def _disk_cache(ram: Json) -> int:
     return min(max(integer(ram) or 0, CACHE_MIN), CACHE_MAX)
+
+
+RANGED = ("ram", "vcpus", "keep_cache_ram", "keep_cache_disk")
+"""Constraints that may be ranges."""
+GROWING = ("ram", "vcpus")
+"""Constraints that may be increased when a container is locked."""
+
+
+def is_range(value: Json) -> bool:
+    """Whether it is two integers, the first not above the second."""
+    if not isinstance(value, list) or len(value) != 2:
+        return False
+    low, high = value
+    return _is_whole(low) and _is_whole(high) and _number(low) <= _number(high)
+
+
+def lowest(constraints: Mapping[str, Json]) -> JsonObject:
+    """The constraints with the minimum of each range in its place."""
+    return {
+        key: range_span(value)[0] if key in RANGED and is_range(value) else value
+        for key, value in constraints.items()
+    }
+
+
+def growth(constraints: Mapping[str, Json]) -> JsonObject:
+    """The ranges for an increase of a new container: `{"ram": [minimum, maximum]}`."""
+    found: JsonObject = {}
+    for key in GROWING:
+        low, high = range_span(constraints.get(key))
+        if low < high:
+            found[key] = [low, high]
+    return found
+
+
+def range_span(value: Json) -> tuple[int, int]:
+    """The range of a number or a range; absent means 0."""
+    if isinstance(value, list) and is_range(value):
+        return _number(value[0]), _number(value[1])
+    return _number(value), _number(value)
+
+
+def common_range(wanted: Json, offered: Json) -> tuple[int, int] | None:
+    """The common part of two numbers or ranges, or None."""
+    (low, high), (least, most) = range_span(wanted), range_span(offered)
+    shared = max(low, least), min(high, most)
+    return shared if shared[0] <= shared[1] else None
+
+
+def narrowed(
+    wanted: Mapping[str, Json], given: Mapping[str, Json], room: Mapping[str, Json]
+) -> tuple[JsonObject, JsonObject]:
+    """Constraints and ranges of a waiting container after a request that it satisfies has joined
+    it.
+
+    `wanted` are the request's numbers and ranges, `given` the container's constraints, `room` its
+    ranges.
+    """
+    fresh, left = dict(given), dict(room)
+    for key in GROWING:
+        shared = common_range(wanted.get(key), room.get(key, given.get(key)))
+        if key not in room or shared is None:
+            continue
+        del left[key]
+        fresh[key] = shared[0]
+        if shared[0] < shared[1]:
+            left[key] = [*shared]
+    return fresh, left
+
+
+def granted(
+    given: Mapping[str, Json], room: Mapping[str, Json], amounts: Mapping[str, Json]
+) -> JsonObject:
+    """Constraints of a container that is locked with these `amounts`. Raises Invalid outside its
+    ranges.
+    """
+    for key, value in amounts.items():
+        low, high = range_span(room.get(key, given.get(key)))
+        if key not in GROWING or not _is_whole(value) or not low <= _number(value) <= high:
+            limits = f"from {low} to {high}" if low < high else str(low)
+            raise Invalid(
+                f"runtime_constraints.{key}: this container can be given {limits}, "
+                f"not {value!r:.40}"
+            )
+    return {**given, **amounts}
+
+
+def least(given: Mapping[str, Json], room: Mapping[str, Json]) -> JsonObject:
+    """Constraints of a container that is given back: the minimum of its ranges again."""
+    return {**given, **{key: range_span(value)[0] for key, value in room.items()}}
+
+
+def _is_whole(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _number(value: Json) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

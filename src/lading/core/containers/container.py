@@ -12,6 +12,8 @@ are erased at the end, except the digest that reuse compares.
 
 Events are handled in `lifecycle`, write permissions in `write_permissions`. The diagram in the
 documentation is drawn from TRANSITIONS. See docs/spec/containers, section Container states.
+
+Decisions of dispatchers about containers, recorded as rows in `logs`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import msgspec
 from msgspec import field
 
 from lading.core.errors import Failure
-from lading.core.json_values import EMPTY_OBJECT_DIGEST, JsonObject
+from lading.core.values import EMPTY_OBJECT_DIGEST, JsonObject
 
 
 class ContainerState(StrEnum):
@@ -171,3 +173,24 @@ def failure_of(container: Container) -> Failure | None:
     """The failure class in `runtime_status`, if one was recorded."""
     named = container.runtime_status.get("failure")
     return Failure(named) if isinstance(named, str) and named in tuple(Failure) else None
+
+
+class DecisionKind(StrEnum):
+    """The `event_type` of such a row."""
+
+    RUN = "decided_to_run"
+    NOT_RUN = "decided_not_to_run"
+    """For example: no worker has these resources."""
+    LOCK_FAILED = "lock_failed"
+    DISPATCHED = "dispatched"
+    """A supervisor was started, or a job for one submitted."""
+    NOT_DISPATCHED = "dispatch"
+    """Locked, but no supervisor could be started (Arvados' name for it)."""
+    CRASHED = "cleaned_up_crashed"
+    """Its supervisor ended, or the batch system reports the end of its job, and the record was not
+    final.
+    """
+    ABANDONED = "cleaned_up_abandoned"
+    """It was locked by this dispatcher, and neither the dispatcher nor the batch system knew a
+    supervisor.
+    """

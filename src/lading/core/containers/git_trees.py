@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, is_uuid
-from lading.core.json_values import Json, JsonObject
+from lading.core.values import Json, JsonObject
 
 MAX_COMMITS = 1000
 """Number of commits of a set that are examined, the newest first."""

@@ -37,7 +37,7 @@ from enum import StrEnum
 from lading.core.containers.mounts import STREAMS, covering
 from lading.core.errors import ExecutionError, Failure
 from lading.core.ids import is_pdh
-from lading.core.json_values import Json, canonical
+from lading.core.values import Json, canonical
 
 BY_ID = "by_id"
 """Directory of the keep tree with collections by their ids."""

@@ -31,8 +31,7 @@ from types import MappingProxyType
 from lading.core.containers import git_trees
 from lading.core.errors import Invalid
 from lading.core.ids import EMPTY_PDH, Infix, is_uuid
-from lading.core.json_values import Json, JsonObject, ordered_object, same
-from lading.core.values import printable
+from lading.core.values import Json, JsonObject, ordered_object, printable, same
 
 
 class MountKind(StrEnum):

@@ -25,22 +25,23 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import structs
 
-from lading.core.containers import constraints, mounts, ranges
+from lading.core.containers import constraints, mounts
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.containers.request import ContainerRequest
-from lading.core.differences import FieldDifference, differing
 from lading.core.errors import Invalid
 from lading.core.hpc import gang as hpc_gang
-from lading.core.json_values import (
+from lading.core.policy import Policy
+from lading.core.values import (
     EMPTY_OBJECT_DIGEST,
+    FieldDifference,
     JsonObject,
     canonical,
+    differing,
     digest,
     ordered_object,
     same,
 )
-from lading.core.policy import Policy
 
 COMPARED = (
     "container_image",
@@ -141,7 +142,7 @@ def resolve(request: ContainerRequest, facts: RequestFacts, *, policy: Policy) -
         limits={
             key: value
             for key, value in request.runtime_constraints.items()
-            if ranges.is_range(value)
+            if constraints.is_range(value)
         },
         alternatives={
             target: tuple(one.mount for one in found) for target, found in facts.trees.items()
@@ -189,7 +190,7 @@ class ReuseKey:
 
 def keys(recipe: Recipe) -> tuple[ReuseKey, ...]:
     """The keys of all containers that may satisfy the recipe, preferred ones first."""
-    sized = not any(name in recipe.limits for name in ranges.GROWING)
+    sized = not any(name in recipe.limits for name in constraints.GROWING)
     variants = map(compared, itertools.islice(_variants(recipe), MAX_KEYS))
     return tuple(
         dict.fromkeys(ReuseKey(_broad(one), _digest(one) if sized else None) for one in variants)
@@ -208,10 +209,12 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
         sizes["internet"] = theirs["internet"]
     # Only a waiting container can still be given other sizes.
     room = container.constraint_ranges if container.state is ContainerState.QUEUED else {}
-    for name in ranges.GROWING:
+    for name in constraints.GROWING:
         wanted = recipe.limits.get(name, sizes.get(name))
         offered = room.get(name, theirs.get(name))
-        sizes[name] = wanted if ranges.common(wanted, offered) is None else theirs.get(name)
+        sizes[name] = (
+            wanted if constraints.common_range(wanted, offered) is None else theirs.get(name)
+        )
     chosen = {
         target: container.mounts[target]
         for target, several in recipe.alternatives.items()
@@ -223,9 +226,9 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
 
 def new_container(recipe: Recipe, *, uuid: str, now: str, priority: int = 0) -> Container:
     """A Queued container made of `recipe`, with its keys; of ranges it has the minimum."""
-    room = ranges.growth(recipe.limits)
+    room = constraints.growth(recipe.limits)
     if room:
-        sizes = ranges.least(recipe.runtime_constraints, room)
+        sizes = constraints.least(recipe.runtime_constraints, room)
         recipe = structs.replace(recipe, runtime_constraints=sizes)
     values = compared(recipe)
     return Container(
@@ -262,7 +265,7 @@ def joined(recipe: Recipe, container: Container) -> JsonObject:
     wanted = {**recipe.runtime_constraints, **recipe.limits}
     return resized(
         container,
-        *ranges.narrowed(wanted, container.runtime_constraints, container.constraint_ranges),
+        *constraints.narrowed(wanted, container.runtime_constraints, container.constraint_ranges),
     )
 
 
@@ -312,7 +315,7 @@ def _broad(values: JsonObject) -> str:
     return _digest(
         {
             **values,
-            "runtime_constraints": {k: v for k, v in sized.items() if k not in ranges.GROWING},
+            "runtime_constraints": {k: v for k, v in sized.items() if k not in constraints.GROWING},
         }
     )
 

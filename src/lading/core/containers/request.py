@@ -24,7 +24,6 @@ Types and bounds of attributes are in `request_rules`. docs/spec/containers, sec
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -36,15 +35,25 @@ from lading.core.containers import mounts
 from lading.core.containers.container import ContainerState
 from lading.core.containers.effects import Adopt, Confirm, Reprioritise, RequestEffect, Resolve
 from lading.core.containers.request_rules import (
+    Parent,
+    check_parent,
     committed_scheduling,
     stored,
     validate,
     with_sources,
 )
 from lading.core.errors import IllegalTransition, Invalid
-from lading.core.json_values import Json, JsonObject, canonical, same, same_or_empty
 from lading.core.policy import Policy
-from lading.core.values import as_object, humanised, printable
+from lading.core.values import (
+    Json,
+    JsonObject,
+    as_object,
+    canonical,
+    humanised,
+    printable,
+    same,
+    same_or_empty,
+)
 
 
 class RequestState(StrEnum):
@@ -213,17 +222,6 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
 FIELDS: tuple[str, ...] = ContainerRequest.__struct_fields__
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parent:
-    """The container that makes a request, and the highest priority of the requests for that
-    container.
-    """
-
-    container_uuid: str
-    state: ContainerState
-    priority: int = 0
-
-
 class RequestChange(msgspec.Struct, frozen=True, kw_only=True):
     """A request after an event.
 
@@ -291,7 +289,7 @@ def create(
     given = [name for name in _SETTABLE if name in sent or name in _FILLED]
     values |= {name: _stored(blank, name, sent.get(name), policy=policy) for name in given}
     _check_server_fields(blank, sent)
-    _check_parent(values.get("requesting_container_uuid"), parent)
+    check_parent(values.get("requesting_container_uuid"), parent)
     adopted = values.pop("container_uuid", None)
     state = _initial_state(uuid, str(values.get("state", RequestState.UNCOMMITTED)))
     if parent is not None:
@@ -324,7 +322,7 @@ def update(
         if values["state"] is RequestState.COMMITTED:
             values["committed_by_uuid"] = user_uuid or request.owner_uuid
     if "requesting_container_uuid" in values:
-        _check_parent(values["requesting_container_uuid"], parent)
+        check_parent(values["requesting_container_uuid"], parent)
         if parent is not None and values["requesting_container_uuid"] is not None:
             values["priority"] = parent.priority
     if _leaves_container(request, values):
@@ -464,17 +462,6 @@ def _check_server_fields(blank: ContainerRequest, sent: Mapping[str, Json]) -> N
     for name in sent.keys() - set(_SETTABLE):
         if sent[name] and not same(sent[name], getattr(blank, name)):
             raise Invalid(f"{humanised(name)} cannot be set by a client; leave it out")
-
-
-def _check_parent(named: Json, parent: Parent | None) -> None:
-    if named is None:
-        return
-    if parent is None or parent.container_uuid != named:
-        raise Invalid(
-            f"Requesting container uuid {named!r} is not a container that this token acts for"
-        )
-    if parent.state is not ContainerState.RUNNING:
-        raise Invalid(f"Requesting container uuid {named!r} is {parent.state}, not Running")
 
 
 def _initial_state(uuid: str, named: str) -> RequestState:

@@ -11,19 +11,20 @@ See docs/spec/containers, section Request attributes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from lading.core import values as attributes
 from lading.core.containers import constraints, mounts
+from lading.core.containers.container import ContainerState
 from lading.core.data.globs import check_globs
 from lading.core.errors import Invalid
 from lading.core.hpc.gang import read_gang
 from lading.core.ids import Infix, is_uuid
-from lading.core.json_values import Json, JsonObject
 from lading.core.policy import Policy
 from lading.core.records.filters import check_filters
 from lading.core.records.record_types import CONTAINERS
-from lading.core.values import as_object, humanised, printable
+from lading.core.values import Json, JsonObject, as_object, humanised, printable
 
 NULLABLE = frozenset(
     {
@@ -229,6 +230,29 @@ def with_runner_rule(scheduling: JsonObject, command: Json) -> JsonObject:
     if isinstance(command, list) and command[:1] == [constraints.RUNNER]:
         return {**scheduling, "supervisor": True}
     return scheduling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """The container that makes a request, and the highest priority of the requests for that
+    container.
+    """
+
+    container_uuid: str
+    state: ContainerState
+    priority: int = 0
+
+
+def check_parent(named: Json, parent: Parent | None) -> None:
+    """Check that the token of a request acts for the container that makes it."""
+    if named is None:
+        return
+    if parent is None or parent.container_uuid != named:
+        raise Invalid(
+            f"Requesting container uuid {named!r} is not a container that this token acts for"
+        )
+    if parent.state is not ContainerState.RUNNING:
+        raise Invalid(f"Requesting container uuid {named!r} is {parent.state}, not Running")
 
 
 def _validate_nested(record: Mapping[str, Json], *, committing: bool, policy: Policy) -> None:

@@ -1,4 +1,6 @@
-"""Decides whether an existing container can answer a request, with a reason for each candidate.
+"""Reuse of containers: the decision, with a reason for each candidate, and its explanation.
+
+Decides whether an existing container can answer a request, with a reason for each candidate.
 
 In order of preference (docs/spec/containers, section Reuse): finished with exit code 0, log and
 output still stored (the earliest finished); running without an error and wanted (most progress,
@@ -16,6 +18,12 @@ request may accept existing results only, for instance with ["state", "=", "Comp
 Queued, without exit code, times and output, so each attribute with a single value is compared as it
 will be stored. Conditions on objects, arrays and text patterns count as satisfied, and so do those
 on the priority, which depends on the requests of the container.
+
+Explanation of a request's container: the decision, each candidate's reason, and the differences
+from the nearest one.
+
+Explanations are plain JSON, made together with the decision, so that they can be stored with it and
+shown later. Secrets are never shown, only that they differ.
 """
 
 from __future__ import annotations
@@ -25,10 +33,19 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
-from lading.core.containers.container import Container, ContainerState
-from lading.core.containers.ranges import GROWING
-from lading.core.containers.recipe import Recipe, cache_difference, toward
-from lading.core.json_values import Json, JsonObject, same
+from lading.core.containers import request as requests_
+from lading.core.containers.constraints import GROWING
+from lading.core.containers.container import LIVE, Container, ContainerState
+from lading.core.containers.git_trees import ResolvedGitTree
+from lading.core.containers.recipe import (
+    COMPARED,
+    Recipe,
+    cache_difference,
+    compared,
+    of_container,
+    toward,
+)
+from lading.core.containers.request import ContainerRequest
 from lading.core.policy import Policy
 from lading.core.records.filters import (
     Among,
@@ -41,6 +58,7 @@ from lading.core.records.filters import (
     IsKind,
 )
 from lading.core.records.schema import Type
+from lading.core.values import FieldDifference, Json, JsonObject, differing, same
 
 _PLAIN = frozenset({Type.STRING, Type.TIME, Type.INTEGER, Type.FLOAT, Type.BOOLEAN})
 # Attributes that change before the container runs.
@@ -263,3 +281,145 @@ def _ordered(left: Json, right: Json) -> bool | None:
     if isinstance(left, int | float) and isinstance(right, int | float):
         return left < right
     return None
+
+
+NEAR = 3
+"""Number of nearest containers in an explanation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The earlier container that is most similar to a recipe."""
+
+    container: Container
+    differences: tuple[FieldDifference, ...]
+
+
+def recipe_differences(ours: Recipe, theirs: Recipe) -> tuple[FieldDifference, ...]:
+    """Every compared field that differs, in the order of `recipe.COMPARED`; empty if the keys are
+    equal.
+    """
+    mine, other = compared(ours), compared(theirs)
+    return tuple(one for name in COMPARED for one in differing(name, mine[name], other[name]))
+
+
+def nearest(ours: Recipe, others: Iterable[Container]) -> tuple[Nearest, ...]:
+    """The NEAR containers with the fewest differences; of equals the latest created first."""
+    latest = sorted(others, key=lambda one: (one.created_at, one.uuid), reverse=True)
+    compared_ = (
+        Nearest(one, recipe_differences(toward(ours, one), of_container(one))) for one in latest
+    )
+    return tuple(sorted(compared_, key=lambda one: len(one.differences))[:NEAR])
+
+
+def explain(
+    choice: Choice,
+    *,
+    container_uuid: str | None,
+    near: Sequence[Nearest] = (),
+    trees: Mapping[str, Sequence[ResolvedGitTree]] = MappingProxyType({}),
+) -> JsonObject:
+    """The decision as plain JSON.
+
+    {"decision": "reuse"|"new", "reason", "container_uuid", "candidates": [{"container_uuid",
+    "state", "usable", "reason"}], "nearest": null | {"container_uuid", "state", "created_at",
+    "differences": [{"field", "request", "container"}]}, "near": [{"container_uuid", "state",
+    "first_difference": null | {...}}], "git": {target: {"commit", "kind", "hash", "commits"}}}.
+    `container_uuid` is the container chosen or made (None in a preview of a new one); `near` are
+    the nearest earlier containers, the first of them `nearest`; `git` says which commits were
+    found.
+    """
+    candidates: list[Json] = [
+        {
+            "container_uuid": one.container_uuid,
+            "state": str(one.state),
+            "usable": one.usable,
+            "reason": one.reason,
+        }
+        for one in choice.verdicts
+    ]
+    return {
+        "decision": "reuse" if isinstance(choice, Reuse) else "new",
+        "reason": choice.reason,
+        "container_uuid": container_uuid,
+        "candidates": candidates,
+        "nearest": _nearest_json(near[0]) if near else None,
+        "near": [_near_json(one) for one in near],
+        "git": {target: _git_json(found) for target, found in trees.items()},
+    }
+
+
+def status_sentence(container: Container | None, dispatcher: str | None, waits: str = "") -> str:
+    """`scheduling_status` of container_status (docs/spec/api, section Containers).
+
+    `dispatcher` is the dispatcher's sentence, if any; `waits` tells why the request does not count,
+    "" if it does.
+    """
+    if container is None:
+        return waits or "No container is assigned."
+    if container.state not in (ContainerState.QUEUED, ContainerState.LOCKED):
+        return ""
+    if waits and container.state is ContainerState.QUEUED and container.priority < 1:
+        return waits
+    if dispatcher is not None:
+        return dispatcher
+    return (
+        ""
+        if container.state is ContainerState.QUEUED and container.priority < 1
+        else "Waiting in queue."
+    )
+
+
+def request_outcome(request: ContainerRequest, container: Container | None) -> str:
+    """One sentence about the progress or the end of the request."""
+    if request.state is requests_.RequestState.UNCOMMITTED:
+        return "It is a draft: nothing is done for it until it is committed."
+    if container is None:
+        return "It has no container."
+    if request.state is requests_.RequestState.FINAL and container.state in LIVE:
+        return "It was cancelled before its container ended."
+    if container.state is ContainerState.COMPLETE:
+        return f"Its container ended with exit code {container.exit_code}{_error_of(container)}."
+    if container.state is ContainerState.CANCELLED:
+        return f"Its container was cancelled{_error_of(container)}."
+    if container.state is ContainerState.RUNNING:
+        return f"Its container has been running since {container.started_at}{_error_of(container)}."
+    if container.priority > 0:
+        return "Its container is waiting to run."
+    return (
+        "Its container is not to run yet."
+        if request.priority
+        else "It is on hold: its priority is 0."
+    )
+
+
+def _near_json(near: Nearest) -> JsonObject:
+    return {
+        "container_uuid": near.container.uuid,
+        "state": str(near.container.state),
+        "first_difference": _difference_json(near.differences[0]) if near.differences else None,
+    }
+
+
+def _git_json(found: Sequence[ResolvedGitTree]) -> JsonObject:
+    first = found[0]
+    return {"commit": first.commit, "kind": first.kind, "hash": first.hash, "commits": len(found)}
+
+
+def _difference_json(one: FieldDifference) -> JsonObject:
+    return {"field": one.field, "request": one.ours, "container": one.theirs}
+
+
+def _nearest_json(near: Nearest) -> JsonObject:
+    found: list[Json] = [_difference_json(one) for one in near.differences]
+    return {
+        "container_uuid": near.container.uuid,
+        "state": str(near.container.state),
+        "created_at": near.container.created_at,
+        "differences": found,
+    }
+
+
+def _error_of(container: Container) -> str:
+    error = container.runtime_status.get("error")
+    return f" ({error})" if error else ""

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from lading.core.errors import Invalid
 from lading.core.hpc.daemon_states import ENDED, CodeStatus, ResultStatus
-from lading.core.json_values import Json, JsonObject
+from lading.core.values import Json, JsonObject
 
 # Bounds the size of the files with all addresses.
 MOST_NODES = 10_000

@@ -26,10 +26,7 @@ from lading.core.records.filters import (
     Not,
     OfContainer,
 )
-from lading.core.records.record_types import CONTAINERS, GROUPS, LINKS, LOGS, TOKENS, USERS
-from lading.core.records.schema import RecordType, Type
-from lading.core.records.service_records import KEEP_SERVICES
-from lading.core.records.visibility import (
+from lading.core.records.permissions import (
     About,
     Accessible,
     ManagedHead,
@@ -37,6 +34,9 @@ from lading.core.records.visibility import (
     Requested,
     Untrashed,
 )
+from lading.core.records.record_types import CONTAINERS, GROUPS, LINKS, LOGS, TOKENS, USERS
+from lading.core.records.schema import RecordType, Type
+from lading.core.records.service_records import KEEP_SERVICES
 
 ALL_SCOPES: Final = ("all",)
 DISPATCHER_SCOPES: Final = (

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from lading.core.errors import Invalid
-from lading.core.records.filter_operands import (
+from lading.core.records.attributes import (
     MAX_INTEGER,
     parse_boolean,
     parse_list,
@@ -21,6 +21,16 @@ from lading.core.records.filter_operands import (
     parse_pattern,
     parse_text,
     shorten,
+)
+from lading.core.records.permissions import (
+    About,
+    Accessible,
+    Inside,
+    ManagedHead,
+    Present,
+    Reachable,
+    Requested,
+    Untrashed,
 )
 from lading.core.records.record_types import (
     COLLECTIONS,
@@ -31,16 +41,6 @@ from lading.core.records.record_types import (
     WORKFLOWS,
 )
 from lading.core.records.schema import JSON, Field, RecordType, Type
-from lading.core.records.visibility import (
-    About,
-    Accessible,
-    Inside,
-    ManagedHead,
-    Present,
-    Reachable,
-    Requested,
-    Untrashed,
-)
 
 MAX_CONDITIONS: Final = 200
 """Maximum number of conditions of one list call; more would be slow to plan for the database."""

@@ -1,4 +1,6 @@
-"""Levels of access, from the graph of ownership and of permission links.
+"""Permissions: levels of access, rules of groups, and conditions on rows.
+
+Levels of access, from the graph of ownership and of permission links.
 
 Nodes are users, groups, and the heads of permission links. Edges lead from a holder of access to
 its target:
@@ -16,17 +18,37 @@ the store keeps it in this form, which stays small.
 * A project in the trash includes everything below it; so does a frozen one (`stand`).
 
 Source: docs/spec/api, sections Records, Groups, Links and Permissions.
+
+Rules of groups: projects own records, roles have members, filter groups show matching records.
+
+* `group_class` is required and cannot change. Only projects own; roles belong to the system user.
+* The name defaults to the uuid; names of projects and filter groups appear in paths, so `/`, `.`
+and `..` are refused, and so are control characters.
+* A manager freezes a project by writing their own uuid into `frozen_by_uuid`, and thaws it by null.
+Nobody can write in a frozen project or below it; neither it nor a project above it can be trashed.
+* Roles have no trash: they are deleted at once.
+
+Source: docs/spec/api, sections Collections, Groups and Permissions.
+
+Conditions on rows that express access rights: leaves of `filters.Expression` that clients cannot
+write.
+
+Their meaning is defined in `permissions` and `access`; the store translates them to joins with its
+permission tables.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from types import MappingProxyType
+from typing import Final
 
-from lading.core.errors import Invalid
+from lading.core.errors import Forbidden, Invalid
 from lading.core.ids import Infix, infix_of
+from lading.core.records.schema import JSON, Record
 
 
 class Level(IntEnum):
@@ -161,3 +183,163 @@ def check_acyclic(uuid: str, owners: Iterable[str]) -> None:
     """
     if uuid in owners:
         raise Invalid(f"owner_uuid: {uuid} would own itself, directly or through what it owns")
+
+
+class GroupClass(StrEnum):
+    """The classes of groups."""
+
+    PROJECT = "project"
+    ROLE = "role"
+    FILTER = "filter"
+
+
+_PARTS: Final = 3
+# Control characters, surrogates, and line and paragraph separators.
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+
+
+def check_group(new: Record, old: Record | None, *, slashes: bool) -> None:
+    """Check the values of a group before they are stored. `slashes`: names may contain them. Raises
+    Invalid.
+    """
+    group_class = new["group_class"]
+    if group_class not in list(GroupClass):
+        raise Invalid("group_class: must be project, role or filter")
+    if old is not None and group_class != old["group_class"]:
+        raise Invalid(f"group_class: cannot be changed; it is {old['group_class']}")
+    new["name"] = new["name"] or new["uuid"]
+    if group_class == GroupClass.ROLE:
+        if new["trash_at"] is not None:
+            raise Invalid("trash_at: a role has no trash; delete it")
+    else:
+        check_group_name(new["name"], slashes=slashes)
+    if group_class == GroupClass.FILTER:
+        _check_shape(new["properties"].get("filters"))
+
+
+def check_group_name(name: str | None, *, slashes: bool) -> None:
+    """Check that a name can be part of a path. Raises Invalid."""
+    if name in (".", ".."):
+        raise Invalid("name: cannot be '.' or '..'")
+    if name and "/" in name and not slashes:
+        raise Invalid("name: cannot contain a '/' character")
+    if name and _CONTROL.search(name):
+        raise Invalid(f"name: {name[:80]!r} contains a control character; take it out")
+
+
+def check_freezing(
+    new: Record, old: Record | None, *, user_uuid: str, level: int, frozen_above: bool
+) -> None:
+    """Check a write for the rules of frozen projects, including freezing and thawing.
+
+    `level` is the writer's; `frozen_above`: a project above the group is frozen. Raises Forbidden,
+    Invalid.
+    """
+    if frozen_above:
+        raise frozen_refusal(new["uuid"])
+    before, after = (old or {}).get("frozen_by_uuid"), new["frozen_by_uuid"] or None
+    # "" means null.
+    new["frozen_by_uuid"] = after
+    if before == after:
+        if before is not None:
+            raise frozen_refusal(new["uuid"])
+        return
+    if level < Level.MANAGE:
+        raise Forbidden("Forbidden: frozen_by_uuid: needs can_manage of the project")
+    if after is None:
+        return
+    if new["group_class"] != GroupClass.PROJECT:
+        raise Invalid("frozen_by_uuid: only projects can be frozen")
+    if after != user_uuid:
+        raise Invalid(f"frozen_by_uuid: can only be set to your own uuid, {user_uuid}, or to null")
+    if new["trash_at"] is not None:
+        raise Invalid("frozen_by_uuid: a project on its way to the trash cannot be frozen")
+
+
+def frozen_refusal(uuid: str) -> Forbidden:
+    """The error for a write in a frozen project."""
+    return Forbidden(f"Forbidden: {uuid} is in a frozen project; clear its frozen_by_uuid first")
+
+
+def _check_shape(filters: JSON) -> None:
+    fits = isinstance(filters, list) and all(
+        isinstance(one, list) and len(one) == _PARTS for one in filters
+    )
+    if not fits:
+        raise Invalid(
+            "properties.filters: a filter group needs a list of [attribute, operator, operand]"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A container of a request that the user can read, outside the trash at the time `now`."""
+
+    user_uuid: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """A log row about a readable object: a record, or the container of a request."""
+
+    user_uuid: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """The user has at least this level on the user or group in a column, or with `owning` on its
+    owner.
+    """
+
+    user_uuid: str
+    column: str
+    level: int = 1
+    owning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Accessible:
+    """The user has a level on the record: through its owner, or because it was shared itself.
+
+    `owners` and `shared` are the possible owners and records, None when there are too many to name;
+    `dense`: so many rows match that scanning them in the order of the list is faster.
+    """
+
+    user_uuid: str
+    owners: tuple[str, ...] | None = None
+    shared: tuple[str, ...] | None = None
+    dense: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedHead:
+    """A link to a record that the user can manage: itself, or through its owner."""
+
+    user_uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Untrashed:
+    """The group or owner in a column is not in the trash at the time `now`; with `frozen`, not
+    trashed and frozen.
+    """
+
+    column: str
+    now: str
+    frozen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The collection is no past version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """The uuid in a column is one of an owner or, with `deep`, of a group below it."""
+
+    column: str
+    owner_uuid: str
+    deep: bool = False

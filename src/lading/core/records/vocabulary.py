@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lading.core.errors import Invalid, Malformed
-from lading.core.json_values import JsonObject
+from lading.core.values import JsonObject
 
 RESERVED: Final = frozenset(
     {

@@ -45,13 +45,14 @@ from lading.core.scheduling.cloud_plan import (
     CloudRules,
     PlanningPass,
 )
-from lading.core.scheduling.gang_placement import keep, lay_out
 from lading.core.scheduling.instance_rooms import (
     ANY,
     InstanceRoom,
     RoomIndex,
     free_share,
+    keep,
     lacking,
+    lay_out,
 )
 from lading.core.scheduling.instance_types import (
     ContainerShape,

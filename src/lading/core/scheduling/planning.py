@@ -11,19 +11,37 @@ every fleet use these records, so that nothing has to be converted between them.
 - `WaitStatus` is the reason for which a container waits.
 
 Source: docs/spec/dispatch, sections Queue and Planning.
+
+The part of a long queue that a dispatcher reads, and when it reads again.
+
+A look takes the first of those that wait, up to a number. What comes after the last of a look that
+did not reach the end, the *horizon*, is not known as a whole. So what is heard of one there (a new
+one is told by an event) does not count: it would overtake older ones that nobody has looked at. It
+comes with a later look.
+
+- Look again when few are left within the horizon, so that what comes next is known before there is
+  room for it.
+- Containers *aside* are not counted: those that cannot start here, or not for a while, and those
+  that have a place already. A look reads so many more, so that they do not hide the containers
+  behind them.
+- Workflow runners have room of their own (`core.scheduling.batch_planner`), and so a window of
+  their own: a queue of ordinary containers does not hide them, and they hide no container that they
+  may wait for.
+
+Source: docs/spec/dispatch, section Queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
 
 from lading.core.containers.container import FINAL, ContainerState
 from lading.core.resources import Resources, rank_need
-from lading.core.scheduling.gpus import unsuited
 from lading.core.scheduling.instance_types import NO_GPU, Gpu
+from lading.core.scheduling.instance_types import unsuited_gpu as unsuited
 
 Place = tuple[int, str, str]
 """The place of a container in the queue: sorts by priority, the highest first, then by age."""
@@ -254,9 +272,29 @@ class WaitStatus:
     """Why a container waits: the kind of reason, and a sentence for the people who wait.
 
     `cause` says the same afterwards, in words that follow "waited 41 s "
-    (`core.scheduling.wait_history`); "": the sentence says it.
+    (`core.scheduling.wait_reasons`); "": the sentence says it.
     """
 
     category: Category
     sentence: str
     cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The first of a queue, up to the one at `horizon`; None is all of it."""
+
+    horizon: Place | None = None
+
+    def shows(self, container: TrackedContainer) -> bool:
+        """Whether a container's place is within the window."""
+        return self.horizon is None or container.place <= self.horizon
+
+    def is_low(self, left: int, *, size: int) -> bool:
+        """Whether to look again: few of `size` containers are left that are not aside."""
+        return self.horizon is not None and left < max(1, size // 2)
+
+
+def window_of(places: Sequence[Place], *, most: int) -> Window:
+    """What a look that asked for the first `most` has shown, with what it found, in order."""
+    return Window(places[-1] if places and len(places) >= most else None)

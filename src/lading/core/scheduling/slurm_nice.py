@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lading.core.timestamps import parse_time
+from lading.core.quantities import parse_time
 
 INITIAL = 10_000
 """The nice value of a new job, so that others can come before it."""

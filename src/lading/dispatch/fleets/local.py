@@ -47,10 +47,10 @@ import msgspec
 from lading.client.disk_space import is_short
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
-from lading.core.json_values import JsonObject
 from lading.core.resources import Resources, total
 from lading.core.scheduling.instance_types import Gpu
 from lading.core.scheduling.planning import FleetWorker
+from lading.core.values import JsonObject
 from lading.dispatch.capacity import measure, see_gpus
 from lading.dispatch.fleet import FleetView, LookUp, StartRequest, SupervisorProcess
 from lading.dispatch.fleet_plugins import FleetSite

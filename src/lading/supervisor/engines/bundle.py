@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lading.core.images.image_layout import Account, ImageProcess
+from lading.core.images import Account, ImageProcess
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Device, owners
 from lading.supervisor.engines.seccomp import make_annotation, make_profile

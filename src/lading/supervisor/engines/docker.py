@@ -31,7 +31,7 @@ from aiodocker.stream import Stream
 
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
-from lading.core.images.image_layout import ImageConfig, check_command
+from lading.core.images import ImageConfig, check_command
 from lading.supervisor.engines import (
     Bind,
     ContainerSpec,

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lading import confined, removal
+from lading.core import images
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
-from lading.core.images import image_layout
-from lading.core.images.image_layout import Account
+from lading.core.images import Account
 from lading.supervisor import linux
 from lading.supervisor.engines import (
     ContainerSpec,
@@ -146,7 +146,7 @@ class NativeEngine:
             )
         self.notes += self._cgroup.make(ram=spec.ram, vcpus=spec.vcpus, processes=spec.processes)
         if spec.nodes == 1:
-            image_layout.check_command(self._image.config, spec.command)
+            images.check_command(self._image.config, spec.command)
         bundle = self._run / "bundle"
         try:
             self._enter_namespace(spec)
@@ -413,9 +413,7 @@ class NativeEngine:
     def _spawn_gang(self, spec: ContainerSpec, image: Unpacked) -> subprocess.Popen[bytes]:
         """Start the conductor up to its gate. Raises OSError, ExecutionError."""
         files = GangFiles(self._run)
-        chosen = image_layout.process(
-            image.config, command=spec.command, environment=(), cwd=spec.cwd
-        )
+        chosen = images.process(image.config, command=spec.command, environment=(), cwd=spec.cwd)
         self._gang_output = files.write_plan(
             self._uuid, spec, crun=self._crun_command(), cwd=chosen.cwd
         )
@@ -430,7 +428,7 @@ class NativeEngine:
     def _configure(
         self, spec: ContainerSpec, image: Unpacked, rootfs: Path, gate: str
     ) -> dict[str, object]:
-        process = image_layout.process(
+        process = images.process(
             image.config, command=spec.command, environment=spec.environment, cwd=spec.cwd
         )
         account = account_of(process.user, rootfs)
@@ -478,7 +476,7 @@ class NativeEngine:
         place = bundle if self._namespace is None else self._namespace.directory
         files = ["--bundle", str(place), "--config", str(self._described / "config.json")]
         command = [*self._crun_command(), "--log", str(self._log), "run", *files, self._uuid]
-        environment = {"PATH": image_layout.DEFAULT_PATH}
+        environment = {"PATH": images.DEFAULT_PATH}
         program = _sealed.descriptor
         path = f"/proc/self/fd/{program}" if program >= 0 else _PROGRAM
         with guarded((spec.stdin, spec.stdout, spec.stderr), self._namespace) as (
@@ -585,4 +583,4 @@ def account_of(user: str, rootfs: Path) -> Account:
     if user in ("", "0", "root", "0:0", "root:root"):
         return Account(0, 0)
     passwd, group = (confined.read_text_in_root(rootfs, one) for one in ("etc/passwd", "etc/group"))
-    return image_layout.account(user, passwd=passwd, group=group)
+    return images.account(user, passwd=passwd, group=group)

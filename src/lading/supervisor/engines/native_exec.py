@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from lading import confined
+from lading.core import images
 from lading.core.errors import ExecutionError, Failure
-from lading.core.images import image_layout
 from lading.supervisor.engines import Exec, Execution
 from lading.supervisor.engines.executing import Console, spawn
 from lading.supervisor.engines.streams import null
@@ -54,7 +54,7 @@ async def execute(order: Exec, uuid: str, bundle: Path, *, command: Sequence[str
                 *more,
                 uuid,
             ],
-            environment={"PATH": image_layout.DEFAULT_PATH},
+            environment={"PATH": images.DEFAULT_PATH},
             target=lambda: _read(number),
             console=console,
         )
@@ -106,7 +106,7 @@ async def _run(command: Sequence[str], verb: str, *arguments: str, stdin: int = 
         stdin=stdin if stdin >= 0 else nothing,
         stdout=nothing,
         stderr=nothing,
-        env={"PATH": image_layout.DEFAULT_PATH},
+        env={"PATH": images.DEFAULT_PATH},
         cwd="/",
     )
     code = await asyncio.wait_for(made.wait(), _PATIENCE)
@@ -144,7 +144,7 @@ def make_process(order: Exec, config: dict[str, Any]) -> dict[str, Any]:
     if order.user:
         root = Path(config["root"]["path"])
         files = (confined.read_text_in_root(root, one) for one in ("etc/passwd", "etc/group"))
-        account = image_layout.account(order.user, passwd=next(files), group=next(files))
+        account = images.account(order.user, passwd=next(files), group=next(files))
         process["user"] = {
             "uid": account.uid,
             "gid": account.gid,

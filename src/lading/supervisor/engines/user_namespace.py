@@ -31,7 +31,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from lading.core.errors import ExecutionError, Failure
-from lading.core.images.image_layout import Account
+from lading.core.images import Account
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Device
 from lading.supervisor.id_mapping import (

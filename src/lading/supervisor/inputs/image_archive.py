@@ -31,11 +31,11 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.collections import read_file
 from lading.client.disk_cache import CacheLayout, DiskCache
+from lading.core import images
 from lading.core.containers.disk_space import Amount
 from lading.core.data.filetree import File, from_manifest
 from lading.core.errors import ExecutionError, Failure, LadingError, RequestError
-from lading.core.images import image_layout
-from lading.core.images.image_layout import ImageConfig, SavedImage, image_member
+from lading.core.images import ImageConfig, SavedImage, image_member
 from lading.supervisor import linux
 from lading.supervisor.engines import ImageSource
 from lading.supervisor.inputs.tar_reader import TarReader, members
@@ -57,7 +57,7 @@ GROWTH = 4
 # Members from which daemons take names of images. The owner of an archive must not name images of
 # the machine.
 _INDEX = "index.json"
-_NAMING = (image_layout.MANIFEST, "repositories", _INDEX)
+_NAMING = (images.MANIFEST, "repositories", _INDEX)
 # Seconds. A proof that was not used for half a year is forgotten, and the image proven again.
 _KEPT = 180 * 86400.0
 _PROOFS = CacheLayout(suffix=".proven", pattern="*.proven")
@@ -79,11 +79,9 @@ class ImageArchive:
         try:
             for member in members(self._tar, most=self._most_members):
                 self._members[posixpath.normpath(member.name)] = member
-            self.saved: SavedImage = image_layout.parse_manifest(
-                self.document(image_layout.MANIFEST)
-            )
+            self.saved: SavedImage = images.parse_manifest(self.document(images.MANIFEST))
             self._configuration = self.document(self.saved.config)
-            self.config: ImageConfig = image_layout.parse_config(
+            self.config: ImageConfig = images.parse_config(
                 self._configuration, layers=len(self.saved.layers)
             )
         except (tarfile.TarError, ValueError) as error:
@@ -177,7 +175,7 @@ class ImageArchive:
             {"Config": self.saved.config, "RepoTags": None, "Layers": list(self.saved.layers)}
         ]
         # The manifest is appended without names. Two empty blocks end an archive.
-        yield _document(image_layout.MANIFEST, manifest)
+        yield _document(images.MANIFEST, manifest)
         if _INDEX in self._members:
             yield _document(_INDEX, _without_annotations(self.document(_INDEX)))
         yield bytes(2 * tarfile.BLOCKSIZE)

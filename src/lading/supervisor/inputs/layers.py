@@ -27,7 +27,7 @@ from lading import removal
 from lading.client.disk_cache import CacheLayout, DiskCache, EntryClaim, is_full
 from lading.core.containers.disk_space import AUTOMATIC, Amount
 from lading.core.errors import ExecutionError, Failure, Unavailable
-from lading.core.images.image_layout import ImageConfig
+from lading.core.images import ImageConfig
 from lading.supervisor.engines import ImageSource
 from lading.supervisor.inputs.image_archive import (
     GROWTH,

@@ -32,7 +32,7 @@ from typing import IO, Final, Protocol, Self
 
 from lading.confined import ConfinedTree
 from lading.core.errors import ExecutionError, Failure
-from lading.core.images.image_layout import MOST_ELEMENTS, Whiteout, member_path, whiteout
+from lading.core.images import MOST_ELEMENTS, Whiteout, member_path, whiteout
 from lading.supervisor.inputs.tar_reader import MOST_MEMBERS, TarReader, members
 
 # First bytes of a gzip (RFC 1952) and of a zstd (RFC 8878) file.

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lading.core.errors import ExecutionError, Failure, Invalid
-from lading.core.scheduling import gpus
-from lading.core.scheduling.gpus import GpuDevice, GpuDevices
-from lading.core.scheduling.instance_types import Gpu, requested_gpus
+from lading.core.scheduling import instance_types
+from lading.core.scheduling.instance_types import Gpu, GpuDevice, GpuDevices, requested_gpus
 from lading.supervisor.engines import Device
 from lading.supervisor.supervisor_config import SupervisorConfig
 
@@ -89,10 +88,12 @@ class GpuLocks:
             str(path.relative_to(devices)) for path in (*devices.glob("*"), *devices.glob("dri/*"))
         ]
         try:
-            found = gpus.only(gpus.find_gpus(names), self._config.visible_gpus)
+            found = instance_types.only_cards(
+                instance_types.find_gpus(names), self._config.visible_gpus
+            )
         except Invalid as error:
             raise ExecutionError(error.message, Failure.NODE) from error
-        lack = gpus.unsuited(asked, Gpu(stack=found.stack, count=len(found.devices)))
+        lack = instance_types.unsuited_gpu(asked, Gpu(stack=found.stack, count=len(found.devices)))
         if lack:
             raise ExecutionError(f"this machine cannot run it: {lack}", Failure.NODE)
         return found
@@ -150,4 +151,4 @@ class GpuLocks:
 
 
 def _numbers(found: GpuDevices, locked: Sequence[GpuDevice]) -> tuple[int, ...]:
-    return tuple(gpu.number for gpu in locked) if found.stack == gpus.CUDA else ()
+    return tuple(gpu.number for gpu in locked) if found.stack == instance_types.CUDA else ()

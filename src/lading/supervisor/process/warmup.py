@@ -20,7 +20,7 @@ import msgspec
 from lading import confined
 from lading.core.data import locator as locators
 from lading.core.errors import ExecutionError
-from lading.core.images.image_layout import Account, ImageProcess
+from lading.core.images import Account, ImageProcess
 from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
 from lading.supervisor import linux

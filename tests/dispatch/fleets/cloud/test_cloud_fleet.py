@@ -10,7 +10,7 @@ from lading.config import load
 from lading.core.containers.container import ContainerState
 from lading.core.errors import Conflict, Invalid, Unavailable
 from lading.core.resources import GIB, Resources
-from lading.core.scheduling.api_backpressure import Pressure
+from lading.core.scheduling.cloud_limits import Pressure
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase, InstanceTimes
 from lading.core.scheduling.planning import FleetWorker, Snapshot, StartDecision, TrackedContainer
 from lading.dispatch.fleet import StartRequest

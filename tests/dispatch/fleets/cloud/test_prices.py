@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from lading.core.containers.cost import Price
 from lading.core.errors import Unavailable
-from lading.core.resources import GIB, Resources
+from lading.core.quantities import format_time
+from lading.core.resources import GIB, Price, Resources
 from lading.core.scheduling.instance_lifecycle import InstancePhase
 from lading.core.scheduling.instance_types import InstanceType
-from lading.core.timestamps import format_time
 from lading.dispatch.fleets.cloud.drivers.driver import Instance
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.prices import Prices, price_of, spending, spent

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from lading.core.resources import Resources, total
-from lading.core.scheduling.api_backpressure import Pressure, observe
 from lading.core.scheduling.batch_planner import prepared
-from lading.core.scheduling.cloud_limits import Limits
+from lading.core.scheduling.cloud_limits import Limits, Pressure, observe
 from lading.core.scheduling.cloud_plan import BlockReason, CloudPlan, CloudRules
 from lading.core.scheduling.cloud_planner import Planner
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from lading.core.containers.cost import Price
+from lading.core.resources import Price
 from lading.core.scheduling.instance_lifecycle import (
     Behavior,
     InstanceEvent,

@@ -18,8 +18,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from lading.core.quantities import parse_time
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase
-from lading.core.timestamps import parse_time
 
 PREFIX = "arvados_dispatchcloud_"
 # Quantiles of a summary, over the last _KEPT values.

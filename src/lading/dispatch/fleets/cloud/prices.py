@@ -6,7 +6,7 @@ supervisors.
   a minute later.
 - A VM without a known price has the configured price of its type.
 - Each VM is told the history of its type and zone when that is new; its supervisors then say what
-  their containers have cost until now, each its share (`core.containers.cost`).
+  their containers have cost until now, each its share (`core.resources`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
 
-from lading.core.containers.cost import Price, cost, share
 from lading.core.errors import LadingError, Unavailable
-from lading.core.resources import Resources
+from lading.core.resources import Price, Resources, cost
+from lading.core.resources import machine_share as share
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleet import Spending
 from lading.dispatch.fleets.cloud.machine import CloudMachine

@@ -13,8 +13,7 @@ from lading.config import Config, InstanceTypeSettings
 from lading.container_config import CloudVMs
 from lading.core.errors import Invalid
 from lading.core.resources import Resources
-from lading.core.scheduling.api_backpressure import Pressure
-from lading.core.scheduling.cloud_limits import Limits
+from lading.core.scheduling.cloud_limits import Limits, Pressure
 from lading.core.scheduling.instance_lifecycle import InstanceTimes
 from lading.core.scheduling.instance_types import Gpu, InstanceType, check_types, with_preemptible
 from lading.dispatch.capacity import measure

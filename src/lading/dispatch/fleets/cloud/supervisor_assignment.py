@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from lading.core.containers import cost
+from lading.core import resources
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleet import StartRequest
@@ -66,7 +66,9 @@ def gang_share(
     total = 0.0
     for kind, ranks in parts:
         if kind is not None:
-            part = cost.share(described(kind), vcpus=each.vcpus * ranks, ram=each.ram * ranks)
+            part = resources.machine_share(
+                described(kind), vcpus=each.vcpus * ranks, ram=each.ram * ranks
+            )
             total += part * (kind.price / first.price if first.price else 1.0)
     return total
 

@@ -26,10 +26,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from lading.core.containers.cost import Price
 from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.quantities import parse_duration
-from lading.core.resources import GIB
+from lading.core.resources import GIB, Price
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
     DriverSite,

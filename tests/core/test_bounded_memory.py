@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from lading.core.pools import BytePool, MinimumRate, PoolClaim
+from lading.core.bounded_memory import BytePool, MinimumRate, PoolClaim
 
 
 def grant(pool: BytePool, claim: PoolClaim, amount: int) -> bool:

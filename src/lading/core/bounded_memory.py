@@ -1,11 +1,19 @@
-"""Memory shared by holders whose needs grow: grants that cannot end in a deadlock.
+"""Memory of bounded size: grants to holders whose needs grow, and a mapping that evicts.
+
+Memory shared by holders whose needs grow: grants that cannot end in a deadlock.
 
 A holder with a part of its memory may wait for more. So more is granted only as long as all holders
 can finish one after the other, the one with the smallest need first (the banker's algorithm).
 Source: E. W. Dijkstra, EWD 108.
+
+A mapping in memory of bounded size: the values that were not used for longest go first.
 """
 
 from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
 
 
 class PoolClaim:
@@ -104,3 +112,41 @@ class MinimumRate:
         # Enough for this window: a new one begins.
         if self._moved >= self._rate * self._window:
             self._moved, self._waited = 0, 0.0
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+
+
+class LruMap(Generic[_Key, _Value]):
+    """Values by key, of at most `limit` in all, in whatever unit their sizes are.
+
+    The value that was put last stays even if it alone is larger. Not safe for threads.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._entries: OrderedDict[_Key, tuple[_Value, int]] = OrderedDict()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: _Key) -> bool:
+        """Whether a value is there; that is no use of it."""
+        return key in self._entries
+
+    def get(self, key: _Key) -> _Value | None:
+        """The value, which is used by that, or None."""
+        found = self._entries.get(key)
+        if found is None:
+            return None
+        self._entries.move_to_end(key)
+        return found[0]
+
+    def put(self, key: _Key, value: _Value, size: int = 1) -> None:
+        """Add or replace a value."""
+        self._size += size - self._entries.pop(key, (None, 0))[1]
+        self._entries[key] = value, size
+        while self._size > self._limit and len(self._entries) > 1:
+            self._size -= self._entries.popitem(last=False)[1][1]

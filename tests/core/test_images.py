@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lading.core import images
 from lading.core.errors import ExecutionError, Failure
-from lading.core.images import image_layout
-from lading.core.images.image_layout import Account, ImageConfig, Whiteout
+from lading.core.images import Account, ImageConfig, Whiteout
 
 DIFF_ID = "sha256:" + "a" * 64
 PASSWD = (
@@ -25,7 +25,7 @@ def config(**changes: Any) -> bytes:
 
 
 def test_the_one_archive_names_the_image() -> None:
-    assert image_layout.image_member(["sha256:ab.tar", "README", "sub/x.tar"]) == (
+    assert images.image_member(["sha256:ab.tar", "README", "sub/x.tar"]) == (
         "sha256:ab.tar",
         "sha256:ab",
     )
@@ -34,26 +34,24 @@ def test_the_one_archive_names_the_image() -> None:
 @pytest.mark.parametrize("names", [[], ["a.tar", "b.tar"], ["a.tar.gz"]])
 def test_none_or_several_archives_are_no_image(names: list[str]) -> None:
     with pytest.raises(ExecutionError, match="exactly one") as caught:
-        image_layout.image_member(names)
+        images.image_member(names)
     assert caught.value.failure is Failure.IMAGE
 
 
 def test_the_manifest_names_configuration_and_layers() -> None:
-    saved = image_layout.parse_manifest(
-        b'[{"Config":"c.json","RepoTags":null,"Layers":["1/layer.tar"]}]'
-    )
+    saved = images.parse_manifest(b'[{"Config":"c.json","RepoTags":null,"Layers":["1/layer.tar"]}]')
     assert (saved.config, saved.layers) == ("c.json", ("1/layer.tar",))
 
 
 @pytest.mark.parametrize("data", [b"x", b"{}", b"[]", b'[{"Config":1,"Layers":[]}]'])
 def test_a_bad_manifest_is_refused(data: bytes) -> None:
     with pytest.raises(ExecutionError, match=r"manifest\.json"):
-        image_layout.parse_manifest(data)
+        images.parse_manifest(data)
 
 
 def test_the_configuration() -> None:
     settings = {"Entrypoint": ["e"], "Cmd": ["c"], "Env": ["A=b"], "WorkingDir": "/w", "User": "u"}
-    assert image_layout.parse_config(config(config=settings), layers=1) == ImageConfig(
+    assert images.parse_config(config(config=settings), layers=1) == ImageConfig(
         diff_ids=(DIFF_ID,),
         entrypoint=("e",),
         command=("c",),
@@ -67,7 +65,7 @@ def test_the_configuration() -> None:
     "settings", [None, {}, {"Entrypoint": None, "Env": None, "WorkingDir": None, "User": None}]
 )
 def test_a_configuration_that_says_nothing(settings: object) -> None:
-    assert image_layout.parse_config(config(config=settings), layers=1) == ImageConfig(
+    assert images.parse_config(config(config=settings), layers=1) == ImageConfig(
         diff_ids=(DIFF_ID,)
     )
 
@@ -85,16 +83,16 @@ def test_a_configuration_that_says_nothing(settings: object) -> None:
 )
 def test_a_bad_configuration_is_refused(data: bytes, layers: int) -> None:
     with pytest.raises(ExecutionError):
-        image_layout.parse_config(data, layers=layers)
+        images.parse_config(data, layers=layers)
 
 
 def test_the_record_wins_over_the_image() -> None:
     image = ImageConfig(
         diff_ids=(DIFF_ID,), entrypoint=("e",), environment=("A=1", "B=2"), working_directory="w"
     )
-    made = image_layout.process(image, command=["c"], environment=[("B", "3")], cwd="/x/../y")
+    made = images.process(image, command=["c"], environment=[("B", "3")], cwd="/x/../y")
     assert made.arguments == ("e", "c")
-    assert dict(made.environment) == {"PATH": image_layout.DEFAULT_PATH, "A": "1", "B": "3"}
+    assert dict(made.environment) == {"PATH": images.DEFAULT_PATH, "A": "1", "B": "3"}
     assert made.cwd == "/y"
 
 
@@ -103,7 +101,7 @@ def test_the_record_wins_over_the_image() -> None:
 )
 def test_the_directory_of_the_image_is_the_default(cwd: str, expected: str) -> None:
     image = ImageConfig(diff_ids=(DIFF_ID,), command=("c",), working_directory="w")
-    made = image_layout.process(image, command=[], environment=[], cwd=cwd)
+    made = images.process(image, command=[], environment=[], cwd=cwd)
     assert (made.cwd, made.arguments) == (expected, ("c",))
 
 
@@ -114,12 +112,12 @@ def test_a_command_may_be_the_image_s(
     command: list[str], entrypoint: tuple[str, ...], default: tuple[str, ...]
 ) -> None:
     image = ImageConfig(diff_ids=(DIFF_ID,), entrypoint=entrypoint, command=default)
-    image_layout.check_command(image, command)
+    images.check_command(image, command)
 
 
 def test_a_command_that_nobody_names_is_refused() -> None:
     with pytest.raises(ExecutionError, match="neither CMD nor ENTRYPOINT; name a command"):
-        image_layout.check_command(ImageConfig(diff_ids=(DIFF_ID,)), [])
+        images.check_command(ImageConfig(diff_ids=(DIFF_ID,)), [])
 
 
 @pytest.mark.parametrize(
@@ -135,13 +133,13 @@ def test_a_command_that_nobody_names_is_refused() -> None:
     ],
 )
 def test_users_of_the_image(user: str, expected: Account) -> None:
-    assert image_layout.account(user, passwd=PASSWD, group=GROUP) == expected
+    assert images.account(user, passwd=PASSWD, group=GROUP) == expected
 
 
 @pytest.mark.parametrize("user", ["nobody", "ann:nogroup", "odd"])
 def test_an_unknown_user_is_refused(user: str) -> None:
     with pytest.raises(ExecutionError, match="not in its /etc"):
-        image_layout.account(user, passwd=PASSWD, group=GROUP)
+        images.account(user, passwd=PASSWD, group=GROUP)
 
 
 @pytest.mark.parametrize(
@@ -154,36 +152,36 @@ def test_an_unknown_user_is_refused(user: str) -> None:
     ],
 )
 def test_whiteouts(path: str, expected: Whiteout | None) -> None:
-    assert image_layout.whiteout(path) == expected
+    assert images.whiteout(path) == expected
 
 
 @pytest.mark.parametrize("name", ["../x", "a/../../x", "a/..", "a\0b"])
 def test_a_member_cannot_lead_out(name: str) -> None:
     with pytest.raises(ExecutionError, match="out of the layer"):
-        image_layout.member_path(name)
+        images.member_path(name)
 
 
 @given(st.text(alphabet="ab./", max_size=12).filter(lambda name: ".." not in name.split("/")))
 def test_a_member_path_is_relative_and_plain(name: str) -> None:
-    path = image_layout.member_path(name)
+    path = images.member_path(name)
     assert path == "" or all(part not in ("", ".", "..") for part in path.split("/"))
 
 
 @pytest.mark.parametrize("path", [".wh.", "a/.wh..", ".wh...", "a/.wh..."])
 def test_a_whiteout_cannot_remove_what_it_is_in(path: str) -> None:
     with pytest.raises(ExecutionError, match="removes nothing below it"):
-        image_layout.whiteout(path)
+        images.whiteout(path)
 
 
 @pytest.mark.parametrize("name", ["n" * 256, "é" * 128, "\udcff" * 256, "d/" * 10_000])
 def test_a_member_has_a_name_that_file_systems_take(name: str) -> None:
     with pytest.raises(ExecutionError, match="too long") as caught:
-        image_layout.member_path(name)
+        images.member_path(name)
     assert len(caught.value.message) < 1000
-    assert image_layout.member_path(f"./{'n' * 255}/é") == f"{'n' * 255}/é"
+    assert images.member_path(f"./{'n' * 255}/é") == f"{'n' * 255}/é"
 
 
 def test_a_member_lies_only_so_deep() -> None:
     with pytest.raises(ExecutionError, match="more than 256 directories deep"):
-        image_layout.member_path("d/" * 257)
-    assert image_layout.member_path("d/" * 256).count("/") == 255
+        images.member_path("d/" * 257)
+    assert images.member_path("d/" * 256).count("/") == 255

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from lading.core.errors import Invalid
-from lading.core.records import versions
+from lading.core.records import collection_rules
+from lading.core.records.collection_rules import VersionSettings
 from lading.core.records.schema import Record
-from lading.core.records.versions import VersionSettings
 
 OLD: Record = {
     "uuid": "live",
@@ -37,9 +37,9 @@ def step(
     enabled: bool = True,
     now: str = LATE,
     asked: bool = False,
-) -> versions.VersionStep:
+) -> collection_rules.VersionStep:
     settings = VersionSettings(enabled=enabled, idle=idle)
-    return versions.step(
+    return collection_rules.version_step(
         {**OLD, **old}, {**OLD, **old, **new}, asked=asked, settings=settings, now=now, uuid="past"
     )
 
@@ -93,14 +93,14 @@ def test_an_idle_time_of_zero_keeps_every_state() -> None:
 
 
 def test_what_is_shared() -> None:
-    assert versions.shared_changes(OLD, {**OLD, "name": "m", "owner_uuid": "you"}) == {
+    assert collection_rules.shared_changes(OLD, {**OLD, "name": "m", "owner_uuid": "you"}) == {
         "owner_uuid": "you"
     }
 
 
 def test_past_versions_are_read_only() -> None:
-    versions.check_present(OLD)
+    collection_rules.check_present(OLD)
     past = {**OLD, "uuid": "past"}
-    assert versions.is_past(past)
+    assert collection_rules.is_past_version(past)
     with pytest.raises(Invalid, match="past: is version 3 of live; past versions are read-only"):
-        versions.check_present(past)
+        collection_rules.check_present(past)

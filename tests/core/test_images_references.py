@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lading.core import images
 from lading.core.errors import Invalid
-from lading.core.images import image_references
-from lading.core.images.image_references import ImageLink, Term
+from lading.core.images import ImageLink, Term
 from lading.testing.records import IMAGE
 
 V2 = ("sha256:" + "a" * 64 + ".tar",)
@@ -26,12 +26,12 @@ V1 = ("a" * 64 + ".tar",)
     ],
 )
 def test_terms(text: str, pdh: str | None, name: str) -> None:
-    assert image_references.parse(text) == Term(text, pdh, name)
+    assert images.parse_reference(text) == Term(text, pdh, name)
 
 
 def test_a_uuid_names_a_collection() -> None:
     uuid = "zzzzz-4zz18-000000000000001"
-    assert image_references.parse(uuid) == Term(uuid, None, "", uuid)
+    assert images.parse_reference(uuid) == Term(uuid, None, "", uuid)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_uuid_names_a_collection() -> None:
     ],
 )
 def test_the_start_of_a_hash(text: str, is_hash: bool) -> None:
-    assert image_references.parse(text).is_hash is is_hash
+    assert images.parse_reference(text).is_hash is is_hash
 
 
 def link(
@@ -64,16 +64,16 @@ def test_the_newest_image_is_chosen() -> None:
         link("c", stamp="2"),
         link("d", created="5", stamp="2"),
     ]
-    assert image_references.choose(image_references.parse("x"), links, formats=["v2"]) == "d"
+    assert images.choose_image(images.parse_reference("x"), links, formats=["v2"]) == "d"
 
 
 def test_an_incompatible_image_is_passed_over() -> None:
     links = [link("a", files=V1, stamp="9"), link("b", files=(*V2, "more")), link("c", files=())]
-    assert image_references.choose(image_references.parse("x"), links, formats=["v1"]) == "a"
+    assert images.choose_image(images.parse_reference("x"), links, formats=["v1"]) == "a"
     with pytest.raises(Invalid, match="incompatible with 'docker_image_formats'"):
-        image_references.choose(image_references.parse("x"), links, formats=["v2"])
+        images.choose_image(images.parse_reference("x"), links, formats=["v2"])
 
 
 def test_an_image_that_nobody_added() -> None:
     with pytest.raises(Invalid, match='docker image "x:1" not found'):
-        image_references.choose(image_references.parse("x:1"), [], formats=["v2"])
+        images.choose_image(images.parse_reference("x:1"), [], formats=["v2"])

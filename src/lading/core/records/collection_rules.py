@@ -1,4 +1,6 @@
-"""Versions of a collection: which changes keep the former state, and which attributes all versions
+"""Rules of collections: their versions, and the trash.
+
+Versions of a collection: which changes keep the former state, and which attributes all versions
 share.
 
 * A change of name, description, properties or content may keep the former state as a record of its
@@ -11,6 +13,15 @@ every state. Nothing is kept of a trashed collection.
 versions cannot be written.
 
 Source: docs/spec/api, section Collections.
+
+The trash: computes `trash_at`, `delete_at` and `is_trashed` when a client writes one of them.
+
+* `trash_at` and `delete_at` are both null or both set, `delete_at` not before `trash_at`; a
+`trash_at` in the past becomes now. `is_trashed` alone means trashing now, or never.
+* Changing `trash_at` alone sets `delete_at` a lifetime later; a `delete_at` that is too early is
+moved.
+
+Source: docs/spec/api, sections Collections and Groups.
 """
 
 from __future__ import annotations
@@ -19,8 +30,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from lading.core.errors import Invalid
+from lading.core.quantities import later
 from lading.core.records.schema import Record
-from lading.core.timestamps import later
 
 # Attributes whose change may keep a version.
 VERSIONED: Final = ("name", "description", "properties", "portable_data_hash", "manifest_text")
@@ -51,7 +62,7 @@ class VersionStep:
     past: Record | None = None
 
 
-def step(
+def version_step(
     old: Record, new: Record, *, asked: bool, settings: VersionSettings, now: str, uuid: str
 ) -> VersionStep:
     """The change from `old` to `new`; `asked`: it names `preserve_version`; `uuid` is for the past
@@ -70,14 +81,14 @@ def shared_changes(old: Record, new: Record) -> Record:
     return {name: new[name] for name in SHARED if new[name] != old[name]}
 
 
-def is_past(record: Record) -> bool:
+def is_past_version(record: Record) -> bool:
     """Whether a collection is a past version of another one."""
     return bool(record["current_version_uuid"] != record["uuid"])
 
 
 def check_present(record: Record) -> None:
     """Raise Invalid for a past version, which cannot be written."""
-    if is_past(record):
+    if is_past_version(record):
         raise Invalid(
             f"{record['uuid']}: is version {record['version']} of "
             f"{record['current_version_uuid']}; past versions are read-only, change that one"
@@ -94,3 +105,51 @@ def _keeps(old: Record, new: Record, settings: VersionSettings, now: str) -> boo
     if old["preserve_version"] or new["preserve_version"]:
         return True
     return settings.idle >= 0 and later(old["modified_at"], settings.idle) <= now
+
+
+TIMES = ("trash_at", "delete_at", "is_trashed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifetimes:
+    """Seconds in the trash: the usual and the least."""
+
+    usual: float
+    least: float
+
+
+def is_trashed(record: Record, now: str) -> bool:
+    """Whether a record is itself in the trash."""
+    return record["trash_at"] is not None and record["trash_at"] <= now
+
+
+def times(old: Record, given: Record, *, now: str, lifetimes: Lifetimes) -> Record:
+    """The three attributes after a write; empty if it names none of them. Raises Invalid."""
+    if not any(name in given for name in TIMES):
+        return {}
+    trash_at, delete_at = _wanted(old, given, now)
+    if trash_at is None:
+        if delete_at is not None:
+            raise Invalid("delete_at: must be set together with trash_at")
+        return {"trash_at": None, "delete_at": None, "is_trashed": False}
+    if delete_at is not None and delete_at < trash_at:
+        raise Invalid("delete_at: must not be before trash_at")
+    trash_at = max(trash_at, now) if trash_at != old["trash_at"] else trash_at
+    # Blocks must outlive the signatures that were made for the record before it was trashed.
+    earliest = later(min(now, old["trash_at"] or now), lifetimes.least)
+    delete_at = max(delete_at or later(trash_at, lifetimes.usual), earliest, trash_at)
+    return {"trash_at": trash_at, "delete_at": delete_at, "is_trashed": trash_at <= now}
+
+
+def _wanted(old: Record, given: Record, now: str) -> tuple[str | None, str | None]:
+    """`trash_at` and `delete_at` as the client means them; a None `delete_at` is to be chosen."""
+    if "trash_at" in given:
+        return given["trash_at"], given.get("delete_at")
+    if "is_trashed" in given and given["is_trashed"] != is_trashed(old, now):
+        return (now if given["is_trashed"] else None), None
+    return old["trash_at"], given.get("delete_at", old["delete_at"])
+
+
+def shortened(record: Record, seconds: float) -> Record:
+    """`delete_at` of a trashed record, at most `seconds` after `trash_at`."""
+    return {"delete_at": min(record["delete_at"], later(record["trash_at"], seconds))}
