@@ -28,8 +28,8 @@ from pathlib import Path
 
 from lading.client.disk_cache import PAGE, CacheLayout, DiskCache, EntryClaim, is_full
 from lading.client.retry import Sleep
+from lading.concurrency import in_thread
 from lading.core.data import locator as locators
-from lading.threads import in_thread
 
 Fetch = Callable[[str, int], Awaitable[None]]
 """Writes the block at a locator to the beginning of an open file, verified (`BlockClient.save`)."""

@@ -36,8 +36,8 @@ import msgspec
 
 from lading import confined, removal
 from lading.client.retry import Sleep
+from lading.concurrency import in_thread
 from lading.core.errors import Unavailable
-from lading.threads import in_thread
 
 PAGE: Final = 4096
 # How often a lock that another process holds is asked for again, in seconds. A thread that waits

@@ -22,10 +22,10 @@ from pathlib import Path
 from lading import removal
 from lading.client.disk_cache import CacheLayout, DiskCache, Durability, EntryClaim
 from lading.client.retry import Sleep
+from lading.concurrency import in_thread
 from lading.confined import ConfinedTree
 from lading.core.errors import Invalid
 from lading.core.ids import is_pdh
-from lading.threads import in_thread
 
 Fill = Callable[[Path], Awaitable[None]]
 """Writes the collection's files below the given empty directory (`collections.download` does)."""

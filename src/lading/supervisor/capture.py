@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from lading.client.collections import BlockSink, CollectionWriter
+from lading.concurrency import in_thread
 from lading.confined import ConfinedTree, Stop, Stopped, never
 from lading.core.containers.mount_plan import HostPath, Source
 from lading.core.containers.output import (
@@ -29,7 +30,6 @@ from lading.core.data.globs import compile_globs
 from lading.core.errors import ExecutionError, Failure, TooLarge
 from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.logs import Log
-from lading.threads import in_thread
 
 _SMALL = 1 << 17
 """Bytes. A smaller file is read in the event loop, which is faster than starting a thread."""

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lading import confined
+from lading.concurrency import StopEvent, WorkCancelled, unless
 from lading.core.containers.container import ContainerState
 from lading.core.containers.output import OutputPlan
 from lading.core.errors import (
@@ -44,7 +45,6 @@ from lading.supervisor.ending import (
     stopped_while_saving,
     without_results,
 )
-from lading.supervisor.gather_or_cancel import StopEvent, WorkCancelled, unless
 from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.logs import Log
 from lading.supervisor.session import Lost, SupervisorSession

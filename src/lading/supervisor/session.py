@@ -26,11 +26,11 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY, RetryPolicy
 from lading.client.transport import HttpTransport, Transport
+from lading.concurrency import together
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.mount_plan import GitTree
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
 from lading.core.quantities import format_time
-from lading.supervisor.gather_or_cancel import together
 from lading.supervisor.inputs import git_archives
 from lading.supervisor.supervisor_config import SupervisorConfig
 

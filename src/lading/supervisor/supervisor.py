@@ -34,6 +34,7 @@ import msgspec
 from lading import __version__
 from lading.client.transport import Transport
 from lading.client.tree_cache import TreeCache
+from lading.concurrency import StopEvent, WorkCancelled, together, unless
 from lading.core.containers import mount_plan
 from lading.core.containers.constraints import KEEP_ON_FAILURE
 from lading.core.containers.container import ContainerState
@@ -54,7 +55,6 @@ from lading.supervisor.ending import (
 )
 from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, Exit
 from lading.supervisor.gang.remote_rank_client import RemoteRankClient
-from lading.supervisor.gather_or_cancel import StopEvent, WorkCancelled, together, unless
 from lading.supervisor.inputs.image_archive import CollectionImage
 from lading.supervisor.inputs.keep_mount import KeepMount, lost
 from lading.supervisor.inputs.staging import Inputs, Stage, full_places

@@ -33,6 +33,7 @@ from lading.api.resources.collections import trash_times
 from lading.api.resources.containers import auth_token, caller_of, find_container, store_change
 from lading.api.services import Blocks
 from lading.client.collections import CollectionWriter
+from lading.concurrency import in_thread
 from lading.core.containers import lifecycle
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
 from lading.core.containers.lifecycle import Role, role_of
@@ -41,7 +42,6 @@ from lading.core.records import access
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS
 from lading.core.records.schema import JSON, Record
 from lading.telemetry import event
-from lading.threads import in_thread
 
 # Characters of all blocks in one call. The call is held in memory as a whole; larger results are
 # stored block by block before the end is reported.

@@ -29,6 +29,7 @@ from aiodocker.containers import DockerContainer
 from aiodocker.exceptions import DockerError
 from aiodocker.stream import Stream
 
+from lading.concurrency import drain
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import ImageConfig, check_command
@@ -47,7 +48,6 @@ from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, REA
 from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.seccomp import make_profile
-from lading.supervisor.gather_or_cancel import drain
 from lading.supervisor.inputs.image_archive import ImageArchive, Proofs, fetch, stream, sweep
 from lading.supervisor.limits.cgroup import LEAST_RAM, PERIOD
 from lading.supervisor.limits.counters import LimitEvents, events_at_end

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import IO
 
 from lading.client.api import ApiClient
+from lading.concurrency import in_thread
 from lading.confined import ConfinedTree, Stop, Stopped, never
 from lading.core.containers.mount_plan import GitTree
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
 from lading.supervisor.inputs.tar_reader import TarReader, members
-from lading.threads import in_thread
 
 BLOB = "blob"
 """Name of the file of a blob, in a directory of its own."""

@@ -20,6 +20,7 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.collections import download
 from lading.client.tree_cache import TreeCache
+from lading.concurrency import in_thread
 from lading.core.containers.disk_space import Amount
 from lading.core.containers.mount_plan import (
     CollectionPath,
@@ -40,7 +41,6 @@ from lading.supervisor.engines import Bind
 from lading.supervisor.inputs import container_files, git_archives
 from lading.supervisor.inputs.keep_mount import KeepMount
 from lading.supervisor.limits.disk_usage import check_room
-from lading.threads import in_thread
 
 # Mode rwxrwsrwx: the command may run as any user; files get the group of the directory.
 _OPEN_DIRECTORY = 0o2777

@@ -28,11 +28,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from lading.concurrency import together
 from lading.core.containers import container_network as rules
 from lading.core.containers.container_network import Endpoint
 from lading.core.errors import ExecutionError, Failure, Invalid, LadingError
 from lading.supervisor.engines import Bind, NetworkAccess
-from lading.supervisor.gather_or_cancel import together
 from lading.supervisor.network import routes
 from lading.supervisor.network.forwarder import Forwarder
 from lading.supervisor.network.resolver import CONFIGURATION, PORT, Resolver

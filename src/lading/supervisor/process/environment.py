@@ -12,9 +12,9 @@ from pathlib import Path
 
 from lading import removal
 from lading.client.transport import Transport
+from lading.concurrency import StopEvent
 from lading.supervisor import linux
 from lading.supervisor.engines import user_namespace
-from lading.supervisor.gather_or_cancel import StopEvent
 from lading.supervisor.process import lockfile
 from lading.supervisor.process.turn import Turn
 from lading.supervisor.supervisor import EngineMaker, supervise

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from lading.supervisor.gather_or_cancel import StopEvent, WorkCancelled, drain, together, unless
+from lading.concurrency import StopEvent, WorkCancelled, drain, together, unless
 
 
 async def test_all_of_it_is_done() -> None:
