@@ -14,9 +14,8 @@ import msgspec
 import pytest
 
 from lading.core.errors import Malformed, TooLarge, Unavailable
-from lading.core.protocols.messages import LIMIT
 from lading.net import rpc
-from lading.net.rpc import LineChannel, LinePipe, PacketChannel, RpcReply
+from lading.net.rpc import LIMIT, LineChannel, LinePipe, PacketChannel, RpcReply
 
 
 class Pair:

@@ -30,7 +30,6 @@ from lading.blobs.volume_set import VolumeSet
 from lading.config import Config
 from lading.core.data import locator as locators
 from lading.core.errors import LadingError, Malformed, TooLarge, Unauthenticated
-from lading.core.protocols import messages
 from lading.net import rpc
 from lading.telemetry import event
 
@@ -128,7 +127,7 @@ class FdPasser:
 
     async def _lend(self, connection: socket.socket, asked: bytes) -> None:
         try:
-            wanted = messages.decode(asked, Wanted)
+            wanted = rpc.decode(asked, Wanted)
         except Malformed:
             rpc.send_packet(connection, {"status": 400, "error": "not a request for a block"})
             return

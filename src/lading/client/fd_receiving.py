@@ -19,7 +19,6 @@ from pathlib import Path
 import msgspec
 
 from lading.core.errors import LadingError, Malformed, Unavailable, from_status
-from lading.core.protocols import messages
 from lading.net import rpc
 
 # Bytes of the longest answer; an error text is far shorter.
@@ -99,7 +98,7 @@ def _take(packet: rpc.Packet) -> int:
     taken = False
     try:
         try:
-            answer = messages.decode(packet.data, _Answer)
+            answer = rpc.decode(packet.data, _Answer)
         except Malformed as error:
             raise Unavailable("the server hung up") from error
         if answer.status != 200:

@@ -1,4 +1,5 @@
-"""Requests and replies between two processes of this product.
+"""Requests and replies between two processes of this product, and the JSON messages that carry
+them.
 
 A message is one JSON object. There are two framings:
 
@@ -20,6 +21,10 @@ not sent by this module: the daemon of an HPC container (HTTP), the gateway of a
 SSH, yamux, as Arvados has them), progress lines of HPC codes, a runtime's console socket (OCI), and
 the verbs of `python -m lading.supervisor` that a dispatcher of Arvados calls. The agent on a VM
 (`dispatch.fleets.cloud.agent`) speaks this format with the standard library of Python 3.9 alone.
+
+Messages between processes of this product: JSON objects, decoded strictly, replies in parts.
+
+Pure: `lading.net.rpc` carries them over pipes, sockets and SSH channels.
 """
 
 from __future__ import annotations
@@ -31,13 +36,61 @@ import select
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, Callable, Sequence
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
-from lading.core.errors import TooLarge, Unavailable
-from lading.core.protocols import messages
-from lading.core.protocols.messages import LIMIT, Message
+import msgspec
+
+from lading.core.errors import Malformed, TooLarge, Unavailable
+
+Message = Mapping[str, Any]
+LIMIT = 4 << 20
+"""Bytes of one message. The largest is a container's assignment with its record, some 100 KB."""
+
+
+def encode(message: object) -> bytes:
+    """Serialize a mapping, struct or dataclass. No line break is in the result."""
+    return msgspec.json.encode(message)
+
+
+def decode(data: bytes | bytearray, kind: type[_Kind]) -> _Kind:
+    """Read one message of this type. Raises Malformed."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Malformed(f"The message cannot be read: {error}") from error
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """Read a JSON object; an empty one for anything else."""
+    try:
+        return decode(data, dict[str, Any])
+    except Malformed:
+        return {}
+
+
+def request_number(message: Message) -> int:
+    """The `id` of the request that a reply belongs to; 0 without one."""
+    number = message.get("id")
+    return number if isinstance(number, int) else 0
+
+
+def is_last(message: Message) -> bool:
+    """Whether no further part of the reply follows."""
+    return message.get("more") is not True
+
+
+def join_parts(parts: Sequence[Message]) -> dict[str, Any]:
+    """One reply of its parts: the last one, with the lists of all."""
+    joined = dict(parts[-1])
+    for name, value in joined.items():
+        if isinstance(value, list):
+            joined[name] = [
+                item for part in parts if isinstance(part.get(name), list) for item in part[name]
+            ]
+    return joined
+
 
 PACKET_LIMIT: Final = 1 << 20
 """Bytes of one packet: the sender's buffer in the kernel does not hold more by default."""
@@ -94,7 +147,7 @@ def send_packet(
     """
     rights = array.array("i", descriptors)
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if descriptors else []
-    data = message if isinstance(message, bytes) else messages.encode(message)
+    data = message if isinstance(message, bytes) else encode(message)
     connection.sendmsg([data], ancillary)
 
 
@@ -142,7 +195,7 @@ async def wait_packet(
 
 def write_line(descriptor: int, message: object) -> None:
     """Write one message to a pipe. Raises BrokenPipeError."""
-    write_all(descriptor, messages.encode(message) + b"\n")
+    write_all(descriptor, encode(message) + b"\n")
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -172,7 +225,7 @@ def read_line(
         line += byte
         if len(line) > limit:
             raise TooLarge(f"A message has more than {limit} bytes.")
-    return messages.decode(line, kind)
+    return decode(line, kind)
 
 
 @dataclass(slots=True)
@@ -204,7 +257,7 @@ class LinePipe:
                 line = await self.reader.readline()
         except ValueError as error:
             raise TooLarge(f"A message has more than {LIMIT} bytes.") from error
-        return messages.decode(line, dict[str, Any]) if line.endswith(b"\n") else {}
+        return decode(line, dict[str, Any]) if line.endswith(b"\n") else {}
 
 
 # Requests.
@@ -248,8 +301,8 @@ class Channel(ABC):
         parts: list[RpcReply] = []
         try:
             async with asyncio.timeout(timeout):
-                await self._post(messages.encode({"op": op, "id": number, **fields}))
-                while not parts or not messages.is_last(parts[-1].message):
+                await self._post(encode({"op": op, "id": number, **fields}))
+                while not parts or not is_last(parts[-1].message):
                     part = await inbox.get()
                     if part is None:
                         raise self._gone()
@@ -264,7 +317,7 @@ class Channel(ABC):
             raise
         del self._waiting[number]
         return RpcReply(
-            messages.join_parts([part.message for part in parts]),
+            join_parts([part.message for part in parts]),
             tuple(descriptor for part in parts for descriptor in part.descriptors),
         )
 
@@ -286,7 +339,7 @@ class Channel(ABC):
 
     def _take(self, reply: RpcReply) -> None:
         """Pass a message to the request that waits for it, or to `stray`."""
-        inbox = self._waiting.get(messages.request_number(reply.message))
+        inbox = self._waiting.get(request_number(reply.message))
         if inbox is None:
             self._stray(reply)
         else:
@@ -341,7 +394,7 @@ class PacketChannel(Channel):
         if not packet.data:
             self.close()
             return
-        self._take(RpcReply(messages.read_object(packet.data), packet.descriptors))
+        self._take(RpcReply(read_object(packet.data), packet.descriptors))
 
 
 class LineWriter(Protocol):
@@ -378,7 +431,7 @@ class LineChannel(Channel):
         """Read until the other side is gone; then every waiting request raises Unavailable."""
         try:
             async for line in self._lines:
-                message = messages.read_object(line) if len(line) <= LIMIT else {}
+                message = read_object(line) if len(line) <= LIMIT else {}
                 if message:
                     self._take(RpcReply(message))
         except self._faults:

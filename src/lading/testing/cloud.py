@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 
 from lading.core.errors import LadingError, Unavailable
-from lading.core.protocols.messages import Message
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
@@ -31,7 +30,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
 )
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.ssh_connection import Unverified
-from lading.net.rpc import LineChannel
+from lading.net.rpc import LineChannel, Message
 
 _FOREVER = 1e9
 _CONNECT = 60.0

@@ -40,7 +40,6 @@ from lading.client.mount.reading import LoopBridge, OpenBlocks
 from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport, Transport
 from lading.core.errors import Conflict, Invalid, LadingError, RequestError, Unavailable
-from lading.core.protocols import messages
 from lading.net import rpc
 
 # Seconds until libfuse must have mounted.
@@ -295,7 +294,7 @@ def wait(process: subprocess.Popen[bytes], *, limit: float | None = None) -> dic
         if kept is not None and process.returncode is not None:
             kept.close()
     for line in (said or b"").splitlines():
-        found = messages.read_object(line).get("statistics")
+        found = rpc.read_object(line).get("statistics")
         if isinstance(found, dict):
             return found
     return {}

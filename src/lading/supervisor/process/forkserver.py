@@ -86,7 +86,6 @@ from lading import removal, telemetry
 from lading.client.disk_space import spread_directories
 from lading.core import ids
 from lading.core.errors import Conflict, LadingError, TooLarge
-from lading.core.protocols import messages
 from lading.net import rpc
 from lading.supervisor import journal, linux, supervisor_config
 from lading.supervisor.engines import AUTOMATIC, find_engines
@@ -200,7 +199,7 @@ class Forkserver:
     def _answer(self, data: bytes) -> None:
         request: Message = {}
         try:
-            request = messages.decode(data, dict[str, Any])
+            request = rpc.decode(data, dict[str, Any])
             handlers = {
                 "start": self._start, "signal": self._signal, "list": self._list,
                 "clean": self._clean, "admit": self._admit,
@@ -240,7 +239,7 @@ class Forkserver:
             )
             return
         try:
-            worker = self._workers.assign(uuid, messages.encode(config), lock)
+            worker = self._workers.assign(uuid, rpc.encode(config), lock)
         finally:
             # The worker holds the lock by its own copy of the descriptor.
             lockfile.release(lock)

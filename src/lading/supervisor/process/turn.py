@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from lading.core.protocols import messages
+from lading.net import rpc
 
-PREPARING = messages.encode({"op": "preparing"})
-ASKING = messages.encode({"op": "asking"})
+PREPARING = rpc.encode({"op": "preparing"})
+ASKING = rpc.encode({"op": "asking"})
 PATIENCE = 0.5
 """Seconds of preparation before VCPUs are given back."""
 

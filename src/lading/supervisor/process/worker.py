@@ -28,7 +28,6 @@ from pathlib import Path
 
 from lading.client.transport import Transport
 from lading.core.errors import LadingError
-from lading.core.protocols import messages
 from lading.net import rpc
 from lading.supervisor import supervisor_config
 from lading.supervisor.process import lockfile
@@ -38,8 +37,8 @@ from lading.supervisor.session import open_transport
 from lading.supervisor.supervisor import EngineMaker
 from lading.supervisor.supervisor_config import SupervisorConfig
 
-FREE = messages.encode({"op": "free"})
-DONE = messages.encode({"op": "done"})
+FREE = rpc.encode({"op": "free"})
+DONE = rpc.encode({"op": "done"})
 _LIVES = 1000
 """Containers that one process serves at most."""
 _LARGE = 96 << 20

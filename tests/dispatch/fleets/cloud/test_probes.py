@@ -16,14 +16,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from lading.core.errors import Unavailable
-from lading.core.protocols.messages import Message
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase, InstanceTimes
 from lading.dispatch.fleet import StartRequest
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.drivers.driver import InstanceSpec
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.settings import CloudSettings
-from lading.net.rpc import LineChannel, RpcReply
+from lading.net.rpc import LineChannel, Message, RpcReply
 from lading.testing.cloud import FakeCloud, FakeVm, Troubles
 from lading.testing.simulated_loop import pass_time, play
 from tests.simulation.cloud_scenario import TYPES

@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from lading.core.errors import LadingError, Unavailable
-from lading.core.protocols.messages import Message
 from lading.core.scheduling.instance_lifecycle import InstanceEvent, InstancePhase
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.metrics import CloudCounters
 from lading.dispatch.fleets.cloud.rate_limit import CallRate
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.vm_bootstrap import VmBootstrap
-from lading.net.rpc import RpcReply
+from lading.net.rpc import Message, RpcReply
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")

@@ -21,7 +21,6 @@ import asyncssh
 import msgspec
 
 from lading.core.errors import Unavailable
-from lading.core.protocols.messages import Message
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.runner import RunnerArchive
 from lading.dispatch.fleets.cloud.ssh_connection import (
@@ -30,7 +29,7 @@ from lading.dispatch.fleets.cloud.ssh_connection import (
     Shell,
     SshAddress,
 )
-from lading.net.rpc import LineChannel
+from lading.net.rpc import LineChannel, Message
 
 OLDEST_PYTHON = (3, 9)
 """The agent runs on the Python of the VM's image, all else on the interpreter that is copied."""
