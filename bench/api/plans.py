@@ -20,8 +20,7 @@ from lading.core.records.filters import check_query
 from lading.core.records.record_types import REQUESTS
 from lading.core.records.schema import JSON, RecordType
 from lading.store import containers, records, waiting
-from lading.store.database import Row, Transaction, Value
-from lading.store.databases.group_commit import Placeholders
+from lading.store.database import Placeholders, Row, Transaction, Value
 
 NOW: Final = "2026-06-01T00:00:00.000000000Z"
 Question = Callable[[Transaction], Awaitable[object]]

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from lading.core.quantities import format_time, parse_time
 from lading.core.scheduling.wait_reasons import WaitReason
-from lading.store import dispatchers
+from lading.store import waiting
 from lading.store.database import Database, Transaction
 
 SILENCE: Final = timedelta(minutes=3)
@@ -96,25 +96,25 @@ class SharedStatuses:
     ) -> None:
         """Store the statuses."""
         async with self._database.writing() as tx:
-            await dispatchers.report(tx, dispatcher_uuid, now)
-            await dispatchers.put(
+            await waiting.note_report(tx, dispatcher_uuid, now)
+            await waiting.put_statuses(
                 tx, dispatcher_uuid, {uuid: one for uuid, one in items.items() if one is not None}
             )
-            await dispatchers.take_back(
+            await waiting.take_back_statuses(
                 tx, dispatcher_uuid, [uuid for uuid, one in items.items() if one is None]
             )
 
     async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[WaitReason]:
         """The statuses of the container that count."""
-        return await dispatchers.about(tx, container_uuid, since=believed_since(now))
+        return await waiting.statuses_of(tx, container_uuid, since=believed_since(now))
 
     async def last_report(self, tx: Transaction) -> str | None:
         """Time of the latest report from any dispatcher."""
-        return await dispatchers.last_report(tx)
+        return await waiting.last_report(tx)
 
     async def forget(self, tx: Transaction, container_uuid: str) -> None:
         """Delete the statuses in the transaction."""
-        await dispatchers.forget(tx, container_uuid)
+        await waiting.forget_statuses(tx, container_uuid)
 
 
 def believed_since(now: str) -> str:

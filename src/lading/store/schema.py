@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 from lading.core.errors import Invalid
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, GROUPS, RECORDS, REQUESTS
 from lading.core.records.schema import JSON, Field, RecordType, Type
-from lading.store import containers, contents, dispatchers, permissions, records, waiting
+from lading.store import containers, contents, permissions, records, waiting
 from lading.store.database import Database, Dialect, Transaction
 
 Step: TypeAlias = Callable[[Transaction, Dialect], Awaitable[None]]
@@ -195,7 +195,7 @@ async def prepare(database: Database, *, now: str) -> None:
         plain = (
             *waiting.TABLES,
             *containers.ALLOCATION_TABLES,
-            *dispatchers.TABLES,
+            *waiting.STATUS_TABLES,
             *contents.INPUT_TABLES,
             *containers.ATTEMPT_TABLES,
         )

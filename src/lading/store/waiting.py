@@ -1,16 +1,28 @@
-"""Waiting requests: for other requests, for a time, or for the resolution of their container.
+"""Waiting: rows of waiting requests, statuses from dispatchers, and leases of dispatchers.
+
+Waiting requests: for other requests, for a time, or for the resolution of their container.
 
 `request_dependencies` maps a Committed request to the requests that it waits for; a row is deleted
 when its wait ends.
+
+Statuses of waiting containers as reported by dispatchers, shared by all server processes.
+
+Leases of dispatchers: which process works with a dispatcher's token, and when it was last heard
+of.
+
+Source: docs/spec/dispatch, section Leases.
 """
 
 # ruff: noqa: S608 - names are constants of this module, values go into placeholders
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
-from lading.store.database import Transaction
+from lading.core.scheduling.wait_reasons import WaitReason
+from lading.store.database import Transaction, Value
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS request_dependencies (dependent_uuid TEXT NOT NULL,"
@@ -118,3 +130,119 @@ async def ahead(tx: Transaction, priority: int, created_at: str, *, most: int) -
         (priority, priority, created_at, most),
     )
     return int(rows[0][0] or 0)
+
+
+STATUS_TABLES = (
+    "CREATE TABLE IF NOT EXISTS scheduling_statuses (container_uuid TEXT NOT NULL,"
+    " dispatcher_uuid TEXT NOT NULL, reason TEXT NOT NULL, sentence TEXT NOT NULL,"
+    " PRIMARY KEY (container_uuid, dispatcher_uuid))",
+    "CREATE TABLE IF NOT EXISTS dispatchers (uuid TEXT PRIMARY KEY, reported_at TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS dispatcher_leases (token_uuid TEXT PRIMARY KEY,"
+    " holder TEXT NOT NULL, renewed_at TEXT NOT NULL)",
+)
+# Rows per statement.
+_BATCH = 100
+_Row = TypeVar("_Row")
+
+
+async def note_report(tx: Transaction, dispatcher_uuid: str, now: str) -> None:
+    """Store the time of a dispatcher's report."""
+    await tx.execute(
+        "INSERT INTO dispatchers (uuid, reported_at) VALUES (?, ?)"
+        " ON CONFLICT (uuid) DO UPDATE SET reported_at = excluded.reported_at",
+        (dispatcher_uuid, now),
+    )
+
+
+async def put_statuses(
+    tx: Transaction, dispatcher_uuid: str, said: Mapping[str, WaitReason]
+) -> None:
+    """Store the statuses that a dispatcher reports, by container."""
+    rows = [(uuid, dispatcher_uuid, one.reason, one.sentence) for uuid, one in said.items()]
+    for batch in _batches(rows):
+        values: list[Value] = [value for row in batch for value in row]
+        marks = ", ".join("(?, ?, ?, ?)" for _ in batch)
+        await tx.execute(
+            "INSERT INTO scheduling_statuses (container_uuid, dispatcher_uuid, reason, sentence)"
+            f" VALUES {marks}"
+            " ON CONFLICT (container_uuid, dispatcher_uuid)"
+            " DO UPDATE SET reason = excluded.reason, sentence = excluded.sentence",
+            values,
+        )
+
+
+async def take_back_statuses(
+    tx: Transaction, dispatcher_uuid: str, container_uuids: Iterable[str]
+) -> None:
+    """Delete the statuses of a dispatcher for these containers."""
+    for batch in _batches(list(container_uuids)):
+        marks = ", ".join("?" for _ in batch)
+        await tx.execute(
+            "DELETE FROM scheduling_statuses"
+            f" WHERE dispatcher_uuid = ? AND container_uuid IN ({marks})",
+            (dispatcher_uuid, *batch),
+        )
+
+
+async def forget_statuses(tx: Transaction, container_uuid: str) -> None:
+    """Delete the statuses of all dispatchers for a container."""
+    await tx.execute("DELETE FROM scheduling_statuses WHERE container_uuid = ?", (container_uuid,))
+
+
+async def statuses_of(tx: Transaction, container_uuid: str, *, since: str) -> list[WaitReason]:
+    """Statuses of a container from dispatchers that have reported since a time."""
+    rows = await tx.fetch(
+        "SELECT s.reason, s.sentence FROM scheduling_statuses s"
+        # A silent dispatcher's statuses are outdated, so they are not shown.
+        " JOIN dispatchers d ON d.uuid = s.dispatcher_uuid"
+        " WHERE s.container_uuid = ? AND d.reported_at >= ? ORDER BY s.dispatcher_uuid",
+        (container_uuid, since),
+    )
+    return [WaitReason(str(reason), str(sentence)) for reason, sentence in rows]
+
+
+async def last_report(tx: Transaction) -> str | None:
+    """Time of the latest report from any dispatcher."""
+    found = (await tx.fetch("SELECT max(reported_at) FROM dispatchers"))[0][0]
+    return None if found is None else str(found)
+
+
+def _batches(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
+    return (rows[at : at + _BATCH] for at in range(0, len(rows), _BATCH))
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Holder of the lease of a token, and the time of its last renewal (API timestamp)."""
+
+    holder: str
+    renewed_at: str
+
+
+async def take_lease(
+    tx: Transaction, token_uuid: str, holder: str, *, now: str, expired: str
+) -> Lease | None:
+    """Take or renew the lease of a token; None, or the lease of another holder renewed at `expired`
+    or later.
+    """
+    rows = await tx.fetch(
+        "SELECT holder, renewed_at FROM dispatcher_leases WHERE token_uuid = ?", (token_uuid,)
+    )
+    # Of all holders the current one may always renew; others only after the lease has expired.
+    for found, renewed_at in rows:
+        if found != holder and str(renewed_at) >= expired:
+            return Lease(str(found), str(renewed_at))
+    await tx.execute(
+        "INSERT INTO dispatcher_leases (token_uuid, holder, renewed_at) VALUES (?, ?, ?)"
+        " ON CONFLICT (token_uuid) DO UPDATE"
+        " SET holder = excluded.holder, renewed_at = excluded.renewed_at",
+        (token_uuid, holder, now),
+    )
+    return None
+
+
+async def release_lease(tx: Transaction, token_uuid: str, holder: str) -> None:
+    """Give up the lease of a token, if this holder has it."""
+    await tx.execute(
+        "DELETE FROM dispatcher_leases WHERE token_uuid = ? AND holder = ?", (token_uuid, holder)
+    )

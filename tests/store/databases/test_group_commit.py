@@ -6,8 +6,14 @@ import asyncio
 
 import pytest
 
-from lading.store.database import Deferred, TransactionInterrupted
-from lading.store.databases.group_commit import Batches, Group, Placeholders, settle
+from lading.store.database import (
+    Batches,
+    Deferred,
+    Group,
+    Placeholders,
+    TransactionInterrupted,
+    settle,
+)
 
 
 def insert(table: str, *values: int) -> Deferred:

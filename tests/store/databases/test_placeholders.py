@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lading.store.databases import group_commit
-from lading.store.databases.group_commit import Placeholders
+from lading.store import database
+from lading.store.database import Placeholders
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_they_are_numbered(written: str, sent: str) -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "_LIMIT", 2)
+    monkeypatch.setattr(database, "_LIMIT", 2)
     made = Placeholders()
     assert [made.number(f"{number} = ?") for number in range(5)] == [
         f"{number} = $1" for number in range(5)

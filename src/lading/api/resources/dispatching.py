@@ -31,7 +31,7 @@ from lading.core.records.record_types import CONTAINERS, LOGS
 from lading.core.records.schema import JSON, Record
 from lading.core.scheduling.wait_reasons import WaitReason, misfit
 from lading.core.values import Json
-from lading.store import containers, dispatchers, records
+from lading.store import containers, records, waiting
 from lading.store.database import Transaction
 
 # Events of one report; a dispatcher sends more in further reports.
@@ -160,12 +160,10 @@ async def hold_lease(call: ApiCall) -> None:
         raise Invalid(f"holder: must be a text of at most {_LONGEST} characters")
     async with services.database.writing() as tx:
         if call.params.get("release"):
-            await dispatchers.release_lease(tx, token, holder)
+            await waiting.release_lease(tx, token, holder)
             return
         now = services.now()
-        other = await dispatchers.take_lease(
-            tx, token, holder, now=now, expired=believed_since(now)
-        )
+        other = await waiting.take_lease(tx, token, holder, now=now, expired=believed_since(now))
     if other is not None:
         raise Conflict(
             f"another dispatcher works with this token: {other.holder}, "

@@ -22,16 +22,19 @@ from contextlib import asynccontextmanager
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.records.schema import Field
 from lading.store.database import (
+    Batches,
     Deferred,
     Dialect,
+    Group,
+    Placeholders,
     Row,
     Seal,
     TransactionInterrupted,
     Value,
     first_rows,
+    settle,
     text_size,
 )
-from lading.store.databases.group_commit import Batches, Group, Placeholders, settle
 from lading.store.databases.postgres_link import (
     ATTEMPTS,
     FAULTS,

@@ -24,8 +24,7 @@ from asyncpg.exceptions import DataError as WrongArgument
 from asyncpg.exceptions import InternalClientError
 
 from lading.core.errors import Corrupt, Full, Invalid, LadingError, Unavailable
-from lading.store.database import TransactionInterrupted
-from lading.store.databases.group_commit import settle
+from lading.store.database import TransactionInterrupted, settle
 
 Connection: TypeAlias = Any
 """An asyncpg connection; the library has no types."""

@@ -31,8 +31,17 @@ from pathlib import Path
 
 from lading.core.errors import Conflict, Corrupt, LadingError, Unavailable
 from lading.core.records.schema import Field, Type
-from lading.store.database import Deferred, Dialect, Row, Seal, Value, first_rows, text_size
-from lading.store.databases.group_commit import Group, settle
+from lading.store.database import (
+    Deferred,
+    Dialect,
+    Group,
+    Row,
+    Seal,
+    Value,
+    first_rows,
+    settle,
+    text_size,
+)
 from lading.store.databases.sqlite_faults import cannot_open, translate
 from lading.telemetry import event
 
