@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lading.api.sweep import sweep
+from lading.api.events.timers import sweep
 from lading.core.errors import Failure
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.api.authentication import authenticate, find_token
+from lading.api.authorization import authenticate, find_token
 from lading.core.records.record_types import RECORDS
 from lading.testing.world import World, world
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.api.authentication import acting_for, authenticate
+from lading.api.authorization import acting_for, authenticate
 from lading.core.errors import Invalid
 from lading.testing.records import make_request
 from lading.testing.world import World

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from lading.api.sweep import sweep
+from lading.api.events.timers import sweep
 from lading.core.records.schema import Record
 from lading.testing.world import World
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.api import sweep
+from lading.api.events import timers
 from lading.core.errors import Unavailable
 from lading.testing.world import World, world
 
@@ -17,18 +17,18 @@ from lading.testing.world import World, world
 async def test_trash_goes_for_good(it: World) -> None:
     made = await it.collection({"a": b"x"}, trash_at="2026-01-03")
     it.clock.advance(2 * 86400)
-    await sweep.sweep(it.app.services)
+    await timers.sweep(it.app.services)
     path = f"collections/{made['uuid']}"
     assert (await it.ok("GET", path, params={"include_trash": True}))["is_trashed"]
     it.clock.advance(30 * 86400)
-    await sweep.sweep(it.app.services)
+    await timers.sweep(it.app.services)
     assert (await it.request("GET", path, params={"include_trash": True})).status == 404
 
 
 async def test_old_spools_go(it: World) -> None:
     it.app.services.spool.append("c", "a.txt", b"x", offset=0)
     os.utime(it.root / "live" / "c", (0, 0))
-    await sweep.sweep(it.app.services)
+    await timers.sweep(it.app.services)
     assert it.app.services.spool.names("c") == []
 
 
@@ -41,7 +41,7 @@ async def test_it_goes_on_after_a_failure(tmp_path: Path, monkeypatch: pytest.Mo
             done.set()
         raise Unavailable("no")
 
-    monkeypatch.setattr(sweep, "sweep", failing)
+    monkeypatch.setattr(timers, "sweep", failing)
     async with world(tmp_path, Collections={"TrashSweepInterval": 0}) as it:
         task = asyncio.create_task(it.app.tend())
         await done.wait()
@@ -57,7 +57,7 @@ async def test_the_trail_is_kept_short(tmp_path: Path) -> None:
         it.clock.advance(3000)
         await it.ok("POST", "links", {"link_class": "tag", "name": "young"})
         it.clock.advance(1000)
-        await sweep.sweep(it.app.services)
+        await timers.sweep(it.app.services)
         rows = (await it.ok("GET", "logs", params={"limit": 1000}))["items"]
         assert {one["event_type"] for one in rows} == {"resolve", "create"}
         assert [one["object_uuid"] for one in rows if one["event_type"] == "resolve"] == [
@@ -68,7 +68,7 @@ async def test_the_trail_is_kept_short(tmp_path: Path) -> None:
         ] == "new"
         assert it.app.services.upkeep.shortened_to > 0
         await it.ok("POST", "links", {"link_class": "tag", "name": "another"})
-        await sweep.sweep(it.app.services)
+        await timers.sweep(it.app.services)
 
 
 @pytest.mark.parametrize("settings", [{"MaxAge": 0}, {"MaxAge": 1, "MaxDeleteBatch": 0}])
@@ -76,7 +76,7 @@ async def test_the_trail_may_be_kept(tmp_path: Path, settings: dict[str, int]) -
     async with world(tmp_path, AuditLogs=settings) as it:
         before = (await it.ok("GET", "logs"))["items_available"]
         it.clock.advance(1e6)
-        await sweep.sweep(it.app.services)
+        await timers.sweep(it.app.services)
         assert (await it.ok("GET", "logs"))["items_available"] == before
 
 

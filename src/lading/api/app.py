@@ -18,20 +18,16 @@ from typing import Any, Final
 
 import msgspec
 
-from lading.api import bootstrap, sweep
-from lading.api.authentication import authenticate, find_readers, find_token, nobody
+from lading.api import bootstrap
+from lading.api.authorization import authenticate, find_readers, find_token, nobody
 from lading.api.container_access import published_ports
-from lading.api.container_access.forwarding import claimed, read_claim
+from lading.api.container_access.gateway_client import claimed, read_claim
 from lading.api.container_access.port_addresses import PREFIX, make_sites
-from lading.api.container_access.tunnels import Tunnels
-from lading.api.container_logs import propfind
-from lading.api.container_logs.log_spool import Spool
-from lading.api.dispatcher_statuses import OwnStatuses, SharedStatuses
+from lading.api.container_logs import log_files
 from lading.api.events import timers
-from lading.api.events.event_bus import EventBus
-from lading.api.events.relay import Relay
+from lading.api.events.audit import Relay
 from lading.api.events.websocket import serve_websocket
-from lading.api.git.git_cache import GitCache
+from lading.api.git_cache import GitCache
 from lading.api.http import (
     TAKE_OVER,
     ApiCall,
@@ -39,12 +35,13 @@ from lading.api.http import (
     BodyReader,
     TakeOver,
     announced,
+    only,
     read_body,
     read_query,
 )
 from lading.api.public import load_vocabulary
 from lading.api.routes import ApiRoute, Routes
-from lading.api.serializer import only
+from lading.api.server_state import EventBus, OwnStatuses, SharedStatuses, Spool, Tunnels
 from lading.api.services import ApiServices, Blocks, make_policy
 from lading.config import Config
 from lading.core.containers.disk_space import Amount
@@ -186,7 +183,7 @@ class Application:
     async def _tend(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.relay.run(), name="relay of events")
-            tasks.create_task(sweep.sweep_for_ever(self.services), name="sweeps")
+            tasks.create_task(timers.sweep_for_ever(self.services), name="sweeps")
             tasks.create_task(timers.keep_time(self.services), name="moments")
             tasks.create_task(timers.seek_for_ever(self.services), name="containers sought")
 
@@ -252,7 +249,7 @@ class Application:
         method: str = scope["method"]
         # Browsers ask before a call to another origin (CORS), without the token.
         if method == "OPTIONS":
-            return ApiResponse(body=b"", headers=_CORS | propfind.offered(scope["path"]))
+            return ApiResponse(body=b"", headers=_CORS | log_files.offered(scope["path"]))
         origins.check_call(method, headers, scheme=str(scope.get("scheme", "https")))
         raw, sender = await self._read_body(scope, headers, receive)
         for _ in range(_ATTEMPTS):

@@ -1,4 +1,7 @@
-"""The end of a container: its requests are retried or become Final, with log and output.
+"""The end of a container: its requests are retried or become Final; allocations and costs are
+recorded.
+
+The end of a container: its requests are retried or become Final, with log and output.
 
 `core.containers.finalize` plans further attempts, `core.containers.finalize` the collections that a
 request keeps. The content of such a collection is that of collections that are there already, so
@@ -6,6 +9,13 @@ that no block is moved; a collection whose content is missing is not made. Reque
 container made are cancelled; requests that depend on its requests are released or end too.
 
 Source: docs/spec/containers, sections Retry, Finalization and Dependencies.
+
+Accounting: when containers held resources for which request, and what containers cost.
+
+An interval of allocation begins and ends with each change of a container's state and of a request's
+state, priority or container (`store.containers`). The cost of a request that a container made is
+added to the `subrequests_cost` of that container. Source: docs/spec/containers, section Cost;
+`docs/requests.md` describes the intervals.
 """
 
 from __future__ import annotations
@@ -15,12 +25,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from lading.api import accounting, priorities
+from lading.api import priorities
 from lading.api.events import audit
 from lading.api.resources.generic import distinct_name
 from lading.api.services import ApiServices
 from lading.core.containers import finalize, mounts, request
-from lading.core.containers.container import Container
+from lading.core.containers.container import FINAL, HELD, Container, ContainerState
 from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
 from lading.core.containers.priority import Readiness
 from lading.core.containers.request import ContainerRequest
@@ -31,12 +41,14 @@ from lading.core.quantities import later
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
 from lading.core.values import JsonObject
+from lading.store import containers as intervals
 from lading.store import contents, permissions, records
 from lading.store import waiting as waits
 from lading.store.database import Transaction
 
 if TYPE_CHECKING:
     from lading.api.transaction import UnitOfWork
+
 
 _KEPT_IN: Final = {Keeps.LOG: "log_uuid", Keeps.OUTPUT: "output_uuid"}
 _Contents: TypeAlias = Mapping[str, tuple[str, int, int]]
@@ -100,7 +112,7 @@ async def make_final(
         if uuid is not None and plan.keeps in _KEPT_IN:
             kept[_KEPT_IN[plan.keeps]] = uuid
     if end.parent_uuid is not None and parent is not None:
-        await accounting.charge(unit, end.parent_uuid, parent.subrequests_cost + end.parent_cost)
+        await charge(unit, end.parent_uuid, parent.subrequests_cost + end.parent_cost)
     return request.with_values(end.change, kept) if kept else end.change
 
 
@@ -294,3 +306,67 @@ def _content(plan: CollectionPlan, known: _Contents, existing: str) -> Record | 
         "file_count": files,
         "file_size_total": size,
     }
+
+
+_ACCOUNTED: Final = ("state", "priority", "container_uuid")
+
+
+async def follow_container(unit: UnitOfWork, old: Record, new: Record) -> None:
+    """End and begin intervals after a container's change."""
+    if new["state"] == old["state"]:
+        return
+    if old["state"] in HELD:
+        ended = new["finished_at"] if new["state"] in FINAL else unit.now
+        await intervals.end_intervals(unit.tx, new["uuid"], ended)
+    if new["state"] in HELD:
+        await intervals.begin_intervals(unit.tx, new["uuid"], new["state"], unit.now)
+
+
+async def follow_request(unit: UnitOfWork, old: Record, new: Record) -> None:
+    """End and begin intervals after a request's change, or after its creation (`old` empty)."""
+    if all(old.get(name) == new[name] for name in _ACCOUNTED):
+        return
+    if old.get("container_uuid") and old["state"] == request.RequestState.COMMITTED:
+        await intervals.end_intervals(
+            unit.tx, old["container_uuid"], unit.now, request_uuid=new["uuid"]
+        )
+    uuid = new["container_uuid"]
+    # A container that was made in this transaction is Queued: it holds nothing, and need not be
+    # read.
+    if uuid is None or uuid in unit.made or new["state"] != request.RequestState.COMMITTED:
+        return
+    container = await unit.container(uuid)
+    if container is not None and container["state"] in HELD:
+        interval = intervals.Interval(
+            request_uuid=new["uuid"],
+            user_uuid=new["committed_by_uuid"] or new["owner_uuid"],
+            priority=new["priority"] or 0,
+            state=container["state"],
+            started_at=unit.now,
+        )
+        await intervals.begin_interval(unit.tx, uuid, interval)
+
+
+async def end_request(unit: UnitOfWork, row: Record) -> None:
+    """End the interval of a request that was deleted."""
+    if row["container_uuid"] is not None:
+        await intervals.end_intervals(
+            unit.tx, row["container_uuid"], unit.now, request_uuid=row["uuid"]
+        )
+
+
+async def charge_parent(unit: UnitOfWork, subject: ContainerRequest) -> None:
+    """Add the cost of a request that ends before its container does to the container that made the
+    request, while that container runs.
+    """
+    if subject.requesting_container_uuid is not None and subject.cumulative_cost > 0:
+        row = await unit.container(subject.requesting_container_uuid)
+        if row is not None and row["state"] == ContainerState.RUNNING:
+            await charge(unit, row["uuid"], row["subrequests_cost"] + subject.cumulative_cost)
+
+
+async def charge(unit: UnitOfWork, container_uuid: str, cost: float) -> None:
+    """Set the cost of the requests that a container made."""
+    row = await unit.container(container_uuid)
+    if row is not None:
+        await unit.write_container(row, {"subrequests_cost": cost}, expected={})

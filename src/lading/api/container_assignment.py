@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lading.api import authorization, completion, priorities
-from lading.api.authentication import acting_for
+from lading.api.authorization import acting_for
 from lading.api.events import audit
-from lading.api.git.git_mounts import NO_TREES, Trees
+from lading.api.resources.repositories import NO_TREES, Trees
 from lading.api.services import ApiServices
 from lading.core import ids, images
 from lading.core.containers import git_trees, mounts, priority, recipe, request, reuse

@@ -6,30 +6,24 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lading.api import discovery, openapi, pages, public, sweep
+from lading.api import descriptions, public
 from lading.api.container_access import shell_sessions
-from lading.api.git import git_mounts
+from lading.api.events import timers
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import (
     collections,
     container_requests,
     container_results,
     containers,
-    credentials,
     dispatching,
-    group_contents,
     groups,
-    keep_services,
-    lineage,
     links,
-    logs,
     progress,
     repositories,
     request_batches,
+    service_records,
     tokens,
-    user_merge,
     users,
-    virtual_machines,
     workflows,
 )
 from lading.core.protocols.forwarding_claims import Purpose
@@ -59,25 +53,19 @@ class ApiRoute:
 
 HANDLERS: Final[dict[str, Handler]] = {
     **users.HANDLERS,
-    **user_merge.HANDLERS,
     **groups.HANDLERS,
-    **group_contents.HANDLERS,
     **tokens.HANDLERS,
     **collections.HANDLERS,
-    **lineage.HANDLERS,
     **container_requests.HANDLERS,
     **request_batches.HANDLERS,
     **progress.HANDLERS,
     **containers.HANDLERS,
     **container_results.HANDLERS,
-    **git_mounts.HANDLERS,
-    **links.HANDLERS,
-    **logs.HANDLERS,
-    **keep_services.HANDLERS,
-    **workflows.HANDLERS,
     **repositories.HANDLERS,
-    **credentials.HANDLERS,
-    **virtual_machines.HANDLERS,
+    **links.HANDLERS,
+    **dispatching.HANDLERS,
+    **service_records.HANDLERS,
+    **workflows.HANDLERS,
 }
 _ANYONE: Final = frozenset({"users.current", "users.activate", "api_client_authorizations.current"})
 _OPEN: Final = frozenset({"users.authenticate", "keep_services.accessible"})
@@ -85,24 +73,24 @@ _RAW: Final = frozenset({"containers.live"})
 _CLAIMS: Final = {"container_requests.log": Purpose.LOG}
 _FIXED: Final[dict[str, dict[str, ApiRoute]]] = {
     "/discovery/v1/apis/arvados/v1/rest": {
-        "GET": ApiRoute(handler=discovery.get_document, open=True)
+        "GET": ApiRoute(handler=descriptions.get_discovery, open=True)
     },
-    "/arvados/v1/openapi.json": {"GET": ApiRoute(handler=openapi.get_document, open=True)},
+    "/arvados/v1/openapi.json": {"GET": ApiRoute(handler=descriptions.get_openapi, open=True)},
     "/arvados/v1/config": {"GET": ApiRoute(handler=public.get_config, open=True)},
     "/arvados/v1/vocabulary": {"GET": ApiRoute(handler=public.get_vocabulary, open=True)},
     "/arvados/v1/user_agreements": {"GET": ApiRoute(handler=users.list_agreements)},
     "/arvados/v1/user_agreements/signatures": {"GET": ApiRoute(handler=users.list_signatures)},
     "/arvados/v1/user_agreements/sign": {"POST": ApiRoute(handler=users.sign_agreement)},
     "/arvados/v1/dispatch/statuses": {"POST": ApiRoute(handler=dispatching.put_statuses)},
-    "/sys/trash_sweep": {"POST": ApiRoute(handler=sweep.sweep_now)},
+    "/sys/trash_sweep": {"POST": ApiRoute(handler=timers.sweep_now)},
     "/status.json": {"GET": ApiRoute(handler=public.get_status, open=True)},
     "/debug.json": {"GET": ApiRoute(handler=public.get_debug, open=True)},
     "/metrics": {"GET": ApiRoute(handler=public.get_metrics, open=True)},
     "/_health/ping": {"GET": ApiRoute(handler=public.get_health, open=True)},
     "/_health/all": {"GET": ApiRoute(handler=public.get_all_health, open=True)},
-    "/": {"GET": ApiRoute(handler=pages.get_root, open=True)},
-    "/login": {name: ApiRoute(handler=pages.get_login, open=True) for name in ("GET", "POST")},
-    "/logout": {name: ApiRoute(handler=pages.log_out, open=True) for name in ("GET", "POST")},
+    "/": {"GET": ApiRoute(handler=public.get_root, open=True)},
+    "/login": {name: ApiRoute(handler=public.get_login, open=True) for name in ("GET", "POST")},
+    "/logout": {name: ApiRoute(handler=public.log_out, open=True) for name in ("GET", "POST")},
 }
 
 

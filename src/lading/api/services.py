@@ -16,13 +16,8 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from lading.api.container_access.tunnels import Tunnels
-from lading.api.container_logs.log_spool import Spool
-from lading.api.dispatcher_statuses import Statuses
-from lading.api.events.event_bus import EventBus
-from lading.api.git.git_cache import GitCache
-from lading.api.supervisor_registry import Supervisors
-from lading.api.tree_cache import Trees
+from lading.api.git_cache import GitCache
+from lading.api.server_state import EventBus, Spool, Statuses, Supervisors, Trees, Tunnels
 from lading.config import Config
 from lading.core import ids
 from lading.core.containers import sessions

@@ -22,10 +22,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from lading.api import accounting, completion, container_assignment, priorities
+from lading.api import completion, container_assignment, priorities
 from lading.api.container_assignment import AssignmentChoice
 from lading.api.events import audit
-from lading.api.git.git_mounts import NO_TREES, Trees
+from lading.api.resources.repositories import NO_TREES, Trees
 from lading.api.services import ApiServices, hash_secret
 from lading.core.containers import lifecycle, request
 from lading.core.containers.container import FINAL, Container
@@ -193,7 +193,7 @@ class UnitOfWork:
         allocation, timers, attempts, dependents.
         """
         was: Record = old or {}
-        await accounting.follow_request(self, was, new)
+        await completion.follow_request(self, was, new)
         self._set_timers(was, new)
         if new["attempted_container_uuids"] != was.get("attempted_container_uuids", []):
             await containers.note_attempts(self.tx, new)
@@ -218,9 +218,9 @@ class UnitOfWork:
         self._ended[row["uuid"]] = None
         await waits.unwatch(self.tx, row["uuid"])
         await containers.forget_attempts(self.tx, row["uuid"])
-        await accounting.end_request(self, row)
+        await completion.end_request(self, row)
         if row["state"] == request.RequestState.COMMITTED:
-            await accounting.charge_parent(self, ContainerRequest.from_record(row))
+            await completion.charge_parent(self, ContainerRequest.from_record(row))
 
     async def fail(self, row: Record, reason: str) -> Record:
         """End a Committed request that can never be run, and log the reason; other requests keep
@@ -228,7 +228,7 @@ class UnitOfWork:
         """
         subject = ContainerRequest.from_record(row)
         new = await self.change_request(row, request.fail(subject))
-        await accounting.charge_parent(self, subject)
+        await completion.charge_parent(self, subject)
         await audit.note(self.tx, self.services, row, "end", reason, {"reason": reason})
         if subject.container_uuid is not None:
             await self.abandon(subject.container_uuid, reason=reason)
@@ -243,7 +243,7 @@ class UnitOfWork:
         state = Container.from_record(container).state if container else None
         new = await self.change_request(row, request.cancel(subject, container_state=state))
         if new["state"] != row["state"]:
-            await accounting.charge_parent(self, subject)
+            await completion.charge_parent(self, subject)
         if (
             subject.container_uuid is not None
             and new["state"] == request.RequestState.FINAL
@@ -324,7 +324,7 @@ class UnitOfWork:
         if not changed:
             return old
         new = await self._write(CONTAINERS, old, changed, expected)
-        await accounting.follow_container(self, old, new)
+        await completion.follow_container(self, old, new)
         return new
 
     async def set_log(self, row: Record, log_uuid: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.api.container_access.forwarding import claimed, make_claim, read_claim
+from lading.api.container_access.gateway_client import claimed, make_claim, read_claim
 from lading.core.errors import Forbidden, Unauthenticated
 from lading.core.protocols.forwarding_claims import HEADER, Purpose
 from lading.core.records.access import Principal

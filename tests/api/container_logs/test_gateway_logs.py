@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.api.container_access.forwarding import make_claim
+from lading.api.container_access.gateway_client import make_claim
 from lading.api.container_logs.gateway_logs import is_source
 from lading.core.containers import sessions
 from lading.core.containers.container import Container

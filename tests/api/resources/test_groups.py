@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.api import sweep
+from lading.api.events import timers
 from lading.core.records.schema import Record
 from lading.testing.world import World
 from tests.api.sharing_world import group, share, status, uuid_of
@@ -135,7 +135,7 @@ async def test_when_its_time_is_over_all_goes(it: World) -> None:
     kept = await it.ok("POST", "collections", {"owner_uuid": inner["uuid"]})
     await it.ok("DELETE", f"groups/{outer['uuid']}")
     it.clock.advance(15 * 86400)
-    await sweep.sweep(it.app.services)
+    await timers.sweep(it.app.services)
     for path in (
         f"groups/{outer['uuid']}",
         f"groups/{inner['uuid']}",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.api import sweep
+from lading.api.events import timers
 from lading.core.records.schema import JSON
 from lading.testing.world import WITH_API, World, world
 
@@ -105,7 +105,7 @@ async def test_the_last_use_is_written_down_by_the_sweep(it: World) -> None:
     uuid = user.split("/")[1]
     await it.ok("GET", "users/current", token=user)
     assert (await it.ok("GET", f"{PATH}/{uuid}"))["last_used_at"] is None
-    await sweep.sweep(it.app.services)
+    await timers.sweep(it.app.services)
     seen = await it.ok("GET", f"{PATH}/{uuid}")
     assert seen["last_used_at"] > seen["created_at"]
     assert seen["last_used_by_ip_address"] == "127.0.0.1"

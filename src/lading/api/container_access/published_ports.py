@@ -25,10 +25,16 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 from lading.api import authorization
-from lading.api.authentication import authenticate, find_token
+from lading.api.authorization import authenticate, find_token
 from lading.api.container_access import port_addresses
-from lading.api.container_access.forwarding import claimed, make_claim, read_claim
-from lading.api.container_access.gateway_client import Gateway, elsewhere, reach
+from lading.api.container_access.gateway_client import (
+    Gateway,
+    claimed,
+    elsewhere,
+    make_claim,
+    reach,
+    read_claim,
+)
 from lading.api.container_access.port_addresses import PortAddress
 from lading.api.http import TAKE_OVER
 from lading.api.services import ApiServices

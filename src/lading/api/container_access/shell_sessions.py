@@ -18,8 +18,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from lading.api import authorization
-from lading.api.container_access.forwarding import make_claim, read_claim
-from lading.api.container_access.gateway_client import Gateway, elsewhere, reach
+from lading.api.container_access.gateway_client import (
+    Gateway,
+    elsewhere,
+    make_claim,
+    reach,
+    read_claim,
+)
 from lading.api.events import audit
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.transaction import UnitOfWork

@@ -29,12 +29,11 @@ from typing import Final
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import unescape
 
-from lading.api.container_access.forwarding import make_claim
-from lading.api.container_access.gateway_client import elsewhere, reach
-from lading.api.container_logs import propfind
+from lading.api.container_access.gateway_client import elsewhere, make_claim, reach
+from lading.api.container_logs import log_files
 from lading.api.http import ApiCall, ApiResponse
+from lading.api.server_state import SupervisorKind
 from lading.api.services import ApiServices
-from lading.api.supervisor_registry import SupervisorKind
 from lading.core.containers.container import HELD, Container
 from lading.core.errors import Corrupt, Malformed, NotFound, Unavailable, from_status
 from lading.core.protocols import http_head
@@ -89,7 +88,7 @@ async def serve(call: ApiCall, container: Container) -> ApiResponse | None:
     not answer.
     """
     path = call.rest.partition("/")[2].strip("/")
-    if call.method == propfind.METHOD:
+    if call.method == log_files.PROPFIND:
         return await _describe(call, container, path)
     if path:
         found = await _ask(call, container, path, "GET", _given(call, "range"))
@@ -130,7 +129,7 @@ async def read_part(
 
 async def _describe(call: ApiCall, container: Container, path: str) -> ApiResponse | None:
     depth = "0" if call.headers.get("depth") == "0" else "1"
-    found = await _ask(call, container, path, propfind.METHOD, {"Depth": depth})
+    found = await _ask(call, container, path, log_files.PROPFIND, {"Depth": depth})
     if found is None:
         return None
     pipe, head = found
@@ -142,7 +141,7 @@ async def _describe(call: ApiCall, container: Container, path: str) -> ApiRespon
 
 async def _names(call: ApiCall, container: Container, path: str) -> list[str] | None:
     """The names in a directory of the log."""
-    found = await _ask(call, container, path, propfind.METHOD, {"Depth": "1"})
+    found = await _ask(call, container, path, log_files.PROPFIND, {"Depth": "1"})
     if found is None:
         return None
     pipe, head = found

@@ -1,9 +1,17 @@
-"""Logs of a request's containers as files: from the spool while a container runs, from the saved
+"""Logs of a request's containers as files, and their listing for WebDAV clients.
+
+Logs of a request's containers as files: from the spool while a container runs, from the saved
 log afterwards.
 
 `log/<container uuid>/<path>`; the answer for a directory lists its files, PROPFIND works as in
 WebDAV. A single range of bytes is served (206), because clients follow a growing file by asking for
 the bytes after those that they have. Source: docs/spec/api, section Logs endpoint.
+
+PROPFIND: the logs of a request as a WebDAV client lists them. Source: docs/spec/api, section
+Logs endpoint, RFC 4918.
+
+The answer has names, sizes, and the type of each entry. Depth 0 lists the target alone, any other
+depth also its direct entries.
 """
 
 from __future__ import annotations
@@ -13,9 +21,11 @@ import os
 import re
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import BinaryIO, Final
+from urllib.parse import quote
+from xml.sax.saxutils import escape
 
-from lading.api.container_logs import propfind
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.services import ApiServices, Blocks
 from lading.core.containers.container import HELD, Container
@@ -43,9 +53,7 @@ async def serve(
     path = path.strip("/")
     known = [row["container_uuid"], *(row["attempted_container_uuids"] or [])]
     if not uuid:
-        return _listing(
-            call, (propfind.PropfindEntry(name=one) for one in dict.fromkeys(known) if one)
-        )
+        return _listing(call, (PropfindEntry(name=one) for one in dict.fromkeys(known) if one))
     if uuid not in known:
         raise NotFound(f"Path not found: {uuid[:60]!r} is not a container of this request")
     if container is not None and container.uuid == uuid and container.state in HELD:
@@ -63,7 +71,7 @@ async def _serve_live(call: ApiCall, uuid: str, path: str) -> ApiResponse:
         return _listing(
             call,
             (
-                propfind.PropfindEntry(name=one, size=_size(spool.open(uuid, one)))
+                PropfindEntry(name=one, size=_size(spool.open(uuid, one)))
                 for one in spool.names(uuid)
             ),
         )
@@ -71,8 +79,8 @@ async def _serve_live(call: ApiCall, uuid: str, path: str) -> ApiResponse:
     file = spool.open(uuid, path)
     if file is None:
         raise NotFound(f"Path not found: no log {path[:80]!r} yet")
-    if call.method == propfind.METHOD:
-        return propfind.describe(call, propfind.PropfindEntry(size=_size(file)))
+    if call.method == PROPFIND:
+        return describe_entries(call, PropfindEntry(size=_size(file)))
     try:
         start, end, size, partial = _span(call, os.fstat(file.fileno()).st_size)
     except LadingError:
@@ -131,8 +139,8 @@ def _serve_saved(call: ApiCall, tree: filetree.FileTree, path: str) -> ApiRespon
         return _listing(call, (_entry(name, one) for name, one in sorted(found.entries.items())))
     if found is None:
         raise NotFound(f"Path not found: no log {path[:80]!r}")
-    if call.method == propfind.METHOD:
-        return propfind.describe(call, propfind.PropfindEntry(size=found.size))
+    if call.method == PROPFIND:
+        return describe_entries(call, PropfindEntry(size=found.size))
     start, end, size, partial = _span(call, found.size)
     return _answer(
         _read_blocks(LastBlock(call.services.blocks), found, start, end),
@@ -143,15 +151,15 @@ def _serve_saved(call: ApiCall, tree: filetree.FileTree, path: str) -> ApiRespon
     )
 
 
-def _listing(call: ApiCall, entries: Iterable[propfind.PropfindEntry]) -> ApiResponse:
+def _listing(call: ApiCall, entries: Iterable[PropfindEntry]) -> ApiResponse:
     """The entries of a directory: as JSON, or for WebDAV clients as a multi-status."""
-    if call.method == propfind.METHOD:
-        return propfind.describe(call, propfind.PropfindEntry(), entries)
+    if call.method == PROPFIND:
+        return describe_entries(call, PropfindEntry(), entries)
     return ApiResponse(body={"items": [{"name": one.name} for one in entries]})
 
 
-def _entry(name: str, found: filetree.FileTree | filetree.File) -> propfind.PropfindEntry:
-    return propfind.PropfindEntry(
+def _entry(name: str, found: filetree.FileTree | filetree.File) -> PropfindEntry:
+    return PropfindEntry(
         name=name, size=None if isinstance(found, filetree.FileTree) else found.size
     )
 
@@ -226,3 +234,54 @@ async def _read_blocks(
             block, offset = await blocks.get(segment.locator), segment.offset + first - at
             yield block[offset : offset + min(PART, high - first)]
         at += segment.length
+
+
+PROPFIND: Final = "PROPFIND"
+_HEADERS: Final = {"Content-Type": "application/xml; charset=utf-8", "DAV": "1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropfindEntry:
+    """One file, of `size` bytes, or directory, of None; `name` is "" for the target."""
+
+    name: str = ""
+    size: int | None = None
+
+
+def offered(path: str) -> dict[str, str]:
+    """The header that tells clients which paths speak WebDAV."""
+    return {"DAV": "1"} if "/container_requests/" in path and "/log" in path else {}
+
+
+def describe_entries(
+    call: ApiCall, target: PropfindEntry, inside: Iterable[PropfindEntry] = ()
+) -> ApiResponse:
+    """207 Multi-Status: the target, and unless Depth is 0 its entries."""
+    entries = [target] if call.headers.get("depth") == "0" else [target, *inside]
+    parts = "".join(_response(call.path.rstrip("/"), one) for one in entries)
+    text = (
+        '<?xml version="1.0" encoding="utf-8"?>\n'
+        f'<D:multistatus xmlns:D="DAV:">{parts}</D:multistatus>\n'
+    )
+    return ApiResponse(body=text.encode(), status=207, headers=dict(_HEADERS))
+
+
+def _response(base: str, entry: PropfindEntry) -> str:
+    path = "/".join(part for part in (base, entry.name) if part)
+    name = path.rpartition("/")[2]
+    href = escape(quote(path) + ("/" if entry.size is None else ""))
+    if entry.size is None:
+        what = "<D:resourcetype><D:collection/></D:resourcetype>"
+    else:
+        what = f"<D:resourcetype/><D:getcontentlength>{entry.size}</D:getcontentlength>"
+    properties = f"<D:displayname>{escape(_printable(name))}</D:displayname>{what}"
+    status = "<D:status>HTTP/1.1 200 OK</D:status>"
+    return (
+        f"<D:response><D:href>{href}</D:href>"
+        f"<D:propstat><D:prop>{properties}</D:prop>{status}</D:propstat></D:response>"
+    )
+
+
+def _printable(text: str) -> str:
+    """The text without control characters, which XML does not allow even escaped."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)

@@ -1,4 +1,6 @@
-"""Timers: work that is due at a time, or when a git repository has been fetched.
+"""Work that is due at a time: timers of requests, and the sweep of the trash and of old rows.
+
+Timers: work that is due at a time, or when a git repository has been fetched.
 
 * When a request expires, or may start, the priority of its container is computed anew. The
   dispatcher then stops the container, or starts it.
@@ -7,24 +9,32 @@
   commit, gets its container, or ends with the reason why it can have none.
 
 Each process of a server does this work; the first one does it, the others find nothing left to do.
+
+The sweep: deletes collections and projects whose time in the trash is over, expired tokens, old
+live logs, old log rows, and git mirrors beyond their size limit.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from datetime import timedelta
 from typing import Final
 
-from lading.api.authentication import committer
-from lading.api.git.git_mounts import look_up
+from lading.api.authorization import committer
+from lading.api.http import ApiCall, ApiResponse
+from lading.api.resources import groups
+from lading.api.resources.repositories import look_up
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.core.containers import request
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Conflict, Invalid, Unavailable
-from lading.core.quantities import parse_time
+from lading.core.quantities import format_time, parse_time
+from lading.core.records import access
 from lading.core.records.record_types import REQUESTS
 from lading.core.records.schema import Record
-from lading.store import records, waiting
+from lading.store import records, upkeep, waiting
 from lading.telemetry import event
 
 LONGEST: Final = 10.0
@@ -132,3 +142,68 @@ def _sought(row: Record) -> bool:
         and row["state"] == request.RequestState.COMMITTED
         and row["container_uuid"] is None
     )
+
+
+async def sweep(services: ApiServices) -> None:
+    """Sweep once."""
+    yesterday = format_time(services.clock() - timedelta(days=1))
+    async with services.database.writing() as tx:
+        due = await upkeep.due_groups(tx, services.now())
+        marked, deleted, ended = await upkeep.sweep(tx, now=services.now(), tokens_before=yesterday)
+        await groups.follow_trashed(tx, services, due)
+        await groups.delete_expired(tx, services)
+    await keep_the_trail_short(services)
+    lifetime = services.config.Collections.DefaultTrashLifetime
+    spools = await asyncio.to_thread(services.spool.expire, services.clock().timestamp() - lifetime)
+    mirrors = await services.git.shrink(services.clock().timestamp())
+    if marked or deleted or ended or spools or mirrors:
+        event(
+            _logger,
+            "swept",
+            trashed=marked,
+            deleted=deleted,
+            tokens=ended,
+            spools=spools,
+            mirrors=mirrors,
+        )
+
+
+async def sweep_now(call: ApiCall) -> ApiResponse:
+    """Sweep at once, for an admin; 204 when it is done.
+
+    Source: docs/spec/api, section Addresses and methods.
+    """
+    access.check_admin(call.caller, "sweep the trash")
+    await sweep(call.services)
+    return ApiResponse(body=b"", status=204)
+
+
+async def keep_the_trail_short(services: ApiServices) -> int:
+    """Store the times at which tokens were used, and delete log rows older than AuditLogs.MaxAge;
+    the number of deleted rows.
+    """
+    uses, settings = services.upkeep.take(), services.config.AuditLogs
+    if uses:
+        async with services.database.writing() as tx:
+            await upkeep.mark_used(tx, uses)
+    before = format_time(services.clock() - timedelta(seconds=settings.MaxAge))
+    total, more = 0, settings.MaxAge > 0 and settings.MaxDeleteBatch > 0
+    while more:
+        async with services.database.writing() as tx:
+            reached, deleted, more = await upkeep.prune_logs(
+                tx, after=services.upkeep.shortened_to, before=before, limit=settings.MaxDeleteBatch
+            )
+        services.upkeep.shortened_to, total = reached, total + deleted
+    if total:
+        event(_logger, "trail shortened", rows=total)
+    return total
+
+
+async def sweep_for_ever(services: ApiServices) -> None:
+    """Sweep after every Collections.TrashSweepInterval, until cancelled."""
+    while True:
+        await asyncio.sleep(services.config.Collections.TrashSweepInterval)
+        try:
+            await sweep(services)
+        except Unavailable as error:
+            event(_logger, "sweep failed", error=error)

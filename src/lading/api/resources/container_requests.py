@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from lading.api import accounting, authorization
+from lading.api import authorization, completion
 from lading.api.container_assignment import AssignmentChoice, look_ahead
-from lading.api.git.git_mounts import NO_TREES, Trees, look_up
-from lading.api.http import ApiCall, ApiResponse
+from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
-from lading.api.serializer import show
+from lading.api.resources.repositories import NO_TREES, Trees, look_up
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork, asks_for_container
 from lading.core.containers import request
@@ -161,7 +160,7 @@ async def update_request(call: ApiCall) -> ApiResponse:
             subject.state is request.RequestState.COMMITTED
             and change.request.state is request.RequestState.FINAL
         ):
-            await accounting.charge_parent(unit, subject)
+            await completion.charge_parent(unit, subject)
             await unit.release(subject)
         elif (
             subject.state is request.RequestState.UNCOMMITTED

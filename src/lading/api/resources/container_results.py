@@ -25,7 +25,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lading.api.authentication import authenticate
+from lading.api.authorization import authenticate
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.manifests import Splicing, read_content
 from lading.api.resources import generic

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from lading.api import authorization
 from lading.api.container_access import port_addresses
 from lading.api.events import audit
-from lading.api.http import ApiCall, ApiResponse
+from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
-from lading.api.serializer import show
 from lading.api.transaction import UnitOfWork
 from lading.core.containers import lifecycle, recipe
 from lading.core.containers.container import FINAL, Container, ContainerState, DecisionKind

@@ -1,4 +1,6 @@
-"""Reports of dispatchers: why containers wait, decisions about them, containers that fit no worker,
+"""Reports of dispatchers, and the log rows of changes and decisions.
+
+Reports of dispatchers: why containers wait, decisions about them, containers that fit no worker,
 and the lease of the dispatcher's token.
 
 A decision becomes a row in `logs` about its container, so that each reader of a request of the
@@ -7,6 +9,9 @@ of the record itself say the same. `trail` has the rows of all containers of a r
 earlier attempts too.
 
 Source: docs/spec/dispatch, sections Reports and Leases.
+
+Log rows: changes and events of records; users may add rows of other types (docs/spec/api,
+section Log rows).
 """
 
 from __future__ import annotations
@@ -16,8 +21,11 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Final
 
-from lading.api.dispatcher_statuses import believed_since
-from lading.api.http import ApiCall, ApiResponse
+from lading.api import authorization
+from lading.api.events import audit
+from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.resources import generic
+from lading.api.server_state import believed_since
 from lading.api.transaction import UnitOfWork
 from lading.core import ids
 from lading.core.containers import lifecycle
@@ -27,7 +35,7 @@ from lading.core.errors import Conflict, Forbidden, Invalid
 from lading.core.ids import Infix, is_uuid
 from lading.core.quantities import format_time
 from lading.core.records import access
-from lading.core.records.record_types import CONTAINERS, LOGS
+from lading.core.records.record_types import BY_INFIX, CONTAINERS, LOGS
 from lading.core.records.schema import JSON, Record
 from lading.core.scheduling.wait_reasons import WaitReason, misfit
 from lading.core.values import Json
@@ -277,3 +285,49 @@ async def warn_misfits(call: ApiCall, reported: Collection[str]) -> None:
                 unit = UnitOfWork(tx, services, user_uuid=services.system_user)
                 await unit.change_container(row, lifecycle.warn(Container.from_record(row), text))
                 await unit.settle()
+
+
+_OURS: Final = EVENT_TYPES - {"dispatch"} | {
+    "create", "update", "delete", "resolve", "end", "secret_access", "shell", "shell_end",
+}  # fmt: skip
+
+
+async def list_logs(call: ApiCall) -> ApiResponse:
+    """A page of log rows."""
+    return await generic.list_records(call, LOGS)
+
+
+async def get_log(call: ApiCall) -> ApiResponse:
+    """One log row."""
+    return await generic.get_record(call, LOGS)
+
+
+async def create_log(call: ApiCall) -> ApiResponse:
+    """Add a row about a record that the caller can read."""
+    given = generic.check_attributes(call, LOGS, None)
+    record = generic.new_record(call, LOGS, {**given, "owner_uuid": call.caller.user_uuid})
+    record.pop("id")
+    if record["event_type"] in _OURS:
+        raise Invalid(f"event_type: '{record['event_type']}' rows are written by the server only")
+    record["event_at"] = record["event_at"] or record["created_at"]
+    uuid = record["object_uuid"]
+    async with call.services.database.writing() as tx:
+        if uuid is not None:
+            kind = BY_INFIX.get(uuid[6:11])
+            if kind is None or not kind.stored:
+                raise Invalid(f"object_uuid: '{uuid}' not found")
+            about = await authorization.find_readable(
+                tx, call.services, kind, uuid, call.caller, include_trash=True
+            )
+            record["object_owner_uuid"] = about["owner_uuid"]
+        record["id"] = await records.insert(tx, LOGS, record)
+        if audit.is_event(record):
+            audit.tell(tx, call.services, record)
+    return ApiResponse(body=show(LOGS, record))
+
+
+HANDLERS: Final = {
+    "logs.list": list_logs,
+    "logs.get": get_log,
+    "logs.create": create_log,
+}

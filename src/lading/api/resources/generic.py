@@ -13,8 +13,16 @@ from dataclasses import replace
 
 from lading.api.authorization import check_writable, find_readable
 from lading.api.events import audit
-from lading.api.http import ApiCall, ApiResponse
-from lading.api.serializer import is_plain, needed, present, present_one, show, show_texts
+from lading.api.http import (
+    ApiCall,
+    ApiResponse,
+    is_plain,
+    needed,
+    present,
+    present_one,
+    show,
+    show_texts,
+)
 from lading.api.services import ApiServices
 from lading.core.errors import Conflict
 from lading.core.records import access, attributes, mixed_lists

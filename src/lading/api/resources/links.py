@@ -15,9 +15,8 @@ from typing import Final
 
 from lading.api import authorization
 from lading.api.container_access import port_addresses
-from lading.api.http import ApiCall, ApiResponse
+from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
-from lading.api.serializer import show
 from lading.core import ids
 from lading.core.errors import Invalid, NotFound
 from lading.core.records import access, permissions

@@ -6,13 +6,13 @@ import dataclasses
 from typing import Final
 
 from lading.api import authorization, priorities
-from lading.api.container_access.forwarding import read_claim
+from lading.api.container_access.gateway_client import read_claim
 from lading.api.container_assignment import UNSATISFIABLE, check_image, decide, find_nearest
 from lading.api.container_logs import gateway_logs, log_files, log_streaming
-from lading.api.dispatcher_statuses import believed_since
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import dispatching
 from lading.api.resources.container_requests import find_parent, look_up_given
+from lading.api.server_state import believed_since
 from lading.api.services import ApiServices
 from lading.core.containers import recipe, request, reuse
 from lading.core.containers.container import HELD, HIDDEN, LIVE, Container, ContainerState

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from lading.api.git.git_mounts import Trees
-from lading.api.http import ApiCall, ApiResponse
+from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources.container_requests import add_to, look_up_trees
-from lading.api.serializer import show
+from lading.api.resources.repositories import Trees
 from lading.api.transaction import UnitOfWork
 from lading.core.containers.priority import bind_siblings
 from lading.core.errors import Invalid, LadingError, Malformed, RequestError

@@ -11,9 +11,8 @@ from datetime import timedelta
 from typing import Final
 
 from lading.api import authorization
-from lading.api.http import ApiCall, ApiResponse
+from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
-from lading.api.serializer import show
 from lading.api.services import hash_secret
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import root_token

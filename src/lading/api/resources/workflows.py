@@ -15,9 +15,8 @@ from typing import Final
 import yaml
 
 from lading.api import authorization
-from lading.api.http import ApiCall, ApiResponse
+from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
-from lading.api.serializer import show
 from lading.core.errors import Invalid
 from lading.core.records.record_types import WORKFLOWS
 from lading.core.records.schema import JSON, Record

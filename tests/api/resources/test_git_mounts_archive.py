@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lading.testing.world import World
-from tests.api.git.test_git_mounts import known, mounts
+from tests.api.resources.test_git_mounts import known, mounts
 from tests.repository import Repository
 
 

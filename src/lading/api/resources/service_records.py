@@ -1,28 +1,51 @@
-"""Virtual machines that users log in to, and their SSH keys.
+"""Records of services outside of the API server: virtual machines, credentials, the block service.
+
+Virtual machines that users log in to, and their SSH keys.
 
 Source: docs/spec/api, section Addresses and methods. Lading does not run these machines: it keeps
 the records for `arvados-login-sync`, which runs there. Admins write the machines. A permission link
 `can_login` from a user to a machine lets the user log in, with `properties.username` and, if
 needed, `properties.groups`. Users write keys of their own, admins also those of others.
+
+Credentials: secrets of external services, told to running containers only.
+
+Source: docs/spec/api, section Other records. The secret is encrypted in the database. Only the call
+`secret` shows it, and writes a `secret_access` log row each time. The system user owns each
+credential; the owner that the creation names may manage it.
+
+The only block service: this server, at the address that clients use (docs/spec/api, section
+Blocks).
+
+It presents itself as a proxy, because clients expect from disks two replicas on two of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
+from urllib.parse import urlsplit
 
 from lading.api import authorization
-from lading.api.http import ApiCall, ApiResponse
-from lading.api.resources import generic
-from lading.api.serializer import show
+from lading.api.events import audit
+from lading.api.http import ApiCall, ApiResponse, show
+from lading.api.resources import generic, links
+from lading.api.services import ApiServices
 from lading.core import ids
-from lading.core.errors import Forbidden, Invalid
+from lading.core.containers.container import ContainerState
+from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import Infix
 from lading.core.records import access
+from lading.core.records.attributes import convert
 from lading.core.records.filters import check_select
-from lading.core.records.record_types import LINKS, USERS
+from lading.core.records.permissions import NAMES, Level
+from lading.core.records.record_types import CONTAINERS, LINKS, USERS
 from lading.core.records.schema import Record, RecordType
-from lading.core.records.service_records import AUTHORIZED_KEYS, VIRTUAL_MACHINES
+from lading.core.records.service_records import (
+    AUTHORIZED_KEYS,
+    CREDENTIALS,
+    KEEP_SERVICES,
+    VIRTUAL_MACHINES,
+)
 from lading.store import records
 from lading.store.database import Transaction
 from lading.store.permission_queries import PERMISSION
@@ -198,6 +221,166 @@ def _is_line(name: object) -> bool:
     return isinstance(name, str) and bool(name) and name.isprintable() and " " not in name
 
 
+_REQUIRED: Final = ("name", "credential_class", "external_id", "secret", "expires_at")
+
+
+async def list_credentials(call: ApiCall) -> ApiResponse:
+    """A page of credentials, without their secrets."""
+    return await generic.list_records(call, CREDENTIALS)
+
+
+async def get_credential(call: ApiCall) -> ApiResponse:
+    """One credential, without its secret."""
+    return await generic.get_record(call, CREDENTIALS)
+
+
+async def create_credential(call: ApiCall) -> ApiResponse:
+    """A new credential, which its owner may manage."""
+    given = _given(call, None)
+    services = call.services
+    record = generic.new_record(call, CREDENTIALS, given)
+    _check_credential(record)
+    manager, record["owner_uuid"] = record["owner_uuid"], services.system_user
+    async with services.database.writing() as tx:
+        await authorization.check_owner(tx, call, manager)
+        await _settle_name(tx, call, record)
+        await generic.insert(tx, call, CREDENTIALS, record)
+        if manager != services.system_user:
+            await _let_manage(tx, call, record["uuid"], manager)
+    return ApiResponse(body=show(CREDENTIALS, record))
+
+
+async def update_credential(call: ApiCall) -> ApiResponse:
+    """Change a credential."""
+    services = call.services
+    async with services.database.writing() as tx:
+        old = await authorization.find_readable(tx, services, CREDENTIALS, call.uuid, call.caller)
+        await authorization.check_writable(tx, CREDENTIALS, old, call.caller)
+        new = {**old, **_given(call, old), "owner_uuid": old["owner_uuid"]}
+        _check_credential(new)
+        await _settle_name(tx, call, new)
+        new = await generic.apply(
+            tx, services, CREDENTIALS, old, new, user_uuid=call.caller.user_uuid
+        )
+    return ApiResponse(body=show(CREDENTIALS, new))
+
+
+async def delete_credential(call: ApiCall) -> ApiResponse:
+    """Remove a credential."""
+    return await generic.delete_record(call, CREDENTIALS)
+
+
+async def tell_secret(call: ApiCall) -> ApiResponse:
+    """{"external_id", "secret"}, for the token of a running container."""
+    services, caller = call.services, call.caller
+    async with services.database.writing() as tx:
+        await _check_running(tx, caller.container_uuid)
+        record = await authorization.find_readable(tx, services, CREDENTIALS, call.uuid, caller)
+        _check_current(services, record)
+        told: Record = {"container_uuid": caller.container_uuid}
+        await audit.note(
+            tx, services, record, "secret_access", f"secret of {record['uuid']} was read", told
+        )
+    return ApiResponse(body={"external_id": record["external_id"], "secret": record["secret"]})
+
+
+async def _check_running(tx: Transaction, container_uuid: str | None) -> None:
+    container = await records.get(tx, CONTAINERS, container_uuid) if container_uuid else None
+    if container is None or container["state"] != ContainerState.RUNNING:
+        raise Forbidden("Token is not associated with a running container.")
+
+
+def _check_current(services: ApiServices, record: Record) -> None:
+    if record["expires_at"] <= services.now():
+        raise Forbidden("Credential has expired.")
+
+
+def _given(call: ApiCall, stored: Record | None) -> Record:
+    """The attributes to store, with the encrypted secret. Raises Invalid."""
+    sent = call.attributes(CREDENTIALS)
+    given = generic.check_attributes(
+        call, CREDENTIALS, stored, {name: sent[name] for name in sent if name != "secret"}
+    )
+    if "secret" in sent:
+        given["secret"] = convert(CREDENTIALS.by_name["secret"], sent["secret"])
+    return given
+
+
+def _check_credential(record: Record) -> None:
+    for name in _REQUIRED:
+        if not record[name]:
+            raise Invalid(f"{name.capitalize().replace('_', ' ')} can't be blank")
+    if not all(isinstance(one, str) for one in record["scopes"]):
+        raise Invalid("scopes: must be an array of strings")
+
+
+async def _settle_name(tx: Transaction, call: ApiCall, record: Record) -> None:
+    taken = await records.matching(
+        tx, CREDENTIALS, owner_uuid=record["owner_uuid"], name=record["name"]
+    )
+    if all(one["uuid"] == record["uuid"] for one in taken):
+        return
+    if not call.params.get("ensure_unique_name"):
+        raise Invalid(
+            "name: duplicate key value violates unique constraint: "
+            f"Key (owner_uuid, name)=({record['owner_uuid']}, {record['name']}) already exists"
+        )
+    record["name"] = f"{record['name'][:237]} ({record['uuid'][-15:]})"
+
+
+async def _let_manage(tx: Transaction, call: ApiCall, uuid: str, manager: str) -> None:
+    """Let the owner that the creation named manage the credential."""
+    link = {
+        "link_class": PERMISSION,
+        "name": NAMES[Level.MANAGE],
+        "tail_uuid": manager,
+        "head_uuid": uuid,
+    }
+    await links.grant(tx, call, generic.new_record(call, LINKS, link), Level.MANAGE)
+
+
+def the_service(services: ApiServices) -> Record:
+    """The record of this server."""
+    url = urlsplit(services.config.ExternalURL)
+    cluster = services.config.ClusterID
+    return {
+        "uuid": f"{cluster}-{Infix.KEEP_SERVICE}-000000000000000",
+        "owner_uuid": services.system_user,
+        "created_at": None,
+        "modified_at": None,
+        "modified_by_user_uuid": services.system_user,
+        "service_host": url.hostname or "",
+        "service_port": url.port or (443 if url.scheme == "https" else 80),
+        "service_ssl_flag": url.scheme == "https",
+        "service_type": "proxy",
+        "read_only": False,
+    }
+
+
+async def list_services(call: ApiCall) -> ApiResponse:
+    """All services, whatever the filters."""
+    item = show(KEEP_SERVICES, the_service(call.services))
+    body: Record = {
+        "kind": "arvados#keepServiceList",
+        "etag": "",
+        "self_link": "",
+        "offset": 0,
+        "limit": 100,
+        "items": [item],
+        "items_available": 1,
+        "included": [],
+    }
+    return ApiResponse(body=body)
+
+
+async def get_service(call: ApiCall) -> ApiResponse:
+    """One service."""
+    record = the_service(call.services)
+    if record["uuid"] != call.uuid:
+        raise NotFound(f"Path not found: no keep_service {call.uuid[:60]!r}")
+    return ApiResponse(body=show(KEEP_SERVICES, record))
+
+
 HANDLERS: Final = {
     "virtual_machines.list": list_machines,
     "virtual_machines.get": get_machine,
@@ -211,4 +394,13 @@ HANDLERS: Final = {
     "authorized_keys.create": create_key,
     "authorized_keys.update": update_key,
     "authorized_keys.delete": delete_key,
+    "credentials.list": list_credentials,
+    "credentials.get": get_credential,
+    "credentials.create": create_credential,
+    "credentials.update": update_credential,
+    "credentials.delete": delete_credential,
+    "credentials.secret": tell_secret,
+    "keep_services.list": list_services,
+    "keep_services.accessible": list_services,
+    "keep_services.get": get_service,
 }

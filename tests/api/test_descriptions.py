@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from lading.api.openapi import describe
+from lading.api.descriptions import describe
 from lading.api.routes import Routes, actions
 from lading.core.records.schema import Scope
 from lading.testing.world import World

@@ -1,1 +1,0 @@
-"""Git repositories: a bare mirror of each, and the trees that mounts name."""
