@@ -14,10 +14,10 @@ from lading.core.containers.container import ContainerState, DecisionKind
 from lading.core.errors import Conflict, ExecutionError, Failure, Forbidden, Unavailable
 from lading.core.quantities import format_time
 from lading.core.resources import Price, Resources
-from lading.dispatch.actions import Actions, LockLost
-from lading.dispatch.decision_log import DecisionLog
 from lading.dispatch.fleet import Spending, StartRequest
+from lading.dispatch.loop import Actions, LockLost
 from lading.dispatch.queue import Queue
+from lading.dispatch.status_publisher import DecisionLog
 from lading.testing.containers import TOKEN, FakeContainers
 from lading.testing.fleet import FakeFleet
 

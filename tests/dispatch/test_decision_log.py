@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lading.core.containers.container import DecisionKind
-from lading.dispatch.decision_log import BATCH, DecisionLog
+from lading.dispatch.status_publisher import BATCH, DecisionLog
 
 
 def test_entries_are_taken_in_order_and_may_come_back() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from lading.config import load
 from lading.core.errors import Invalid
-from lading.dispatch.fleet_plugins import find_fleet, plans_disk
+from lading.dispatch.fleet import find_fleet, plans_disk
 from lading.dispatch.fleets.local import open_local
 from lading.dispatch.fleets.slurm.slurm_fleet import open_slurm
 

@@ -7,8 +7,7 @@ import asyncio
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
 from lading.core.scheduling.planning import Category, WaitStatus
-from lading.dispatch.decision_log import DecisionLog
-from lading.dispatch.status_publisher import StatusPublisher
+from lading.dispatch.status_publisher import DecisionLog, StatusPublisher
 from lading.testing.containers import FakeContainers
 
 

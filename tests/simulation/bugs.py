@@ -31,7 +31,7 @@ from lading.core.scheduling.batch_planner import (
 from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch import observe
 from lading.dispatch import run as running
-from lading.dispatch.actions import Actions
+from lading.dispatch.loop import Actions
 from lading.dispatch.queue import Queue
 from lading.dispatch.state import DispatchState
 from tests.simulation.rules import CORRECT, ServerRules

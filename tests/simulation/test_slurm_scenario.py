@@ -6,8 +6,7 @@ import itertools
 
 import pytest
 
-from lading.dispatch.fleets.slurm.slurm_commands import OutcomeUnknown
-from lading.dispatch.fleets.slurm.slurm_rows import comment
+from lading.dispatch.fleets.slurm.slurm_commands import OutcomeUnknown, comment
 from lading.testing.simulated_loop import play
 from tests.simulation.slurm_faults import Malady, Unreliable
 from tests.simulation.slurm_programs import FakeSlurm

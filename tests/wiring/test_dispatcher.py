@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lading.config import load
 from lading.core.scheduling.instance_types import Gpu
-from lading.dispatch.fleet_plugins import FleetSite
+from lading.dispatch.fleet import FleetSite
 from lading.dispatch.fleets.local import LocalSettings, local_settings
 from lading.testing.images import make_devices
 from lading.wiring.directory import DataDirectory

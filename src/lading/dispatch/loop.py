@@ -6,6 +6,19 @@ task of its own, one at a time for each container. So an event leads to lock and
 the end of a process to the next start.
 
 Source: docs/spec/dispatch, section Parts.
+
+The acts of a dispatcher, each on one container, each complete in itself.
+
+An act either succeeds or raises an error of `lading.core.errors`; what a failure means is decided
+at the next step, from the record read again. Losing a compare-and-set (another dispatcher, a
+cancelled request) is normal.
+
+Every decision that users should be able to read later goes into the decisions (docs/spec/dispatch,
+section Reports).
+
+A record is given back or cancelled only after the fleet has been asked to clear away whatever there
+may be of it: a fleet refuses that for a living supervisor, also for one that it did not know of,
+and then the record stays as it is.
 """
 
 from __future__ import annotations
@@ -14,10 +27,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from signal import Signals
 from typing import Protocol, runtime_checkable
 
+from lading.client.api import ApiClient
 from lading.core.containers.container import ContainerState, DecisionKind
-from lading.core.errors import ExecutionError, LadingError
+from lading.core.errors import Conflict, ExecutionError, Failure, LadingError, RequestError
+from lading.core.quantities import format_time
 from lading.core.resources import Resources
 from lading.core.scheduling import batch_planner
 from lading.core.scheduling.batch_planner import ReconcileAction
@@ -26,16 +42,16 @@ from lading.core.scheduling.planning import (
     DispatchPlan,
     Snapshot,
     StartDecision,
+    TrackedContainer,
     WaitStatus,
 )
 from lading.core.scheduling.wait_reasons import MISFITS
 from lading.dispatch import observe
-from lading.dispatch.actions import Actions
-from lading.dispatch.decision_log import DecisionLog
-from lading.dispatch.fleet import Fleet
+from lading.dispatch.fleet import Fleet, Spending, StartRequest, SupervisorProcess
 from lading.dispatch.queue import Queue
 from lading.dispatch.queue_sync import QueueSync
 from lading.dispatch.state import DispatchState
+from lading.dispatch.status_publisher import DecisionLog
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
@@ -279,3 +295,164 @@ class Loop:
         finally:
             self._state.release(uuid)
             self._wake.set()
+
+
+_CRASHED = "The supervisor of this container ended without reporting an outcome."
+_ABANDONED = "It was locked with this dispatcher's token, and there is no supervisor or job for it."
+
+
+class LockLost(Conflict):
+    """Another dispatcher was first, or the container is not wanted any more."""
+
+
+class Actions:
+    """Carries out actions through the API and the fleet; stores the answers in the queue."""
+
+    def __init__(
+        self, client: ApiClient, fleet: Fleet, queue: Queue, decisions: DecisionLog
+    ) -> None:
+        self._client = client
+        self._fleet = fleet
+        self._queue = queue
+        self._decisions = decisions
+        self._fates: dict[str, SupervisorProcess] = {}
+
+    async def start(
+        self,
+        uuid: str,
+        *,
+        worker: str,
+        others: tuple[str, ...] = (),
+        amounts: Mapping[str, int] | None = None,
+        waited: str = "",
+    ) -> None:
+        """Lock, giving it these amounts if they are named, then start a supervisor, of a gang with
+        `others` beside it.
+
+        `waited` says what it waited for (`core.scheduling.wait_reasons`).
+        Raises LockLost, Unavailable when the lock's outcome is not known or no process could be
+        started now, ExecutionError or Conflict when the fleet refuses this container.
+        """
+        where = ", ".join(dict.fromkeys((worker, *others)))
+        after = f"; it {waited}" if waited else ""
+        self._decisions.note(
+            uuid, DecisionKind.RUN, f"Decided to run it on {where}{after}.", waited=waited
+        )
+        try:
+            body = {"known": True} | ({"runtime_constraints": dict(amounts)} if amounts else {})
+            with self._queue.locking(uuid):
+                answer = await self._client.action("containers", uuid, "lock", body=body)
+                self._queue.answer(answer)
+        except (RequestError, Conflict) as error:
+            event(_logger, "lock lost", container=uuid, why=error)
+            self._decisions.note(uuid, DecisionKind.LOCK_FAILED, f"Could not be locked: {error}")
+            raise LockLost(f"Not started: {error}") from error
+        token = answer.get("supervisor_token")
+        if not token:
+            raise ExecutionError(
+                "The server gave no supervisor token with the lock;"
+                " is it older than this dispatcher?"
+            )
+        try:
+            record = self._queue.get(uuid)
+            container = record or TrackedContainer(uuid=uuid)
+            known = answer.get("known") or {}
+            request = StartRequest(
+                uuid=uuid,
+                worker=worker,
+                token=str(token),
+                container=container,
+                known=known,
+                others=others,
+            )
+            await self._fleet.start(request)
+        except LadingError as error:
+            self._decisions.note(
+                uuid, DecisionKind.NOT_DISPATCHED, f"Could not be started on {worker}: {error}"
+            )
+            raise
+        event(_logger, "container started", container=uuid, worker=worker)
+        process = self._fleet.view().processes.get(uuid)
+        where = (
+            process.note
+            if process is not None and process.note
+            else f"Its supervisor was started on {worker}."
+        )
+        self._decisions.note(uuid, DecisionKind.DISPATCHED, where)
+
+    async def admit(self, uuid: str) -> None:
+        """Let a prepared container continue. Raises Unavailable."""
+        await self._fleet.signal(uuid, Signals.SIGCONT)
+
+    async def kill(self, uuid: str, *, number: Signals) -> None:
+        """Tell the process to stop. Raises Unavailable."""
+        event(_logger, "container stopped", container=uuid, signal=number.name)
+        await self._fleet.signal(uuid, number)
+
+    async def clean(self, uuid: str) -> None:
+        """Remove the remains of a dead process. Raises Unavailable, Conflict if it is alive."""
+        process = self._fleet.view().processes.get(uuid)
+        if process is not None:
+            # Noted before it leaves the view: `requeue` and `cancel` say how it ended.
+            self._fates[uuid] = process
+        # The remains are removed before the record is released: the next attempt may start on the
+        # same machine the moment it is.
+        await self._fleet.clean(uuid)
+
+    def forget(self, uuid: str) -> None:
+        """Forget the container: no action is needed any more."""
+        self._fates.pop(uuid, None)
+
+    async def requeue(self, uuid: str) -> None:
+        """Give a locked container back. The API cancels it after too many locks."""
+        await self._fleet.clean(uuid)
+        answer = await self._client.action("containers", uuid, "unlock")
+        self._queue.answer(answer)
+        event(_logger, "container given back", container=uuid, state=answer.get("state"))
+        decision, fate, _ = self._fate(uuid)
+        self._decisions.note(uuid, decision, f"Given back to the queue: {fate}")
+
+    async def cancel(self, uuid: str) -> None:
+        """End the record of a running container whose process is gone."""
+        await self._fleet.clean(uuid)
+        process = self._fates.get(uuid)
+        spent = (
+            await self._spent(uuid, process.spending)
+            if process is not None and process.spending
+            else {}
+        )
+        decision, fate, failure = self._fate(uuid)
+        status = {"error": _CRASHED, "errorDetail": fate, "failure": failure.value}
+        changes = {"state": "Cancelled", "runtime_status": status, **spent}
+        answer = await self._client.update("containers", uuid, changes)
+        self._queue.answer(answer)
+        event(_logger, "container cancelled", container=uuid, why=fate)
+        self._decisions.note(uuid, decision, f"Cancelled: {fate}")
+
+    async def refuse(self, uuid: str, *, why: str) -> None:
+        """End the record of a waiting container that no dispatcher can ever run."""
+        status = {"error": why, "failure": Failure.USER.value}
+        answer = await self._client.update(
+            "containers", uuid, {"state": "Cancelled", "runtime_status": status}
+        )
+        self._queue.answer(answer)
+        event(_logger, "container refused", container=uuid, why=why)
+        self._decisions.note(uuid, DecisionKind.NOT_RUN, f"Cancelled: {why}")
+
+    async def _spent(self, uuid: str, spending: Spending) -> dict[str, object]:
+        """When a container ended with its machine, and what it has cost by then: at least what is
+        recorded.
+        """
+        record = await self._client.get("containers", uuid, select=("uuid", "started_at", "cost"))
+        if not record.get("started_at"):
+            return {}
+        # The supervisor may have reported costs until a moment before its machine went.
+        cost = max(float(record.get("cost") or 0.0), spending.since(str(record["started_at"])))
+        return {"cost": cost, "finished_at": format_time(spending.end)}
+
+    def _fate(self, uuid: str) -> tuple[DecisionKind, str, Failure]:
+        """Sentence about the missing process: its end was seen, or it was never seen."""
+        process = self._fates.pop(uuid, None)
+        if process is None:
+            return DecisionKind.ABANDONED, _ABANDONED, Failure.INFRASTRUCTURE
+        return DecisionKind.CRASHED, process.fate or _CRASHED, process.failure

@@ -16,15 +16,13 @@ from lading.client.api import ApiClient, Reconnected, RecordEvent
 from lading.client.api import events as records_events
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.scheduling.planning import Category
-from lading.dispatch.actions import Actions
-from lading.dispatch.decision_log import DecisionLog
 from lading.dispatch.fleet import Fleet
-from lading.dispatch.loop import Loop, planning_of
+from lading.dispatch.loop import Actions, Loop, planning_of
 from lading.dispatch.queue import Queue
 from lading.dispatch.queue_sync import KIND, QueueSync
 from lading.dispatch.settings import DispatchSettings
 from lading.dispatch.state import DispatchState
-from lading.dispatch.status_publisher import StatusPublisher
+from lading.dispatch.status_publisher import DecisionLog, StatusPublisher
 from lading.telemetry import event
 
 _PARTING = 2.0

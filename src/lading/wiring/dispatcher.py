@@ -34,7 +34,7 @@ from lading.config import Config, load
 from lading.core.containers.container_network import read_networks
 from lading.core.errors import Invalid, LadingError
 from lading.core.records import access
-from lading.dispatch.fleet_plugins import FleetSite, find_fleet, plans_disk
+from lading.dispatch.fleet import FleetSite, find_fleet, plans_disk
 from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run
 from lading.dispatch.settings import API_TIMEOUT, DispatchSettings

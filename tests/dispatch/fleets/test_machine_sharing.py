@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.resources import Resources
-from lading.dispatch.fleets.machine_sharing import Shares
+from lading.dispatch.capacity import Shares
 
 WHOLE, ONE = Resources(4, 100), Resources(3, 50)
 

@@ -51,10 +51,8 @@ from lading.core.resources import Resources, total
 from lading.core.scheduling.instance_types import Gpu
 from lading.core.scheduling.planning import FleetWorker
 from lading.core.values import JsonObject
-from lading.dispatch.capacity import measure, see_gpus
-from lading.dispatch.fleet import FleetView, LookUp, StartRequest, SupervisorProcess
-from lading.dispatch.fleet_plugins import FleetSite
-from lading.dispatch.fleets.machine_sharing import Shares
+from lading.dispatch.capacity import Shares, measure, see_gpus
+from lading.dispatch.fleet import FleetSite, FleetView, LookUp, StartRequest, SupervisorProcess
 from lading.net.rpc import PacketChannel, RpcReply
 from lading.telemetry import event
 

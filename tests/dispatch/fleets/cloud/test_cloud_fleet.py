@@ -13,8 +13,7 @@ from lading.core.resources import GIB, Resources
 from lading.core.scheduling.cloud_limits import Pressure
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase, InstanceTimes
 from lading.core.scheduling.planning import FleetWorker, Snapshot, StartDecision, TrackedContainer
-from lading.dispatch.fleet import StartRequest
-from lading.dispatch.fleet_plugins import FleetSite
+from lading.dispatch.fleet import FleetSite, StartRequest
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet, open_cloud
 from lading.dispatch.fleets.cloud.drivers.driver import Instance
 from lading.dispatch.fleets.cloud.metrics import PREFIX

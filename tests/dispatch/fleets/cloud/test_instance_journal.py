@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal, InstanceRecord
+from lading.dispatch.fleets.cloud.machine import InstanceJournal, InstanceRecord
 
 
 def test_entries_outlive_the_dispatcher(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from lading.core.errors import Invalid
 from lading.core.resources import MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
-from lading.dispatch.fleets.slurm.sbatch_arguments import Templates
+from lading.dispatch.fleets.slurm.job_script import Templates
 
 UUID = "zzzzz-dz642-000000000000001"
 SMALL = TrackedContainer(uuid=UUID, need=Resources(2, 250_000_000, 3 * MIB))

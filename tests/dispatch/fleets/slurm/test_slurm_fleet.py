@@ -17,8 +17,7 @@ from lading.core.containers.container import ContainerState
 from lading.core.errors import Conflict, Failure, Unavailable
 from lading.core.resources import MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
-from lading.dispatch.fleet import StartRequest
-from lading.dispatch.fleet_plugins import FleetSite
+from lading.dispatch.fleet import FleetSite, StartRequest
 from lading.dispatch.fleets.slurm.job_script import JobSite
 from lading.dispatch.fleets.slurm.slurm_commands import JobRefused, Slurm
 from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings, slurm_settings

@@ -6,8 +6,8 @@ import pytest
 
 from lading.core.errors import Failure
 from lading.core.scheduling.planning import TrackedContainer
+from lading.dispatch.fleets.slurm.slurm_commands import JobPhase, QueueRow, comment, read_squeue
 from lading.dispatch.fleets.slurm.slurm_jobs import SlurmJobs
-from lading.dispatch.fleets.slurm.slurm_rows import JobPhase, QueueRow, comment, read_squeue
 
 TOKEN = "zzzzz-gj3su-000000000000000"
 ONE, TWO, THREE = (f"zzzzz-dz642-{n:015d}" for n in range(3))

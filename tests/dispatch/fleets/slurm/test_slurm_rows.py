@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lading.core.resources import MIB, Resources
-from lading.dispatch.fleets.slurm.slurm_rows import (
+from lading.dispatch.fleets.slurm.slurm_commands import (
     JobPhase,
     comment,
     owner,

@@ -35,13 +35,11 @@ from lading.core.scheduling.planning import (
     TrackedContainer,
     WaitStatus,
 )
-from lading.dispatch.fleet import FleetView, LookUp, StartRequest, SupervisorProcess
-from lading.dispatch.fleet_plugins import FleetSite
+from lading.dispatch.fleet import FleetSite, FleetView, LookUp, StartRequest, SupervisorProcess
 from lading.dispatch.fleets.cloud import settings as configuration
 from lading.dispatch.fleets.cloud.cloud_planning import CloudPlanning, on_their_way
 from lading.dispatch.fleets.cloud.drivers.driver import Driver, DriverSite, find_driver
-from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal
-from lading.dispatch.fleets.cloud.machine import CloudMachine, GangInstances
+from lading.dispatch.fleets.cloud.machine import CloudMachine, GangInstances, InstanceJournal
 from lading.dispatch.fleets.cloud.metrics import (
     CloudCounters,
     Figures,

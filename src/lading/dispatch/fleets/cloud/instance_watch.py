@@ -1,4 +1,7 @@
-"""Connects to each VM and polls its state; passes the answers to the fleet."""
+"""Connects to each VM and polls its state; passes the answers to the fleet.
+
+Limit of calls per second, for calls to a cloud and for probes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from lading.core.errors import LadingError, Unavailable
 from lading.core.scheduling.instance_lifecycle import InstanceEvent, InstancePhase
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.metrics import CloudCounters
-from lading.dispatch.fleets.cloud.rate_limit import CallRate
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.vm_bootstrap import VmBootstrap
 from lading.net.rpc import Message, RpcReply
@@ -193,3 +195,21 @@ class InstanceWatch:
             self._consumer.surveyed(
                 one, [*one.containers, str(message.get("uuid"))], (), dict(one.posts)
             )
+
+
+class CallRate:
+    """Allows `rate` calls a second, 0 any number; after a pause a burst of one second's calls."""
+
+    def __init__(self, rate: float) -> None:
+        self._gap = 1.0 / rate if rate > 0 else 0.0
+        self._burst = max(0.0, 1.0 - self._gap)
+        self._next = float("-inf")
+
+    async def turn(self) -> None:
+        """Wait for a turn."""
+        if not self._gap:
+            return
+        now = asyncio.get_running_loop().time()
+        self._next = max(self._next, now - self._burst) + self._gap
+        if self._next - self._gap > now:
+            await asyncio.sleep(self._next - self._gap - now)

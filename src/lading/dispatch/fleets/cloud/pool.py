@@ -38,11 +38,9 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     QuotaReached,
     RateLimited,
 )
-from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal
-from lading.dispatch.fleets.cloud.instance_watch import Consumer, InstanceWatch
-from lading.dispatch.fleets.cloud.machine import CloudMachine
+from lading.dispatch.fleets.cloud.instance_watch import CallRate, Consumer, InstanceWatch
+from lading.dispatch.fleets.cloud.machine import CloudMachine, InstanceJournal
 from lading.dispatch.fleets.cloud.metrics import CloudCounters
-from lading.dispatch.fleets.cloud.rate_limit import CallRate
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.vm_bootstrap import VmBootstrap
 from lading.telemetry import event

@@ -32,26 +32,28 @@ from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.scheduling import slurm_nice
 from lading.core.scheduling.planning import FleetWorker, TrackedContainer
 from lading.core.scheduling.slurm_nice import DEFAULT_SPREAD
-from lading.dispatch.fleet import FleetView, LookUp, StartRequest
-from lading.dispatch.fleet_plugins import FleetSite
-from lading.dispatch.fleets.slurm.batcher import Batcher
-from lading.dispatch.fleets.slurm.job_script import JobSite, Task, write
-from lading.dispatch.fleets.slurm.sbatch_arguments import DEFAULT_ARGUMENTS, Templates
-from lading.dispatch.fleets.slurm.slurm_commands import (
-    JobRefused,
-    OutcomeUnknown,
-    Slurm,
-    run_program,
+from lading.dispatch.fleet import FleetSite, FleetView, LookUp, StartRequest
+from lading.dispatch.fleets.slurm.job_script import (
+    DEFAULT_ARGUMENTS,
+    JobSite,
+    Task,
+    Templates,
+    write,
 )
-from lading.dispatch.fleets.slurm.slurm_jobs import Job, SlurmJobs
-from lading.dispatch.fleets.slurm.slurm_rows import (
+from lading.dispatch.fleets.slurm.slurm_commands import (
+    Batcher,
     JobPhase,
+    JobRefused,
     NodeShape,
+    OutcomeUnknown,
     QueueRow,
+    Slurm,
     comment,
     read_sinfo,
     read_squeue,
+    run_program,
 )
+from lading.dispatch.fleets.slurm.slurm_jobs import Job, SlurmJobs
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")

@@ -30,7 +30,7 @@ from types import MappingProxyType
 from lading.core.errors import Failure
 from lading.core.scheduling import slurm_nice
 from lading.dispatch.fleet import LookUp, SupervisorProcess
-from lading.dispatch.fleets.slurm.slurm_rows import JobPhase, QueueRow, owner
+from lading.dispatch.fleets.slurm.slurm_commands import JobPhase, QueueRow, owner
 
 _FAILURES: Mapping[str, Failure] = MappingProxyType(
     {

@@ -16,7 +16,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     find_driver,
 )
 from lading.dispatch.fleets.cloud.drivers.libcloud import LibcloudDriver, open_libcloud
-from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import ProviderLogin
+from lading.dispatch.fleets.cloud.drivers.libcloud_connection import ProviderLogin
 from tests.clouds import CLOUDS, driving, running
 
 

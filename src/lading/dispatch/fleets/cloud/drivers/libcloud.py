@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from lading.core.errors import Invalid, Unavailable
 from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers import azure, google, openstack
 from lading.dispatch.fleets.cloud.drivers.driver import DriverSite, Instance, InstanceSpec
-from lading.dispatch.fleets.cloud.drivers.providers import azure, google, openstack
-from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import (
+from lading.dispatch.fleets.cloud.drivers.libcloud_connection import (
     Provider,
     ProviderLogin,
 )

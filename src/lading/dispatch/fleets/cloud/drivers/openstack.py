@@ -40,7 +40,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     refuse_unknown,
     text,
 )
-from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import (
+from lading.dispatch.fleets.cloud.drivers.libcloud_connection import (
     TIMEOUT,
     LibcloudConnection,
     Missing,

@@ -11,13 +11,13 @@ import pytest
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers import azure
 from lading.dispatch.fleets.cloud.drivers.driver import (
     DriverSite,
     InstanceSpec,
     NoCapacity,
     RateLimited,
 )
-from lading.dispatch.fleets.cloud.drivers.providers import azure
 from lading.testing.clouds import CloudReply, FakeAzure
 from tests.clouds import driving, running
 

@@ -1,4 +1,4 @@
-"""Azure: a VM with its network interface, which is tagged as the VM and goes with it.
+r"""Azure: a VM with its network interface, which is tagged as the VM and goes with it.
 
 - The interface is made first. It is removed when the VM cannot be made; Azure removes it, and the
   disks, with the VM; and whatever is left all the same, as of a dispatcher that was killed in
@@ -8,7 +8,7 @@
 - Preemptible VMs have priority Spot, at most at the price of their type, and are deleted when they
   are taken away.
 
-Tags: names to 512 characters without <>%&\\?/, values to 256, at most 50.
+Tags: names to 512 characters without <>%&\?/, values to 256, at most 50.
 
 Parameters: SubscriptionID, TenantID, ClientID, ClientSecret, CloudEnvironment, Location,
 ResourceGroup, NetworkResourceGroup (else the same), Network, Subnet, SecurityGroup (a resource id),
@@ -43,7 +43,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     refuse_unknown,
     text,
 )
-from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import (
+from lading.dispatch.fleets.cloud.drivers.libcloud_connection import (
     TIMEOUT,
     LibcloudConnection,
     Missing,

@@ -11,6 +11,7 @@ import pytest
 from lading.core.errors import Invalid, Unavailable
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers import openstack
 from lading.dispatch.fleets.cloud.drivers.driver import (
     DriverSite,
     InstanceSpec,
@@ -18,7 +19,6 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     QuotaReached,
     RateLimited,
 )
-from lading.dispatch.fleets.cloud.drivers.providers import openstack
 from lading.testing.clouds import CloudReply, FakeOpenStack
 from tests.clouds import driving, running
 

@@ -10,10 +10,10 @@ from libcloud.common.types import InvalidCredsError, MalformedResponseError
 from requests import ConnectTimeout
 
 from lading.core.errors import Invalid, Unavailable
+from lading.dispatch.fleets.cloud.drivers.azure import WORDS as AZURE
 from lading.dispatch.fleets.cloud.drivers.driver import NoCapacity, QuotaReached, RateLimited
-from lading.dispatch.fleets.cloud.drivers.providers.azure import WORDS as AZURE
-from lading.dispatch.fleets.cloud.drivers.providers.google import WORDS as GOOGLE
-from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import (
+from lading.dispatch.fleets.cloud.drivers.google import WORDS as GOOGLE
+from lading.dispatch.fleets.cloud.drivers.libcloud_connection import (
     LibcloudConnection,
     LibcloudResponse,
     Missing,
@@ -22,7 +22,7 @@ from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import (
     judge,
     wait_for,
 )
-from lading.dispatch.fleets.cloud.drivers.providers.openstack import WORDS as OPENSTACK
+from lading.dispatch.fleets.cloud.drivers.openstack import WORDS as OPENSTACK
 
 
 @pytest.mark.parametrize(

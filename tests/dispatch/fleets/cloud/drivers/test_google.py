@@ -10,6 +10,7 @@ import pytest
 from lading.core.errors import Invalid
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers import google
 from lading.dispatch.fleets.cloud.drivers.driver import (
     DriverSite,
     InstanceSpec,
@@ -17,7 +18,6 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     QuotaReached,
     RateLimited,
 )
-from lading.dispatch.fleets.cloud.drivers.providers import google
 from lading.testing.clouds import CloudReply, FakeGoogle
 from tests.clouds import driving, running
 
