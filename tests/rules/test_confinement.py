@@ -49,22 +49,25 @@ MAY_WALK = {
     "hpc/package.py": "the modules of this installation",
     "hpc/processes.py": "/proc",
     "supervisor/capture.py": "the log directory, written by the supervisor alone",
-    "supervisor/inputs/container_files.py": "`ConfinedTree.walk`",
-    "supervisor/limits/gpu_locks.py": "device files of the machine",
-    "supervisor/limits/disk_usage.py": (
+    "supervisor/container_spec.py": "device files of the machine",
+    "supervisor/limits/disk_limits.py": (
         "descriptors of directories opened through `confined`; names of run directories"
     ),
     "supervisor/engines/native.py": "the state directory of crun",
     "supervisor/engines/user_namespace.py": "mount points and marks that the product made",
     "supervisor/gang/gang_output.py": "`ConfinedTree.walk`",
     "supervisor/container_gateway/ports.py": "/proc",
-    "supervisor/inputs/image_archive.py": "files of the image cache, by patterns of their names",
-    "supervisor/inputs/layers.py": "entries of the layer cache, not what is in a layer",
+    "supervisor/inputs/image_archive.py": (
+        "files of the image cache, by patterns of their names; entries of the layer cache, not "
+        "what is in a layer"
+    ),
     "supervisor/network/routes.py": "/sys",
     "supervisor/gang/rank_launcher.py": "names of directories that the product made",
     "supervisor/process/register.py": "lock files",
     "supervisor/process/warmup.py": "directories of dead warm parents",
-    "supervisor/inputs/staging.py": "input collections, before the container is there",
+    "supervisor/inputs/staging.py": (
+        "`ConfinedTree.walk`; input collections, before the container is there"
+    ),
     "supervisor/process/forkserver.py": "names of run directories",
 }
 

@@ -20,7 +20,7 @@ import pytest
 
 from lading import confined, removal
 from lading.core.errors import ExecutionError
-from lading.supervisor.inputs.layers import LayerStore
+from lading.supervisor.inputs.image_archive import LayerStore
 from lading.supervisor.inputs.unpack import unpack_layer
 from lading.testing.images import ArchiveImage, make_archive, make_layer, tiny_image
 from tests.reality import need_program, need_root

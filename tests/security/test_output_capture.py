@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from lading.supervisor import journal
 from lading.supervisor.engines.user_namespace import UserNamespace
-from lading.supervisor.process import lockfile
 from lading.testing.images import PROGRAMS, tiny_image
 from lading.testing.supervising import CONTAINER
 from tests.reality import need_program, need_root
@@ -82,7 +82,7 @@ class Attack:
         """Start a script in the container and leave it there, as somebody with a shell may."""
         if self.engine == "native":
             run = self.stage.parent.run / CONTAINER
-            holder = lockfile.read_holder(run)
+            holder = journal.read_holder(run)
             assert holder is not None
             # crun's files are in the supervisor's mounts where the container has a user namespace.
             mounts = ["nsenter", "--mount", f"--target={holder.PID}"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lading.supervisor.costing import Costing
+from lading.supervisor.machine import Costing
 from lading.supervisor.process.register import Register
 from tests.supervisor.supervised import MOMENT, Bench
 

@@ -4,7 +4,8 @@ import pytest
 
 from lading.core.containers.container import Container, ContainerState
 from lading.core.errors import ExecutionError, Failure, Full
-from lading.supervisor.ending import (
+from lading.supervisor.engines import Exit
+from lading.supervisor.results import (
     Circumstances,
     Ending,
     failed,
@@ -14,7 +15,6 @@ from lading.supervisor.ending import (
     stopped_while_saving,
     without_results,
 )
-from lading.supervisor.engines import Exit
 
 CONTAINER = Container(
     uuid="zzzzz-dz642-000000000000001",

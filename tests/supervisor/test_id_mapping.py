@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor import id_mapping, linux
-from lading.supervisor.id_mapping import (
+from lading.supervisor import linux
+from lading.supervisor.engines import user_namespace
+from lading.supervisor.engines.user_namespace import (
     FIRST,
     READ_ONLY,
     SIZE,
@@ -116,7 +117,7 @@ def test_without_user_namespaces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     def refuse(ids: IdRange) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(id_mapping, "make_namespace", refuse)
+    monkeypatch.setattr(user_namespace, "make_namespace", refuse)
     assert "max_user_namespaces" in fault_of(tmp_path)
 
 

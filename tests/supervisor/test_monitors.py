@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from lading.supervisor import monitors
-from lading.supervisor.monitors import Monitors
-from lading.supervisor.preemption import Notice
+from lading.supervisor.monitors import Monitors, Notice
 from lading.supervisor.process.register import Register
 from lading.testing.asgi import serving
 from lading.testing.clouds import FakeMetadata

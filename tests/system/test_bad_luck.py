@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from lading.supervisor import linux
+from lading.supervisor import journal, linux
 from lading.supervisor.limits.cgroup import Cgroup, find_hierarchy
-from lading.supervisor.process import lockfile
 from lading.testing.asgi import serving
 from lading.testing.supervising import CONTAINER
 from tests.reality import need_program, need_root
@@ -162,7 +161,7 @@ async def test_a_container_that_writes_a_gigabyte_of_log_a_second(native: Stage)
     )
     holder = None
     while holder is None:
-        holder = lockfile.read_holder(native.parent.run / CONTAINER)
+        holder = journal.read_holder(native.parent.run / CONTAINER)
     memory = 0
     watching = asyncio.create_task(native.over(pidfd))
     while not watching.done():

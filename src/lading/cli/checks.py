@@ -162,7 +162,7 @@ def _user_ids(machine: CheckedMachine) -> Check:
 
 
 def _user_ids_fault(data: Path) -> str:
-    from lading.supervisor.id_mapping import fault_of
+    from lading.supervisor.engines.user_namespace import fault_of
 
     # The data directory may not exist yet; its nearest parent is on the same file system.
     place = next(one for one in (data, *data.parents) if one.is_dir())

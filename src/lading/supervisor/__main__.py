@@ -108,7 +108,7 @@ def _annex(given: argparse.Namespace) -> int:
 
 
 def _line() -> int:
-    from lading.supervisor.gang.tls_pipe import main
+    from lading.supervisor.gang.remote_rank_client import main
 
     return main()
 

@@ -1,19 +1,168 @@
-"""Specification of the container for the engine: its record, the prepared mounts, and the
+"""Specification of a container for the engine, with the GPUs that are locked for it.
+
+The GPUs of one container: locked for as long as it runs, so that no two containers share one.
+
+The holder of a GPU locks its file in a directory of the machine. The file names the run directory:
+while that exists without its supervisor (killed, not cleaned up yet), the command may still be
+alive and use the GPU, so it stays taken. Locks end with their processes and directories, so nothing
+needs to be cleaned up.
+
+Specification of the container for the engine: its record, the prepared mounts, and the
 streams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import fcntl
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from lading.core.containers.constraints import has_internet, has_network
 from lading.core.containers.container import Container
+from lading.core.errors import ExecutionError, Failure, Invalid
 from lading.core.hpc.gang import read_gang
-from lading.supervisor.engines import Bind, ContainerSpec, NetworkAccess, Spread
+from lading.core.scheduling import instance_types
+from lading.core.scheduling.instance_types import Gpu, GpuDevice, GpuDevices, requested_gpus
+from lading.supervisor.engines import Bind, ContainerSpec, Device, NetworkAccess, Spread
 from lading.supervisor.inputs.staging import Stage
-from lading.supervisor.limits.gpu_locks import Given
 from lading.supervisor.machine import certificates
 from lading.supervisor.supervisor_config import SupervisorConfig
+
+# Seconds to wait for a free GPU: an earlier container may still be ending.
+_PATIENCE = 30.0
+# Seconds between two attempts.
+_PAUSE = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """Result of locking: device files, and the numbers of its NVIDIA GPUs."""
+
+    devices: tuple[Device, ...] = ()
+    cuda: tuple[int, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """Sentence for the log; "" without devices."""
+        return (
+            f"given the devices {', '.join(device.target for device in self.devices)}"
+            if self.devices
+            else ""
+        )
+
+
+class GpuLocks:
+    """The GPUs that this supervisor holds."""
+
+    def __init__(self, config: SupervisorConfig) -> None:
+        self._config = config
+        self._held: list[int] = []
+
+    async def take(
+        self, constraints: Mapping[str, object], *, patience: float = _PATIENCE
+    ) -> Given:
+        """Lock as many as requested. Raises ExecutionError(NODE) when this machine has none of that
+        kind, or none free.
+
+        An earlier container may need a moment to release its own.
+        """
+        asked = requested_gpus(constraints)
+        if not asked.count:
+            return Given()
+        found = self._find(asked)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + patience
+        while not (locked := await self._try(found, asked.count)):
+            if loop.time() > until:
+                raise ExecutionError(
+                    f"fewer than {asked.count} of the {len(found.devices)} GPUs"
+                    " of this machine are free",
+                    Failure.NODE,
+                )
+            await asyncio.sleep(_PAUSE)
+        return Given(devices=self._devices(found, locked), cuda=_numbers(found, locked))
+
+    def release(self) -> None:
+        """Release them. Idempotent."""
+        held, self._held = self._held, []
+        for descriptor in held:
+            os.ftruncate(descriptor, 0)
+            os.close(descriptor)
+
+    def _find(self, asked: Gpu) -> GpuDevices:
+        devices = Path(self._config.device_root) / "dev"
+        names = [
+            str(path.relative_to(devices)) for path in (*devices.glob("*"), *devices.glob("dri/*"))
+        ]
+        try:
+            found = instance_types.only_cards(
+                instance_types.find_gpus(names), self._config.visible_gpus
+            )
+        except Invalid as error:
+            raise ExecutionError(error.message, Failure.NODE) from error
+        lack = instance_types.unsuited_gpu(asked, Gpu(stack=found.stack, count=len(found.devices)))
+        if lack:
+            raise ExecutionError(f"this machine cannot run it: {lack}", Failure.NODE)
+        return found
+
+    async def _try(self, found: GpuDevices, count: int) -> tuple[GpuDevice, ...]:
+        directory = self._config.device_directory
+        try:
+            return await asyncio.to_thread(self._lock, found, count)
+        except OSError as error:
+            fault = (
+                f"the GPUs cannot be shared out in {directory} ({error.strerror});"
+                " set Local.ShareDirectory"
+            )
+            raise ExecutionError(fault, Failure.NODE) from error
+
+    def _lock(self, found: GpuDevices, count: int) -> tuple[GpuDevice, ...]:
+        """Lock all of them or none, so that two containers that need several never wait for each
+        other.
+        """
+        taken: list[GpuDevice] = []
+        for gpu in found.devices:
+            if len(taken) < count and self._hold(
+                Path(self._config.device_directory) / f"{found.stack}-{gpu.number}"
+            ):
+                taken.append(gpu)
+        if len(taken) < count:
+            self.release()
+            return ()
+        return tuple(taken)
+
+    def _hold(self, path: Path) -> bool:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        earlier = os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+        # The lock is free, but the directory of its former holder is still there.
+        if earlier not in ("", self._config.run_directory) and Path(earlier).exists():
+            os.close(descriptor)
+            return False
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, self._config.run_directory.encode(), 0)
+        self._held.append(descriptor)
+        return True
+
+    def _devices(self, found: GpuDevices, locked: Sequence[GpuDevice]) -> tuple[Device, ...]:
+        root = Path(self._config.device_root) / "dev"
+        return tuple(
+            Device(str(root / name), f"/dev/{name}")
+            for name in (*found.shared, *(gpu.device for gpu in locked))
+        )
+
+
+def _numbers(found: GpuDevices, locked: Sequence[GpuDevice]) -> tuple[int, ...]:
+    return tuple(gpu.number for gpu in locked) if found.stack == instance_types.CUDA else ()
+
 
 CERTIFICATES = "/etc/arvados/ca-certificates.crt"
 

@@ -7,7 +7,7 @@
     command    run it to its end, kill the rest         nothing
 
 Afterwards, in any case, output and log are saved and the end is reported. Each step is journalled,
-so that after a crash another process can undo the begun steps (`supervisor.process.crash_cleanup`).
+so that after a crash another process can undo the begun steps (`supervisor.process.standalone`).
 
 The order of writes makes a container run at most once: the record is Running before any code of the
 user starts. When that write is refused, because the container was cancelled or taken, nothing
@@ -44,32 +44,38 @@ from lading.core.errors import ExecutionError, Failure, LadingError
 from lading.core.hpc.gang import read_gang
 from lading.supervisor import journal
 from lading.supervisor.container_gateway.gateway_listener import GatewayListener
-from lading.supervisor.container_spec import amount, specify
-from lading.supervisor.costing import Costing
-from lading.supervisor.ending import (
-    Circumstances,
-    Ending,
-    failed,
-    judge,
-    signal_name,
-)
+from lading.supervisor.container_spec import Given, GpuLocks, amount, specify
 from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, Exit
 from lading.supervisor.gang.remote_rank_client import RemoteRankClient
 from lading.supervisor.inputs.image_archive import CollectionImage
 from lading.supervisor.inputs.keep_mount import KeepMount, lost
 from lading.supervisor.inputs.staging import Inputs, Stage, full_places
 from lading.supervisor.journal import CONTAINER_STEP, JournalStep, RunJournal, StepMark, nothing
-from lading.supervisor.limits import disk_watch, project_quota
+from lading.supervisor.limits import disk_limits
 from lading.supervisor.limits.counters import descendants, processes
-from lading.supervisor.limits.disk_usage import check_room
-from lading.supervisor.limits.disk_watch import DiskWatch
-from lading.supervisor.limits.gpu_locks import Given, GpuLocks
-from lading.supervisor.limits.project_quota import Project
-from lading.supervisor.logs import INSTANCE, NODE, RANKS, RECORD, STDERR, STDOUT, Clock, Log, Pump
-from lading.supervisor.machine import can_report, describe_machine, device_type, is_broken, report
+from lading.supervisor.limits.disk_limits import DiskWatch, Project, begin_project, check_room
+from lading.supervisor.logs import RANKS, RECORD, STDERR, STDOUT, Clock, Log, Pump
+from lading.supervisor.machine import (
+    Costing,
+    can_report,
+    device_type,
+    is_broken,
+    log_machine,
+    report,
+)
 from lading.supervisor.monitors import Monitors
 from lading.supervisor.process.turn import Turn
-from lading.supervisor.results import LAST_CALL, Report, Results, free
+from lading.supervisor.results import (
+    LAST_CALL,
+    Circumstances,
+    Ending,
+    Report,
+    Results,
+    failed,
+    free,
+    judge,
+    signal_name,
+)
 from lading.supervisor.session import Activity, Lost, SupervisorSession, open_transport
 from lading.supervisor.supervisor_config import SupervisorConfig
 
@@ -289,7 +295,7 @@ class Supervisor:
         session, container = self._session, self._session.container
         check_room(self._directory, self._reserve)
         # Before any file exists: a project id applies to files made afterwards.
-        self._project = project_quota.begin(self._directory, {_SCRATCH: 0o2777, "bundle": 0o755})
+        self._project = begin_project(self._directory, {_SCRATCH: 0o2777, "bundle": 0o755})
         plan = mount_plan.plan(
             container.mounts,
             secret_mounts=await self._unless_stopped(session.secrets()),
@@ -324,7 +330,7 @@ class Supervisor:
             await self._unless_stopped(self.turn.prepare(work) if self.turn is not None else work)
         # Copies of collections were made by us; they are not charged to the container.
         self._base = (
-            await asyncio.to_thread(disk_watch.base, self._directory) if plan.copies else Amount()
+            await asyncio.to_thread(disk_limits.base, self._directory) if plan.copies else Amount()
         )
         self._limit_disk()
 
@@ -389,7 +395,7 @@ class Supervisor:
             running = asyncio.ensure_future(
                 self._engine.run(stop=self.stop, stop_grace=self._assignment.stop_grace_period)
             )
-            self._describe_machine()
+            log_machine(self._log, self._directory, self._assignment.instance_type)
             await asyncio.wait((running,), timeout=seconds)
             if not running.done():
                 self._timed_out = True
@@ -543,14 +549,6 @@ class Supervisor:
     @property
     def _nodes(self) -> int:
         return read_gang(self._session.container.scheduling_parameters).nodes
-
-    def _describe_machine(self) -> None:
-        self._log.put(NODE, describe_machine(self._directory))
-        if self._assignment.instance_type:
-            self._log.put(
-                INSTANCE,
-                msgspec.json.format(msgspec.json.encode(self._assignment.instance_type), indent=4),
-            )
 
     def _pump(self, name: str) -> int:
         pump = Pump(self._log, name)

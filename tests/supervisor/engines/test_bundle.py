@@ -6,9 +6,8 @@ from pathlib import Path
 
 from lading.core.images import Account, ImageProcess
 from lading.supervisor.engines import Bind, Device
-from lading.supervisor.engines.bundle import MASKED, Bundle, make_config
-from lading.supervisor.engines.seccomp import make_profile
-from lading.supervisor.id_mapping import IdRange
+from lading.supervisor.engines.bundle import MASKED, Bundle, make_config, make_profile
+from lading.supervisor.engines.user_namespace import IdRange
 
 BUNDLE = Bundle(
     rootfs="/root",

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Failure
-from lading.supervisor.engines import ContainerSpec, crun_start
+from lading.supervisor.engines import ContainerSpec, crun
 
 
 def test_a_command_joins_its_cgroups_first(tmp_path: Path) -> None:
     files = [tmp_path / "one", tmp_path / "two"]
-    command = [*crun_start.joining([str(one) for one in files]), "echo", "started"]
+    command = [*crun.joining([str(one) for one in files]), "echo", "started"]
     assert subprocess.run(command, capture_output=True, check=True).stdout == b"started\n"
     assert [one.read_text() for one in files] == ["0\n", "0\n"]
-    assert crun_start.joining([]) == []
+    assert crun.joining([]) == []
 
 
 def test_it_gets_the_streams_and_nothing_else() -> None:
@@ -25,15 +25,15 @@ def test_it_gets_the_streams_and_nothing_else() -> None:
         with os.fdopen(writing, "w") as write:
             spec = ContainerSpec(command=("true",), stdout=write.fileno())
             command = ["/bin/sh", "-c", "pwd; cat; env | grep -v ^PWD= | sort"]
-            started = crun_start.spawn(spec, command, environment={"PATH": os.environ["PATH"]})
+            started = crun.spawn(spec, command, environment={"PATH": os.environ["PATH"]})
         assert started.wait() == 0
         assert read.read().split("\n")[:2] == ["/", f"PATH={os.environ['PATH']}"]
 
 
 def test_a_thread_of_its_own_gives_its_answer_or_its_fault() -> None:
-    assert crun_start.in_thread_of_its_own(threading.get_ident) != threading.get_ident()
+    assert crun.in_thread_of_its_own(threading.get_ident) != threading.get_ident()
     with pytest.raises(FileNotFoundError):
-        crun_start.in_thread_of_its_own(Path("/none/there").stat)
+        crun.in_thread_of_its_own(Path("/none/there").stat)
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_a_thread_of_its_own_gives_its_answer_or_its_fault() -> None:
     ],
 )
 def test_whose_fault_a_failed_start_is(said: str, failure: Failure) -> None:
-    assert crun_start.failure(said).failure is failure
+    assert crun.failure(said).failure is failure

@@ -9,7 +9,7 @@ import pytest
 
 from lading.core.errors import ExecutionError
 from lading.supervisor.engines import Exec, Size
-from lading.supervisor.engines.native_exec import execute, hold, make_process
+from lading.supervisor.engines.executing import execute, hold, make_process
 
 
 def config(root: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor.engines.program import SealedProgram
+from lading.supervisor.engines.crun import SealedProgram
 
 
 @pytest.fixture

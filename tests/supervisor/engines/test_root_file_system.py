@@ -6,8 +6,7 @@ import pytest
 
 from lading.supervisor import linux
 from lading.supervisor.engines.bundle import IN_MEMORY, mount_root
-from lading.supervisor.engines.user_namespace import UserNamespace
-from lading.supervisor.id_mapping import fault_of
+from lading.supervisor.engines.user_namespace import UserNamespace, fault_of
 from tests.reality import need, need_root
 
 

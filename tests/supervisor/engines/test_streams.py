@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor.engines import streams
-from lading.supervisor.engines.streams import guarded, null
+from lading.supervisor.engines import crun
+from lading.supervisor.engines.crun import guarded, null
 from tests.reality import need_root
 
 
@@ -44,7 +44,7 @@ def test_an_old_kernel_passes_files_as_they_are(
     def refuse(descriptor: int, **more: int) -> int:
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr(streams, "reopen", refuse)
+    monkeypatch.setattr(crun, "reopen", refuse)
     null.cache_clear()
     os.close(null())
     null.cache_clear()

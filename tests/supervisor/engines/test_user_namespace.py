@@ -10,8 +10,13 @@ from lading.core.errors import ExecutionError, Failure
 from lading.core.images import Account
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Device
-from lading.supervisor.engines.user_namespace import UserNamespace, UserNamespacePolicy, refuse
-from lading.supervisor.id_mapping import SIZE, fault_of
+from lading.supervisor.engines.user_namespace import (
+    SIZE,
+    UserNamespace,
+    UserNamespacePolicy,
+    fault_of,
+    refuse,
+)
 from tests.reality import need, need_root
 
 

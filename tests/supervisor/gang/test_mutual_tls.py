@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lading.net.certificates import make_certificate
-from lading.supervisor.gang.mutual_tls import HandshakeState, keep_alive, trust
+from lading.supervisor.gang.remote_rank_client import HandshakeState, keep_alive, trust
 
 
 def test_the_key_is_in_no_file_and_in_no_text(tmp_path: Path) -> None:

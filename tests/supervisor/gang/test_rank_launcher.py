@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 
 from lading.net.certificates import make_certificate
+from lading.supervisor import journal as run_journal
 from lading.supervisor.engines import EngineSettings
 from lading.supervisor.gang import rank_launcher
-from lading.supervisor.gang.mutual_tls import HandshakeState
 from lading.supervisor.gang.rank_launcher import LaunchOrder, RankLauncher
+from lading.supervisor.gang.remote_rank_client import HandshakeState
 from lading.supervisor.journal import CONTAINER_STEP, JournalHeader, RunJournal, StepMark
-from lading.supervisor.process import lockfile
 from lading.testing.supervising import CONTAINER
 
 CERTIFICATE, KEY = make_certificate("gang", now=datetime.now(UTC))
@@ -144,12 +144,12 @@ class Engine:
 async def test_what_was_killed_is_cleared_away(tmp_path: Path) -> None:
     run, engine = tmp_path / "run", Engine()
     directory = rank_launcher.place(run, CONTAINER)
-    lock = lockfile.acquire(directory)
+    lock = run_journal.acquire_lock(directory)
     rank_launcher.write_down(directory, order(2))
     assert rank_launcher.look(run) == [{"uuid": CONTAINER, "ranks": 2}]
     with subprocess.Popen(["sleep", "60"], pass_fds=(lock,)) as holder:
-        lockfile.write_holder(lock, lockfile.LockHolder(UUID=CONTAINER, PID=holder.pid))
-        lockfile.release(lock)
+        run_journal.write_holder(lock, run_journal.LockHolder(UUID=CONTAINER, PID=holder.pid))
+        run_journal.release_lock(lock)
         left = tmp_path / "annex" / f"{CONTAINER}-1"
         left.mkdir(parents=True)
         settings = EngineSettings(

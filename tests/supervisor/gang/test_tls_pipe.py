@@ -7,7 +7,7 @@ import os
 import pytest
 
 from lading.core.errors import ExecutionError
-from lading.supervisor.gang import tls_pipe
+from lading.supervisor.gang import remote_rank_client
 
 
 @pytest.mark.parametrize(("said", "words"), [(b"", "nobody has said"), (b"{}\n", "cannot be read")])
@@ -17,6 +17,6 @@ def test_a_line_without_a_course_says_so(said: bytes, words: str) -> None:
     os.close(writing)
     try:
         with pytest.raises(ExecutionError, match=words):
-            tls_pipe.read_course(reading)
+            remote_rank_client.read_course(reading)
     finally:
         os.close(reading)

@@ -12,7 +12,7 @@ import pytest
 
 from lading import removal
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.inputs.layers import LayerStore
+from lading.supervisor.inputs.image_archive import LayerStore
 from lading.testing.images import ArchiveImage, make_archive, make_layer
 
 pytestmark = pytest.mark.usefixtures("as_root")
@@ -228,7 +228,7 @@ async def test_what_the_disk_refuses_is_told(
     def refuse(*_: object, **__: object) -> str:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("lading.supervisor.inputs.layers.unpack_layer", refuse)
+    monkeypatch.setattr("lading.supervisor.inputs.image_archive.unpack_layer", refuse)
     with pytest.raises(ExecutionError, match="cannot be unpacked") as caught:
         await store.lease(image(A))
     assert caught.value.failure is failure

@@ -10,15 +10,10 @@ import pytest
 from lading.confined import Stopped
 from lading.core.containers.disk_space import Amount, DiskWriter
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.limits import disk_usage
-from lading.supervisor.limits.disk_usage import (
-    MAX_DEPTH,
-    Neighbours,
-    check_room,
-    held,
-    layers,
-    measure,
-)
+from lading.supervisor.limits import disk_limits
+from lading.supervisor.limits.disk_limits import MAX_DEPTH, Neighbours, check_room, measure
+from lading.supervisor.limits.disk_limits import held_open as held
+from lading.supervisor.limits.disk_limits import layers_of as layers
 
 KIB = 1 << 10
 
@@ -125,7 +120,7 @@ def test_neighbours_tell_each_other(tmp_path: Path) -> None:
     writer = DiskWriter("b", Amount(1 << 50, 2), Amount(3, 4))
     two.tell({7: DiskWriter("b", Amount(9), Amount())})
     two.tell({7: writer})
-    (tmp_path / "c" / disk_usage.NAME).write_text("rubbish")
+    (tmp_path / "c" / disk_limits.USAGE_NAME).write_text("rubbish")
     assert one.others(7) == [writer]
     assert not one.are_unknown()
     assert one.others(8) == [DiskWriter("b", Amount(), Amount())]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.container_spec import Given, GpuLocks
 from lading.supervisor.engines import Device
-from lading.supervisor.limits.gpu_locks import Given, GpuLocks
 from lading.supervisor.supervisor_config import SupervisorConfig
 from lading.testing.images import make_devices
 

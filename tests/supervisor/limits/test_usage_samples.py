@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor.limits.counters import CgroupCounters
-from lading.supervisor.limits.usage_samples import UsageSampler
+from lading.supervisor.limits.counters import CgroupCounters, UsageSampler
 from lading.supervisor.logs import Log
 from tests.supervisor.limits.test_counters import V1, folders
 from tests.supervisor.supervised import MOMENT, STAMP

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor.network.resolver import Resolver, machine_resolvers
+from lading.supervisor.network.forwarder import Resolver, machine_resolvers
 
 
 class Upstream(asyncio.DatagramProtocol):

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Conflict, ExecutionError
+from lading.supervisor import journal
 from lading.supervisor.engines import Engine, EngineSettings
 from lading.supervisor.journal import JournalHeader, RunJournal, StepMark
-from lading.supervisor.process import lockfile
-from lading.supervisor.process.crash_cleanup import clean, describe
+from lading.supervisor.process.standalone import clean_after_crash as clean
+from lading.supervisor.process.standalone import describe_fault as describe
 from lading.testing.engine import StubEngine
 
 SETTINGS = EngineSettings(container_uuid="u", run_directory="/r", cache_directory="/c")
@@ -30,7 +31,7 @@ class Removed:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     run = tmp_path / "run"
-    lockfile.release(lockfile.acquire(run))
+    journal.release_lock(journal.acquire_lock(run))
     return run
 
 
@@ -56,10 +57,10 @@ async def test_nothing_and_a_bare_directory_are_clean(run: Path) -> None:
 
 
 async def test_the_living_are_left_alone(run: Path) -> None:
-    held = lockfile.acquire(run)
+    held = journal.acquire_lock(run)
     with pytest.raises(Conflict):
         await clean(run, engines=Removed())
-    lockfile.release(held)
+    journal.release_lock(held)
     assert run.exists()
 
 

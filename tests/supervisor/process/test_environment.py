@@ -10,9 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lading.supervisor import linux
-from lading.supervisor.process import lockfile
-from lading.supervisor.process.environment import ignore_probes, run_one
+from lading.supervisor import journal, linux
+from lading.supervisor.process.worker import ignore_probes, run_one
 from lading.testing.asgi import serving
 from lading.testing.engine import StubEngine
 from lading.testing.supervising import CONTAINER
@@ -57,10 +56,10 @@ def test_the_run_directory_goes_with_the_process(
 ) -> None:
     bench.add("true")
     told = bench.assignment()
-    lock = lockfile.acquire(bench.run_directory)
+    lock = journal.acquire_lock(bench.run_directory)
     monkeypatch.setattr(linux, "leave_mount_namespace", lambda _: None)
     assert run_one(told, lock, engines=lambda name, settings: StubEngine(settings)) == 1
-    lockfile.release(lock)
+    journal.release_lock(lock)
     assert not bench.run_directory.exists()
 
 
@@ -70,15 +69,15 @@ def test_a_run_directory_that_stays_is_no_crash(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(16, "busy")
 
-    lock = lockfile.acquire(bench.run_directory)
+    lock = journal.acquire_lock(bench.run_directory)
     monkeypatch.setattr(linux, "leave_mount_namespace", lambda _: None)
     monkeypatch.setattr(linux, "discard_directory", refuse)
     assert (
         run_one(bench.assignment(), lock, engines=lambda name, settings: StubEngine(settings)) == 1
     )
-    holder = lockfile.read_holder(bench.run_directory)
-    assert holder == lockfile.LockHolder(UUID=CONTAINER, PID=os.getpid())
-    lockfile.release(lock)
+    holder = journal.read_holder(bench.run_directory)
+    assert holder == journal.LockHolder(UUID=CONTAINER, PID=os.getpid())
+    journal.release_lock(lock)
 
 
 async def asyncio_run(command: list[str], given: bytes) -> int:

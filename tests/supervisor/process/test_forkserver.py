@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from lading.net.certificates import make_certificate
-from lading.supervisor import linux
-from lading.supervisor.process import lockfile
+from lading.supervisor import journal, linux
 from lading.testing.supervising import CONTAINER, SUPERVISOR_TOKEN
 from tests.reality import need_root
 from tests.supervisor.warm import PATIENCE, Parent, end, start_parent
@@ -28,7 +27,7 @@ def parent(tmp_path: Path) -> Iterator[Parent]:
     assert parent.process.wait(PATIENCE) == 0
     for uuid in (CONTAINER, OTHER):
         holder = (
-            lockfile.read_holder(parent.run / uuid) if lockfile.is_held(parent.run / uuid) else None
+            journal.read_holder(parent.run / uuid) if journal.is_held(parent.run / uuid) else None
         )
         if holder:
             os.kill(holder.PID, signal.SIGKILL)
@@ -37,7 +36,7 @@ def parent(tmp_path: Path) -> Iterator[Parent]:
 def test_a_supervisor_is_started_with_its_pidfd(parent: Parent) -> None:
     message, (pidfd,) = parent.start()
     assert (message["op"], message["uuid"]) == ("started", CONTAINER)
-    assert lockfile.is_held(parent.run / CONTAINER)
+    assert journal.is_held(parent.run / CONTAINER)
     parent.ask("list")
     assert os.getsid(message["pid"]) == message["pid"]
     end(pidfd)
@@ -170,8 +169,8 @@ def test_many_are_listed_in_several_answers(parent: Parent) -> None:
     holders = []
     for number in range(205):
         uuid = f"zzzzz-dz642-{number:015d}"
-        held = lockfile.acquire(parent.run / uuid)
-        lockfile.write_holder(held, lockfile.LockHolder(UUID=uuid, PID=os.getpid()))
+        held = journal.acquire_lock(parent.run / uuid)
+        journal.write_holder(held, journal.LockHolder(UUID=uuid, PID=os.getpid()))
         holders.append(held)
     first, some = parent.ask("list")
     last, rest = parent.answer()

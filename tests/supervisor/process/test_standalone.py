@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from lading.supervisor import linux
-from lading.supervisor.process import lockfile
+from lading.supervisor import journal, linux
 from lading.supervisor.process.register import Register, RegisterEntry
 from lading.testing.asgi import serving
 from lading.testing.supervising import CONTAINER
@@ -96,7 +95,7 @@ async def test_signals_and_what_is_left(bench: Bench) -> None:
         assert json.loads(said)["PID"]
         assert (await call(bench, "--kill", "USR1", CONTAINER))[0] == 1
         assert (await call(bench, "--kill", "9", CONTAINER))[0] == 0
-    assert lockfile.read_holder(bench.run_directory) is not None
+    assert journal.read_holder(bench.run_directory) is not None
     assert (await call(bench, "--clean", CONTAINER))[:2] == (0, "")
     assert not bench.run_directory.exists()
     assert (await call(bench, "--kill", "TERM", CONTAINER)) == (
@@ -137,13 +136,13 @@ async def test_what_cannot_be_cleaned_is_said(bench: Bench) -> None:
     descriptor, _ = register.acquire(CONTAINER)
     register.write(descriptor, RegisterEntry(CONTAINER, 1, str(bench.run_directory)))
     os.close(descriptor)
-    held = lockfile.acquire(bench.run_directory)
+    held = journal.acquire_lock(bench.run_directory)
     code, said, fault = await call(bench, "--list")
     assert (code, said) == (0, f"{CONTAINER} stale\n")
     assert "cannot be cleaned" in fault
     async with served(bench) as told:
         assert (await call(bench, given=told))[0] == 1
-    lockfile.release(held)
+    journal.release_lock(held)
     assert register.read(CONTAINER) == RegisterEntry(CONTAINER, 1, str(bench.run_directory))
 
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lading.supervisor import linux
-from lading.supervisor.process import lockfile
+from lading.supervisor import journal, linux
 from lading.supervisor.process.worker import DONE, FREE, serve, work
 from lading.testing.asgi import serving
 from lading.testing.engine import StubEngine
@@ -36,7 +35,7 @@ class Place:
     async def order(self, **changes: object) -> None:
         """Have it serve the container."""
         told = replace(self.bench.assignment(), api_socket=self.api, **changes)  # type: ignore[arg-type]
-        lock = lockfile.acquire(self.bench.run_directory)
+        lock = journal.acquire_lock(self.bench.run_directory)
         socket.send_fds(self.connection, [msgspec.json.encode(told)], [lock])
         os.close(lock)
 
@@ -88,7 +87,7 @@ async def test_one_container_after_the_other(place: Place) -> None:
         assert record["state"] == "Complete"
         assert place.bench.output() == {"file": b"hello\n"}
         assert not place.bench.run_directory.exists()
-        assert not lockfile.is_held(place.bench.run_directory)
+        assert not journal.is_held(place.bench.run_directory)
         counts.append(open_files())
     assert counts[1] == counts[2]
     assert await place.end() == 0
@@ -134,7 +133,7 @@ async def test_a_run_directory_that_stays_ends_the_process(
     await place.order()
     async with asyncio.timeout(PATIENCE):
         assert await place.task == 0
-    assert lockfile.read_holder(place.bench.run_directory) == lockfile.LockHolder(
+    assert journal.read_holder(place.bench.run_directory) == journal.LockHolder(
         UUID=CONTAINER, PID=os.getpid()
     )
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lading.supervisor.process.worker import DONE, FREE
-from lading.supervisor.process.worker_pool import IDLE, WorkerPool
+from lading.supervisor.process.worker import DONE, FREE, IDLE, WorkerPool
 
 
 @dataclass

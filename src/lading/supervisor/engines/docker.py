@@ -44,10 +44,9 @@ from lading.supervisor.engines import (
     ImageSource,
     owners,
 )
-from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY
+from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY, make_profile
 from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
-from lading.supervisor.engines.seccomp import make_profile
 from lading.supervisor.inputs.image_archive import ImageArchive, Proofs, fetch, stream, sweep
 from lading.supervisor.limits.cgroup import LEAST_RAM, PERIOD
 from lading.supervisor.limits.counters import LimitEvents, events_at_end

@@ -40,16 +40,21 @@ from lading.supervisor.engines import (
     Execution,
     Exit,
     ImageSource,
-    crun_start,
+    crun,
 )
-from lading.supervisor.engines.bundle import IN_MEMORY, OPEN_LINE, Bundle, make_config, mount_root
+from lading.supervisor.engines.bundle import (
+    IN_MEMORY,
+    OPEN_LINE,
+    Bundle,
+    make_annotation,
+    make_config,
+    mount_root,
+)
+from lading.supervisor.engines.crun import SealedProgram, guarded, null
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
-from lading.supervisor.engines.program import SealedProgram
-from lading.supervisor.engines.seccomp import make_annotation
-from lading.supervisor.engines.streams import guarded, null
 from lading.supervisor.engines.user_namespace import UserNamespace, UserNamespacePolicy, refuse
 from lading.supervisor.gang.gang_output import GangOutput
-from lading.supervisor.inputs.layers import LayerStore, Unpacked
+from lading.supervisor.inputs.image_archive import LayerStore, Unpacked
 from lading.supervisor.limits import counters
 from lading.supervisor.limits.cgroup import Cgroup, find_hierarchy
 from lading.supervisor.machine import mount_table
@@ -248,18 +253,18 @@ class NativeEngine:
         command.
         """
         # Imported here, because few containers are ever entered.
-        from lading.supervisor.engines import native_exec
+        from lading.supervisor.engines import executing
 
         if self.first is None:
             raise ExecutionError(f"{self._uuid}: is not running")
         name, bundle = self._entered
-        return await native_exec.execute(
+        return await executing.execute(
             order, name, bundle, command=[*self._joining(), *self._crun_command()]
         )
 
     async def hold(self) -> None:
         """Let crun make the container again on the same root, without its command."""
-        from lading.supervisor.engines import native_exec
+        from lading.supervisor.engines import executing
 
         if self._gang is not None:
             raise ExecutionError(
@@ -268,7 +273,7 @@ class NativeEngine:
             )
         command = [*self._joining(), *self._crun_command()]
         self._close_gate()
-        self._gate = await native_exec.hold(self._uuid, self._described, command=command)
+        self._gate = await executing.hold(self._uuid, self._described, command=command)
         self._is_held = True
         if self._network is not None and self.first is not None:
             await self._network.reconnect(self.first)
@@ -421,9 +426,7 @@ class NativeEngine:
         # A remote rank gets its input from the supervisor on the first machine.
         is_annex = spec.spread is not None and spec.spread.rank > 0
         given = spec if is_annex else replace(spec, stdin=self._reading)
-        return crun_start.spawn(
-            given, [*self._joining(), *files.command()], environment=dict(os.environ)
-        )
+        return crun.spawn(given, [*self._joining(), *files.command()], environment=dict(os.environ))
 
     def _configure(
         self, spec: ContainerSpec, image: Unpacked, rootfs: Path, gate: str
@@ -487,18 +490,16 @@ class NativeEngine:
             given = replace(spec, stdin=stdin, stdout=stdout, stderr=stderr)
             if not self._cgroup.takes_threads:
                 joined = [*self._joining(), path, *command[1:]]
-                return crun_start.spawn(given, joined, environment=environment, program=program)
+                return crun.spawn(given, joined, environment=environment, program=program)
 
             def start() -> subprocess.Popen[bytes]:
                 self._cgroup.join()
-                return crun_start.spawn(
-                    given, command, path, environment=environment, program=program
-                )
+                return crun.spawn(given, command, path, environment=environment, program=program)
 
-            return crun_start.in_thread_of_its_own(start)
+            return crun.in_thread_of_its_own(start)
 
     def _joining(self) -> list[str]:
-        return crun_start.joining(self._cgroup.join_files)
+        return crun.joining(self._cgroup.join_files)
 
     def _crun_command(self) -> list[str]:
         return [_PROGRAM, "--root", str(self._state / "crun"), "--cgroup-manager=disabled"]
@@ -520,7 +521,7 @@ class NativeEngine:
                 "crun could not be run; install the package crun", Failure.NODE
             ) from error
         if said:
-            raise crun_start.failure(said)
+            raise crun.failure(said)
 
     async def _stop_when(self, stop: asyncio.Event, grace: float) -> None:
         await stop.wait()

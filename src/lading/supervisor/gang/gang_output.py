@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from lading.confined import ConfinedTree, Stop, Stopped, never, open_regular
-from lading.supervisor.inputs.tar_reader import TarReader, members
+from lading.supervisor.inputs.unpack import TarReader, members
 
 STREAMS = ("stdout", "stderr")
 # Directory in the output with the streams of each rank.

@@ -27,9 +27,9 @@ from pathlib import Path
 
 from lading import removal
 from lading.core.errors import LadingError
-from lading.supervisor import linux
-from lading.supervisor.gang.mutual_tls import keep_alive, trust
-from lading.supervisor.process import crash_cleanup, lockfile
+from lading.supervisor import journal, linux
+from lading.supervisor.gang.remote_rank_client import keep_alive, trust
+from lading.supervisor.process import standalone
 from lading.supervisor.supervisor import EngineMaker
 
 DIRECTORY, ANNEXES = "outposts", "annex"
@@ -243,19 +243,19 @@ async def clear(run_root: Path, uuid: str, *, engines: EngineMaker) -> None:
     if directory.exists():
         await asyncio.to_thread(_end_holder, directory)
     for one in sorted((run_root.parent / ANNEXES).glob(f"{uuid}-*")):
-        await crash_cleanup.finish(one, engines=engines)
+        await standalone.finish_cleanup(one, engines=engines)
     await asyncio.to_thread(_discard, directory)
 
 
 def _discard(directory: Path) -> None:
-    linux.discard_directory(directory, aside=removal.beside(directory), last=lockfile.NAME)
+    linux.discard_directory(directory, aside=removal.beside(directory), last=journal.LOCK_NAME)
 
 
 def _end_holder(directory: Path) -> None:
     """End the process that holds the lock of a listener."""
     began = time.monotonic()
-    while lockfile.is_held(directory):
-        holder = lockfile.read_holder(directory)
+    while journal.is_held(directory):
+        holder = journal.read_holder(directory)
         if holder is not None:
             patient = time.monotonic() - began < 2 * _END_TIME
             # It has ended already.

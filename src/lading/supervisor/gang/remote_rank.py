@@ -25,7 +25,7 @@ from lading.core.containers import mount_plan
 from lading.core.errors import ExecutionError, LadingError, RequestError
 from lading.net import rpc
 from lading.supervisor import linux
-from lading.supervisor.container_spec import specify
+from lading.supervisor.container_spec import Given, specify
 from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings, Spread
 from lading.supervisor.gang import gang_output
 from lading.supervisor.gang.remote_rank_client import Invitation
@@ -33,9 +33,8 @@ from lading.supervisor.inputs.image_archive import CollectionImage
 from lading.supervisor.inputs.keep_mount import KeepMount
 from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.journal import CONTAINER_STEP, JournalHeader, RunJournal, StepMark
-from lading.supervisor.limits.gpu_locks import Given
 from lading.supervisor.logs import Log
-from lading.supervisor.process.environment import take_own_mounts
+from lading.supervisor.process.worker import take_own_mounts
 from lading.supervisor.session import SupervisorSession, open_transport
 from lading.supervisor.supervisor import EngineMaker
 from lading.supervisor.supervisor_config import SupervisorConfig, check

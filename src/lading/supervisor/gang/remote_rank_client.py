@@ -1,24 +1,37 @@
-"""Remote ranks: for a gang on several machines, one process on each further machine prepares and
+"""Remote ranks of a gang as their container's supervisor sees them, and the TLS between machines.
+
+Remote ranks: for a gang on several machines, one process on each further machine prepares and
 starts a rank there.
 
 The supervisor starts them with the command of its assignment (`annex_command`), or connects to
 listeners (`rank_launcher`), sends each its invitation, and passes their pipes to the conductor
 (`hpc.remote_ranks`). A remote rank ends with its pipe, so none outlives the supervisor.
+
+`python -m lading.supervisor --line`: a TLS connection to the listener on another machine of a
+gang (`rank_launcher`).
+
+The first line of standard input has the destination and the certificate of both ends; further input
+is sent there, and its data is written to standard output. It ends when either side does.
+
+TLS between machines of a gang, with one certificate and key on both ends.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
 import secrets
+import socket
+import ssl
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lading.core.errors import ExecutionError, Failure
+from lading.core.errors import ExecutionError, Failure, RequestError
 from lading.net import rpc
 from lading.supervisor.engines import Spread
-from lading.supervisor.gang.mutual_tls import HandshakeState
 from lading.supervisor.supervisor_config import SupervisorConfig
 
 RANK = "{rank}"
@@ -112,3 +125,118 @@ class RemoteRankClient:
                 # A process that has ended has reported its reason.
                 for line in lines:
                     rpc.write_line(process.stdin.fileno(), line)
+
+
+_CONNECT_TIME = 60.0
+# Bytes read at a time.
+_CHUNK = 1 << 18
+
+
+def main() -> int:
+    """Run the connection; return the exit code of the process."""
+    try:
+        asyncio.run(serve(read_course(0)))
+    except (ExecutionError, OSError, TimeoutError) as error:
+        fault = (
+            error.message
+            if isinstance(error, ExecutionError)
+            else str(error) or "it does not answer"
+        )
+        # Nobody reads any more.
+        with contextlib.suppress(BrokenPipeError):
+            rpc.write_line(1, {"fault": fault})
+        return 1
+    return 0
+
+
+def read_course(descriptor: int) -> HandshakeState:
+    """The first line, and nothing after it. Raises ExecutionError."""
+    try:
+        course = rpc.read_line(descriptor, HandshakeState)
+    except RequestError as error:
+        raise ExecutionError("where this line leads cannot be read") from error
+    if course is None:
+        raise ExecutionError("nobody has said where this line leads")
+    return course
+
+
+async def serve(course: HandshakeState) -> None:
+    """Copy in both directions until one of them has ended. Raises OSError, TimeoutError,
+    ExecutionError.
+    """
+    context = trust(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), course.certificate, course.key)
+    try:
+        async with asyncio.timeout(_CONNECT_TIME):
+            reader, writer = await asyncio.open_connection(course.address, course.port, ssl=context)
+    except (OSError, TimeoutError) as error:
+        why = str(error) or f"no answer in {_CONNECT_TIME:.0f} s"
+        there = f"{course.address}, port {course.port}"
+        raise ExecutionError(f"its machine cannot be reached at {there}: {why}") from error
+    keep_alive(writer.get_extra_info("socket"))
+    outward, inward = asyncio.create_task(_send(writer)), asyncio.create_task(_receive(reader))
+    try:
+        await asyncio.wait((outward, inward), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (outward, inward):
+            task.cancel()
+        await asyncio.gather(outward, inward, return_exceptions=True)
+        # Abort: unsent data has no reader any more.
+        writer.transport.abort()
+
+
+async def _send(writer: asyncio.StreamWriter) -> None:
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: protocol, os.fdopen(os.dup(0), "rb", buffering=0)
+    )
+    while data := await reader.read(_CHUNK):
+        writer.write(data)
+        await writer.drain()
+
+
+async def _receive(reader: asyncio.StreamReader) -> None:
+    while data := await reader.read(_CHUNK):
+        await asyncio.to_thread(rpc.write_all, 1, data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandshakeState:
+    """Destination of a connection; certificate and key are PEM texts."""
+
+    address: str
+    port: int
+    certificate: str
+    key: str = field(repr=False)
+
+
+def trust(context: ssl.SSLContext, certificate: str, key: str) -> ssl.SSLContext:
+    """Let a context trust the gang's certificate and nothing else. Raises ssl.SSLError, OSError."""
+    # The libraries for X.509 take 50 modules, and most supervisors have no gang.
+    from lading.net.certificates import load_identity
+
+    # The certificate is made for the gang, not for a host name.
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(cadata=certificate)
+    load_identity(context, certificate, key)
+    return context
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Let the kernel report the loss of the other machine within a minute (tcp(7))."""
+    # 20 s idle plus 4 probes at 5 s; unacknowledged data ends the connection after 40 s.
+    options = (
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 20),
+    )
+    more = (
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+    )
+    for level, name, value in (
+        *options,
+        *more,
+        (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 40_000),
+    ):
+        connection.setsockopt(level, name, value)

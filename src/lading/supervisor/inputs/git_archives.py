@@ -21,7 +21,7 @@ from lading.concurrency import in_thread
 from lading.confined import ConfinedTree, Stop, Stopped, never
 from lading.core.containers.mount_plan import GitTree
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
-from lading.supervisor.inputs.tar_reader import TarReader, members
+from lading.supervisor.inputs.unpack import TarReader, members
 
 BLOB = "blob"
 """Name of the file of a blob, in a directory of its own."""

@@ -2,6 +2,9 @@
 
 Collections come from the cache of this machine, read-only and shared; a lease keeps them there
 until `close`. Large collections that are not cached are mounted and read on demand (`keep_mount`).
+
+Entries of the container's directories for `core.containers.output`: by descriptors, without
+following links.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import asyncio
 import errno
 import functools
 import os
+import stat
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -21,6 +25,7 @@ from lading.client.blocks import BlockClient
 from lading.client.collections import download
 from lading.client.tree_cache import TreeCache
 from lading.concurrency import in_thread
+from lading.confined import ConfinedTree, Stop, Stopped, never, open_directory
 from lading.core.containers.disk_space import Amount
 from lading.core.containers.mount_plan import (
     CollectionPath,
@@ -33,14 +38,14 @@ from lading.core.containers.mount_plan import (
     Source,
     WriteFile,
 )
-from lading.core.containers.output import Entry
+from lading.core.containers.output import DirectoryEntry, Entry, FileEntry, LinkEntry, SpecialEntry
 from lading.core.data.filetree import FileTree, from_manifest, total_size
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind
-from lading.supervisor.inputs import container_files, git_archives
+from lading.supervisor.inputs import git_archives
 from lading.supervisor.inputs.keep_mount import KeepMount
-from lading.supervisor.limits.disk_usage import check_room
+from lading.supervisor.limits.disk_limits import check_room
 
 # Mode rwxrwsrwx: the command may run as any user; files get the group of the directory.
 _OPEN_DIRECTORY = 0o2777
@@ -173,9 +178,7 @@ class Stage:
         """
         top, path = self._place(source)
         # Files of a collection are saved by reference, so their sizes are not needed.
-        return container_files.look(
-            top, path, measured=not isinstance(source, CollectionPath), stop=stop
-        )
+        return find_entry(top, path, measured=not isinstance(source, CollectionPath), stop=stop)
 
     def open_folder(self, source: Source) -> confined.ConfinedTree:
         """Open the directory at a place. Raises OSError, also when the path has a symbolic link."""
@@ -443,3 +446,52 @@ def _copy_file(source: Path, target: Path, stop: confined.Stop) -> None:
             if stop():
                 raise confined.Stopped
     target.chmod(0o777)
+
+
+_STRIDE = 256
+"""Entries between two checks of `stop`."""
+_MEASURED = 128
+"""Files of a directory whose sizes are measured. Measuring all would take a third of the time of
+saving small files; the bytes of all are counted when they are read.
+"""
+
+
+def find_entry(top: Path, path: str, *, measured: bool, stop: Stop = never) -> Entry | None:
+    """The entry at `path` below `top`; None when it is missing or its parent is no directory.
+    Raises OSError, Stopped.
+
+    `measured`: the sizes of the first files of a directory are wanted.
+    """
+    try:
+        with ConfinedTree.open(top) as tree:
+            if not path:
+                return _directory(tree, measured=measured, stop=stop)
+            with tree.parent(path) as (folder, name):
+                return _entry(name, folder, measured=measured, stop=stop)
+    except (FileNotFoundError, NotADirectoryError):
+        # It was removed meanwhile, as by the running container.
+        return None
+
+
+def _entry(name: str, folder: int, *, measured: bool, stop: Stop = never) -> Entry:
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISDIR(found.st_mode):
+        with open_directory(name, folder) as tree:
+            return _directory(tree, measured=measured, stop=stop)
+    if stat.S_ISLNK(found.st_mode):
+        return LinkEntry(os.readlink(name, dir_fd=folder))
+    return FileEntry(found.st_size) if stat.S_ISREG(found.st_mode) else SpecialEntry()
+
+
+def _directory(tree: ConfinedTree, *, measured: bool, stop: Stop = never) -> DirectoryEntry:
+    names, files, sizes = list[str](), list[str](), dict[str, int]()
+    with os.scandir(tree.descriptor) as entries:
+        for number, entry in enumerate(entries):
+            if number % _STRIDE == 0 and stop():
+                raise Stopped
+            names.append(entry.name)
+            if entry.is_file(follow_symlinks=False):
+                files.append(entry.name)
+                if measured and len(files) <= _MEASURED:
+                    sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+    return DirectoryEntry(tuple(names), frozenset(files), sizes)

@@ -34,8 +34,7 @@ from lading.core.containers.container_network import Endpoint
 from lading.core.errors import ExecutionError, Failure, Invalid, LadingError
 from lading.supervisor.engines import Bind, NetworkAccess
 from lading.supervisor.network import routes
-from lading.supervisor.network.forwarder import Forwarder
-from lading.supervisor.network.resolver import CONFIGURATION, PORT, Resolver
+from lading.supervisor.network.forwarder import CONFIGURATION, PORT, Forwarder, Resolver
 
 UPLINK_PROGRAM, FILTER_PROGRAM = "slirp4netns", "nft"
 _HOSTS, _RESOLV = Path("/etc/hosts"), Path("/etc/resolv.conf")

@@ -90,12 +90,10 @@ from lading.net import rpc
 from lading.supervisor import journal, linux, supervisor_config
 from lading.supervisor.engines import AUTOMATIC, find_engines
 from lading.supervisor.gang import rank_launcher
-from lading.supervisor.process import lockfile
-from lading.supervisor.process.crash_cleanup import clean, describe
-from lading.supervisor.process.environment import ignore_probes
+from lading.supervisor.process.standalone import clean_after_crash as clean
+from lading.supervisor.process.standalone import describe_fault as describe
 from lading.supervisor.process.warmup import warm_up
-from lading.supervisor.process.worker import work
-from lading.supervisor.process.worker_pool import WorkerPool
+from lading.supervisor.process.worker import WorkerPool, ignore_probes, work
 from lading.supervisor.supervisor import EngineMaker
 
 # Descriptors of one message; the kernel allows 253 (SCM_MAX_FD).
@@ -242,7 +240,7 @@ class Forkserver:
             worker = self._workers.assign(uuid, rpc.encode(config), lock)
         finally:
             # The worker holds the lock by its own copy of the descriptor.
-            lockfile.release(lock)
+            journal.release_lock(lock)
         self._send(
             {"op": "started", "id": request.get("id"), "uuid": uuid, "pid": worker.pid},
             (worker.pidfd,),
@@ -319,7 +317,7 @@ class Forkserver:
         )
         directory = rank_launcher.place(self.run_root, uuid)
         try:
-            lock = lockfile.acquire(directory)
+            lock = journal.acquire_lock(directory)
         except (LadingError, OSError) as error:
             text = error.message if isinstance(error, LadingError) else str(error)
             self._send(
@@ -336,10 +334,10 @@ class Forkserver:
             with rank_launcher.listen() as listener:
                 pid = self._fork(lambda: rank_launcher.hold(order, listener, directory))
                 port = listener.getsockname()[1]
-            lockfile.write_holder(lock, lockfile.LockHolder(UUID=uuid, PID=pid))
+            journal.write_holder(lock, journal.LockHolder(UUID=uuid, PID=pid))
         finally:
             # The child holds the lock by its own copy of the descriptor.
-            lockfile.release(lock)
+            journal.release_lock(lock)
         pidfd = os.pidfd_open(pid)
         self._launchers[pidfd] = pid
         self._poll.register(pidfd, select.POLLIN)
@@ -462,23 +460,23 @@ def _acquire_fresh(run_directory: Path) -> int:
 
     Raises Conflict, OSError.
     """
-    lock = lockfile.acquire(run_directory)
+    lock = journal.acquire_lock(run_directory)
     if (run_directory / journal.NAME).exists():
-        lockfile.release(lock)
+        journal.release_lock(lock)
         raise Conflict(
             f"{run_directory.name}: an earlier supervisor left something; clean it first"
         )
     return lock
 
 
-def _holder(directory: Path) -> lockfile.LockHolder | None:
+def _holder(directory: Path) -> journal.LockHolder | None:
     """The live supervisor of a run directory; None when there is none.
 
     A supervisor that was just forked may not have written its process id yet.
     """
     until = time.monotonic() + _START_TIME
-    while lockfile.is_held(directory):
-        holder = lockfile.read_holder(directory)
+    while journal.is_held(directory):
+        holder = journal.read_holder(directory)
         if holder is not None:
             return holder
         if time.monotonic() > until:

@@ -1,10 +1,18 @@
-"""A supervisor without a warm parent: started for one container by ssh, by a batch system or by
+"""A supervisor without a warm parent, and the clean-up after a dead one.
+
+A supervisor without a warm parent: started for one container by ssh, by a batch system or by
 hand.
 
 It runs in the foreground, or detached: then a copy of this process continues in a session of its
 own, and this one prints the copy's process id and exits. In both cases the container's lock in the
 register is held from the first write until the run directory is removed. At its end it also cleans
 up after dead supervisors of this machine: a batch system may kill all processes of a job at once.
+
+Clean-up after a dead supervisor: undoes the steps of its journal.
+
+Mounts need no undoing: they vanished with its mount namespace. The container itself (processes and
+cgroup, or an object of the Docker daemon) and the run directory are left. Leases of cached data
+ended with the process.
 """
 
 from __future__ import annotations
@@ -20,12 +28,13 @@ from pathlib import Path
 import msgspec
 
 from lading import removal, telemetry
-from lading.core.errors import Invalid, LadingError
-from lading.supervisor import supervisor_config
+from lading.core.errors import Conflict, Invalid, LadingError
+from lading.supervisor import journal, linux, supervisor_config
 from lading.supervisor.engines import find_engines
-from lading.supervisor.process import crash_cleanup, lockfile
-from lading.supervisor.process.environment import ignore_probes, run_one
+from lading.supervisor.journal import CONTAINER_STEP, read_journal, unfinished
 from lading.supervisor.process.register import Register, RegisterEntry
+from lading.supervisor.process.worker import ignore_probes, run_one
+from lading.supervisor.supervisor import EngineMaker
 from lading.supervisor.supervisor_config import SupervisorConfig
 
 LOG = "supervisor.log"
@@ -39,7 +48,7 @@ def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus:
     `uuid`: the container that it must be for, "" for any. `log`: file for messages of a detached
     supervisor, "" for `supervisor.log` in its run directory. `gpus`: numbers of the usable GPUs, ""
     for those of the assignment. Raises Invalid for an assignment that cannot be carried out,
-    Conflict when the container is supervised here already, and the errors of `crash_cleanup.clean`
+    Conflict when the container is supervised here already, and the errors of `clean_after_crash`
     when an earlier supervisor left something.
     """
     config = replace(supervisor_config.parse(text), lock_directory=str(register))
@@ -67,9 +76,9 @@ def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus:
 
 
 def clean(entry: RegisterEntry) -> None:
-    """Clean up after a dead supervisor. Raises as `crash_cleanup.clean`."""
+    """Clean up after a dead supervisor. Raises as `clean_after_crash`."""
     if entry.RunDirectory:
-        asyncio.run(crash_cleanup.clean(Path(entry.RunDirectory), engines=find_engines().make))
+        asyncio.run(clean_after_crash(Path(entry.RunDirectory), engines=find_engines().make))
 
 
 class _Locks:
@@ -82,7 +91,7 @@ class _Locks:
         try:
             for directory in {earlier.RunDirectory if earlier else "", config.run_directory} - {""}:
                 clean(RegisterEntry(config.container_uuid, 0, directory))
-            self._run = lockfile.acquire(Path(config.run_directory))
+            self._run = journal.acquire_lock(Path(config.run_directory))
         except BaseException:
             # The entry is restored, so that a later attempt finds the run directory to clean.
             if earlier is not None:
@@ -102,7 +111,7 @@ class _Locks:
         try:
             return run_one(self._config, self._run, engines=find_engines().make)
         finally:
-            lockfile.release(self._run)
+            journal.release_lock(self._run)
             # With the run directory left, the entry stays for the next clean-up.
             if not Path(self._config.run_directory).exists():
                 self._register.release(self._config.container_uuid, self._entry)
@@ -126,3 +135,39 @@ def _leave(log: str) -> None:
     os.close(null)
     os.close(out)
     telemetry.configure()
+
+
+async def clean_after_crash(run_directory: Path, *, engines: EngineMaker) -> None:
+    """Undo everything that a dead supervisor left in and outside its run directory, which is
+    removed last. Idempotent.
+
+    Raises Conflict when the supervisor is alive, ExecutionError or OSError when something cannot be
+    undone.
+    """
+    if not await asyncio.to_thread(run_directory.exists):
+        return
+    lock = journal.acquire_lock(run_directory)
+    try:
+        await finish_cleanup(run_directory, engines=engines)
+    finally:
+        journal.release_lock(lock)
+
+
+async def finish_cleanup(run_directory: Path, *, engines: EngineMaker) -> None:
+    """Like `clean`, for a caller that holds the lock of the run directory."""
+    found = read_journal(run_directory)
+    if found is not None:
+        opening, lines = found
+        if CONTAINER_STEP in unfinished(lines):
+            await engines(opening.engine, opening.settings).remove()
+    # The lock file goes last: while it exists, no other process takes the directory for a new one.
+    linux.discard_directory(
+        run_directory, aside=removal.beside(run_directory), last=journal.LOCK_NAME
+    )
+
+
+def describe_fault(error: Exception) -> str:
+    """One line about the reason of a failed clean-up."""
+    if isinstance(error, Conflict):
+        return "it is alive; send it a signal first"
+    return " ".join((error.message if isinstance(error, LadingError) else str(error)).split())

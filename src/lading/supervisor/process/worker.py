@@ -1,4 +1,6 @@
-"""A reusable supervisor process of the warm parent: it serves one container after the other, each
+"""Reusable supervisor processes of the warm parent: their environment, their turns, their pool.
+
+A reusable supervisor process of the warm parent: it serves one container after the other, each
 from a clean start.
 
 A newly forked process copies every page that it writes to, and specialises code again; that costs
@@ -14,6 +16,13 @@ run directory. The worker sends {"op": "preparing"} and {"op": "asking"}
 (`supervisor.process.turn`), {"op": "free"} when the command has ended and only its results are
 still to be saved, and {"op": "done"} when it has ended in good order and released the lock. When
 the parent's end closes, the worker ends as soon as it serves no container.
+
+The workers of the warm parent: assigns them to containers and retires idle ones.
+
+Only the warm parent gives a worker its next container. So a signal that it sends to the worker of a
+container reaches that container or nobody, never the next container.
+
+The process environment of one supervisor: its mount namespace, its signals, and its end.
 """
 
 from __future__ import annotations
@@ -23,18 +32,24 @@ import contextlib
 import logging
 import os
 import resource
+import select
+import signal
 import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
+from lading import removal
 from lading.client.transport import Transport
-from lading.core.errors import LadingError
+from lading.concurrency import StopEvent
+from lading.core.errors import LadingError, TooLarge
 from lading.net import rpc
-from lading.supervisor import supervisor_config
-from lading.supervisor.process import lockfile
-from lading.supervisor.process.environment import Signals, ignore_probes, live, take_own_mounts
-from lading.supervisor.process.turn import Turn
+from lading.supervisor import journal, linux, supervisor_config
+from lading.supervisor.engines import user_namespace
+from lading.supervisor.process.turn import ASKING, PREPARING, Turn
 from lading.supervisor.session import open_transport
-from lading.supervisor.supervisor import EngineMaker
+from lading.supervisor.supervisor import EngineMaker, supervise
 from lading.supervisor.supervisor_config import SupervisorConfig
 
 FREE = rpc.encode({"op": "free"})
@@ -69,8 +84,8 @@ async def serve(connection: socket.socket, engines: EngineMaker, *, large: int =
                 return 0
             config, lock = order
             signals.renew()
-            lockfile.write_holder(
-                lock, lockfile.LockHolder(UUID=config.container_uuid, PID=os.getpid())
+            journal.write_holder(
+                lock, journal.LockHolder(UUID=config.container_uuid, PID=os.getpid())
             )
             code = await live(
                 config,
@@ -83,7 +98,7 @@ async def serve(connection: socket.socket, engines: EngineMaker, *, large: int =
             # The lock is then released by the end of the process, after which the parent cleans up.
             if not await _in_good_order(config, large):
                 return code
-            lockfile.release(lock)
+            journal.release_lock(lock)
             await asyncio.get_running_loop().sock_sendall(connection, DONE)
     except (LadingError, BrokenPipeError, ConnectionResetError) as error:
         _logger.error("a supervisor ends: %s", error)
@@ -170,3 +185,242 @@ def _exists(directory: str) -> bool:
 def _resident() -> int:
     """Resident bytes of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+
+
+IDLE = 10.0
+"""Seconds after which an idle worker is retired."""
+_WORDS = MappingProxyType({FREE: "idle", PREPARING: "preparing", ASKING: "asking"})
+
+
+@dataclass(slots=True, eq=False)
+class PooledWorker:
+    """A forked process. `uuid` is the container that it serves, "" while it is idle."""
+
+    pid: int
+    pidfd: int
+    connection: socket.socket
+    uuid: str = ""
+    since: float = 0.0
+    """Time at which it became idle; seconds, monotonic."""
+
+
+@dataclass(slots=True)
+class WorkerPool:
+    """The live workers. `hire` forks another one, given its end of a new connection, and returns
+    the pid.
+
+    `tell` receives reports about the container of a worker: "preparing", "asking"
+    (`supervisor.process.turn`), or "idle" when the command has ended and its results are being
+    saved.
+    """
+
+    hire: Callable[[socket.socket], int]
+    tell: Callable[[str, str], None]
+    poll: select.poll
+    clock: Callable[[], float]
+    most_idle: int
+    _by_descriptor: dict[int, PooledWorker] = field(default_factory=dict)
+    _idle: list[PooledWorker] = field(default_factory=list)
+    _new: socket.socket | None = None
+
+    def assign(self, uuid: str, message: bytes, lock: int) -> PooledWorker:
+        """Let a worker serve a container, whose run directory is locked by `lock`. Raises OSError
+        when none can be forked.
+        """
+        while self._idle:
+            # The last one to become idle first, so that the longest idle ones can be retired.
+            worker = self._idle.pop()
+            try:
+                self._send(worker, uuid, message, lock)
+            except OSError:
+                # It ended a moment ago; its pidfd will report that.
+                continue
+            return worker
+        worker = self._hire()
+        self._send(worker, uuid, message, lock)
+        return worker
+
+    def take(self, descriptor: int) -> str | None:
+        """Handle a ready descriptor of a worker: the uuid of a container that was ended in good
+        order, else "".
+
+        None when the descriptor belongs to no worker.
+        """
+        worker = self._by_descriptor.get(descriptor)
+        if worker is None:
+            return None
+        if descriptor == worker.pidfd:
+            self._bury(worker)
+            return ""
+        try:
+            said = rpc.receive_packet(worker.connection).data
+        except (OSError, TooLarge):
+            said = b""
+        if said in _WORDS:
+            self.tell(_WORDS[said], worker.uuid)
+            return ""
+        if said != DONE:
+            self._part(worker)
+            return ""
+        uuid, worker.uuid, worker.since = worker.uuid, "", self.clock()
+        self._idle.append(worker)
+        if len(self._idle) > self.most_idle:
+            self._part(self._idle[0])
+        return uuid
+
+    def timeout(self) -> float | None:
+        """Seconds until `retire` has work; None for never."""
+        return max(0.0, self._idle[0].since + IDLE - self.clock()) if self._idle else None
+
+    def retire(self) -> None:
+        """Release workers that were idle for `IDLE` seconds. The list is in the order of becoming
+        idle.
+        """
+        while self._idle and self.clock() - self._idle[0].since >= IDLE:
+            self._part(self._idle[0])
+
+    def leave(self) -> None:
+        """Close descriptors that a forked process must not hold: with a copy of them no worker
+        would see the end of its parent.
+        """
+        for worker in set(self._by_descriptor.values()):
+            os.close(worker.pidfd)
+            worker.connection.close()
+        if self._new is not None:
+            self._new.close()
+
+    def _hire(self) -> PooledWorker:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # The child closes this end by `leave`.
+        self._new = ours
+        with theirs:
+            pid = self.hire(theirs)
+        self._new = None
+        worker = PooledWorker(pid, os.pidfd_open(pid), ours)
+        for descriptor in (worker.pidfd, ours.fileno()):
+            self._by_descriptor[descriptor] = worker
+            self.poll.register(descriptor, select.POLLIN)
+        return worker
+
+    def _send(self, worker: PooledWorker, uuid: str, message: bytes, lock: int) -> None:
+        rpc.send_packet(worker.connection, message, (lock,))
+        worker.uuid = uuid
+
+    def _part(self, worker: PooledWorker) -> None:
+        """Close the connection; the worker then exits by itself."""
+        if worker in self._idle:
+            self._idle.remove(worker)
+        descriptor = worker.connection.fileno()
+        if descriptor >= 0:
+            self.poll.unregister(descriptor)
+            del self._by_descriptor[descriptor]
+            worker.connection.close()
+
+    def _bury(self, worker: PooledWorker) -> None:
+        # A connection may have been closed before its process ended.
+        self._part(worker)
+        self.poll.unregister(worker.pidfd)
+        del self._by_descriptor[worker.pidfd]
+        os.close(worker.pidfd)
+        os.waitpid(worker.pid, 0)
+
+
+def ignore_probes() -> None:
+    """Let USR1 and USR2 do nothing: by default they kill, and listings of supervisors send them.
+
+    Handlers rather than SIG_IGN, which the container's command would inherit (signal(7)).
+    """
+    signal.signal(signal.SIGUSR1, _do_nothing)
+    signal.signal(signal.SIGUSR2, _do_nothing)
+
+
+class Signals:
+    """Signals for the container that this process serves now. Make it in a running event loop."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.renew()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+            loop.add_signal_handler(number, lambda: self.stop.set())
+        loop.add_signal_handler(signal.SIGUSR1, lambda: self.flush.set())
+        loop.add_signal_handler(signal.SIGUSR2, lambda: self.reprice.set())
+        loop.add_signal_handler(signal.SIGCONT, lambda: self.go.set())
+
+    def renew(self) -> None:
+        """Discard the signals for an earlier container."""
+        self.stop, self.flush = StopEvent(), asyncio.Event()
+        self.reprice, self.go = asyncio.Event(), asyncio.Event()
+
+
+def run_one(assignment: SupervisorConfig, lock: int, *, engines: EngineMaker) -> int:
+    """Supervise one container in this process; `lock` is the descriptor that locks its run
+    directory.
+
+    Leaves the mount namespace of the machine, and removes the run directory at the end; returns the
+    exit code of the process.
+    """
+    ignore_probes()
+    journal.write_holder(lock, journal.LockHolder(UUID=assignment.container_uuid, PID=os.getpid()))
+    take_own_mounts(Path(assignment.run_directory))
+    return asyncio.run(_run(assignment, engines))
+
+
+def take_own_mounts(directory: Path) -> None:
+    """As root: leave the mount namespace of the machine. `directory` is needed in the new one.
+
+    Call it before the process has a second thread. Raises OSError without permission.
+    """
+    if os.geteuid() != 0:
+        return
+    linux.leave_mount_namespace(directory)
+    # Without this file system containers only start some milliseconds later. It is never mounted in
+    # the namespace of the machine.
+    if linux.has_own_mounts():
+        # A kernel without it: only slower, see above.
+        with contextlib.suppress(OSError):
+            user_namespace.hold_in_memory()
+
+
+async def _run(assignment: SupervisorConfig, engines: EngineMaker) -> int:
+    return await live(assignment, Signals(), engines=engines)
+
+
+async def live(
+    assignment: SupervisorConfig,
+    signals: Signals,
+    *,
+    engines: EngineMaker,
+    transport: Transport | None = None,
+    on_idle: Callable[[], None] | None = None,
+    turn: Turn | None = None,
+) -> int:
+    """Run one container from its assignment to the removal of its run directory; return its exit
+    code.
+
+    Parts of the run directory that cannot be removed are moved aside (`lading.removal`). A given
+    `transport` stays open; `on_idle` and `turn` are those of `supervise`.
+    """
+    try:
+        return await supervise(
+            assignment,
+            engines=engines,
+            transport=transport,
+            stop=signals.stop,
+            flush=signals.flush,
+            reprice=signals.reprice,
+            on_idle=on_idle,
+            turn=turn,
+        )
+    finally:
+        try:
+            # Nothing else happens in this process now, so the removal may block.
+            directory = Path(assignment.run_directory)
+            linux.discard_directory(
+                directory, aside=removal.beside(directory), last=journal.LOCK_NAME
+            )
+        except OSError as error:
+            _logger.error("container=%s run directory stays: %s", assignment.container_uuid, error)
+
+
+def _do_nothing(number: int, frame: object) -> None:
+    del number, frame

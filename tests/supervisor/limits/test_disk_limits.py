@@ -9,16 +9,15 @@ import pytest
 
 from lading.client.disk_space import read_disk
 from lading.core.containers.disk_space import Amount, DiskAllowance, DiskWriter
-from lading.supervisor.limits import disk_usage, disk_watch
-from lading.supervisor.limits.disk_usage import Neighbours
-from lading.supervisor.limits.disk_watch import DiskWatch, base
+from lading.supervisor.limits import disk_limits
+from lading.supervisor.limits.disk_limits import DiskWatch, Neighbours, base
 
 MIB = 1 << 20
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    for name in disk_watch.PLACES:
+    for name in disk_limits.PLACES:
         (tmp_path / "run" / "me" / name).mkdir(parents=True)
     return tmp_path / "run" / "me"
 
@@ -117,7 +116,7 @@ async def test_the_disk_of_a_daemon_is_looked_at_too(
         sought.append(len(pids))
         return (layer,) if len(sought) > 1 else ()
 
-    monkeypatch.setattr(disk_usage, "layers", layers)
+    monkeypatch.setattr(disk_limits, "layers_of", layers)
     watching = asyncio.create_task(
         ends(watch(run, has_daemon=True, allowed=DiskAllowance(beside=30 * MIB)))
     )

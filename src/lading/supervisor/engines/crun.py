@@ -1,0 +1,217 @@
+"""Starts of crun: the program in sealed memory, its control group, its streams.
+
+How the native engine starts crun in its container's cgroup, and what a failed start means.
+
+A frequently started program, kept in a sealed memory file.
+
+crun copies itself into such a file whenever it is started from disk, and starts again from there,
+so that no container can change it through /proc (CVE-2019-5736). That is a quarter of its processor
+time. A sealed copy is accepted as it is.
+
+The streams of a container's command: descriptors 0, 1 and 2.
+
+A process can open its descriptors again by /proc/self/fd, for writing too, and change the owner and
+the mode of their files; crun gives all three to the command's user. So an input file is opened
+through a read-only mount: it may belong to the cache, which all containers of the machine share. A
+missing stream is /dev/null through such a mount, since its owner and mode are the machine's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import os
+import shutil
+import stat
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.engines import ContainerSpec
+from lading.supervisor.engines.user_namespace import READ_ONLY, UserNamespace, reopen
+
+# Joins every cgroup named before `--`, then becomes the program after it.
+_JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
+_Answer = TypeVar("_Answer")
+
+
+def joining(files: Sequence[str]) -> list[str]:
+    """Command prefix that joins the cgroups with these files."""
+    # $0 is "sh"; the files and the command follow.
+    return ["/bin/sh", "-c", _JOIN, "sh", *files, "--"] if files else []
+
+
+def spawn(
+    spec: ContainerSpec,
+    command: list[str],
+    executable: str | None = None,
+    *,
+    environment: dict[str, str],
+    program: int = -1,
+) -> subprocess.Popen[bytes]:
+    """Start crun, or the conductor of a gang, with the streams of the container. Raises OSError."""
+    null = subprocess.DEVNULL
+    return subprocess.Popen(
+        command,
+        executable=executable,
+        stdin=spec.stdin if spec.stdin >= 0 else null,
+        stdout=spec.stdout if spec.stdout >= 0 else null,
+        stderr=spec.stderr if spec.stderr >= 0 else null,
+        env=environment,
+        cwd="/",
+        pass_fds=[
+            *(one for one in (program, spec.notices) if one >= 0),
+            *(spec.spread.descriptors if spec.spread else ()),
+        ],
+    )
+
+
+def in_thread_of_its_own(work: Callable[[], _Answer]) -> _Answer:
+    """Do some work in a thread that ends with it. This saves one exec against a shell that joins
+    the cgroup and becomes crun.
+    """
+    answers: list[_Answer] = []
+    faults: list[OSError] = []
+
+    def do() -> None:
+        try:
+            answers.append(work())
+        except OSError as error:
+            faults.append(error)
+
+    # Until the kernel has removed the thread the cgroup seems to contain this whole process
+    # (`Cgroup.processes`).
+    thread = threading.Thread(target=do, name="start")
+    thread.start()
+    thread.join()
+    for fault in faults:
+        raise fault
+    return answers[0]
+
+
+def failure(said: str) -> ExecutionError:
+    """The error for a message of crun about a command that was never started."""
+    # Words of crun's messages about the command itself; others are faults of the machine.
+    if "executable" in said or "exec " in said or "chdir" in said:
+        return ExecutionError(
+            f"the command cannot be started: {said};"
+            " is the program, or the interpreter it names, in the image?",
+            Failure.USER,
+        )
+    return ExecutionError(f"the container cannot be started: {said}", Failure.NODE)
+
+
+# No change of content or size, and no removal of the seals (memfd_create(2), fcntl(2)).
+_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+_Mark = tuple[int, int, int]
+
+
+class SealedProgram:
+    """The sealed copy of a program, for this process and its forks."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._path = ""
+        self._mark: _Mark = (0, 0, 0)
+        self._descriptor = -1
+
+    def seal(self) -> None:
+        """Make the copy of the program on PATH. Without permission or support there is none."""
+        with contextlib.suppress(OSError):
+            path = shutil.which(self._name) or ""
+            mark, content = _mark(path), Path(path).read_bytes()
+            descriptor = os.memfd_create(self._name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            try:
+                _write(descriptor, content)
+                fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+            except OSError:
+                os.close(descriptor)
+                raise
+            # The former copy, when the program was replaced.
+            self.close()
+            self._path, self._mark, self._descriptor = path, mark, descriptor
+
+    @property
+    def descriptor(self) -> int:
+        """Descriptor of the copy; -1 when there is none, or the program was replaced since."""
+        if self._descriptor < 0:
+            return -1
+        try:
+            return self._descriptor if _mark(self._path) == self._mark else -1
+        except OSError:
+            # The program was removed or replaced.
+            return -1
+
+    def close(self) -> None:
+        """Close the in-memory copy."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+
+def _mark(path: str) -> _Mark:
+    found = Path(path).stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+@contextmanager
+def guarded(given: Sequence[int], namespace: UserNamespace | None) -> Iterator[tuple[int, ...]]:
+    """Descriptors for input, output and errors instead of the given ones (-1: none), open inside
+    the context.
+
+    Raises OSError.
+    """
+    opened: list[int] = []
+    try:
+        used = []
+        for number, descriptor in enumerate(given):
+            guard = (
+                null() if descriptor < 0 else _guard(descriptor, namespace, readonly=number == 0)
+            )
+            if descriptor >= 0 and guard != descriptor:
+                opened.append(guard)
+            used.append(guard)
+        yield tuple(used)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+@functools.lru_cache(maxsize=1)
+def null() -> int:
+    """A descriptor of /dev/null through which its owner and mode cannot be changed; shared by all
+    forks of this process.
+    """
+    descriptor = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        guard = reopen(descriptor, attributes=READ_ONLY)
+    except OSError:
+        # Before Linux 5.12 there are no idmapped mounts and no user namespaces for containers; crun
+        # then makes device files for each container.
+        return descriptor
+    os.close(descriptor)
+    return guard
+
+
+def _guard(descriptor: int, namespace: UserNamespace | None, *, readonly: bool) -> int:
+    # Pipes belong to this container alone.
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    if namespace is not None:
+        return namespace.stream(descriptor, readonly=readonly)
+    try:
+        return reopen(descriptor, attributes=READ_ONLY) if readonly else descriptor
+    except OSError:
+        # It cannot be reopened through a mount; the stream stays as it is.
+        return descriptor

@@ -1,0 +1,534 @@
+"""Disk space of a container: its use, the watch over it, and project quotas.
+
+Watches the disk use of a container, and tells when it has to end (`core.containers.disk_space`
+has the rules).
+
+Free space is checked more often the less there is. The container's files are measured only when so
+much space has gone that it may be near its limit, or when the disk is nearly full.
+
+Disk use of a container on this machine, and its exchange between supervisors.
+
+`measure` walks over files that a container may change meanwhile. Removed files that are still open
+have no name: they are found by the descriptors and mappings of the container's processes (`held`).
+
+Project quotas of ext4 and xfs: the kernel bounds what a container can write below some
+directories.
+
+A file system supports them when it was made and mounted for it (ext4: `mkfs.ext4 -O project,quota`
+or `tune2fs`, mount option `prjquota`; xfs: mount option `prjquota`). Directories get a project
+number, which everything created in them inherits; the number has a limit of bytes and of files.
+Needs root.
+
+A process with CAP_SYS_RESOURCE is not bounded, and a process of the machine's own user namespace
+may change the project of its files: containers have neither that capability nor, by their seccomp
+profile, the calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import errno
+import fcntl
+import hashlib
+import math
+import os
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from lading.client.disk_space import lacks_room, read_disk
+from lading.confined import ConfinedTree, Stop, Stopped, never
+from lading.core.containers import disk_space
+from lading.core.containers.disk_space import Amount, DiskAllowance, DiskWriter, FileSystemSpace
+from lading.core.errors import ExecutionError, Failure
+from lading.core.resources import UNLIMITED, format_bytes
+
+PLACES = ("mounts", "bundle", "log")
+"""Subdirectories of a run directory that grow by actions of a container."""
+_FIRST = 0.2
+"""Seconds after the start of the command; a shorter container costs nothing."""
+_LONGEST_WALK = 60.0
+"""Seconds of a measurement; an unfinished one is dropped and the former one counts."""
+_LAYER_TRIES = 100
+"""Attempts to find the layer that a daemon has made, through the container's processes, which may
+not have begun yet.
+"""
+_HEARING = 5.0
+"""Seconds for all containers of a full disk to report their use, before one of them is ended by
+what is known.
+"""
+_CALM = 1.0
+"""Seconds between two measurements on a disk that is nearly full."""
+
+
+@dataclass(slots=True, kw_only=True)
+class DiskWatch:
+    """The watch over one container. `kept` is the configured reserve, `base` the use before the
+    container began.
+    """
+
+    run: Path
+    allowed: DiskAllowance
+    kept: Amount
+    processes: Callable[[], Iterable[int]]
+    """The container's processes."""
+    has_daemon: bool = False
+    """The container's own files are kept by a daemon."""
+    base: Amount = Amount()
+    first: float = _FIRST
+    hearing: float = _HEARING
+    clock: Callable[[], float] = time.monotonic
+    _disks: dict[int, Path] = field(default_factory=dict)
+    _uses: dict[int, Amount] = field(default_factory=dict)
+    _calm: dict[int, Amount] = field(default_factory=dict)
+    """Use of each disk by the container when the disk last had space enough."""
+    _free: dict[int, Amount] = field(default_factory=dict)
+    """Free space at the last measurement."""
+    _walked: float = 0.0
+    _took: float = 0.0
+    _measured: bool = False
+    _has_layers: bool = False
+    _urgent_since: float = math.inf
+
+    async def run_until_full(self) -> str:
+        """Watch; return the reason for which the container has to end. Raises OSError when the disk
+        cannot be examined.
+        """
+        neighbours = Neighbours(self.run, time.time)
+        self._add(self.run)
+        self._walked = self.clock()
+        self._note_free()
+        await asyncio.sleep(self.first)
+        # Written now, because a full disk would have no space for it.
+        neighbours.tell({})
+        tries = _LAYER_TRIES if self.has_daemon else 0
+        while True:
+            if tries:
+                tries = 0 if await asyncio.to_thread(self._find_layers) else tries - 1
+            disks = self._look()
+            # Time since which the disk has been urgent without a break.
+            self._urgent_since = min(self._urgent_since, self.clock())
+            urgent = any(disk_space.is_urgent(one, self._reserve(one)) for one in disks.values())
+            if not urgent:
+                self._urgent_since = math.inf
+            if self._is_due(disks, urgent=urgent):
+                why = await self._measure(neighbours) or (self._judge(neighbours) if urgent else "")
+                if why:
+                    return why
+                disks = self._look()
+            await asyncio.sleep(self._pause(disks))
+
+    def _is_due(self, disks: dict[int, FileSystemSpace], *, urgent: bool) -> bool:
+        since = self.clock() - self._walked
+        if self._has_layers and not self._measured:
+            # Data written before its layer was known does not appear as lost free space.
+            return True
+        # At most a third of the time is spent on measurements.
+        if urgent and (not self._measured or since >= max(_CALM, self._took * 2)):
+            return True
+        lost = [self._free.get(device, one.free) - one.free for device, one in disks.items()]
+        grown = Amount(max(one.size for one in lost), max(one.files for one in lost))
+        return disk_space.is_walk_due(grown, self._left(), since=since, took=self._took)
+
+    async def _measure(self, neighbours: Neighbours) -> str:
+        """Measure the container; the reason for which its own use ends it, or ""."""
+        began = self._walked = self.clock()
+        self._note_free()
+        try:
+            uses = await asyncio.to_thread(self._walk, began)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            # Counted as an excess: a container must not escape measurement by depth.
+            return (
+                f"the container has made directories more than {MAX_DEPTH} deep,"
+                " so that what it takes of the disk cannot be measured; make fewer levels"
+            )
+        self._took, self._measured, self._uses = self.clock() - began, True, uses
+        for device, disk in self._look().items():
+            if not disk_space.is_short(disk, self._reserve(disk)):
+                self._calm[device] = uses.get(device, Amount())
+        neighbours.tell({device: self._writer(device) for device in uses})
+        return disk_space.excess(self._used(), self.allowed)
+
+    def _walk(self, began: float) -> dict[int, Amount]:
+        pids = list(self.processes())
+        further = layers_of(pids) if self.has_daemon else ()
+        most = Amount(
+            self.allowed.size + self.base.size if self.allowed.size else 0,
+            self.allowed.files + self.base.files if self.allowed.files else 0,
+        )
+        try:
+            places = [*(self.run / name for name in PLACES), *further]
+            uses = measure(places, most=most, stop=lambda: self.clock() - began > _LONGEST_WALK)
+        # The former measurement counts.
+        except Stopped:
+            uses = dict(self._uses)
+        for device, one in held_open(pids).items():
+            if device in self._disks:
+                uses[device] = uses.get(device, Amount()) + one
+        return uses
+
+    def _find_layers(self) -> bool:
+        """Watch also the disks of a daemon's layers of the container; False while none is known."""
+        found = layers_of(self.processes())
+        for place in found:
+            self._add(place)
+        self._note_free()
+        self._has_layers = bool(found)
+        return self._has_layers
+
+    def _note_free(self) -> None:
+        self._free = {device: one.free for device, one in self._look().items()}
+
+    def _judge(self, neighbours: Neighbours) -> str:
+        """Reason for which this container has to end, as the largest user of a disk that is nearly
+        full, or "".
+        """
+        if neighbours.are_unknown() and self.clock() - self._urgent_since < self.hearing:
+            return ""
+        for device, disk in self._look().items():
+            others = neighbours.others(device)
+            why = disk_space.must_end(disk, self._reserve(disk), self._writer(device), others)
+            if why:
+                return why
+        return ""
+
+    def _pause(self, disks: dict[int, FileSystemSpace]) -> float:
+        rooms = [disk_space.room(one, self._reserve(one)).size for one in disks.values()]
+        return disk_space.pause(min([*rooms, self._left().size]))
+
+    def _writer(self, device: int) -> DiskWriter:
+        taken = self._uses.get(device, Amount())
+        return DiskWriter(self.run.name, taken, taken - self._calm.get(device, Amount()))
+
+    def _used(self) -> Amount:
+        return sum(self._uses.values(), Amount()) - self.base if self._measured else Amount()
+
+    def _left(self) -> Amount:
+        return (
+            disk_space.left_of(self._used(), self.allowed)
+            if self.allowed != DiskAllowance()
+            else _ANY
+        )
+
+    def _reserve(self, disk: FileSystemSpace) -> Amount:
+        return disk_space.reserve(disk.total, self.kept)
+
+    def _look(self) -> dict[int, FileSystemSpace]:
+        return {device: read_disk(path) for device, path in self._disks.items()}
+
+    def _add(self, place: Path) -> None:
+        self._disks.setdefault(place.stat().st_dev, place)
+
+
+_ANY = Amount(UNLIMITED, UNLIMITED)
+
+
+def base(run: Path) -> Amount:
+    """Use of a run directory before its container begins: copies made for it. Raises OSError."""
+    uses = measure([run / name for name in PLACES], most=Amount())
+    return sum(uses.values(), Amount())
+
+
+USAGE_NAME = "disk"
+"""Name in a run directory: the container's use, for the supervisors beside it."""
+# Levels of directories; a deeper tree is refused, which ends the container.
+MAX_DEPTH = 400
+# st_blocks counts units of 512 bytes (stat(2)).
+_UNIT = 512
+_LENGTH = 512
+"""Bytes of that file, always written whole: its block is allocated before the disk is full."""
+_FRESH = 30.0
+"""Seconds after which the report of another supervisor is ignored: it has ended or hangs."""
+_PROC = Path("/proc")
+
+
+def check_room(directory: Path, wanted: Amount, *, need: int = 0, what: str = "") -> None:
+    """Raise ExecutionError when `need` bytes do not fit on a disk beside the configured reserve."""
+    why = lacks_room(directory, wanted, need=need)
+    if why and need:
+        raise ExecutionError(f"no room for the {format_bytes(need)} of {what}: {why}", Failure.DISK)
+    if why:
+        raise ExecutionError(f"the container cannot begin: {why}", Failure.NODE)
+
+
+def measure(places: Iterable[Path], *, most: Amount, stop: Stop = never) -> dict[int, Amount]:
+    """Use below the directories, by device; hard links count once. It ends early with more than
+    `most` (0 is no limit).
+
+    A missing place counts as nothing. Raises OSError, ELOOP for directories that are too deep.
+    """
+    uses: dict[int, Amount] = {}
+    seen: set[tuple[int, int]] = set()
+    for place in places:
+        with contextlib.suppress(FileNotFoundError), ConfinedTree.open(place) as tree:
+            device = tree.stat().st_dev
+            size, files = (lambda one: (one.size, one.files))(uses.get(device, Amount()))
+            for found in tree.survey(max_depth=MAX_DEPTH, stop=stop):
+                # A mount of another file system.
+                if found.st_dev != device:
+                    continue
+                # Only files with several names are remembered.
+                if found.st_nlink > 1:
+                    if (device, found.st_ino) in seen:
+                        continue
+                    seen.add((device, found.st_ino))
+                size, files = size + found.st_blocks * _UNIT, files + 1
+                if 0 < most.size < size or 0 < most.files < files:
+                    break
+            uses[device] = Amount(size, files)
+    return uses
+
+
+def held_open(pids: Iterable[int], *, proc: Path = _PROC) -> dict[int, Amount]:
+    """Open or mapped files of the processes that have no name."""
+    uses: dict[int, Amount] = {}
+    seen: set[tuple[int, int]] = set()
+    for pid in pids:
+        for found in _open_files(proc / str(pid)):
+            key = (found.st_dev, found.st_ino)
+            # Files in memory and devices have no blocks here.
+            if found.st_nlink == 0 and found.st_blocks and key not in seen:
+                seen.add(key)
+                uses[found.st_dev] = uses.get(found.st_dev, Amount()) + Amount(
+                    found.st_blocks * _UNIT, 1
+                )
+    return uses
+
+
+def _open_files(process: Path) -> Iterator[os.stat_result]:
+    # map_files: a mapped file may have no descriptor (proc_pid_map_files(5)).
+    for folder in ("fd", "map_files"):
+        # The process has ended, or its files are not visible to this user.
+        with contextlib.suppress(OSError), os.scandir(process / folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    yield entry.stat()
+
+
+def layers_of(pids: Iterable[int], *, proc: Path = _PROC) -> tuple[Path, ...]:
+    """Upper directories of the overlays that are the root of these processes, where this machine
+    sees them.
+
+    So a daemon need not tell where it keeps the changes of a container.
+    """
+    found: dict[Path, None] = {}
+    for pid in pids:
+        for line in _read(proc / str(pid) / "mountinfo").splitlines():
+            fields = line.split(" ")
+            if fields[4] == "/" and fields[fields.index("-", 6) + 1] == "overlay":
+                options = dict(one.partition("=")[::2] for one in fields[-1].split(","))
+                upper = Path(options.get("upperdir", ""))
+                if upper.is_absolute() and upper.is_dir() and not upper.is_relative_to(proc):
+                    found[upper] = None
+    return tuple(found)
+
+
+class Neighbours:
+    """The containers in one directory of run directories, and the use that each reports."""
+
+    def __init__(self, run_directory: Path, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since 1970."""
+        self._run = run_directory
+        self._clock = clock
+
+    def tell(self, uses: Mapping[int, DiskWriter]) -> None:
+        """Report the use of this container on each file system. On a full disk the first report may
+        fail.
+        """
+        shares = {str(device): _Use(one.taken, one.grown) for device, one in uses.items()}
+        with contextlib.suppress(OSError):
+            descriptor = os.open(
+                self._run / USAGE_NAME, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
+            try:
+                # Padded with blanks: an existing file then needs no new block on a full disk.
+                os.pwrite(descriptor, msgspec.json.encode(shares).ljust(_LENGTH), 0)
+            finally:
+                os.close(descriptor)
+
+    def are_unknown(self) -> bool:
+        """Whether another container has not reported its use yet, or cannot on a full disk."""
+        runs = (path.parent for path in self._run.parent.glob("*/journal"))
+        return any(run != self._run and not self._has_told(run / USAGE_NAME) for run in runs)
+
+    def _has_told(self, path: Path) -> bool:
+        # Nothing was reported yet.
+        with contextlib.suppress(OSError):
+            return self._is_fresh(path) and path.read_bytes().strip() != b"{}"
+        return False
+
+    def _is_fresh(self, path: Path) -> bool:
+        try:
+            return self._clock() - path.stat().st_mtime < _FRESH
+        except OSError:
+            # A missing file is not fresh.
+            return False
+
+    def others(self, device: int) -> list[DiskWriter]:
+        """Recent reports of the others about a file system."""
+        found = []
+        for path in self._run.parent.glob(f"*/{USAGE_NAME}"):
+            if path.parent == self._run:
+                continue
+            # Unreadable reports of others are left out.
+            with contextlib.suppress(OSError, msgspec.DecodeError):
+                if self._is_fresh(path):
+                    shares = msgspec.json.decode(path.read_bytes(), type=dict[str, _Use])
+                    one = shares.get(str(device), _Use(Amount(), Amount()))
+                    found.append(DiskWriter(path.parent.name, one.taken, one.grown))
+        return found
+
+
+class _Use(msgspec.Struct, array_like=True):
+    """Use of one file system by a container."""
+
+    taken: Amount
+    grown: Amount
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+GET_ATTRIBUTES: Final = 0x801C581F
+SET_ATTRIBUTES: Final = 0x401C5820
+"""FS_IOC_FSGETXATTR and FS_IOC_FSSETXATTR of linux/fs.h."""
+# FS_XFLAG_PROJINHERIT of linux/fs.h.
+_INHERIT: Final = 0x200
+ATTRIBUTES: Final = struct.Struct("IIIII8s")
+"""struct fsxattr: flags, hints, extents, project, and others."""
+_QUOTACTL_FD: Final = 443
+"""System call number of quotactl_fd (Linux 5.14), the same on all architectures."""
+# Q_GETQUOTA and Q_SETQUOTA of linux/quota.h.
+_GET, _SET = 0x800007, 0x800008
+# PRJQUOTA.
+_PROJECTS: Final = 2
+QUOTA: Final = struct.Struct("QQQQQQQQI4x")
+"""struct if_dqblk: limits and use of blocks, of files, times, valid fields."""
+# Limits of bytes are given in kibibytes (quotactl(2)).
+_BLOCK: Final = 1024
+# QIF_BLIMITS and QIF_ILIMITS.
+_VALID_LIMITS: Final = 1 | 4
+_FIRST_PROJECT: Final = 1 << 30
+"""Projects of containers have numbers from here on; those of administrators are small."""
+# Numbers tried before giving up; a number with files belongs to another container.
+_TRIES: Final = 16
+_NO_QUOTAS: Final = frozenset({errno.ESRCH, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
+"""Quotas are off, or not supported by the kernel or the file system."""
+_libc = ctypes.CDLL(None, use_errno=True)
+_without: set[int] = set()
+"""Devices without project quotas, so that they are not asked for each container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The project of one container on the file system of `directory`."""
+
+    directory: Path
+    number: int
+
+    def limit(self, most: Amount) -> None:
+        """Set the limits of all its files; 0 is no limit. Raises OSError."""
+        # Rounded up to whole blocks.
+        size, files = -(-most.size // _BLOCK), most.files
+        with _opened(self.directory) as descriptor:
+            _call(
+                descriptor,
+                _SET,
+                self.number,
+                QUOTA.pack(size, 0, 0, files, 0, 0, 0, 0, _VALID_LIMITS),
+            )
+
+    def used(self) -> Amount:
+        """Present use. Raises OSError."""
+        with _opened(self.directory) as descriptor:
+            return _used(descriptor, self.number)
+
+
+def begin_project(directory: Path, places: Mapping[str, int]) -> Project | None:
+    """Make directories of these names and modes below `directory`, with a project of their own.
+
+    None, and no directory, when the file system has no project quotas or this process may not use
+    them.
+    """
+    # No quotas, or no permission: None.
+    with contextlib.suppress(OSError), _opened(directory) as descriptor:
+        device = os.fstat(descriptor).st_dev
+        if device in _without:
+            return None
+        try:
+            number = _free_number(descriptor, str(directory))
+        except OSError as error:
+            if error.errno in _NO_QUOTAS:
+                _without.add(device)
+            raise
+        for place, mode in places.items():
+            (directory / place).mkdir(exist_ok=True)
+            (directory / place).chmod(mode)
+            with _opened(directory / place) as below:
+                _assign(below, number)
+        return Project(directory, number)
+    return None
+
+
+def _free_number(descriptor: int, name: str) -> int:
+    # By the name, so that the same run directory gets the same number again.
+    first = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % _FIRST_PROJECT
+    for number in range(_FIRST_PROJECT + first, _FIRST_PROJECT + first + _TRIES):
+        if _used(descriptor, number) == Amount():
+            return number
+    raise OSError("no project number is free")
+
+
+def _used(descriptor: int, number: int) -> Amount:
+    try:
+        _, _, size, _, _, files, *_ = QUOTA.unpack(
+            _call(descriptor, _GET, number, bytes(QUOTA.size))
+        )
+    except FileNotFoundError:
+        # xfs reports a project only when it has files or limits.
+        return Amount()
+    return Amount(size, files)
+
+
+def _assign(descriptor: int, number: int) -> None:
+    flags, hint, extents, _, more, rest = ATTRIBUTES.unpack(
+        fcntl.ioctl(descriptor, GET_ATTRIBUTES, bytes(ATTRIBUTES.size))
+    )
+    fcntl.ioctl(
+        descriptor,
+        SET_ATTRIBUTES,
+        ATTRIBUTES.pack(flags | _INHERIT, hint, extents, number, more, rest),
+    )
+
+
+def _call(descriptor: int, command: int, number: int, data: bytes) -> bytes:
+    buffer = ctypes.create_string_buffer(data, len(data))
+    # QCMD(command, type) of linux/quota.h.
+    code = ctypes.c_uint(command << 8 | _PROJECTS)
+    if _libc.syscall(
+        ctypes.c_long(_QUOTACTL_FD), ctypes.c_int(descriptor), code, ctypes.c_int(number), buffer
+    ):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return buffer.raw
+
+
+@contextlib.contextmanager
+def _opened(directory: Path) -> Iterator[int]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
