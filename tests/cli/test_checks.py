@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.cli.checks import Check, CheckedMachine, CheckResult, can_run, examine
+from lading.cli.doctor import Check, CheckedMachine, CheckResult, can_run, examine
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_what_mounting_needs(machine: CheckedMachine) -> None:
 
 def test_little_disk(machine: CheckedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type("usage", (), {"free": 1 << 30})
-    monkeypatch.setattr("lading.cli.checks.shutil.disk_usage", lambda path: usage)
+    monkeypatch.setattr("lading.cli.doctor.shutil.disk_usage", lambda path: usage)
     assert _find(machine, "disk").mend == "choose another place: lading up --data DIR"
 
 

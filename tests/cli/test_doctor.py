@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from lading.cli import doctor as module
-from lading.cli.checks import Check, CheckedMachine, CheckResult
+from lading.cli.doctor import Check, CheckedMachine, CheckResult
 from lading.cli.main import cli
 
 

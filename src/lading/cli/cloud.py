@@ -1,4 +1,8 @@
-"""`lading cloud test`: a test of a cloud configuration with real VMs (the work is in
+"""Commands on cloud VMs: `lading instance`, and `lading cloud test`.
+
+`lading instance`: the VMs of a cloud dispatcher, through its management interface.
+
+`lading cloud test`: a test of a cloud configuration with real VMs (the work is in
 `wiring.cloudtest`).
 """
 
@@ -7,15 +11,160 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import click
 
 from lading.cli import display
+from lading.core.errors import Invalid, LadingError, from_status
 
 if TYPE_CHECKING:
     from lading.dispatch.fleets.cloud.cloud_selftest import SelftestStep
+
+
+_PATH = "/arvados/v1/dispatch/instances"
+# Headings, and the fields of the interface.
+_COLUMNS = (
+    ("INSTANCE", "instance"),
+    ("ADDRESS", "address"),
+    ("STATE", "worker_state"),
+    ("BEHAVIOR", "idle_behavior"),
+    ("TYPE", "arvados_instance_type"),
+    ("PROVIDER TYPE", "provider_instance_type"),
+    ("PRICE", "price"),
+    ("COST", "cost"),
+)
+_file = click.Path(dir_okay=False, exists=True, path_type=Path)
+_url = click.option(
+    "--url", metavar="URL", help="In place of --data: the management interface, http://HOST:PORT."
+)
+_token = click.option(
+    "--token-file", type=_file, help="With --url: a file with the ManagementToken."
+)
+_data = click.option(
+    "--data",
+    envvar="LADING_DATA",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Of the 'lading up' whose dispatcher it is.  [default: $LADING_DATA, else as 'lading up']",
+)
+
+
+@click.group()
+def instance() -> None:
+    """List, keep and release the VMs of a cloud dispatcher."""
+
+
+@instance.command("list")
+@_url
+@_token
+@_data
+@display.json_option
+def list_(url: str | None, token_file: Path | None, data: Path | None, as_json: bool) -> None:
+    """List the VMs with what they run and cost."""
+    answer = asyncio.run(_ask(_way(url, token_file, data), "GET", _PATH))
+    items: list[dict[str, Any]] = answer["items"]
+    if as_json:
+        display.emit_json(items)
+        return
+    rows = [
+        [
+            *(_cell(one[key]) for _, key in _COLUMNS),
+            str(len(one["running_container_uuids"])),
+            one["fault"] or "-",
+        ]
+        for one in items
+    ]
+    display.table([*(name for name, _ in _COLUMNS), "CONTAINERS", "NOTE"], rows)
+
+
+def _change(name: str, help: str) -> None:
+    @instance.command(name, help=help)
+    @click.argument("ids", metavar="INSTANCE...", nargs=-1, required=True)
+    @click.option("--reason", default="", help="What to write down about it.")
+    @_url
+    @_token
+    @_data
+    def change(
+        ids: Sequence[str], reason: str, url: str | None, token_file: Path | None, data: Path | None
+    ) -> None:
+        refused = asyncio.run(_change_all(_way(url, token_file, data), name, ids, reason))
+        if refused:
+            raise click.exceptions.Exit(1)
+
+
+_change("hold", "Keep VMs whatever happens, and start nothing on them.")
+_change("drain", "Start nothing more on VMs, and remove them once they are empty.")
+_change("run", "Use VMs as usual again.")
+_change("kill", "Remove VMs at once, with all that runs there.")
+
+
+async def _change_all(way: tuple[str, str], name: str, ids: Sequence[str], reason: str) -> int:
+    refused = 0
+    # A refusal does not stop the others; the exit code shows that there was one.
+    for one in ids:
+        try:
+            await _ask(
+                way, "POST", f"{_PATH}/{name}?{urlencode({'instance_id': one, 'reason': reason})}"
+            )
+            click.echo(f"lading: {one}: {name}", err=True)
+        except LadingError as error:
+            refused += 1
+            click.echo(f"lading: {error.message}", err=True)
+    return refused
+
+
+async def _ask(way: tuple[str, str], method: str, path: str) -> dict[str, Any]:
+    import msgspec
+
+    from lading.client.transport import HttpTransport
+
+    url, token = way
+    async with HttpTransport(url) as transport:
+        answer = await transport.request(method, path, headers={"Authorization": f"Bearer {token}"})
+    # Decoded before the status is examined: another kind of server shows by its answer.
+    try:
+        found = msgspec.json.decode(answer.body, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise Invalid(f"{url}: this is no management interface of a cloud dispatcher") from error
+    if answer.status != 200:
+        raise from_status(
+            answer.status, "; ".join(found.get("errors") or [f"answered {answer.status}"])
+        )
+    return found
+
+
+def _way(url: str | None, token_file: Path | None, data: Path | None) -> tuple[str, str]:
+    """Address of the interface, and its token."""
+    if url is not None:
+        if token_file is None:
+            raise click.UsageError("--url needs --token-file with the ManagementToken")
+        return url.rstrip("/"), token_file.read_text().strip()
+    import os
+
+    from lading.client.environment import default_data_directory
+    from lading.wiring.directory import DataDirectory
+
+    directory = DataDirectory((data or default_data_directory(os.environ)).absolute())
+    if not (directory.root / "secrets.json").exists():
+        raise Invalid(
+            f"{directory.root}: no 'lading up' keeps its data here; "
+            "name --data, or --url and --token-file"
+        )
+    secrets = directory.secrets()
+    address = directory.config(secrets, address="").Containers.CloudVMs.ManagementAddress
+    if not address:
+        raise Invalid(
+            f"{directory.root}/config.yml: Containers.CloudVMs.ManagementAddress is empty; "
+            "set it to HOST:PORT and start the dispatcher anew"
+        )
+    return f"http://{address}", secrets.management_token
+
+
+def _cell(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value) or "-"
 
 
 @click.group()

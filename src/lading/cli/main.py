@@ -43,9 +43,9 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "get": ("lading.cli.files.data", "Write a collection, or part of it, to disk."),
         "ls": ("lading.cli.files.data", "List collections, or what is in one."),
         "cat": ("lading.cli.files.data", "Write files of a collection to standard output."),
-        "cp": ("lading.cli.files.copying", "Copy files between collections; no data is moved."),
-        "mv": ("lading.cli.files.copying", "Move or rename files in a collection."),
-        "rm": ("lading.cli.files.copying", "Take files out of a collection."),
+        "cp": ("lading.cli.files.changing", "Copy files between collections; no data is moved."),
+        "mv": ("lading.cli.files.changing", "Move or rename files in a collection."),
+        "rm": ("lading.cli.files.changing", "Take files out of a collection."),
         "diff": ("lading.cli.files.comparing", "Say how two collections differ."),
         "du": (
             "lading.cli.files.comparing",
@@ -53,9 +53,9 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "share": ("lading.cli.files.sharing", "Let others use a collection, or say who may."),
         "unshare": ("lading.cli.files.sharing", "Take a permission back."),
-        "trash": ("lading.cli.files.lifetime", "Put collections into the trash."),
+        "trash": ("lading.cli.files.changing", "Put collections into the trash."),
         "undelete": (
-            "lading.cli.files.lifetime",
+            "lading.cli.files.changing",
             "Take collections out of the trash, or say what is in it.",
         ),
         "mount": ("lading.cli.files.mount", "Show the store as a directory, through FUSE."),
@@ -66,15 +66,15 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "token": ("lading.cli.tokens", "Make tokens that may do just what is needed; revoke them."),
     },
     "This machine": {
-        "up": ("lading.cli.up", "Serve everything from this machine, with one command."),
+        "up": ("lading.cli.services", "Serve everything from this machine, with one command."),
         "hpc": ("lading.cli.hpc", "Run MPI programs, unchanged, in clusters of containers."),
         "dispatch": (
-            "lading.cli.dispatch",
+            "lading.cli.services",
             "Run containers of a server anywhere on this machine or its Slurm.",
         ),
         "cloud": ("lading.cli.cloud", "Test the configuration of a cloud with real VMs."),
         "instance": (
-            "lading.cli.instances",
+            "lading.cli.cloud",
             "List, hold, drain and remove the VMs of a cloud dispatcher.",
         ),
         "admin": (

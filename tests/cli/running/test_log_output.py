@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.cli.running.log_output import Readable, copy, merged, write_json
+from lading.cli.running.following import Readable, write_json
+from lading.cli.running.following import copy_log as copy
+from lading.cli.running.following import merged_log as merged
 
 _PIECE = 1 << 18
 

@@ -25,7 +25,7 @@ import click
 import msgspec
 
 from lading.cli import display, references
-from lading.cli.running import log_output
+from lading.cli.running import following
 from lading.cli.session import CliSession, with_session
 from lading.client import deposits
 from lading.client.blocks import BlockClient, Keeping
@@ -237,7 +237,7 @@ async def _write_json(
     display.write_all(
         out, b'%b\n  {\n    "path": %b,\n    "text": ' % (begin, msgspec.json.encode(source))
     )
-    await log_output.write_json_text(pieces, out)
+    await following.write_json_text(pieces, out)
     display.write_all(out, b"\n  }")
 
 

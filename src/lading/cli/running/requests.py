@@ -13,9 +13,8 @@ import click
 from lading.cli import display
 from lading.cli.options import MOMENT, PROPERTY
 from lading.cli.references import find_request
-from lading.cli.running import explanation, log_output
-from lading.cli.running.following import Follower, Watcher
-from lading.cli.running.log_output import LogFile
+from lading.cli.running import explanation, following
+from lading.cli.running.following import Follower, LogFile, Watcher
 from lading.cli.running.run import is_reused, run_time
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
@@ -247,15 +246,15 @@ async def _show_logs(
         session, found, [name] if name else ["stdout.txt", "stderr.txt"], is_raw=is_raw
     )
     if as_json:
-        await log_output.write_json(files, sys.stdout.buffer)
+        await following.write_json(files, sys.stdout.buffer)
     elif is_raw:
-        async with aclosing(log_output.merged(list(files.values()))) as pieces:
+        async with aclosing(following.merged_log(list(files.values()))) as pieces:
             async for piece in pieces:
                 display.write_all(sys.stdout.buffer, piece)
     else:
         for one, file in files.items():
             stream = sys.stderr if one == "stderr.txt" and name is None else sys.stdout
-            await log_output.copy(file, stream.buffer)
+            await following.copy_log(file, stream.buffer)
 
 
 @request.command()
@@ -359,7 +358,7 @@ def _given(asked: Mapping[str, Any], container: Record) -> str:
 
 def _log_files(
     session: CliSession, found: Record, names: list[str], *, is_raw: bool
-) -> dict[str, log_output.Readable]:
+) -> dict[str, following.Readable]:
     """The log files of the container of a request by name; empty without a container."""
     container = found["container_uuid"]
     if not container:

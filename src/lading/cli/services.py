@@ -1,9 +1,14 @@
-"""`lading dispatch`: a further dispatcher for any server (the work is in
+"""Commands that serve: `lading up`, and `lading dispatch` for a further dispatcher.
+
+`lading dispatch`: a further dispatcher for any server (the work is in
 `wiring.dispatcher`).
+
+`lading up`: the whole system on this machine (the work is in `wiring.up`).
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +16,12 @@ from typing import TYPE_CHECKING
 import click
 
 from lading.cli import display
+from lading.client.environment import default_data_directory
 
 if TYPE_CHECKING:
     from lading.wiring.dispatcher import DispatcherReady, Membership
+    from lading.wiring.up import ServerReady
+
 
 _file = click.Path(dir_okay=False, exists=True, path_type=Path)
 
@@ -90,3 +98,44 @@ def _membership(
     return Membership(
         api=api.rstrip("/"), token=token_file.read_text().strip(), certificate=certificate
     )
+
+
+@click.command()
+@click.option(
+    "--data", type=click.Path(file_okay=False, path_type=Path), help="Where everything is kept."
+)
+@click.option(
+    "--listen",
+    default="127.0.0.1:9440",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Address to serve on; port 0 picks a free one.",
+)
+@click.option(
+    "--also", multiple=True, metavar="HOST:PORT", help="A further server there; needs PostgreSQL."
+)
+@display.json_option
+def up(data: Path | None, listen: str, also: tuple[str, ...], as_json: bool) -> None:
+    """Serve the API, the block store and the dispatcher from this machine, until stopped with
+    Ctrl-C or TERM.
+
+    No configuration is needed. DIR/env has the address and the token for clients, to be sourced;
+    the commands of this user find the server without it when --data is not given.
+    """
+    from lading.wiring.up import main
+
+    directory = data or default_data_directory(os.environ)
+
+    def announce(ready: ServerReady) -> None:
+        if as_json:
+            display.emit_json(
+                {"address": ready.address, "data": str(ready.data), "seconds": ready.seconds}
+            )
+        else:
+            click.echo(
+                f"lading: serving https://{ready.address}/ from {ready.data}, "
+                f"ready in {ready.seconds:.1f} s; clients: . {ready.data / 'env'}"
+            )
+        sys.stdout.flush()
+
+    sys.exit(main(directory, listen, also=also, on_ready=announce))
