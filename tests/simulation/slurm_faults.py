@@ -148,7 +148,7 @@ class Unreliable:
 
 
 def _containers(lines: Iterable[str]) -> Iterable[str]:
-    """The containers of rows, by the comments of their jobs (`slurm_rows.comment`)."""
+    """The containers of rows, by the comments of their jobs (`slurm_commands.comment`)."""
     for line in lines:
         mark, token, *names = line.removesuffix("|").rpartition("|")[2].split()
         del mark

@@ -6,9 +6,9 @@ effect in the `match` of `UnitOfWork._carry_out`, in the order in which the effe
 work of an effect is in the module of its subject:
 
 * `container_assignment`: a request gets a container, an earlier one or a new one.
-* `completion`: a container has ended; its requests are retried or become Final.
+* `completion`: a container has ended; its requests are retried or become Final; intervals of
+  allocation, and costs.
 * `priorities`: whether a request counts, and the priority of containers.
-* `accounting`: intervals of allocation, and costs.
 
 Priorities are computed once, by `settle` at the end of the transaction, and so are the requests
 that depend on requests that ended.

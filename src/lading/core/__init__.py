@@ -2,5 +2,5 @@
 
 Each package is one subject and imports only the packages below it: `scheduling`; `containers`;
 `data`, `images`, `hpc` and `protocols`; `records`. The modules beside them (`errors`, `ids`,
-`timestamps`, `resources` ...) serve all of them.
+`quantities`, `resources` ...) serve all of them.
 """

@@ -187,7 +187,8 @@ def image_size(portable_data_hash: str) -> int:
 def growth(
     constraint_ranges: Mapping[str, object], runtime_constraints: Mapping[str, object]
 ) -> Resources:
-    """Maximum of additional vcpus and RAM for a container (`ranges.growth`)."""
+    """Maximum of additional vcpus and RAM for a container
+    (`core.containers.constraints.growth`)."""
     return Resources(
         *(
             _room(constraint_ranges.get(key), runtime_constraints.get(key))

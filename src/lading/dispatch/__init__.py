@@ -2,6 +2,6 @@
 
 Start with `loop`, which observes, plans and acts. `queue` and `queue_sync` know the records of
 containers, `state` remembers what is under way, `observe` compares both with the processes of the
-fleet, `actions` has what is done. `fleet` is the seam to what runs supervisors, `fleets` its
+fleet. `fleet` is the seam to what runs supervisors, `fleets` its
 implementations.
 """

@@ -86,7 +86,7 @@ _READS: Final = ("GET", "HEAD", "PROPFIND", "OPTIONS")
 def make_app(
     transport: Transport, *, cache: Path, cache_bytes: int, anonymous: str = "", min_rate: int = 0
 ) -> ASGIApp:
-    """The application; it owns `addresses.PREFIXES`.
+    """The application; it owns `file_request.PREFIXES`.
 
     `transport` leads to the API and the block store; `cache` is a directory for blocks, of at most
     `cache_bytes`; `anonymous` is the token for requests without one, "" to refuse these; `min_rate`

@@ -28,7 +28,7 @@ class Process:
 
 
 class Launcher:
-    """Stands for `lading.client.mount.service`: keeps what it was asked for."""
+    """Stands for the processes of `lading.client.mount.service`: keeps what it was asked for."""
 
     def __init__(self, error: Unavailable | None = None, *, interrupted: bool = False) -> None:
         self.settings: list[MountSettings] = []

@@ -2,7 +2,7 @@
 resolved, compared, merged.
 
 * Both are stored with every key, zero where the client gave none (docs/spec/containers).
-* `ram` and `vcpus` must be positive when the request is committed. Sizes may be ranges (`ranges`).
+* `ram` and `vcpus` must be positive when the request is committed. Sizes may be ranges.
 * Capabilities: `API` gives access to the API and a token for it; `internet` true gives access to
 the internet, false promises that there is no network, absent leaves it open. Others are refused.
 * The legacy `cuda` is kept and also written as `gpu`.
@@ -109,7 +109,7 @@ def check(constraints: Mapping[str, Json], *, committed: bool) -> None:
 def resolve(constraints: Mapping[str, Json], *, policy: Policy) -> JsonObject:
     """The constraints of a container from checked ones: caches chosen, keys sorted.
 
-    Of a range the minimum is taken; `ranges.growth` tells the possible increase.
+    Of a range the minimum is taken; `growth` tells the possible increase.
     """
     chosen = lowest(constraints)
     chosen["keep_cache_ram"] = chosen["keep_cache_ram"] or policy.default_keep_cache_ram

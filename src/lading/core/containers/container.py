@@ -10,7 +10,7 @@
 * `locked_by_uuid`, `auth_uuid`, `supervisor_auth_uuid` are null outside Locked and Running; secrets
 are erased at the end, except the digest that reuse compares.
 
-Events are handled in `lifecycle`, write permissions in `write_permissions`. The diagram in the
+Events and write permissions are in `lifecycle`. The diagram in the
 documentation is drawn from TRANSITIONS. See docs/spec/containers, section Container states.
 
 Decisions of dispatchers about containers, recorded as rows in `logs`.

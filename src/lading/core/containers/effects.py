@@ -45,7 +45,7 @@ class RefreshLog:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The container ended: retry or finalize its Committed requests (`retry.plan`, then
+    """The container ended: retry or finalize its Committed requests (`finalize.plan_retries`, then
     `finalize.finalize`).
     """
 

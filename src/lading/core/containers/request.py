@@ -8,7 +8,7 @@ description and properties (PHASES).
 * Cancelling sets priority 0. `cancel` also ends a request whose container has not started.
 * Committing requests a container (`Resolve`), or names the one to take (`Adopt`).
 * A null priority counts as 0 while Uncommitted and is refused on commit.
-* `expires_at` can be set until Final; `depends_on` and `start_after` with the draft (`waiting`).
+* `expires_at` can be set until Final; `depends_on` and `start_after` with the draft (`priority`).
 * `satisfy` may give a draft a container; a change of its recipe removes it again.
 * Writing a value equal to the stored one is never an error: clients send whole records back.
 

@@ -23,7 +23,7 @@ Rules:
 - A gang that is spread over several VMs (`ContainerShape.nodes`) gets room for all of its ranks or
   for none. What is free on VMs that are ready is kept for it while others boot for it, and given
   back when one of them does not come; it starts when all are ready. As the first that waits for the
-  quota it has as many VMs kept as it needs (`gang_placement.keep`).
+  quota it has as many VMs kept as it needs (`instance_rooms.keep`).
 - Containers that run workflows take part of the places only, so that the containers for which they
   wait can run.
 """

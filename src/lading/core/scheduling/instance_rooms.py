@@ -10,7 +10,7 @@ empty; none if they would never do.
 
 Free amounts of instances, ready or booting, and the tightest room for a need.
 
-`cloud_planner` places single containers by `RoomIndex`, gangs by `gang_placement`.
+`cloud_planner` places single containers by `RoomIndex`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The vocabulary of planning: containers, workers, decisions, and why a container waits.
 
-Both planners (`batch_planner`, `cloud_planner`), `reconcile`, `queue_window`, the dispatch loop and
+Both planners (`batch_planner`, `cloud_planner`), the dispatch loop and
 every fleet use these records, so that nothing has to be converted between them.
 
 - `TrackedContainer` is a container as a dispatcher knows it, `Occupant` the part of a worker that

@@ -5,10 +5,10 @@ lock. So what a block has read stays true until it ends, no two transactions can
 serialise, and log rows become visible in the order of their numbers. The lock is held for a few
 statements, never during a wait for the disk (`postgres_link`). Round trips to the server take most
 of the time: blocks that wait for their turn together share a transaction, and changes whose outcome
-is not needed are sent together (`group_commit`). When a block with changes fails, the other blocks
-of its transaction get `TransactionInterrupted` and retry. Reads take no lock; each statement reads
-what is committed when it starts. Texts compare by their bytes, as in SQLite; booleans are 0 and 1,
-nested values JSON texts that are checked when they are stored.
+is not needed are sent together (`store.database`). When a block with changes fails, the other
+blocks of its transaction get `TransactionInterrupted` and retry. Reads take no lock; each statement
+reads what is committed when it starts. Texts compare by their bytes, as in SQLite; booleans are 0
+and 1, nested values JSON texts that are checked when they are stored.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@ supervisor.
 
 The dispatcher has it made before the supervisor (`forkserver`, `admit`), and gives both the same
 certificate and key, made for this gang alone: the key proves membership, and nobody else gets
-further than the handshake. The supervisor connects once for each rank (`tls_pipe`) and gets a
-remote rank (`remote_rank`) at the other end of the connection.
+further than the handshake. The supervisor connects once for each rank (`remote_rank_client`) and
+gets a remote rank (`remote_rank`) at the other end of the connection.
 
 The key is kept in memory only. The listener ends when all its ranks have ended, when it gets TERM,
 or when nobody connected in time; its directory `outposts/<container uuid>` is then removed. When a

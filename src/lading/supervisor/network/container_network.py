@@ -4,7 +4,7 @@
                     the supervisor makes the connection (`forwarder`)
     the internet    an interface whose packets slirp4netns turns into connections of the host; a
                     packet filter in the namespace refuses this machine, metadata services and
-                    the configured networks; a resolver (`resolver`)
+                    the configured networks; a resolver (`forwarder`)
 
 The host's namespace gets no address, route or filter: everything ends with the processes of the
 container and with the supervisor, also when they are killed. The container cannot change the
