@@ -6,8 +6,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Mapping,
+    MutableMapping,
+)
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -111,10 +119,16 @@ class Site:
         """Run one command while containers are acted on the stage, one play each, in the order in
         which they come.
         """
-        others = {one["uuid"] for one in self.call(self.queued())}
-        acting = asyncio.run_coroutine_threadsafe(self._act(plays, others), self._loop)
-        try:
+        with self.acting(*plays):
             return self.lading(*arguments, code=code)
+
+    @contextmanager
+    def acting(self, *plays: Play) -> Generator[None]:
+        """Containers that come inside are acted on the stage, one play each."""
+        others = {one["uuid"] for one in self.call(self.queued())}
+        acting = asyncio.run_coroutine_threadsafe(self._act(list(plays), others), self._loop)
+        try:
+            yield
         finally:
             acting.cancel()
 

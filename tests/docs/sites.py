@@ -168,6 +168,7 @@ SITES: Final[Mapping[str, Site]] = {
         arvados,
     ),
     "docs/requests.md": Site(TOOLS + COUNTS + ENTER, ("crun", "curl")),
+    "docs/python.md": Site(TOOLS + COUNTS, ("crun",)),
     "docs/why.md": Site(f"{ONE_AT_A_TIME}\n{IMAGE}\n{COUNTS}", ("crun",)),
     "docs/shell.md": Site(SFTP, ("crun", "ssh", "scp", "curl")),
     "docs/sharing.md": Site(UP + SOME + "lading put phage\n" + ENTER, ("curl",)),
