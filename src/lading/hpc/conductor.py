@@ -108,6 +108,7 @@ class Conductor:
         await self._make()
         await self._wait_for_daemons()
         await self._configure()
+        # Read in a thread: the gate is a pipe, and signals must be handled meanwhile.
         if not await asyncio.to_thread(gate):
             return COULD_NOT
         await self._start()
@@ -190,6 +191,8 @@ class Conductor:
         if member.view.started:
             command = gang.command_line(plan.launcher, plan.command, ranks=size * plan.slots)
             settings["codeName"] = "/bin/sh"
+            # The daemon starts the code in the home directory (docs/spec/hpc-daemon, section
+            # Processes).
             settings["codeArguments"] = ["-c", 'cd "$0" && exec "$@"', plan.cwd, *command]
         await member.caller.tell("/v1/daemon-configuration", {"daemonParameters": settings})
 
@@ -202,6 +205,7 @@ class Conductor:
         async with asyncio.TaskGroup() as group:
             watching = []
             for one in self._members:
+                # Silence is counted from here on.
                 one.heard = self._time()
                 watching.append(group.create_task(self._watch(one)))
             verdict = await self._judge()
@@ -237,6 +241,7 @@ class Conductor:
     def _show(self) -> None:
         for one in self._members:
             line = gang.status_line(one.view)
+            # Each state is said once, although it is looked at in each period.
             if line != one.shown:
                 one.shown = line
                 self._say(line)
@@ -264,6 +269,7 @@ class Conductor:
     async def _pass_on(self, member: RankMember, sizes: dict[str, int]) -> None:
         read = member.read
         for name in _STREAMS:
+            # The daemon gives a part of a long log at a time.
             while read.get(name, 0) < sizes[name]:
                 data = await member.caller.log(name, read.get(name, 0))
                 if not data:
@@ -289,6 +295,7 @@ class Conductor:
     def _spool(self, rank: int, name: str, data: bytes) -> None:
         """Store results of the ranks as files in the spool, as long as the disk has room."""
         place = Path(self._plan.spool, f"{rank}.{name}")
+        # Noted once for each file: the log in the daemon's container still has all of it.
         if place in self._full:
             return
         if spool_room(place.parent) < len(data):
@@ -353,6 +360,8 @@ def _ground(plan: ClusterPlan, wires: tuple[network.Wire, ...]) -> Ground:
 
 
 def _is_variable(name: str, value: str) -> bool:
+    # Names that no shell can export, and values with line feeds, would spoil the files of the
+    # daemon.
     return _NAME.fullmatch(name) is not None and not any(char in value for char in "\0\n\r")
 
 

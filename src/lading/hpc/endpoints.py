@@ -134,6 +134,7 @@ class Endpoints:
         if not parts:
             raise Invalid("the form has no files")
         names = [daemon_configuration.file_name(part.filename or part.name) for part in parts]
+        # All names are checked before the first file is written: a refused call changes nothing.
         for name in names:
             if (self._layout.base / "files" / name).is_dir():
                 raise Invalid(f"file name {name[:60]!r} is a directory there")
@@ -143,9 +144,13 @@ class Endpoints:
     def _save(self, name: str, part: FormPart, body: Searchable) -> dict[str, Any]:
         place = self._layout.base / "files" / name
         digest = hashlib.sha256()
+        # Beside its place first, then renamed: the code never sees a part of a file. Synced, as the
+        # answer acknowledges it.
         aside = place.with_name(f".{secrets.token_hex(8)}")
         try:
             with open(aside, "xb") as file:
+                # The umask does not apply: the code runs as another user and may change these
+                # files.
                 os.fchmod(file.fileno(), OPEN)
                 for start in range(part.start, part.end, _CHUNK):
                     chunk = body[start : min(part.end, start + _CHUNK)]
@@ -184,6 +189,7 @@ class Endpoints:
         }
         record.given = {**record.given, **{key: known[key] for key in applied.accepted}}
         record.settings = applied.settings
+        # Once the code has started, the files that it may have read stay as they are.
         if not started:
             self._write_cluster()
         record.save()
@@ -225,6 +231,7 @@ class Endpoints:
         )
         make_folder(ssh.parent, mode=0o700)
         make_folder(ssh, mode=0o700)
+        # sshd refuses a directory that others can write to.
         ssh.chmod(0o700)
         identity = f"{layout.outside(ssh)}/private_key"
         write(
@@ -302,6 +309,7 @@ class Endpoints:
 
     def _tagged(self) -> DaemonResponse:
         answer = success(self.query())
+        # The tag follows from the answer itself: whatever changes is news.
         tag = hashlib.sha256(answer.body).hexdigest()[:16]
         return replace(answer, headers={**answer.headers, "ETag": f'"{tag}"'})
 

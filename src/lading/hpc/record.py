@@ -78,6 +78,7 @@ class DaemonMemory:
     def judge(self, status: ContainerStatus, *, fault: str = "") -> None:
         """Set and store the state of the container and its fault. Raises OSError."""
         self.fault = fault
+        # Only a change is stored: the file systems are looked at in each period.
         if status is not self.container:
             self.container = daemon_states.change(
                 daemon_states.CONTAINER_TRANSITIONS, self.container, status
@@ -119,6 +120,8 @@ def load(path: Path, *, allow_http: bool = False) -> DaemonMemory:
         record.code = CodeStatus(content["code"])
         record.result = ResultStatus(content["result"])
         record.started_by = StartedBy(content["startedBy"]) if content["startedBy"] else None
+        # Checked already when they were accepted; a daemon that was started without HTTP must read
+        # them too.
         record.settings = daemon_configuration.apply(
             DaemonSettings(), record.given, allow_http=True
         ).settings

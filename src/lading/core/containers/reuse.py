@@ -138,6 +138,7 @@ def choose(
     if not use_existing:
         return New("the request asks for a new container (use_existing is false)", ())
     known = list(candidates)
+    # Each candidate gets its verdict, also behind the best one: users see why it was not chosen.
     verdicts = tuple(_judge(recipe, one, policy=policy, waiting=waiting) for one in known)
     usable = [one.container for one, verdict in zip(known, verdicts, strict=True) if verdict.usable]
     if usable:
