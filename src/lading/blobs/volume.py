@@ -1,6 +1,6 @@
 """The volume seam: protocols that every volume implements, and the look-up of drivers.
 
-A volume has two parts: a shelf that stores blocks by hash, and a bin for discarded blocks, which
+A volume has two parts: a store of blocks by hash, and a bin for discarded blocks, which
 can be restored. Drivers are entry points in the group `lading.volumes`; the name of one is its
 `Driver` in the configuration (`Directory`, `S3`), and it is called with the driver's parameters.
 
@@ -113,7 +113,7 @@ class Bin(Protocol):
 
 
 class Volume(BlockVolume, Bin, Protocol):
-    """A shelf with a bin."""
+    """A store of blocks with a bin."""
 
 
 class Draft(Protocol):

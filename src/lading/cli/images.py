@@ -285,14 +285,14 @@ async def _pull(
     from lading.client.images.registry import assemble
 
     # Layers are cached, so that an interrupted pull can continue.
-    shelf = await asyncio.to_thread(LayerCache, cache_directory(os.environ) / "layers")
+    layer_cache = await asyncio.to_thread(LayerCache, cache_directory(os.environ) / "layers")
     with display.progress("Fetching the image", is_quiet=is_quiet) as report:
         config = await registry.config(found)
-        fetched = await registry.fetch(found, shelf, progress=report)
+        fetched = await registry.fetch(found, layer_cache, progress=report)
     with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
-        normal = await assemble(found, config, shelf, Path(folder))
+        normal = await assemble(found, config, layer_cache, Path(folder))
         done, _ = await _register(session, normal, names, is_quiet=is_quiet)
-    await asyncio.to_thread(shelf.tidy)
+    await asyncio.to_thread(layer_cache.tidy)
     return done, found, fetched
 
 

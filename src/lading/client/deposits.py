@@ -75,12 +75,12 @@ async def deposit(
     collection. With such a `keeping` all blocks are sent, so that the store makes the copies.
     Raises Invalid naming a file that cannot be read, and as `BlockClient.put`.
     """
-    wishes = _wishes(keeping)
+    replication = _replication(keeping)
     # All that the journal depends on: locators are signed for one token and blocks are stored with
-    # these wishes.
+    # this replication.
     texts = (
         api.token,
-        *(f"{wish}={wishes[wish]}" for wish in sorted(wishes)),
+        *(f"{field}={replication[field]}" for field in sorted(replication)),
         *(f"{path}={source.absolute()}" for path, source in sorted(sources.items())),
     )
     kept = journal_path(cache_directory(os.environ), *texts)
@@ -94,18 +94,18 @@ async def deposit(
             order=["created_at asc"],
             select=_FIELDS,
         )
-        same = _same(found, name=name, project=project, wishes=wishes)
+        same = _same(found, name=name, project=project, replication=replication)
         if same is not None:
             return _deposit(same, was_there=True)
         # All blocks of a collection with this content are stored and only need to be referenced.
-        # With wishes they are sent again.
-        earlier = "" if wishes else pdh if found else journal.collection
+        # With a replication they are sent again.
+        earlier = "" if replication else pdh if found else journal.collection
         with tempfile.TemporaryDirectory(prefix="lading-put-") as folder:
             stored = await _stored_before(api, earlier, Path(folder))
             with progress(f"Storing {label}") as report:
                 text = await upload.send(blocks.keeping(keeping), stored=stored, progress=report)
             owner = {} if project is None else {"owner_uuid": project}
-            fields = {"name": name or label, **owner, **wishes}
+            fields = {"name": name or label, **owner, **replication}
             record = await api.create_large(
                 "collections",
                 fields,
@@ -115,11 +115,11 @@ async def deposit(
                 select=_FIELDS,
             )
         journal.note_collection(record["uuid"], upload.keys)
-        return _deposit(record, was_there=bool(found) and not wishes)
+        return _deposit(record, was_there=bool(found) and not replication)
 
 
-def _wishes(keeping: Keeping) -> dict[str, object]:
-    """The fields of a collection with these wishes."""
+def _replication(keeping: Keeping) -> dict[str, object]:
+    """The fields of a collection with this replication."""
     values = zip(_WISHES, (list(keeping.classes), keeping.copies), strict=True)
     return {field: value for field, value in values if value}
 
@@ -177,12 +177,16 @@ def arrange(paths: Sequence[Path]) -> dict[str, Path]:
 
 
 def _same(
-    found: Iterable[Record], *, name: str | None, project: str | None, wishes: Mapping[str, object]
+    found: Iterable[Record],
+    *,
+    name: str | None,
+    project: str | None,
+    replication: Mapping[str, object],
 ) -> Record | None:
-    """The first collection with this name, project and wishes; None stands for any."""
+    """The first collection with this name, project and replication; None stands for any."""
     for record in found:
         is_here = name in (None, record["name"]) and project in (None, record["owner_uuid"])
-        if is_here and all(record[wish] == value for wish, value in wishes.items()):
+        if is_here and all(record[field] == value for field, value in replication.items()):
             return record
     return None
 

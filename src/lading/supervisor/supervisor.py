@@ -161,7 +161,7 @@ class Supervisor:
         self._stage: Stage | None = None
         self._keep: KeepMount | None = None
         self._pumps: list[Pump] = []
-        self._companions: Monitors | None = None
+        self._monitors: Monitors | None = None
         self._costing = Costing(config, clock)
         self._clock = clock
         self._engine_fault: ExecutionError | None = None
@@ -266,7 +266,7 @@ class Supervisor:
             raise
 
     def _preempted(self) -> str:
-        notice = self._companions.notice if self._companions else None
+        notice = self._monitors.notice if self._monitors else None
         return notice.text if notice is not None and notice.certain else ""
 
     async def _undo(self, step: JournalStep) -> None:
@@ -390,8 +390,8 @@ class Supervisor:
         self._log.say("starting the command")
         limit = self._session.container.scheduling_parameters.get("max_run_time")
         seconds = limit if isinstance(limit, int) and limit > 0 else None
-        companions = self._companions = self._accompany()
-        async with companions.beside(self._engine):
+        monitors = self._monitors = self._accompany()
+        async with monitors.beside(self._engine):
             running = asyncio.ensure_future(
                 self._engine.run(stop=self.stop, stop_grace=self._assignment.stop_grace_period)
             )
@@ -516,7 +516,7 @@ class Supervisor:
 
     def _processes(self) -> list[int]:
         """Processes of the container."""
-        folders = self._companions.usage.folders if self._companions else None
+        folders = self._monitors.usage.folders if self._monitors else None
         pid = self._engine.pid
         return processes(folders) if folders else (descendants(pid) if pid else [])
 

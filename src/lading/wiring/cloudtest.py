@@ -339,19 +339,19 @@ async def _dispatching(
     assert machine.kind is not None
     fields = template(given.config, address=address, insecure=True)
     # One instance type: the planner can choose no other VM.
-    told = replace(
+    one_type = replace(
         given.settings, types=(machine.kind,), template={**fields, "api_url": f"https://{address}"}
     )
     reach = SshBootstrap(
         key=given.key,
-        directory=told.directory,
-        probe_command=told.probe_command,
+        directory=one_type.directory,
+        probe_command=one_type.probe_command,
         runner=given.workshop.get,
         certificate=directory.certificate,
-        port=told.ssh_port,
+        port=one_type.ssh_port,
     )
     fleet = CloudFleet(
-        told,
+        one_type,
         OneInstance(given.driver, machine.key),
         reach,
         public_key=public_text(given.key),
@@ -437,9 +437,9 @@ def main(
     set_id = options.set_id or f"lading-test-{socket.gethostname()}"
     chosen = configuration.read(config, set_id=set_id, template={})
     types = choose(chosen, options.types)
-    told = config.Containers.DispatchPrivateKey
+    key_text = config.Containers.DispatchPrivateKey
     with tempfile.TemporaryDirectory(prefix="lading-cloud-test-") as folder:
-        key = read_key(told) if told else keep_key(Path(folder) / "key")
+        key = read_key(key_text) if key_text else keep_key(Path(folder) / "key")
         # asyncssh logs each connection at INFO, between the lines of the report.
         logging.getLogger("asyncssh").setLevel(logging.WARNING)
         return asyncio.run(_test(config, chosen, types, key, Path(folder), options, tell, doing))

@@ -212,7 +212,7 @@ class ReceivingProtocol(HttpToolsProtocol):
         is_sized = length.isdigit() and int(length) > 0
         if is_sized:
             cast("dict[str, Any]", self.scope).setdefault("extensions", {})[RECEIVE_INTO] = (
-                _Reception(self, self.cycle)
+                _BodyReceiver(self, self.cycle)
             )
         if is_sized or b"transfer-encoding" in fields:
             # The cycle must not close the connection while the client still sends: see _Lingering.
@@ -434,7 +434,7 @@ class _Streams(asyncio.StreamReaderProtocol):
         self._http.connection_lost(exc)
 
 
-class _Reception:
+class _BodyReceiver:
     """The extension `RECEIVE_INTO` for one request."""
 
     def __init__(self, protocol: ReceivingProtocol, cycle: RequestResponseCycle) -> None:

@@ -26,10 +26,10 @@ from tests.client.images.images_on_disk import LAYERS, config_of, digest
 _REFERENCE = parse_reference("h:5/tools:1")
 
 
-def _shelved(shelf: LayerCache, data: bytes) -> Blob:
-    with shelf.part(digest(data)) as file:
+def _shelved(layer_cache: LayerCache, data: bytes) -> Blob:
+    with layer_cache.part(digest(data)) as file:
         file.write(data)
-    shelf.keep(digest(data))
+    layer_cache.keep(digest(data))
     return Blob(digest=digest(data), size=len(data))
 
 
@@ -39,18 +39,20 @@ def _image(*layers: Blob) -> RemoteImage:
 
 
 async def test_layers_are_uncompressed_into_one_archive(tmp_path: Path) -> None:
-    shelf = LayerCache(tmp_path / "shelf")
-    layers = (_shelved(shelf, gzip.compress(LAYERS[0])), _shelved(shelf, LAYERS[1]))
-    normal = await assemble(_image(*layers), config_of(*LAYERS), shelf, tmp_path)
+    layer_cache = LayerCache(tmp_path / "shelf")
+    layers = (_shelved(layer_cache, gzip.compress(LAYERS[0])), _shelved(layer_cache, LAYERS[1]))
+    normal = await assemble(_image(*layers), config_of(*LAYERS), layer_cache, tmp_path)
     assert normal.digest == digest(config_of(*LAYERS))
     with tarfile.open(normal.path) as tar:
         assert [f"{digest(layer)[7:]}/layer.tar" for layer in LAYERS] == tar.getnames()[2:]
 
 
 async def test_layers_that_the_configuration_does_not_list_are_refused(tmp_path: Path) -> None:
-    shelf = LayerCache(tmp_path / "shelf")
+    layer_cache = LayerCache(tmp_path / "shelf")
     with pytest.raises(Malformed, match="h:5/tools:1: damaged image: layer 1 is sha256"):
-        await assemble(_image(_shelved(shelf, LAYERS[0])), config_of(LAYERS[1]), shelf, tmp_path)
+        await assemble(
+            _image(_shelved(layer_cache, LAYERS[0])), config_of(LAYERS[1]), layer_cache, tmp_path
+        )
 
 
 @pytest.mark.parametrize(

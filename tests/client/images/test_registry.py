@@ -53,18 +53,21 @@ async def _resolved(fake: FakeRegistry, login: Login | None = None) -> RemoteIma
 
 
 async def test_an_image_and_its_layers(tmp_path: Path) -> None:
-    fake, shelf = FakeRegistry(), LayerCache(tmp_path)
+    fake, layer_cache = FakeRegistry(), LayerCache(tmp_path)
     manifest = fake.push("tools", "1", *LAYERS)
     seen: list[tuple[int, int]] = []
     async with _at(fake) as (registry, reference):
         image = await registry.resolve(reference, platform=_AMD)
         assert await registry.config(image) == config_of(*LAYERS)
         total = sum(map(len, LAYERS))
-        assert await registry.fetch(image, shelf, progress=lambda *both: seen.append(both)) == total
-        assert await registry.fetch(image, shelf) == 0, "what is here is not fetched again"
+        assert (
+            await registry.fetch(image, layer_cache, progress=lambda *both: seen.append(both))
+            == total
+        )
+        assert await registry.fetch(image, layer_cache) == 0, "what is here is not fetched again"
     assert seen[-1] == (total, total)
     assert image.pinned == reference.pinned(digest(manifest))
-    assert all(shelf.has(digest(layer)) for layer in LAYERS)
+    assert all(layer_cache.has(digest(layer)) for layer in LAYERS)
 
 
 async def test_an_index_by_platform() -> None:
@@ -93,39 +96,39 @@ async def test_an_index_by_platform() -> None:
 
 
 async def test_a_layer_that_breaks_off_goes_on(tmp_path: Path) -> None:
-    fake, shelf = FakeRegistry(breaks=[20_000, 10_000]), LayerCache(tmp_path)
+    fake, layer_cache = FakeRegistry(breaks=[20_000, 10_000]), LayerCache(tmp_path)
     fake.push("tools", "1", _LARGE)
     seen: list[int] = []
     async with _at(fake) as (registry, reference):
         image = await registry.resolve(reference, platform=_AMD)
-        await registry.fetch(image, shelf, progress=lambda done, _: seen.append(done))
+        await registry.fetch(image, layer_cache, progress=lambda done, _: seen.append(done))
     ranges = [asked for path, asked in fake.asked if digest(_LARGE) in path]
     assert ranges[0] == ""
     assert all(asked.startswith("bytes=") for asked in ranges[1:])
     assert (seen == sorted(seen), seen[-1]) == (True, len(_LARGE))
-    assert shelf.has(digest(_LARGE))
+    assert layer_cache.has(digest(_LARGE))
 
 
 async def test_a_registry_that_cannot_go_on_sends_all_of_it_again(tmp_path: Path) -> None:
-    fake, shelf = FakeRegistry(ranges=False), LayerCache(tmp_path)
+    fake, layer_cache = FakeRegistry(ranges=False), LayerCache(tmp_path)
     fake.push("tools", "1", _LARGE)
-    with shelf.part(digest(_LARGE)) as file:
+    with layer_cache.part(digest(_LARGE)) as file:
         file.write(_LARGE[:49_990])
     async with _at(fake) as (registry, reference):
-        assert await registry.fetch(await registry.resolve(reference, platform=_AMD), shelf) == len(
-            _LARGE
-        )
-    assert shelf.has(digest(_LARGE))
+        assert await registry.fetch(
+            await registry.resolve(reference, platform=_AMD), layer_cache
+        ) == len(_LARGE)
+    assert layer_cache.has(digest(_LARGE))
 
 
 async def test_a_part_that_is_too_long_begins_anew(tmp_path: Path) -> None:
-    fake, shelf = FakeRegistry(), LayerCache(tmp_path)
+    fake, layer_cache = FakeRegistry(), LayerCache(tmp_path)
     fake.push("tools", "1", _LARGE)
-    with shelf.part(digest(_LARGE)) as file:
+    with layer_cache.part(digest(_LARGE)) as file:
         file.write(_LARGE + b"x")
     async with _at(fake) as (registry, reference):
-        await registry.fetch(await registry.resolve(reference, platform=_AMD), shelf)
-    assert shelf.has(digest(_LARGE))
+        await registry.fetch(await registry.resolve(reference, platform=_AMD), layer_cache)
+    assert layer_cache.has(digest(_LARGE))
 
 
 async def test_a_registry_that_gives_up(tmp_path: Path) -> None:
@@ -143,20 +146,20 @@ async def test_a_registry_that_gives_up(tmp_path: Path) -> None:
 async def test_other_bytes_than_the_digest_are_refused(
     tmp_path: Path, sent: bytes, fault: str
 ) -> None:
-    fake, shelf = FakeRegistry(), LayerCache(tmp_path)
+    fake, layer_cache = FakeRegistry(), LayerCache(tmp_path)
     fake.push("tools", "1", _LARGE)
     fake.blobs[digest(_LARGE)] = sent
     async with _at(fake) as (registry, reference):
         image = await registry.resolve(reference, platform=_AMD)
         with pytest.raises(Malformed, match=fault):
-            await registry.fetch(image, shelf)
+            await registry.fetch(image, layer_cache)
         fake.blobs[image.config.digest] = b"{}"
         with pytest.raises(Malformed, match="was asked for, and"):
             await registry.config(image)
         del fake.blobs[image.config.digest]
         with pytest.raises(Malformed, match="has lost a part of it"):
             await registry.config(image)
-    assert not shelf.has(digest(_LARGE))
+    assert not layer_cache.has(digest(_LARGE))
 
 
 async def test_a_basic_login() -> None:

@@ -172,7 +172,7 @@ class Registry:
         )
 
     async def fetch(
-        self, image: RemoteImage, shelf: LayerCache, *, progress: Progress | None = None
+        self, image: RemoteImage, layer_cache: LayerCache, *, progress: Progress | None = None
     ) -> int:
         """Fetch the missing layers into the cache; return the bytes fetched. Raises as `resolve`,
         and Full, Conflict.
@@ -191,10 +191,10 @@ class Registry:
         async def one(layer: Blob) -> None:
             nonlocal fetched
             async with gate:
-                if await asyncio.to_thread(shelf.has, layer.digest):
+                if await asyncio.to_thread(layer_cache.has, layer.digest):
                     advance(layer.size)
                 else:
-                    count = await self._layer(image.reference, layer, shelf, advance)
+                    count = await self._layer(image.reference, layer, layer_cache, advance)
                     # Added after the await: `fetched += await ...` would read the old value before
                     # it.
                     fetched += count
@@ -212,11 +212,11 @@ class Registry:
         self,
         reference: ImageReference,
         layer: Blob,
-        shelf: LayerCache,
+        layer_cache: LayerCache,
         advance: Callable[[int], None],
     ) -> int:
         fetched = 0
-        with shelf.part(layer.digest) as file:
+        with layer_cache.part(layer.digest) as file:
             # `told`: bytes reported to `advance`. A layer that starts again is reported once only.
             told = file.seek(0, 2)
             advance(min(told, layer.size))
@@ -239,7 +239,7 @@ class Registry:
                     )
 
             await self._retries.run(attempt)
-            await asyncio.to_thread(shelf.keep, layer.digest)
+            await asyncio.to_thread(layer_cache.keep, layer.digest)
         return fetched
 
     async def _append(
@@ -501,14 +501,16 @@ def parse_platform(text: str) -> Platform:
 
 
 async def assemble(
-    image: RemoteImage, config: bytes, shelf: LayerCache, folder: Path
+    image: RemoteImage, config: bytes, layer_cache: LayerCache, folder: Path
 ) -> NormalImage:
     """The image in the normal form below `folder`, from cached layers. Raises Malformed, Full."""
-    return await asyncio.to_thread(_assemble, image, config, shelf, folder)
+    return await asyncio.to_thread(_assemble, image, config, layer_cache, folder)
 
 
-def _assemble(image: RemoteImage, config: bytes, shelf: LayerCache, folder: Path) -> NormalImage:
-    members = DirectoryMembers(shelf.directory, image.reference.name)
-    names = [shelf.member(layer.digest) for layer in image.layers]
+def _assemble(
+    image: RemoteImage, config: bytes, layer_cache: LayerCache, folder: Path
+) -> NormalImage:
+    members = DirectoryMembers(layer_cache.directory, image.reference.name)
+    names = [layer_cache.member(layer.digest) for layer in image.layers]
     layers = read_layers(members, names, read_config(config).rootfs.diff_ids, folder)
     return write_archive(ImageParts(config=config, layers=layers), folder / "image.tar")

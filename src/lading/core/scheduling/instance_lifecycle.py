@@ -47,7 +47,7 @@ class InstanceEvent(StrEnum):
 
 
 class Behavior(StrEnum):
-    """The wish of an operator for a VM (tag `IdleBehavior`)."""
+    """Setting of an operator for a VM (tag `IdleBehavior`)."""
 
     RUN = "run"
     HOLD = "hold"

@@ -430,7 +430,7 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         # With a full disk the warm-up fails, but containers still have to be stopped and cleaned
         # up.
-        _logger.warning("not rehearsed, so containers start more slowly: %s", error)
+        _logger.warning("not warmed up, so containers start more slowly: %s", error)
     # Objects of the warm parent are moved out of reach of the collector, so that it does not write
     # to pages shared with children.
     gc.collect()

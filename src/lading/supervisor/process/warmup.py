@@ -160,7 +160,7 @@ class _WarmupEngine:
         return None
 
     async def execute(self, order: Exec) -> Execution:
-        raise ExecutionError(f"nothing can be run in a rehearsal: {order.command[0]}")
+        raise ExecutionError(f"nothing can be run in a warm-up: {order.command[0]}")
 
     async def hold(self) -> None:
         """Does nothing."""

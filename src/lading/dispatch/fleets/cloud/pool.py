@@ -146,7 +146,7 @@ class InstancePool:
             self._forget(one)
 
     def hold(self, one: CloudMachine, behavior: Behavior) -> None:
-        """Set the wish of an operator for a VM; it is kept in its tags."""
+        """Set an operator's behavior for a VM; it is kept in its tags."""
         if one.behavior is not behavior:
             one.behavior = behavior
             event(_logger, "idle behavior", instance=one.name, behavior=behavior)
