@@ -319,7 +319,13 @@ async def _sampling(
 
     async def take() -> None:
         while True:
-            samples.append(await asyncio.to_thread(sampler.take, time.monotonic()))
+            try:
+                samples.append(await asyncio.to_thread(sampler.take, time.monotonic()))
+            except sqlite3.OperationalError:
+                # The server was just killed: SQLite opens its database for reading only after it
+                # was recovered.
+                await asyncio.sleep(1.0)
+                continue
             show(samples[-1])
             await asyncio.sleep(every)
 
