@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import ClassVar
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -214,6 +215,48 @@ def test_the_nearest_fit_lacks_least_of_what_is_needed() -> None:
             "a"
         ].sentence
     )
+
+
+class _CountingWorker(FleetWorker):
+    """A worker that counts how often it is asked whether it can hold a container."""
+
+    __slots__ = ()
+    asked: ClassVar[int] = 0
+
+    def admits(self, container: TrackedContainer) -> bool:
+        type(self).asked += 1
+        return super().admits(container)
+
+
+def test_equal_needs_and_equal_workers_are_looked_at_once() -> None:
+    needed = (WHOLE, Resources(3, 40))
+    queue = tuple(entry(f"q{number:03}", need=needed[number % 2]) for number in range(200))
+    workers = tuple(
+        _CountingWorker(f"w{number:02}", WHOLE, occupants=(old(f"r{number}", Resources(2, 10)),))
+        for number in reversed(range(50))
+    )
+    _CountingWorker.asked = 0
+    found = explain(Snapshot(queue=queue, workers=workers))
+    # The plan looks for a worker to reserve, once; each of the two needs is looked at by itself.
+    assert _CountingWorker.asked <= len(workers) + 2 * len(needed)
+    for number, container in enumerate(queue):
+        assert found[container.uuid].sentence == (
+            f"Waiting in queue at position {number + 1}: it needs {container.need}; "
+            f"the nearest fit, w00, has 2 VCPUs and 30 bytes RAM free of {WHOLE}."
+        )
+
+
+def test_workers_that_differ_are_told_apart() -> None:
+    """Equal capacity alone, or equal room alone, does not make workers equal."""
+    workers = (
+        worker(old("x", Resources(3, 30)), id="a"), worker(old("y", Resources(2, 20)), id="b"),
+        FleetWorker(id="c", capacity=WHOLE, partitions=frozenset({"gpu"}), closed=True),
+        worker(id="d", capacity=Resources(2, 20)),
+    )  # fmt: skip
+    queue = (named("any", need=WHOLE), named("gpu", "gpu", need=Resources(5, 1)))
+    found = explain(Snapshot(queue=queue, workers=workers))
+    assert "the nearest fit, b, has 2 VCPUs and 20 bytes RAM free" in found["any"].sentence
+    assert found["gpu"].category is Category.TOO_LARGE
 
 
 def test_no_more_than_the_quota_run_at_a_time() -> None:
