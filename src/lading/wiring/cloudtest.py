@@ -346,6 +346,7 @@ async def _dispatching(
         key=given.key,
         directory=one_type.directory,
         probe_command=one_type.probe_command,
+        engine=given.config.Containers.RuntimeEngine,
         runner=given.workshop.get,
         certificate=directory.certificate,
         port=one_type.ssh_port,
@@ -494,7 +495,7 @@ async def _test(
         means = Means(
             settings=chosen,
             driver=driver,
-            reach=_reaching(chosen, key, workshop),
+            reach=_reaching(chosen, config.Containers.RuntimeEngine, key, workshop),
             public_key=public_text(key),
             token=lambda: secrets.token_hex(20),
             clock=asyncio.get_running_loop().time,
@@ -506,13 +507,14 @@ async def _test(
 
 
 def _reaching(
-    chosen: CloudSettings, key: asyncssh.SSHKey, workshop: RunnerBuilder
+    chosen: CloudSettings, engine: str, key: asyncssh.SSHKey, workshop: RunnerBuilder
 ) -> Callable[[Callable[[str, str], None]], VmBootstrap]:
     def make(passed: Callable[[str, str], None]) -> VmBootstrap:
         return SshBootstrap(
             key=key,
             directory=chosen.directory,
             probe_command=chosen.probe_command,
+            engine=engine,
             runner=workshop.get,
             port=chosen.ssh_port,
             passed=passed,

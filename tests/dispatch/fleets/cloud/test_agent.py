@@ -18,6 +18,8 @@ WARM = """#!{python}
 import json, os, socket, sys
 fd = int(sys.argv[sys.argv.index("--fd") + 1])
 s = socket.socket(fileno=fd)
+with open(sys.argv[sys.argv.index("--run") + 1] + "/arguments", "w") as file:
+    json.dump(sys.argv, file)
 while data := s.recv(1 << 20):
     m = json.loads(data)
     if m["op"] == "start":
@@ -117,6 +119,7 @@ def serving(tmp_path: Path) -> Any:
         "serve",
         str(tmp_path / "vm"),
         install(tmp_path),
+        "native",
     ]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     yield process

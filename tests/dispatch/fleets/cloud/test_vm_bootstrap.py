@@ -44,6 +44,7 @@ class Place:
             key=server.target.key,
             directory=str(tmp_path / "vm"),
             probe_command="true",
+            engine="podman",
             runner=lambda: self.runner,
             certificate=tmp_path / "server.pem",
             secret_path=str(tmp_path / "secret"),
@@ -79,6 +80,14 @@ async def test_the_runner_is_copied_once_and_the_secret_asked_for_once(place: Pl
     (place.path / "secret").unlink()
     assert await place.list() == ["d"]
     assert not any(" install " in one for one in place.server.ran)
+
+
+async def test_the_warm_parent_is_told_the_engine(place: Place) -> None:
+    await place.list()
+    (started,) = [one for one in place.server.ran if " serve " in one]
+    assert started.endswith(f" serve {place.path}/vm {place.runner.hash} podman")
+    told = json.loads((place.path / "vm/run/arguments").read_text())
+    assert told[told.index("--engine") + 1] == "podman"
 
 
 async def test_nothing_is_sent_to_one_that_does_not_know_the_secret(place: Place) -> None:

@@ -7,8 +7,9 @@ Only the standard library of Python 3.9 may be used, as a VM need not have anyth
                          runners in DIR, broken
     install DIR HASH     a tar archive on standard input becomes DIR/runner~HASH if its sha256 is
                          HASH
-    serve DIR HASH       keep the warm parent of the supervisors of that runner; relay between it
-                         and standard streams
+    serve DIR HASH ENGINE
+                         keep the warm parent of the supervisors of that runner, which imports the
+                         engine before it forks; relay between it and standard streams
 
 `serve` relays requests to the warm parent (`supervisor.process.forkserver` documents them) and its
 answers back. The descriptors in the answers stay here: when one shows that a supervisor has ended,
@@ -49,7 +50,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if verb == "install":
         return install(directory, arguments[2])
-    return AgentBridge(directory, arguments[2]).serve()
+    return AgentBridge(directory, arguments[2], arguments[3]).serve()
 
 
 def say(message: dict[str, Any]) -> None:
@@ -130,8 +131,9 @@ def install(directory: str, name: str) -> int:
 class AgentBridge:
     """Relay between the dispatcher and the warm parent."""
 
-    def __init__(self, directory: str, name: str) -> None:
+    def __init__(self, directory: str, name: str, engine: str) -> None:
         self.directory = directory
+        self.engine = engine
         self.runner = Path(directory, "runner~" + name)
         self.poll = select.poll()
         self.watched: dict[int, str] = {}
@@ -167,6 +169,7 @@ class AgentBridge:
         command = [
             str(self.runner / "bin/python"), "-m", "lading.supervisor.process.forkserver",
             "--fd", str(theirs.fileno()), "--run", str(Path(self.directory, "run")),
+            "--engine", self.engine,
         ]  # fmt: skip
         log = os.open(
             Path(self.directory, "supervisors.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600

@@ -548,6 +548,7 @@ async def open_cloud(site: FleetSite) -> AsyncGenerator[CloudFleet]:
         key=key,
         directory=chosen.directory,
         probe_command=chosen.probe_command,
+        engine=site.config.Containers.RuntimeEngine,
         runner=RunnerBuilder(site.cache_directory / "runner").get,
         certificate=certificate,
         port=chosen.ssh_port,

@@ -61,7 +61,7 @@ class VmBootstrap(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshBootstrap:
     """By ssh. `runner` makes or finds the runner; `certificate` is a file that the VM gets, or
-    None.
+    None. `engine` is the name of the engine that the warm parent of the VM imports.
 
     `passed` is called after every phase, with its result in a few words.
     """
@@ -69,6 +69,7 @@ class SshBootstrap:
     key: asyncssh.SSHKey
     directory: str
     probe_command: str
+    engine: str
     runner: Callable[[], RunnerArchive]
     certificate: Path | None = None
     secret_path: str = SECRET_PATH
@@ -117,7 +118,7 @@ class SshBootstrap:
             # for.
             runner = await asyncio.to_thread(self.runner)
             await self._prepare(shell, runner, facts)
-            process = await shell.open(self._agent(shell, "serve", runner.hash))
+            process = await shell.open(self._agent(shell, "serve", runner.hash, self.engine))
             # Read all the time: a full pipe would stop the agent.
             errors = asyncio.create_task(process.stderr.read(), name="agent's errors")
             try:
