@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from aiohttp import web
 
 from lading.core.errors import ExecutionError
 from lading.hpc import network
@@ -64,6 +65,7 @@ class _Docker:
     """A daemon that takes everything, or nothing."""
 
     made: ClassVar[list[Any]] = []
+    api_version = "v1.41"
 
     def __init__(self, url: str) -> None:
         self.containers = self.networks = self
@@ -106,6 +108,31 @@ async def test_containers_of_a_daemon_are_on_a_network_of_their_own(
     assert {"A=b", f"AUTHORIZATION={IDENTITY.authorization}"} <= set(config["Env"])
     with pytest.raises(ExecutionError, match="the network cannot be made: no daemon"):
         await DockerGround("u", "/none", {}).open()
+
+
+async def test_a_daemon_names_its_version_in_a_ping(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        named = {"Api-Version": "1.41"} if request.path == "/_ping" else {}
+        return web.json_response({"Id": "n"}, headers=named)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.UnixSite(runner, str(tmp_path / "sock")).start()
+        await DockerGround("u", str(tmp_path / "sock"), {}).open()
+    finally:
+        await runner.cleanup()
+    assert asked == ["/_ping", "/v1.41/networks/create"]
+
+
+async def test_a_daemon_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ExecutionError, match="docker: the network cannot be made: "):
+        await DockerGround("u", str(tmp_path / "none"), {}).open()
 
 
 async def test_where_the_machine_has_no_address_rank_0_s_network_is_entered(

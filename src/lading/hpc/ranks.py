@@ -135,12 +135,16 @@ class DockerGround:
     async def _daemon(self, fault: str) -> AsyncIterator[Any]:
         # Only those who have Docker need its client.
         import aiodocker
+        import aiohttp
+
+        from lading.client.docker_api import learn_version
 
         docker = aiodocker.Docker(url=f"unix://{self.socket}")
         try:
             async with asyncio.timeout(_TIMEOUT):
+                await learn_version(docker)
                 yield docker
-        except (aiodocker.DockerError, OSError, TimeoutError) as error:
+        except (aiodocker.DockerError, aiohttp.ClientError, OSError, TimeoutError) as error:
             raise ExecutionError(f"docker: {fault}: {error}", Failure.NODE) from error
         finally:
             await docker.close()

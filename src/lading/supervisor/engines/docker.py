@@ -16,7 +16,6 @@ import dataclasses
 import errno
 import os
 import posixpath
-import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from aiodocker.containers import DockerContainer
 from aiodocker.exceptions import DockerError
 from aiodocker.stream import Stream
 
+from lading.client.docker_api import learn_version
 from lading.concurrency import drain
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
@@ -71,9 +71,6 @@ _NVIDIA_CAPABILITIES = ("gpu", "nvidia", "compute", "utility")
 _NO_CONNECTION = 900
 """Status of aiodocker's own error when it cannot connect."""
 # The first two numbers of a version.
-_VERSION = re.compile(r"\d+\.\d+")
-_UNKNOWN = "auto"
-"""aiodocker's version string that lets it ask the daemon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,8 +358,7 @@ class DockerEngine:
         """Connect to the daemon, once. Raises aiohttp.ClientError, TimeoutError."""
         if self._docker is None:
             self._docker = aiodocker.Docker(url=f"unix://{self._socket}")
-        if self._docker.api_version == _UNKNOWN:
-            self._docker.api_version = await _api_version(self._docker)
+        await learn_version(self._docker)
         return self._docker
 
     @contextlib.contextmanager
@@ -542,20 +538,6 @@ def _binds(spec: ContainerSpec) -> dict[str, Any]:
     mounts = [_mount(bind) for bind in spec.binds if bind.memory is None]
     memory = ((bind.target, bind.memory) for bind in spec.binds if bind.memory is not None)
     return {"Mounts": mounts, "Tmpfs": {target: _in_memory(size) for target, size in memory}}
-
-
-async def _api_version(docker: aiodocker.Docker) -> str:
-    """API version that the daemon names in its response to a ping.
-
-    The response to `version`, which aiodocker requests, takes podman a second: it runs other
-    programs to find their versions.
-    """
-    async with (
-        asyncio.timeout(_TIMEOUT),
-        docker.session.get(f"{docker.docker_host}/_ping") as answer,
-    ):
-        version = answer.headers.get("Api-Version", "")
-    return f"v{version}" if _VERSION.fullmatch(version) else _UNKNOWN
 
 
 def _device(device: Device) -> dict[str, str]:

@@ -1,0 +1,35 @@
+"""The API version of a daemon with Docker's API: Docker, podman.
+
+aiodocker asks for it with `version`, which takes podman a second: podman runs other programs to
+find their versions. A ping names it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import aiodocker
+
+_UNKNOWN = "auto"
+"""aiodocker's version string that lets it ask the daemon."""
+_VERSION = re.compile(r"\d+\.\d+")
+_TIMEOUT = 60.0
+"""Seconds for the answer: as long as a busy daemon may take for any short call."""
+
+
+async def learn_version(docker: aiodocker.Docker) -> None:
+    """Let the client use the version that the daemon names in its response to a ping, unless it
+    has one. A daemon that names none is asked by aiodocker.
+
+    Raises aiohttp.ClientError, TimeoutError.
+    """
+    if docker.api_version != _UNKNOWN:
+        return
+    async with (
+        asyncio.timeout(_TIMEOUT),
+        docker.session.get(f"{docker.docker_host}/_ping") as answer,
+    ):
+        version = answer.headers.get("Api-Version", "")
+    if _VERSION.fullmatch(version):
+        docker.api_version = f"v{version}"
