@@ -17,8 +17,7 @@ from random import Random
 
 from bench.figures import Figure, durations
 from lading.core.resources import GIB, MIB, Resources
-from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.cloud_plan import CloudRules
+from lading.core.scheduling.cloud_limits import CloudRules, Limits
 from lading.core.scheduling.cloud_planner import Planner
 from lading.core.scheduling.instance_rooms import InstanceRoom
 from lading.core.scheduling.instance_types import ContainerShape, InstanceType

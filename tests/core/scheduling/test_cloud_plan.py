@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lading.core.resources import GIB, Resources
-from lading.core.scheduling.cloud_plan import CloudRules
+from lading.core.scheduling.cloud_limits import CloudRules
 from lading.core.scheduling.instance_types import InstanceType
 from lading.core.scheduling.planning import TrackedContainer, by_place
 

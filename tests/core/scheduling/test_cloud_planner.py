@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from lading.core.resources import GIB, Resources, total
 from lading.core.scheduling import cloud_limits
-from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.cloud_plan import BlockReason, CloudPlan, CloudRules
+from lading.core.scheduling.cloud_limits import BlockReason, CloudPlan, CloudRules, Limits
 from lading.core.scheduling.cloud_planner import Planner
 from lading.core.scheduling.instance_rooms import InstanceRoom
 from lading.core.scheduling.instance_types import ContainerShape, InstanceType

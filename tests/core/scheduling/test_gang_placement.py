@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling import cloud_limits
-from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.cloud_plan import BlockReason, CloudRules
+from lading.core.scheduling.cloud_limits import BlockReason, CloudRules, Limits
 from lading.core.scheduling.instance_rooms import Kept, keep, lay_out
 from lading.core.scheduling.instance_types import (
     ContainerShape,

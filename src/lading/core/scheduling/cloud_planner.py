@@ -37,12 +37,12 @@ from dataclasses import replace
 from heapq import heapify, heappop, heapreplace
 
 from lading.core.resources import Resources, total
-from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.cloud_plan import (
+from lading.core.scheduling.cloud_limits import (
     BlockReason,
     CloudPlan,
     CloudQueue,
     CloudRules,
+    Limits,
     PlanningPass,
 )
 from lading.core.scheduling.instance_rooms import (

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling import cloud_limits
-from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.cloud_plan import CloudRules
+from lading.core.scheduling.cloud_limits import CloudRules, Limits
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase
 from lading.core.scheduling.instance_types import InstanceType
 from lading.core.scheduling.planning import (

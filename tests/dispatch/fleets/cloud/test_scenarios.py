@@ -14,8 +14,7 @@ import pytest
 
 from lading.core.containers.container import ContainerState
 from lading.core.resources import GIB, Resources
-from lading.core.scheduling.cloud_limits import Limits
-from lading.core.scheduling.cloud_plan import CloudRules
+from lading.core.scheduling.cloud_limits import CloudRules, Limits
 from lading.core.scheduling.cloud_planner import Planner
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase, InstanceTimes
 from lading.core.scheduling.instance_rooms import InstanceRoom

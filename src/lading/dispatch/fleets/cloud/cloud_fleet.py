@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from signal import Signals
 
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
-from lading.core.scheduling.cloud_plan import CloudPlan, CloudRules
+from lading.core.scheduling.cloud_limits import CloudPlan, CloudRules
 from lading.core.scheduling.instance_lifecycle import InstancePhase
 from lading.core.scheduling.planning import (
     DispatchPlan,

@@ -12,8 +12,14 @@ from dataclasses import replace
 
 from lading.core.resources import Resources, total
 from lading.core.scheduling.batch_planner import prepared
-from lading.core.scheduling.cloud_limits import Limits, Pressure, observe
-from lading.core.scheduling.cloud_plan import BlockReason, CloudPlan, CloudRules
+from lading.core.scheduling.cloud_limits import (
+    BlockReason,
+    CloudPlan,
+    CloudRules,
+    Limits,
+    Pressure,
+    observe,
+)
 from lading.core.scheduling.cloud_planner import Planner
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase
 from lading.core.scheduling.instance_rooms import ANY, InstanceRoom
