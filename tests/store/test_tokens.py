@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lading.core.records.record_types import CONTAINERS, TOKENS, USERS
-from lading.store import records, tokens
+from lading.store import records
 from lading.store.database import Database
 
 
@@ -22,7 +22,10 @@ async def fill(database: Database) -> None:
 async def test_holder(database: Database) -> None:
     await fill(database)
     async with database.reading() as tx:
-        by_uuid, by_hash = await tokens.holder(tx, "t", "h"), await tokens.holder(tx, "", "h")
+        by_uuid, by_hash = (
+            await records.token_holder(tx, "t", "h"),
+            await records.token_holder(tx, "", "h"),
+        )
         assert by_uuid == by_hash
         assert by_uuid is not None
         assert (by_uuid.user_uuid, by_uuid.scopes, by_uuid.is_admin, by_uuid.own) == (
@@ -31,28 +34,32 @@ async def test_holder(database: Database) -> None:
             True,
             "c",
         )
-        plain = await tokens.holder(tx, "plain", "i")
+        plain = await records.token_holder(tx, "plain", "i")
         assert plain is not None
         assert (plain.scopes, plain.own) == (("all",), None)
-        assert await tokens.holder(tx, "t", "other") is await tokens.holder(tx, "", "x") is None
+        assert (
+            await records.token_holder(tx, "t", "other")
+            is await records.token_holder(tx, "", "x")
+            is None
+        )
 
 
 async def test_the_token_that_a_container_runs_with(database: Database) -> None:
     await fill(database)
     async with database.writing() as tx:
-        assert await tokens.runs_with(tx, "d", "v2/t/s")
-        assert not await tokens.runs_with(tx, "d", "v2/t/wrong")
-        assert not await tokens.runs_with(tx, "c", "v2/t/s")
+        assert await records.runs_with(tx, "d", "v2/t/s")
+        assert not await records.runs_with(tx, "d", "v2/t/wrong")
+        assert not await records.runs_with(tx, "c", "v2/t/s")
         await records.update(tx, CONTAINERS, "d", {"state": "Complete"})
-        assert not await tokens.runs_with(tx, "d", "v2/t/s")
-        assert not await tokens.runs_with(tx, "none", "v2/t/s")
+        assert not await records.runs_with(tx, "d", "v2/t/s")
+        assert not await records.runs_with(tx, "none", "v2/t/s")
 
 
 async def test_expire_only_shortens(database: Database) -> None:
     await fill(database)
     async with database.writing() as tx:
-        await tokens.expire(tx, "t", "5")
-        await tokens.expire(tx, "t", "7")
-        found = await tokens.holder(tx, "t", "h")
+        await records.expire_token(tx, "t", "5")
+        await records.expire_token(tx, "t", "7")
+        found = await records.token_holder(tx, "t", "h")
     assert found is not None
     assert found.expires_at == "5"

@@ -43,7 +43,6 @@ from lading.core.records.record_types import (
 )
 from lading.core.records.schema import JSON, Record, RecordType
 from lading.store import permission_queries, permissions, records
-from lading.store import tokens as stored
 from lading.store.database import Transaction
 
 _BY_CONDITION = (CONTAINERS, LINKS, LOGS, USERS, GROUPS)
@@ -344,13 +343,13 @@ async def authenticate(services: ApiServices, token: str) -> Principal | None:
     if configured is not None:
         return configured
     async with services.database.reading() as tx:
-        holder = await stored.holder(tx, uuid, hash_secret(secret))
+        holder = await records.token_holder(tx, uuid, hash_secret(secret))
         if holder is None or holder.has_expired(services.now()):
             raise Unauthenticated("Not logged in: the token is unknown or has expired")
         container = holder.own
         if container is None and named is not None:
             # A runtime token acts for the container that the client names behind it.
-            runs = await stored.runs_with(tx, named, f"v2/{uuid}/{secret}")
+            runs = await records.runs_with(tx, named, f"v2/{uuid}/{secret}")
             container = named if runs else None
     if named is not None and container != named:
         raise Unauthenticated(

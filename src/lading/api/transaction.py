@@ -49,7 +49,7 @@ from lading.core.records.access import Principal
 from lading.core.records.record_types import CONTAINERS, REQUESTS, TOKENS
 from lading.core.records.schema import Record, RecordType
 from lading.core.values import JsonObject
-from lading.store import containers, contents, records, tokens
+from lading.store import containers, contents, records
 from lading.store import waiting as waits
 from lading.store.database import Transaction
 
@@ -351,7 +351,7 @@ class UnitOfWork:
     async def _revoke_tokens(self, uuids: Iterable[str]) -> None:
         for uuid in uuids:
             # Expired only: the sweep deletes the row later.
-            await tokens.expire(self.tx, uuid, self.now)
+            await records.expire_token(self.tx, uuid, self.now)
 
     async def _add_token(
         self, uuid: str, owner: str, scopes: tuple[str, ...], container_uuid: str | None

@@ -19,7 +19,7 @@ from lading.client.api import ApiClient, Reconnected, events
 from lading.core.errors import Full, Unavailable
 from lading.core.records.access import Principal
 from lading.core.records.schema import JSON
-from lading.store import records, tokens
+from lading.store import records
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import World
 
@@ -470,7 +470,7 @@ async def test_a_token_that_another_server_took_back_hears_nothing_a_second_late
         await it.ok("POST", "collections", {"name": "before"}, token=user)
         assert (await socket.receive())["properties"]["new_attributes"]["name"] == "before"
         async with it.database.writing() as tx:
-            await tokens.expire(tx, user.split("/")[1], it.app.services.now())
+            await records.expire_token(tx, user.split("/")[1], it.app.services.now())
         it.clock.advance(1)
         await it.ok("POST", "collections", {"owner_uuid": uuid, "name": "after"})
         message = await socket.receive()
