@@ -20,10 +20,9 @@ import msgspec
 
 from lading.api import bootstrap
 from lading.api.authorization import authenticate, find_readers, find_token, nobody
-from lading.api.container_access import published_ports
+from lading.api.container_access import log_files, published_ports
 from lading.api.container_access.gateway_client import claimed, read_claim
 from lading.api.container_access.port_addresses import PREFIX, make_sites
-from lading.api.container_logs import log_files
 from lading.api.events import timers
 from lading.api.events.audit import Relay
 from lading.api.events.websocket import serve_websocket

@@ -1,3 +1,3 @@
-"""Access to running containers: shell sessions, published ports, and the tunnels that carry
-both.
+"""Access to running containers: shell sessions, published ports, the tunnels that carry both, and
+logs as files and as streams.
 """

@@ -6,9 +6,9 @@ import dataclasses
 from typing import Final
 
 from lading.api import authorization, priorities
+from lading.api.container_access import log_files, log_streaming
 from lading.api.container_access.gateway_client import read_claim
 from lading.api.container_assignment import UNSATISFIABLE, check_image, decide, find_nearest
-from lading.api.container_logs import gateway_logs, log_files, log_streaming
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import dispatching
 from lading.api.resources.container_requests import find_parent, look_up_given
@@ -169,13 +169,13 @@ async def get_log(call: ApiCall) -> ApiResponse:
         row, container = await _logged(tx, call)
         if claim is not None:
             check_container(claim, container.uuid if container is not None else "")
-        if container is None or not gateway_logs.is_source(
+        if container is None or not log_streaming.is_gateway_source(
             services, container, call.rest.partition("/")[0]
         ):
             _check_claim(claim)
             return await log_files.serve(tx, call, row, container)
     try:
-        response = await gateway_logs.serve(call, container)
+        response = await log_streaming.serve_gateway_logs(call, container)
         if response is not None:
             return response
     except Unavailable as error:
@@ -193,7 +193,7 @@ def _check_claim(claim: ForwardingClaim | None) -> None:
     """Tell a server that forwarded a call that the log is not at a gateway. Raises RequestError."""
     if claim is not None:
         raise from_status(
-            gateway_logs.MISDIRECTED, "the supervisor of this container posts its log"
+            log_streaming.MISDIRECTED, "the supervisor of this container posts its log"
         )
 
 

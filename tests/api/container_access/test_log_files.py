@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.api.container_logs import log_files
+from lading.api.container_access import log_files
 from lading.testing.world import World
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lading.api.container_logs import log_files, log_streaming
+from lading.api.container_access import log_files, log_streaming
 from lading.testing.world import World, world
 from tests.api.listening import crunch_run, running
 

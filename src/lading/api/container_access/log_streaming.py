@@ -1,4 +1,6 @@
-"""Live logs of containers whose supervisor is Arvados' crunch-run: read from its gateway during the
+"""Growing logs: from gateways of Arvados' supervisors, and as server-sent events.
+
+Live logs of containers whose supervisor is Arvados' crunch-run: read from its gateway during the
 run.
 
 Supervisors of Lading post what their logs have grown by (`live`). crunch-run posts nothing; its
@@ -16,6 +18,18 @@ the supervisor is one of Lading.
 
 The answers come from a worker: only lengths and ranges of its header are passed on, and every file
 is plain text.
+
+A growing log as server-sent events (HTML standard, 9.2), so that pages need not poll.
+
+    GET container_requests/UUID/log/CONTAINER/FILE, Accept: text/event-stream
+
+    id: CONTAINER:OFFSET    position of the next line; sent as Last-Event-ID, the stream continues
+                            there
+    data:                   a line, with its timestamp
+    event: attempt          data is the container whose log follows, when the request got another
+    event: end              data is the final state of the last container; the stream ends
+
+Existing lines come first. The log of a container that has ended continues from the saved log.
 """
 
 from __future__ import annotations
@@ -29,20 +43,25 @@ from typing import Final
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import unescape
 
+from lading.api import authorization
+from lading.api.container_access import log_files
 from lading.api.container_access.gateway_client import elsewhere, make_claim, reach
-from lading.api.container_logs import log_files
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.server_state import SupervisorKind
 from lading.api.services import ApiServices
-from lading.core.containers.container import HELD, Container
+from lading.core.containers.container import FINAL, HELD, Container
+from lading.core.containers.request import RequestState
 from lading.core.errors import Corrupt, Malformed, NotFound, Unavailable, from_status
 from lading.core.protocols import http_head
 from lading.core.protocols.forwarding_claims import HEADER, Purpose
 from lading.core.protocols.http_head import HttpHead
 from lading.core.quantities import format_time
+from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.schema import Record
 from lading.net.http_bodies import read_body
 from lading.net.http_upgrade import TIMEOUT, parse_url, trusting
 from lading.net.pipes import Pipe, read_head
+from lading.store import records
 
 MISDIRECTED: Final = 421
 # crunch-run answers so for a directory.
@@ -59,7 +78,7 @@ _TEXT: Final = "text/plain; charset=utf-8"
 _XML: Final = "application/xml; charset=utf-8"
 
 
-def is_source(services: ApiServices, container: Container | None, uuid: str) -> bool:
+def is_gateway_source(services: ApiServices, container: Container | None, uuid: str) -> bool:
     """Whether the log of the container `uuid` may be at a gateway: `container` is that one, and is
     Locked or Running.
     """
@@ -80,7 +99,7 @@ def is_source(services: ApiServices, container: Container | None, uuid: str) -> 
     return container.started_at is not None and container.started_at < latest
 
 
-async def serve(call: ApiCall, container: Container) -> ApiResponse | None:
+async def serve_gateway_logs(call: ApiCall, container: Container) -> ApiResponse | None:
     """Answer a path below `log/` from the container's gateway; None when the supervisor is one of
     Lading.
 
@@ -106,7 +125,7 @@ async def serve(call: ApiCall, container: Container) -> ApiResponse | None:
     )
 
 
-async def read_part(
+async def read_gateway_part(
     call: ApiCall, container: Container, name: str, start: int, length: int
 ) -> bytes | None:
     """At most `length` bytes of a file from `start`, b"" when there are none; None as `serve` does.
@@ -267,3 +286,140 @@ def _fault(head: HttpHead, path: str) -> Exception:
 def _drop(pipe: Pipe) -> None:
     """End a connection whose remaining bytes are not wanted."""
     pipe.writer.transport.abort()
+
+
+MEDIA: Final = "text/event-stream"
+PERIOD: Final = 0.5
+"""Seconds between two looks."""
+_SILENCE: Final = 30
+"""Looks without news after which a comment is sent, so that nobody on the way gives the connection
+up.
+"""
+# Bytes of a line without an end that are kept in memory for one reader.
+_LONGEST: Final = 1 << 16
+
+
+def is_wanted(call: ApiCall) -> bool:
+    """Whether the call asks for events."""
+    return (
+        call.method == "GET" and call.headers.get("accept", "").partition(";")[0].strip() == MEDIA
+    )
+
+
+def stream(call: ApiCall, *, period: float = PERIOD) -> ApiResponse:
+    """The events from the container in the path, or from the position in Last-Event-ID. Raises
+    NotFound.
+    """
+    uuid, _, name = call.rest.partition("/")
+    if not name or "/" in name:
+        raise NotFound("Path not found: name the log as CONTAINER/FILE")
+    offset = 0
+    last, _, number = call.headers.get("last-event-id", "").rpartition(":")
+    if last and number.isascii() and number.isdigit():
+        uuid, offset = last, int(number)
+    headers = {"Content-Type": MEDIA, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return ApiResponse(
+        stream=_events(call, uuid, name, offset, period), headers=headers, is_endless=True
+    )
+
+
+async def _events(
+    call: ApiCall, uuid: str, name: str, offset: int, period: float
+) -> AsyncGenerator[bytes]:
+    row = await _request(call)
+    if uuid not in _attempts(row):
+        raise NotFound(f"Path not found: {uuid[:60]!r} is not a container of this request")
+    yield b": log\n\n"
+    silent, rest, blocks = 0, b"", log_files.LastBlock(call.services.blocks)
+    while True:
+        row = await _request(call)
+        attempts = _attempts(row)
+        container = await _container(call, uuid)
+        state = container.state if container is not None else None
+        start = offset + len(rest)
+        data = await _read_source(call, row, container, uuid, name, start, blocks=blocks)
+        lines, rest = _split(rest + data, is_last=not data and state in FINAL)
+        if lines:
+            events, offset = _encode(
+                uuid, offset, lines, ends=not rest and not data.endswith(b"\n")
+            )
+            silent = 0
+            yield events
+        if data:
+            continue
+        if uuid != attempts[-1]:
+            uuid, offset = attempts[attempts.index(uuid) + 1], 0
+            yield _event("attempt", uuid)
+            continue
+        if row["state"] == RequestState.FINAL and (state is None or state in FINAL):
+            yield _event("end", state or "")
+            return
+        silent += 1
+        if silent % _SILENCE == 0:
+            yield b": still there\n\n"
+        await asyncio.sleep(period)
+
+
+def _split(text: bytes, *, is_last: bool) -> tuple[list[bytes], bytes]:
+    """The lines of a text, and the rest, a line without its end. The rest counts as a line if it is
+    longer than `_LONGEST`, or at the end of a log (`is_last`).
+    """
+    *lines, rest = text.split(b"\n")
+    if len(rest) > _LONGEST or (rest and is_last):
+        return [*lines, rest], b""
+    return lines, rest
+
+
+def _encode(uuid: str, offset: int, lines: list[bytes], *, ends: bool) -> tuple[bytes, int]:
+    """The events of some lines, and the offset after them; `ends`: the last line has no newline."""
+    parts = []
+    for number, line in enumerate(lines, 1):
+        offset += len(line) + (0 if ends and number == len(lines) else 1)
+        text = line.replace(b"\r", b"\ndata: ")
+        parts.append(b"id: %b:%d\ndata: %b\n\n" % (uuid.encode(), offset, text))
+    return b"".join(parts), offset
+
+
+def _event(kind: str, data: str) -> bytes:
+    return f"event: {kind}\ndata: {data}\n\n".encode()
+
+
+async def _request(call: ApiCall) -> Record:
+    async with call.services.database.reading() as tx:
+        return await authorization.find_readable(
+            tx, call.services, REQUESTS, call.uuid, call.caller
+        )
+
+
+async def _container(call: ApiCall, uuid: str) -> Container | None:
+    async with call.services.database.reading() as tx:
+        found = await records.get(tx, CONTAINERS, uuid)
+    return Container.from_record(found) if found else None
+
+
+async def _read_source(
+    call: ApiCall,
+    row: Record,
+    container: Container | None,
+    uuid: str,
+    name: str,
+    start: int,
+    *,
+    blocks: log_files.LastBlock,
+) -> bytes:
+    """The bytes of a log from `start` that can be read now."""
+    if container is not None and is_gateway_source(call.services, container, uuid):
+        try:
+            data = await read_gateway_part(call, container, name, start, log_files.PART)
+        except Unavailable:
+            # The gateway may answer at the next look.
+            return b""
+        if data is not None:
+            return data
+    return await log_files.read_part(call.services, row, uuid, name, start, blocks=blocks)
+
+
+def _attempts(row: Record) -> list[str]:
+    """The containers of a request, in order."""
+    found = [*(row["attempted_container_uuids"] or []), row["container_uuid"]]
+    return list(dict.fromkeys(one for one in found if one))

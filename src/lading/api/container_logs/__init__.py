@@ -1,1 +1,0 @@
-"""Logs of containers: the spool of live logs, saved log files, and streams of both."""
