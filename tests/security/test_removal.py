@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lading import confined, removal
-from lading.client.tree_cache import TreeCache
+from lading.client.content_caches import TreeCache
 from lading.supervisor import linux
 from tests.reality import need_program, need_root
 from tests.supervisor.warm import PATIENCE, start_parent

@@ -10,8 +10,8 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
+from lading.client.content_caches import TreeCache
 from lading.client.retry import NO_RETRY
-from lading.client.tree_cache import TreeCache
 from lading.confined import ConfinedTree, Stop, never
 from lading.core.containers.mount_plan import CollectionPath, GitTree, HostPath, Source, plan
 from lading.core.containers.output import CopyFile, CopyFiles, EmptyFile, Entry, OutputPlan, Refer

@@ -281,8 +281,8 @@ async def _pull(
     is_quiet: bool,
 ) -> tuple[Registration, RemoteImage, int]:
     from lading.client.environment import cache_directory
-    from lading.client.images.layer_cache import LayerCache
     from lading.client.images.registry import assemble
+    from lading.client.images.registry_access import LayerCache
 
     # Layers are cached, so that an interrupted pull can continue.
     layer_cache = await asyncio.to_thread(LayerCache, cache_directory(os.environ) / "layers")

@@ -32,8 +32,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from lading import __version__
+from lading.client.content_caches import TreeCache
 from lading.client.transport import Transport
-from lading.client.tree_cache import TreeCache
 from lading.concurrency import StopEvent, WorkCancelled, together, unless
 from lading.core.containers import mount_plan
 from lading.core.containers.constraints import KEEP_ON_FAILURE

@@ -40,8 +40,8 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from lading.client.api import ApiClient, Record
-from lading.client.block_cache import BlockFiles
 from lading.client.blocks import BlockClient
+from lading.client.content_caches import BlockFiles
 from lading.client.retry import RetryPolicy
 from lading.client.transport import Transport
 from lading.core import ids

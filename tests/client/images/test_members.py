@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lading.client.images.members import (
+from lading.client.images.archive import (
     DirectoryMembers,
     Slice,
     TarMembers,

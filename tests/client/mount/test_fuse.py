@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.block_cache import BlockFiles
+from lading.client.content_caches import BlockFiles
 from lading.client.mount import service
 from lading.client.mount.layout import Fixed
 from lading.client.mount.nodes import Text
-from lading.client.mount.operations import Operations
-from lading.client.mount.reading import LoopBridge, OpenBlocks
+from lading.client.mount.operations import LoopBridge, OpenBlocks, Operations
 from lading.core.data.filetree import File, FileTree, Segment
 from tests.reality import need
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.block_cache import BlockFiles
-from lading.client.mount.reading import LoopBridge, OpenBlocks, OpenFileReader
+from lading.client.content_caches import BlockFiles
+from lading.client.mount.operations import LoopBridge, OpenBlocks, OpenFileReader
 from lading.core.data.filetree import File, Segment
 from lading.core.errors import Corrupt, NotFound, Unauthenticated, Unavailable
 

@@ -12,8 +12,8 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
+from lading.client.content_caches import TreeCache
 from lading.client.retry import NO_RETRY
-from lading.client.tree_cache import TreeCache
 from lading.core.containers.mount_plan import (
     CollectionPath,
     GitTree,

@@ -25,15 +25,21 @@ import msgspec
 
 from lading.client.collections import Progress
 from lading.client.images.archive import (
+    DirectoryMembers,
     ImageParts,
     NormalImage,
     Platform,
     read_config,
+    read_layers,
     write_archive,
 )
-from lading.client.images.layer_cache import LayerCache
-from lading.client.images.members import DirectoryMembers, read_layers
-from lading.client.images.registry_access import ImageReference, Login, parse_challenge, read_token
+from lading.client.images.registry_access import (
+    ImageReference,
+    LayerCache,
+    Login,
+    parse_challenge,
+    read_token,
+)
 from lading.client.retry import Retries, RetryPolicy
 from lading.client.transport import HttpTransport, StreamedResponse, Transport
 from lading.core.errors import (

@@ -1,4 +1,4 @@
-"""Names of images in a registry, and the login to the registry.
+"""Access to a registry: names of images, the login, and layers that were fetched before.
 
 Login to a registry: name and password of the user, and the registry's challenge.
 
@@ -11,22 +11,40 @@ Names of images in a registry: `HOST[:PORT]/REPOSITORY[:TAG][@sha256:HEX]`.
 
 The host is required, unlike in Docker's names, which leave it out for Docker Hub: a name says from
 where an image is fetched.
+
+Layers fetched from registries, kept on this machine by their digest in a `DiskCache`.
+
+    <directory>/sha256/<hex>         a whole layer as the registry has it, verified before it gets
+                                     this name
+    <directory>/sha256/<hex>.part    a layer that is fetched; fetching goes on at its end, also
+                                     after a kill
+
+Images share layers: the next version of an image fetches only its new ones. Layers that were unused
+for 30 days are deleted, and the oldest ones when they have more than `room` bytes. If the cache is
+lost, layers are fetched again.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import ipaddress
+import os
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from lading.core.errors import Invalid, Unauthenticated
+from lading.client.disk_cache import CacheLayout, DiskCache
+from lading.client.images.archive import sha256_of
+from lading.core.errors import Conflict, Invalid, Malformed, Unauthenticated
 
 _PARAMETER = re.compile(r'([a-zA-Z_]+)="([^"]*)"')
 
@@ -206,3 +224,66 @@ def parse_reference(text: str) -> ImageReference:
         tag=match["tag"] or ("" if match["digest"] else "latest"),
         digest=match["digest"] or "",
     )
+
+
+# Bytes of all layers: 16 GiB.
+ROOM = 16 << 30
+_KEPT_DAYS = 30
+
+
+class LayerCache:
+    """The layers below one directory, which is created if absent."""
+
+    def __init__(self, directory: Path, *, room: int = ROOM) -> None:
+        self.directory = directory
+        self._cache = DiskCache(directory / "sha256", room, layout=CacheLayout(keeps_parts=True))
+        self._cache.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def member(self, digest: str) -> str:
+        """The name of a layer below the directory."""
+        return digest.replace(":", "/")
+
+    def has(self, digest: str) -> bool:
+        """Whether the layer is here, whole; one that no longer has its digest is removed."""
+        held = self._cache.hold(_key(digest))
+        if held is None:
+            return False
+        with os.fdopen(held, "rb") as file:
+            is_sound = sha256_of(file) == digest
+        if not is_sound:
+            self._cache.remove(_key(digest))
+        return is_sound
+
+    @contextmanager
+    def part(self, digest: str) -> Generator[BinaryIO]:
+        """The partial layer, open for appending. Raises Conflict while another process
+        fetches it.
+        """
+        descriptor = self._cache.lock(_key(digest), wait=False)
+        if descriptor is None:
+            raise Conflict(f"{digest[:19]}: another command fetches this layer; wait for it")
+        with os.fdopen(descriptor, "r+b", buffering=0) as file:
+            yield file
+
+    def keep(self, digest: str) -> None:
+        """Rename the partial layer to the complete one. Raises Malformed, and removes it, if its
+        digest differs.
+        """
+        path = self._cache.part(_key(digest))
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if f"sha256:{found}" != digest:
+            path.unlink()
+            raise Malformed(
+                f"layer {digest[:19]}: what the registry sent is sha256:{found[:12]}; try again"
+            )
+        self._cache.publish(_key(digest))
+
+    def tidy(self) -> None:
+        """Forget what has not been used for long, and the oldest beyond the room."""
+        self._cache.evict(unused_since=time.time() - _KEPT_DAYS * 86400)
+
+
+def _key(digest: str) -> str:
+    """The hexadecimal digits of `sha256:<hex>`."""
+    return digest.removeprefix("sha256:")

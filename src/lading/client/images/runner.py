@@ -27,8 +27,15 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from lading.client.disk_cache import CacheLayout, DiskCache, Durability, EntryClaim
-from lading.client.images.archive import PATH, ImageParts, NormalImage, make_config, write_archive
-from lading.client.images.members import Slice, plain_layer
+from lading.client.images.archive import (
+    PATH,
+    ImageParts,
+    NormalImage,
+    Slice,
+    make_config,
+    plain_layer,
+    write_archive,
+)
 from lading.core.errors import Invalid, Unavailable
 
 DEFAULT_VERSION: Final = "3.2.1"

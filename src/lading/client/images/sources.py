@@ -28,26 +28,24 @@ from pathlib import Path
 import msgspec
 
 from lading.client.images.archive import (
+    DirectoryMembers,
     ImageParts,
     LayerEntry,
+    Members,
     NormalImage,
     Platform,
+    Slice,
+    TarMembers,
     make_config,
+    plain_layer,
     read_config,
+    read_document,
+    read_layers,
+    uncompressed,
     write_archive,
     write_layer,
 )
 from lading.client.images.from_host import SourceHost, from_host, goarch
-from lading.client.images.members import (
-    DirectoryMembers,
-    Members,
-    Slice,
-    TarMembers,
-    plain_layer,
-    read_document,
-    read_layers,
-    uncompressed,
-)
 from lading.core.errors import Invalid, Malformed, NotFound
 
 DOCKER_SOCKET = Path("/var/run/docker.sock")

@@ -30,13 +30,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from lading.client.api import ApiClient, RecordEvent, events
-from lading.client.block_cache import BlockFiles
 from lading.client.blocks import BlockClient
+from lading.client.content_caches import BlockFiles
 from lading.client.fd_receiving import FdReceiver
 from lading.client.mount.layout import MountLayout, MountView
 from lading.client.mount.nodes import MountedCollections
-from lading.client.mount.operations import Operations
-from lading.client.mount.reading import LoopBridge, OpenBlocks
+from lading.client.mount.operations import LoopBridge, OpenBlocks, Operations
 from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport, Transport
 from lading.core.errors import Conflict, Invalid, LadingError, RequestError, Unavailable

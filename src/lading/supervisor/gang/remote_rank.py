@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lading import removal
-from lading.client.tree_cache import TreeCache
+from lading.client.content_caches import TreeCache
 from lading.confined import Stopped
 from lading.core.containers import mount_plan
 from lading.core.errors import ExecutionError, LadingError, RequestError

@@ -23,7 +23,7 @@ from lading import confined
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.collections import download
-from lading.client.tree_cache import TreeCache
+from lading.client.content_caches import TreeCache
 from lading.concurrency import in_thread
 from lading.confined import ConfinedTree, Stop, Stopped, never, open_directory
 from lading.core.containers.disk_space import Amount

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from lading.client import block_cache
-from lading.client.block_cache import BlockFiles
+from lading.client import content_caches
+from lading.client.content_caches import BlockFiles
 from lading.core.errors import NotFound
 
 HOLDER = """
 import asyncio, os, sys
 from pathlib import Path
-from lading.client.block_cache import BlockFiles
+from lading.client.content_caches import BlockFiles
 
 async def fetch(locator, descriptor):
     os.write(descriptor, b"half")
@@ -279,7 +279,7 @@ async def test_who_gives_up_while_a_loan_is_verified_leaves_nothing_open(
     files, lender = _borrowing(tmp_path, store)
     locator = lender.put(b"data")
     begun, go_on, done = asyncio.Event(), threading.Event(), threading.Event()
-    loop, hashed = asyncio.get_running_loop(), block_cache._hash
+    loop, hashed = asyncio.get_running_loop(), content_caches._hash
 
     def slow(descriptor: int) -> str:
         loop.call_soon_threadsafe(begun.set)
@@ -289,7 +289,7 @@ async def test_who_gives_up_while_a_loan_is_verified_leaves_nothing_open(
         finally:
             done.set()
 
-    monkeypatch.setattr(block_cache, "_hash", slow)
+    monkeypatch.setattr(content_caches, "_hash", slow)
     opening = asyncio.create_task(files.open(locator))
     await begun.wait()
     opening.cancel()
