@@ -28,7 +28,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.running.mapping",
             "Run one command for each of many files, or for each row of a table.",
         ),
-        "wait": ("lading.cli.running.waiting", "Wait for many requests, and say how they ended."),
+        "wait": ("lading.cli.running.mapping", "Wait for many requests, and say how they ended."),
         "shell": (
             "lading.cli.running.shell",
             "Open a shell in a running container, or reach its ports.",
