@@ -7,7 +7,7 @@ import pytest
 
 from lading.core.containers.container import ContainerState
 from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase, InstanceTimes
-from lading.dispatch.fleets.cloud.prices import spent
+from lading.dispatch.fleets.cloud.supervisor_assignment import spent
 from lading.testing.cloud import Troubles
 from lading.testing.simulated_loop import pass_time
 from tests.simulation.cloud_scenario import SETTINGS, TYPES

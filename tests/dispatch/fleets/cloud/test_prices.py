@@ -17,7 +17,7 @@ from lading.core.scheduling.instance_lifecycle import InstancePhase
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import Instance
 from lading.dispatch.fleets.cloud.machine import CloudMachine
-from lading.dispatch.fleets.cloud.prices import Prices, price_of, spending, spent
+from lading.dispatch.fleets.cloud.supervisor_assignment import Prices, price_of, spending, spent
 from lading.testing.cloud import FakeCloud
 from lading.testing.simulated_loop import pass_time, play
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lading.dispatch.fleets.cloud.instance_watch import CallRate
+from lading.dispatch.fleets.cloud.vm_bootstrap import CallRate
 from lading.testing.simulated_loop import play
 
 

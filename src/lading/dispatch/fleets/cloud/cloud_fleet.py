@@ -49,11 +49,15 @@ from lading.dispatch.fleets.cloud.metrics import (
     category,
 )
 from lading.dispatch.fleets.cloud.pool import InstancePool
-from lading.dispatch.fleets.cloud.prices import Prices, price_of, spending
 from lading.dispatch.fleets.cloud.runner import RunnerBuilder
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.ssh_connection import keep_key, public_text, read_key
-from lading.dispatch.fleets.cloud.supervisor_assignment import make_assignment
+from lading.dispatch.fleets.cloud.supervisor_assignment import (
+    Prices,
+    make_assignment,
+    price_of,
+    spending,
+)
 from lading.dispatch.fleets.cloud.vm_bootstrap import SshBootstrap, VmBootstrap
 from lading.net.certificates import make_certificate
 from lading.telemetry import event

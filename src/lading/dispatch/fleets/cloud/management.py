@@ -39,8 +39,7 @@ from lading.core.scheduling.instance_types import InstanceType
 from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.machine import CloudMachine
-from lading.dispatch.fleets.cloud.prices import price_of, spent
-from lading.dispatch.fleets.cloud.supervisor_assignment import described
+from lading.dispatch.fleets.cloud.supervisor_assignment import described, price_of, spent
 
 PREFIX = "/arvados/v1/dispatch"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -38,11 +38,10 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     QuotaReached,
     RateLimited,
 )
-from lading.dispatch.fleets.cloud.instance_watch import CallRate, Consumer, InstanceWatch
 from lading.dispatch.fleets.cloud.machine import CloudMachine, InstanceJournal
 from lading.dispatch.fleets.cloud.metrics import CloudCounters
 from lading.dispatch.fleets.cloud.settings import CloudSettings
-from lading.dispatch.fleets.cloud.vm_bootstrap import VmBootstrap
+from lading.dispatch.fleets.cloud.vm_bootstrap import CallRate, Consumer, InstanceWatch, VmBootstrap
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")

@@ -1,18 +1,162 @@
-"""The assignment of a supervisor on a cloud VM: its container, its directories, and its share of
+"""The assignment of a supervisor on a cloud VM, with the prices of the VM.
+
+Prices of spot VMs: the cloud's price history, cached, used for the cost of VMs and sent to their
+supervisors.
+
+- Only a driver that has prices is asked (`Priced`), for each type and zone of the preemptible VMs
+  that are there, once in its interval; when it refuses, what is known stays, and it is asked again
+  a minute later.
+- A VM without a known price has the configured price of its type.
+- Each VM is told the history of its type and zone when that is new; its supervisors then say what
+  their containers have cost until now, each its share (`core.resources`).
+
+The assignment of a supervisor on a cloud VM: its container, its directories, and its share of
 the instance's price.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Protocol, runtime_checkable
 
 from lading.core import resources
-from lading.core.resources import Resources
+from lading.core.errors import LadingError, Unavailable
+from lading.core.resources import Price, Resources, cost
+from lading.core.resources import machine_share as share
 from lading.core.scheduling.instance_types import InstanceType
-from lading.dispatch.fleet import StartRequest
+from lading.dispatch.fleet import Spending, StartRequest
 from lading.dispatch.fleets.cloud.machine import CloudMachine
 from lading.dispatch.fleets.cloud.settings import CloudSettings
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.dispatch.fleets.cloud")
+_PERIOD, _AGAIN, _TIMEOUT = 5.0, 60.0, 60.0
+"""Seconds between two looks at what is due, until a failed query is repeated, and for one query."""
+_KEPT = 500
+"""Changes of a spot price that are kept for a type and zone: more than a month has."""
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A driver with a price history of preemptible VMs. `price_interval` is seconds between two
+    queries.
+    """
+
+    price_interval: float
+
+    async def price_history(
+        self, kind: InstanceType, zone: str, *, since: datetime
+    ) -> Sequence[Price]:
+        """The prices of a type in a zone ("": of all), from the one at `since` on. Raises as
+        `Driver.list`.
+        """
+        ...
+
+
+class Prices:
+    """Run `serve` as a task. `machines` are the VMs of the moment; `clock` and `wall` are
+    seconds.
+    """
+
+    def __init__(
+        self,
+        driver: object,
+        machines: Callable[[], Iterable[CloudMachine]],
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self._driver = driver
+        self._machines = machines
+        self._clock = clock
+        self._wall = wall
+        self._known: dict[tuple[str, str], tuple[Price, ...]] = {}
+        self._due: dict[tuple[str, str], float] = {}
+
+    async def serve(self) -> None:
+        """Keep prices up to date for ever; nothing where the cloud has none."""
+        if not isinstance(self._driver, Priced):
+            return
+        while True:
+            await self.look()
+            await asyncio.sleep(_PERIOD)
+
+    async def look(self) -> None:
+        """Query the due prices, and send new ones to VMs."""
+        if not isinstance(self._driver, Priced):
+            return
+        for one in list(self._machines()):
+            if one.kind is None or not one.kind.preemptible or one.instance is None or one.going:
+                continue
+            key = (one.kind.name, one.instance.zone)
+            if self._clock() >= self._due.get(key, 0.0):
+                await self._ask(self._driver, one.kind, key)
+            one.prices = self._known.get(key, ())
+            if one.prices and one.prices != one.prices_told and one.link is not None:
+                await self._tell(one)
+
+    async def _ask(self, driver: Priced, kind: InstanceType, key: tuple[str, str]) -> None:
+        # The price that holds now may be older than the interval: a history has changes only.
+        since = datetime.fromtimestamp(self._wall() - 3 * driver.price_interval, UTC)
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                found = await driver.price_history(kind, key[1], since=since)
+        except (LadingError, TimeoutError) as error:
+            why = error.message if isinstance(error, LadingError) else "no answer in time"
+            event(_logger, "prices not known", type=kind.name, zone=key[1], why=why)
+            self._due[key] = self._clock() + _AGAIN
+            return
+        self._due[key] = self._clock() + driver.price_interval
+        self._known[key] = tuple(sorted({*self._known.get(key, ()), *found})[-_KEPT:])
+
+    async def _tell(self, one: CloudMachine) -> None:
+        history = [
+            {"StartTime": price.start.isoformat().replace("+00:00", "Z"), "Price": price.amount}
+            for price in reversed(one.prices)
+        ]
+        assert one.link is not None
+        try:
+            await one.link.request("prices", timeout=_TIMEOUT, history=history)
+        except Unavailable:
+            # The connection is being made again.
+            return
+        one.prices_told = one.prices
+
+
+def price_of(machine: CloudMachine, *, wall: float) -> float:
+    """Dollars an hour that a VM costs now."""
+    now = datetime.fromtimestamp(wall, UTC)
+    past = [one.amount for one in machine.prices if one.start <= now]
+    if past or machine.prices:
+        # A history that begins later than now is of no use for it: its first price is the nearest
+        # one.
+        return past[-1] if past else machine.prices[0].amount
+    return machine.kind.price if machine.kind is not None else 0.0
+
+
+def spending(machine: CloudMachine, need: Resources, *, wall: float) -> Spending | None:
+    """Cost of a container of this size that ends with its VM now; None for a VM without a price."""
+    end = datetime.fromtimestamp(wall, UTC)
+    prices = machine.prices or (Price(end, price_of(machine, wall=wall)),)
+    if machine.kind is None or not any(one.amount for one in prices):
+        return None
+    whole = machine.kind.resources
+    part = share({"VCPUs": whole.vcpus, "RAM": whole.ram}, vcpus=need.vcpus, ram=need.ram)
+    return Spending(prices, part, end)
+
+
+def spent(machine: CloudMachine, *, now: float, wall: float) -> float:
+    """Dollars that a VM has cost since it was made; `now` is on the loop's clock, as the times of a
+    machine are.
+    """
+    end = datetime.fromtimestamp(wall, UTC)
+    start = datetime.fromtimestamp(wall - (now - machine.created), UTC)
+    prices = machine.prices or (Price(start, price_of(machine, wall=wall)),)
+    return cost(prices, start, end)
 
 
 def make_assignment(
