@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from lading.core.errors import ExecutionError
-from lading.hpc import network, remote_ranks
+from lading.hpc import network, ranks
 from lading.hpc.plan import make_identity
-from lading.hpc.ranks import NativeGround
-from lading.hpc.remote_ranks import SpreadGround, read_identity
+from lading.hpc.ranks import NativeGround, SpreadGround, read_identity
 from lading.net.rpc import LinePipe
 
 IDENTITY = make_identity("container_1", now=datetime.now(UTC))
@@ -139,7 +138,7 @@ async def test_an_archive_that_the_disk_cannot_hold_is_thrown_away(
 ) -> None:
     annex.say(port=5000, address="10.0.0.2", leader="10.0.0.1")
     await ground.open()
-    monkeypatch.setattr(remote_ranks, "spool_room", lambda _: 5)
+    monkeypatch.setattr(ranks, "spool_room", lambda _: 5)
     annex.send(b"an endless stream")
     assert await ground.gather() == [
         "rank 1: its output could not be had: the disk of the first machine has no room for it"
@@ -152,7 +151,7 @@ async def test_an_annex_that_sends_too_slowly_is_not_waited_for(
 ) -> None:
     annex.say(port=5000, address="10.0.0.2", leader="10.0.0.1")
     await ground.open()
-    monkeypatch.setattr(remote_ranks, "_SILENCE", 0.01)
+    monkeypatch.setattr(ranks, "_SILENCE", 0.01)
     (said,) = await ground.gather()
     assert "sent less than" in said
     assert list(tmp_path.iterdir()) == []
@@ -160,7 +159,7 @@ async def test_an_annex_that_sends_too_slowly_is_not_waited_for(
 
 
 def test_a_spool_leaves_some_of_the_disk_free(tmp_path: Path) -> None:
-    assert 0 <= remote_ranks.spool_room(tmp_path) < shutil.disk_usage(tmp_path).free / 2
+    assert 0 <= ranks.spool_room(tmp_path) < shutil.disk_usage(tmp_path).free / 2
 
 
 async def test_what_is_no_message_is_a_fault(ground: SpreadGround, annex: Annex) -> None:

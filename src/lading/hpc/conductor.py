@@ -40,9 +40,15 @@ from lading.core.hpc.gang import GangResult, Launcher, RankView
 from lading.hpc import network, processes
 from lading.hpc.daemon_client import DaemonClient
 from lading.hpc.plan import ClusterPlan, SshKeys, make_identity, make_ssh_keys, read_plan
-from lading.hpc.ranks import DockerGround, Ground, NativeGround
-from lading.hpc.remote_ranks import SpreadGround, own_address, spool_room
-from lading.hpc.remote_ranks import serve as serve_remote_rank
+from lading.hpc.ranks import (
+    DockerGround,
+    Ground,
+    NativeGround,
+    SpreadGround,
+    own_address,
+    spool_room,
+)
+from lading.hpc.ranks import serve as serve_remote_rank
 from lading.net import rpc
 
 # EX_TEMPFAIL of sysexits.h: the cluster could not be made, and may be tried again.

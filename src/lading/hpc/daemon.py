@@ -41,14 +41,15 @@ from lading.hpc.layout import (
     FILES,
     PRIVATE,
     DaemonLayout,
+    DaemonMemory,
     Notices,
     forget_environment,
     keep_identity,
+    load,
     read_identity,
     trim_log,
     write,
 )
-from lading.hpc.record import DaemonMemory, load
 from lading.hpc.service import DaemonService
 
 # HTTPS (RFC 9110, 4.2.2).

@@ -38,13 +38,13 @@ from lading.hpc.layout import (
     OPEN,
     PRIVATE,
     DaemonLayout,
+    DaemonMemory,
     Notices,
     append,
     make_folder,
     read_text,
     write,
 )
-from lading.hpc.record import DaemonMemory
 from lading.hpc.service import MOST_JSON, DaemonResponse, success
 
 # Bytes written at a time.

@@ -1,4 +1,5 @@
-"""Files of the daemon: paths and modes, credentials, size limits, and waits for writes of the code.
+"""Files of the daemon: paths and modes, credentials, its record across restarts, size limits, waits
+for writes of the code.
 
 Paths and modes of the daemon's files below a root; files are replaced whole.
 
@@ -22,6 +23,12 @@ Waits for writes of the code with inotify(7), so that no polling is needed.
 
 Events are read only while somebody waits; in between the kernel merges equal ones. Where no more
 inotify instances are available, the waiting caller polls once a second.
+
+The daemon's record across its restarts: states, settings, parameters, the process of the code.
+
+Each change is on disk before it is acknowledged. The authorization is not part of it: it comes from
+the environment at each start. An unreadable file is moved aside, and the log says so. Source:
+docs/spec/hpc-daemon, section Memory over restarts.
 """
 
 from __future__ import annotations
@@ -30,15 +37,19 @@ import asyncio
 import contextlib
 import ctypes
 import errno
+import json
 import logging
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from lading.core.errors import Invalid
+from lading.core.errors import Invalid, LadingError
+from lading.core.hpc import daemon_configuration, daemon_states
+from lading.core.hpc.daemon_configuration import DaemonSettings
+from lading.core.hpc.daemon_states import CodeStatus, ContainerStatus, ResultStatus, StartedBy
 
 _logger = logging.getLogger("lading.hpc")
 # Modes: the code may run as any user; secrets are for the daemon only.
@@ -309,3 +320,116 @@ class Notices:
         """Note a change that the kernel does not report."""
         for event in self._waiting:
             event.set()
+
+
+_PLAIN = (
+    "parameters",
+    "given",
+    "pid",
+    "born",
+    "mark",
+    "exit_code",
+    "reason",
+    "killed",
+    "failed",
+    "results",
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class DaemonMemory:
+    """The daemon's record. `given`: the accepted daemon parameters as received, by key; `settings`:
+    the parsed values.
+    """
+
+    path: Path
+    allow_http: bool = False
+    container: ContainerStatus = ContainerStatus.RUNNING
+    code: CodeStatus = CodeStatus.WAITING
+    result: ResultStatus = ResultStatus.WAITING
+    started_by: StartedBy | None = None
+    settings: DaemonSettings = field(default_factory=DaemonSettings)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    given: dict[str, Any] = field(default_factory=dict)
+    pid: int = 0
+    born: int = 0
+    mark: str = ""
+    exit_code: int | None = None
+    reason: str = ""
+    killed: bool = False
+    failed: bool = False
+    results: list[dict[str, Any]] = field(default_factory=list)
+    fault: str = ""
+    """The reason of FSError. It is not on disk: a new daemon asks the file systems itself."""
+    _waiting: set[asyncio.Event] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    def enter(self, status: CodeStatus, *, reason: str = "") -> None:
+        """Set and store the state of the code. Raises IllegalTransition, OSError."""
+        self.code = daemon_states.change(daemon_states.CODE_TRANSITIONS, self.code, status)
+        self.reason = reason
+        self.save()
+        _logger.info("code is %s%s", status, f": {reason}" if reason else "")
+
+    def deliver(self, status: ResultStatus) -> None:
+        """Set and store the state of the results. Raises IllegalTransition, OSError."""
+        self.result = daemon_states.change(daemon_states.RESULT_TRANSITIONS, self.result, status)
+        self.save()
+        _logger.info("results are %s", status)
+
+    def judge(self, status: ContainerStatus, *, fault: str = "") -> None:
+        """Set and store the state of the container and its fault. Raises OSError."""
+        self.fault = fault
+        # Only a change is stored: the file systems are looked at in each period.
+        if status is not self.container:
+            self.container = daemon_states.change(
+                daemon_states.CONTAINER_TRANSITIONS, self.container, status
+            )
+            self.save()
+            _logger.info("container is %s", status)
+
+    def save(self) -> None:
+        """Store the record. Raises OSError."""
+        content = {name: getattr(self, name) for name in _PLAIN}
+        states = {
+            "container": self.container,
+            "code": self.code,
+            "result": self.result,
+            "startedBy": self.started_by,
+        }
+        write(self.path, json.dumps(content | states), mode=PRIVATE)
+        for event in self._waiting:
+            event.set()
+
+    async def changed(self) -> None:
+        """Wait for the next change of the record."""
+        event = asyncio.Event()
+        self._waiting.add(event)
+        try:
+            await event.wait()
+        finally:
+            self._waiting.discard(event)
+
+
+def load(path: Path, *, allow_http: bool = False) -> DaemonMemory:
+    """Read the record, or make a new one. Raises OSError when the directory cannot be read."""
+    try:
+        content = json.loads(path.read_text())
+        record = DaemonMemory(
+            path=path, allow_http=allow_http, **{name: content[name] for name in _PLAIN}
+        )
+        record.container = ContainerStatus(content["container"])
+        record.code = CodeStatus(content["code"])
+        record.result = ResultStatus(content["result"])
+        record.started_by = StartedBy(content["startedBy"]) if content["startedBy"] else None
+        # Checked already when they were accepted; a daemon that was started without HTTP must read
+        # them too.
+        record.settings = daemon_configuration.apply(
+            DaemonSettings(), record.given, allow_http=True
+        ).settings
+    except FileNotFoundError:
+        return DaemonMemory(path=path, allow_http=allow_http)
+    except (ValueError, KeyError, TypeError, LadingError) as error:
+        _logger.error("%s cannot be read and is put aside: %s", path, error)
+        path.replace(path.with_suffix(".broken"))
+        return DaemonMemory(path=path, allow_http=allow_http)
+    return record

@@ -28,7 +28,7 @@ _MODULES = (
 )
 _OF_HPC = (
     "__init__.py", "code.py", "daemon.py", "delivery.py", "endpoints.py", "layout.py",
-    "processes.py", "record.py", "service.py",
+    "processes.py", "service.py",
 )  # fmt: skip
 # The earliest time of a zip, so that the same code gives the same bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -62,7 +62,7 @@ class ClusterPlan:
     """Descriptors to read from, and write to, the annexes of ranks 1, 2 ..."""
     annex: dict[str, Any] | None = None
     """`rank` and `leader` (address of the conductor's machine): this is an annex
-    (`hpc.remote_ranks`).
+    (`hpc.ranks`).
     """
     notices: int = 2
     """Descriptor for lines on what the ranks do."""

@@ -5,7 +5,7 @@ starts a rank there.
 
 The supervisor starts them with the command of its assignment (`annex_command`), or connects to
 listeners (`rank_launcher`), sends each its invitation, and passes their pipes to the conductor
-(`hpc.remote_ranks`). A remote rank ends with its pipe, so none outlives the supervisor.
+(`hpc.ranks`). A remote rank ends with its pipe, so none outlives the supervisor.
 
 `python -m lading.supervisor --line`: a TLS connection to the listener on another machine of a
 gang (`rank_launcher`).
