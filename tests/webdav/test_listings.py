@@ -4,7 +4,7 @@ import pytest
 
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Segment
-from lading.webdav import directories
+from lading.webdav import serving
 from lading.webdav.contents import CachedCollection
 from lading.webdav.file_request import parse_address as parse
 
@@ -24,14 +24,14 @@ SHELF = CachedCollection(uuid=UUID, pdh="p+1", etag="e", name="<name>", tree=Fil
     ],
 )
 def test_sizes(size: int, text: str) -> None:
-    assert directories.size_text(size) == text
+    assert serving.size_text(size) == text
 
 
 def test_a_page_escapes_whatever_a_name_is() -> None:
     tree = filetree.from_files(
         {'"><script>alert(1)</script>': FILE, "javascript:x": FILE, "d&/f": FILE}
     )
-    page = "".join(directories.page(SHELF, parse(f"/c={UUID}/a%3Cb%3E/"), tree))
+    page = "".join(serving.page(SHELF, parse(f"/c={UUID}/a%3Cb%3E/"), tree))
     assert "<script" not in page
     assert "<b>" not in page
     assert "<name>" not in page
@@ -42,10 +42,10 @@ def test_a_page_escapes_whatever_a_name_is() -> None:
 
 def test_large_directories_come_in_pieces() -> None:
     tree = filetree.from_files({f"f{number}": FILE for number in range(1200)})
-    assert len(list(directories.page(SHELF, parse(f"/c={UUID}"), tree))) == 3 + 3 + 2
+    assert len(list(serving.page(SHELF, parse(f"/c={UUID}"), tree))) == 3 + 3 + 2
 
 
 def test_a_directory_alone_keeps_its_name() -> None:
     tree = filetree.from_files({"a/b/f": FILE, "g": FILE})
-    assert [path for path, _ in filetree.walk(directories.subtree(tree, "a/b"))] == ["b", "b/f"]
-    assert directories.subtree(tree, "") is tree
+    assert [path for path, _ in filetree.walk(serving.subtree(tree, "a/b"))] == ["b", "b/f"]
+    assert serving.subtree(tree, "") is tree

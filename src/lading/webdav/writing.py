@@ -4,34 +4,168 @@ A change is computed from the present collection and sent with its etag. If anot
 faster, it is computed again, so concurrent writers never lose each other's files. Writers to one
 collection run one after another in this server, which avoids most repetitions. Data is durable
 before the collection names it, and the collection before the response.
+
+Translation of writes into `replace_files`, or into the WebDAV status of an invalid write.
+
+PUT creates missing parent directories; MKCOL, COPY and MOVE require them (409). Only COPY and MOVE
+replace a directory. Sources of copies and moves refer to the state before the call, so that the
+server changes everything at once. Source: RFC 4918, 9.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
 
 from lading.client.blocks import BlockClient
+from lading.core import ids
 from lading.core.data import filetree, splice
-from lading.core.data.filetree import File, FileTree
+from lading.core.data.filetree import File, FileTree, Node
+from lading.core.data.splice import Origin
 from lading.core.errors import (
     Conflict,
     Forbidden,
     LadingError,
     Malformed,
+    MethodNotAllowed,
     NotFound,
     TooLarge,
     from_status,
 )
-from lading.webdav import davxml, edits, file_request, http, locks
+from lading.webdav import davxml, file_request, http, locks
 from lading.webdav.contents import RETRY, CachedCollection, tag_of
-from lading.webdav.edits import Edit, Transfer
 from lading.webdav.file_request import DavRequest, DavServices, FileAddress
 from lading.webdav.http import ConditionResult, DavResponse, ResourceState
 from lading.webdav.locks import LockCondition
+
+UPLOADED: Final = "file"
+"""Path of the uploaded file in the manifest of the edit."""
+CREATED: Final = 201
+REPLACED: Final = 204
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Targets and sources of a change, and the status of success; no targets for no change."""
+
+    files: Mapping[str, str]
+    status: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """A COPY, or with `away` a MOVE, of `source` to `target`; `shallow` copies a directory without
+    its members.
+    """
+
+    source: str
+    target: str
+    overwrite: bool = True
+    shallow: bool = False
+    away: bool = False
+
+
+def edit_put(tree: FileTree, path: str) -> Edit:
+    """Put the uploaded file at `path`."""
+    found = filetree.find(tree, path)
+    if isinstance(found, FileTree):
+        raise MethodNotAllowed(f"/{path}: is a directory; a file cannot be put in its place")
+    # PUT creates missing parents.
+    _check_parents(tree, path, missing=True)
+    return Edit(
+        {f"/{path}": f"{Origin.SUPPLIED}/{UPLOADED}"}, REPLACED if found is not None else CREATED
+    )
+
+
+def edit_delete(tree: FileTree, path: str) -> Edit:
+    """Delete a file, or a directory with all its members."""
+    if not path:
+        raise Forbidden(
+            "Forbidden: a collection is deleted through the API:"
+            " 'DELETE /arvados/v1/collections/<uuid>'"
+        )
+    _get(tree, path)
+    return Edit({f"/{path}": ""}, REPLACED)
+
+
+def edit_make_directory(tree: FileTree, path: str) -> Edit:
+    """Make an empty directory."""
+    if filetree.find(tree, path) is not None:
+        raise MethodNotAllowed(f"/{path}: is there already")
+    _check_parents(tree, path, missing=False)
+    return Edit({f"/{path}": ids.EMPTY_PDH}, CREATED)
+
+
+def edit_transfer(tree: FileTree, move: Transfer) -> Edit:
+    """Copy or move inside one collection."""
+    node = _get(tree, move.source)
+    source, target = f"/{move.source}", f"/{move.target}"
+    # Moving or copying a directory into itself would be endless.
+    if not move.source or not move.target or f"{target}/".startswith(f"{source}/"):
+        raise Forbidden(
+            f"Forbidden: {source} cannot go to {target}: a directory is no part of itself"
+        )
+    edit = edit_receive(tree, move, node=node, origin=Origin.CURRENT)
+    if not move.away:
+        return edit
+    if f"{source}/".startswith(f"{target}/"):
+        # The source lies inside the replaced target and is deleted with it.
+        return edit
+    return Edit({**edit.files, source: ""}, edit.status)
+
+
+def edit_receive(tree: FileTree, move: Transfer, *, node: Node, origin: str) -> Edit:
+    """Copy a node from another collection into a tree; `origin` is a source of `replace_files`."""
+    target = f"/{move.target}"
+    if not move.target:
+        raise Forbidden(
+            "Forbidden: /: a collection itself is not replaced; name a file or directory in it"
+        )
+    found = filetree.find(tree, move.target)
+    if found is not None and not move.overwrite:
+        raise _refused(412, f"{target}: is there already, and 'Overwrite: F' was sent")
+    _check_parents(tree, move.target, missing=False)
+    empty = move.shallow and isinstance(node, FileTree)
+    # The source of an empty directory is the empty collection.
+    source = (
+        ids.EMPTY_PDH if empty or origin == ids.EMPTY_PDH else f"{origin}/{move.source}".rstrip("/")
+    )
+    return Edit({target: source}, REPLACED if found is not None else CREATED)
+
+
+def parent_of(path: str) -> str:
+    """The parent directory of a path."""
+    return path.rpartition("/")[0]
+
+
+def _get(tree: FileTree, path: str) -> Node:
+    found = filetree.find(tree, path)
+    if found is None:
+        raise NotFound(f"Path not found: /{path[:200]} is not in the collection")
+    return found
+
+
+def _check_parents(tree: FileTree, path: str, *, missing: bool) -> None:
+    """Check that `path` can exist in the tree; `missing`: missing parent directories are
+    created.
+    """
+    above = parent_of(path)
+    # From the top down: the first missing one decides.
+    node: Node | None = tree
+    for name in above.split("/") if above else ():
+        node = node.entries.get(name) if isinstance(node, FileTree) else node
+        if node is None and missing:
+            return
+        if not isinstance(node, FileTree):
+            raise _refused(409, f"/{path}: /{above} is not a directory; make it with MKCOL")
+
+
+def _refused(status: int, message: str) -> LadingError:
+    return from_status(status, message)
+
 
 # Times that a change is computed again; then Conflict.
 _ATTEMPTS: Final = 30
@@ -66,17 +200,17 @@ class DavWriter:
         # Refuse an invalid write before the body is read.
         collection = await self._open(address, request)
         self._check_conditions(request, collection)
-        edits.put(collection.tree, address.path)
+        edit_put(collection.tree, address.path)
         self._check_locks(request, _Place(address.collection, address.path))
         blocks = BlockClient(self._parts.collections.transport, request.token, retry=RETRY)
         file = await self._parts.intake.store(
             blocks, request.body, length=request.length, holder=request.holder
         )
-        uploaded = filetree.to_manifest(FileTree({edits.UPLOADED: file}))
+        uploaded = filetree.to_manifest(FileTree({UPLOADED: file}))
 
         def plan(collection: CachedCollection) -> Edit:
             self._check_conditions(request, collection)
-            return edits.put(collection.tree, address.path)
+            return edit_put(collection.tree, address.path)
 
         # Again: a lock may have been taken while the body came.
         self._check_locks(request, _Place(address.collection, address.path))
@@ -90,7 +224,7 @@ class DavWriter:
         def plan(collection: CachedCollection) -> Edit:
             self._check_conditions(request, collection)
             self._check_locks(request, place, below=True)
-            return edits.delete(collection.tree, place.path)
+            return edit_delete(collection.tree, place.path)
 
         edit = await self._change(request, request.address, plan)
         # The locks of deleted paths would never be released.
@@ -106,7 +240,7 @@ class DavWriter:
         def plan(collection: CachedCollection) -> Edit:
             self._check_conditions(request, collection)
             self._check_locks(request, place)
-            return edits.make_directory(collection.tree, place.path)
+            return edit_make_directory(collection.tree, place.path)
 
         return DavResponse(status=(await self._change(request, request.address, plan)).status)
 
@@ -149,7 +283,7 @@ class DavWriter:
         try:
             if missing:
                 # A lock on a missing path creates an empty file (RFC 4918, 7.3).
-                uploaded = filetree.to_manifest(FileTree({edits.UPLOADED: File()}))
+                uploaded = filetree.to_manifest(FileTree({UPLOADED: File()}))
                 await self._change(
                     request, address, lambda now: _reserve(now, address), uploaded=uploaded
                 )
@@ -188,7 +322,7 @@ class DavWriter:
 
             def plan(collection: CachedCollection) -> Edit:
                 self._check_transfer(request, collection, places, away=away)
-                return edits.transfer(collection.tree, move)
+                return edit_transfer(collection.tree, move)
 
             edit = await self._change(request, source, plan)
         else:
@@ -219,7 +353,7 @@ class DavWriter:
         edit = await self._change(
             request,
             target,
-            lambda now: edits.receive(now.tree, move, node=node, origin=collection.pdh),
+            lambda now: edit_receive(now.tree, move, node=node, origin=collection.pdh),
         )
         if move.away:
             await self._change(
@@ -352,7 +486,7 @@ class DavWriter:
 
 def _reserve(collection: CachedCollection, address: FileAddress) -> Edit:
     there = filetree.find(collection.tree, address.path) is not None
-    return Edit({}, edits.REPLACED) if there else edits.put(collection.tree, address.path)
+    return Edit({}, REPLACED) if there else edit_put(collection.tree, address.path)
 
 
 def _take_away(collection: CachedCollection, path: str, node: filetree.Node) -> Edit:
@@ -360,16 +494,16 @@ def _take_away(collection: CachedCollection, path: str, node: filetree.Node) -> 
     try:
         same = not filetree.diff(_alone(filetree.get(collection.tree, path)), _alone(node))
     except NotFound:
-        return Edit({}, edits.REPLACED)
+        return Edit({}, REPLACED)
     if not same:
         raise Conflict(
             f"/{path}: was changed while it was moved; it was copied, and is still there"
         )
-    return edits.delete(collection.tree, path)
+    return edit_delete(collection.tree, path)
 
 
 def _alone(node: filetree.Node) -> FileTree:
-    return FileTree({edits.UPLOADED: node})
+    return FileTree({UPLOADED: node})
 
 
 def _lists(header: str) -> list[tuple[str, list[LockCondition]]]:
