@@ -179,7 +179,7 @@ def believed_since(now: str) -> str:
 
 
 # More than the containers that one server is likely to have running. A supervisor that is dropped
-# is asked again (`container_logs.gateway_logs`).
+# is asked again (`container_access.log_streaming`).
 MOST_SUPERVISORS: Final = 16384
 
 

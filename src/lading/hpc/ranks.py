@@ -1,8 +1,6 @@
 """The containers of a cluster: those on this machine, and ranks on other machines, each with its
 agent.
 
-Ranks on other machines: the conductor's side, and the agent that runs one rank there.
-
 Ranks on other machines, from the conductor's side: each has an agent of the supervisor,
 connected by a pipe.
 
@@ -19,7 +17,7 @@ If ranks are on several machines, each machine has one rank with its own output 
 archives are stored unchanged in the spool; when all ranks have ended the supervisor merges them
 into one directory.
 
-The other end of `remote_ranks`: a process on a further machine of a gang, in the network namespace
+The other end of the pipe: a process on a further machine of a gang, in the network namespace
 of its one rank.
 
 It makes its end of the VXLAN link, starts the rank on the conductor's message, and ends on a

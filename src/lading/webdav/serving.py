@@ -11,8 +11,6 @@ Directory listings: HTML without scripts, and JSON.
 
 All names and addresses are escaped, and the page may load nothing. Large listings are streamed.
 
-GET and HEAD: files in whole or in ranges, directories as a page, as JSON, or as an archive.
-
 The address of a directory ends in `/`; without it the reader is redirected. The parameter `format`
 (zip, tar, json, html), else the Accept header, chooses the form of a directory.
 `disposition=attachment` makes a file a download.

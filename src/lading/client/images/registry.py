@@ -430,7 +430,7 @@ def _parse(body: bytes, reference: ImageReference) -> _Document:
         *((document.config,) if document.config else ()),
     ]
     for blob in blobs:
-        # "sha256:" and 64 hex digits. The digest becomes a path (`layer_cache`).
+        # "sha256:" and 64 hex digits. The digest becomes a path (`registry_access`).
         is_digest = len(blob.digest) == 71 and blob.digest.startswith("sha256:")
         if not is_digest or set(blob.digest[7:]) - set("0123456789abcdef") or blob.size < 0:
             raise Malformed(

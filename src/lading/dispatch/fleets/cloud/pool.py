@@ -4,7 +4,7 @@ Life of an instance).
 - A VM that the cloud lists with our tag is ours, whoever made it; any other is never touched.
 - A VM that is missing from one list is not gone yet: it is when it was missing from several in a
   row, and no connection says otherwise.
-- Every VM has one task that reaches it and asks it how it is, again and again (`instance_watch`).
+- Every VM has one task that reaches it and asks it how it is, again and again (`vm_bootstrap`).
 - The reasons for removing one are in `core.scheduling.instance_lifecycle.verdict`. Removal is asked
   for until the VM is gone.
 - Refusals of the cloud change the limits, and so do VMs that never became ready, so that an image
