@@ -364,18 +364,9 @@ async def _facts(
     )
 
 
-async def _outputs(
-    tx: Transaction, services: ApiServices, subject: ContainerRequest, acting: Principal
-) -> dict[str, str | None]:
-    """The outputs of requests that mounts show: portable data hashes by the request's uuid, None
-    for one that was not made or that the principal cannot read.
-    """
-    named = mounts.outputs(subject.mounts)
-    if not named:
-        return {}
-    rows = await records.among(
-        tx, REQUESTS, "uuid", dict.fromkeys(one.request_uuid for one in named)
-    )
+async def _made(tx: Transaction, requests: Iterable[str]) -> dict[str, str]:
+    """The outputs of the requests that ended well, as portable data hashes by uuid."""
+    rows = await records.among(tx, REQUESTS, "uuid", requests)
     made_by = {
         row["uuid"]: row["container_uuid"]
         for row in rows
@@ -386,7 +377,19 @@ async def _outputs(
         for row in await records.among(tx, CONTAINERS, "uuid", dict.fromkeys(made_by.values()))
         if row["state"] == ContainerState.COMPLETE and row["exit_code"] == 0 and row["output"]
     }
-    hashes = {uuid: ended[container] for uuid, container in made_by.items() if container in ended}
+    return {uuid: ended[container] for uuid, container in made_by.items() if container in ended}
+
+
+async def _outputs(
+    tx: Transaction, services: ApiServices, subject: ContainerRequest, acting: Principal
+) -> dict[str, str | None]:
+    """The outputs of requests that mounts show: portable data hashes by the request's uuid, None
+    for one that was not made or that the principal cannot read.
+    """
+    named = mounts.outputs(subject.mounts)
+    if not named:
+        return {}
+    hashes = await _made(tx, dict.fromkeys(one.request_uuid for one in named))
     present = await _present(tx, services, hashes.values(), acting)
     if access.is_limited(acting):
         for one in named:
