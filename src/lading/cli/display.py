@@ -29,6 +29,7 @@ _COLOURS = {
     "Complete": "green",
     "Running": "cyan",
     "Cancelled": "red",
+    "failed": "red",
     "ok": "green",
     "warning": "yellow",
     "missing": "red",
@@ -196,7 +197,8 @@ def _one_line(text: str) -> str:
 
 
 def _paint(cell: str, is_heading: bool) -> str:
-    colour = _COLOURS.get(cell.strip())
+    # The first word of a state: "failed 5".
+    colour = _COLOURS.get(cell.partition(" ")[0])
     return (
         click.style(cell, bold=True)
         if is_heading

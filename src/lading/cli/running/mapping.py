@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import fnmatch
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,9 @@ from lading.cli import display
 from lading.cli.files import data
 from lading.cli.options import DURATION, SectionedCommand, option_of
 from lading.cli.references import FileReference, find_request, find_tree
+from lading.cli.running import selection
 from lading.cli.running.run import check_target, interruptible, run
+from lading.cli.running.selection import RequestSelection
 from lading.cli.running.submission import (
     Input,
     RequestSpec,
@@ -58,7 +58,7 @@ def wait(
     """Wait until requests have ended: those that are named, or those with a NAME or of a PROJECT.
 
     The exit code is 0 if all have succeeded, else that of the first that failed; 124 after
-    --timeout. Ctrl-C ends the waiting, and no request.
+    --timeout. Ctrl-C stops the wait; the requests go on.
     """
     if not (requests or name or project):
         raise click.UsageError("Name requests, or give --name or --project.")
@@ -110,24 +110,11 @@ async def _find(
     session: CliSession, named: Sequence[str], name: str | None, project: str | None
 ) -> list[str]:
     found = [str((await find_request(session, one))["uuid"]) for one in named]
-    filters: list[Any] = []
-    if name is not None:
-        # Only narrows the list: the pattern is applied below.
-        fixed = re.split(r"[*?[%_\\\\]", name, maxsplit=1)[0]
-        filters.append(["name", "like", f"{fixed}%"])
-    if project is not None:
-        filters.append(["owner_uuid", "=", project])
-    if filters:
-        filters.append(["state", "!=", "Uncommitted"])
-        shown = ["uuid", "name", "created_at"]
-        async with aclosing(
-            session.api.pages("container_requests", filters=filters, select=shown)
-        ) as pages:
-            rows = [row async for page in pages for row in page]
-        rows.sort(key=lambda row: row["created_at"])
-        found += [
-            row["uuid"] for row in rows if fnmatch.fnmatchcase(row["name"] or "", name or "*")
-        ]
+    if name is not None or project is not None:
+        rows = await selection.find(session, RequestSelection(name=name, project=project))
+        submitted = [one.request for one in rows if one.request["state"] != "Uncommitted"]
+        # In the order of their creation.
+        found += [row["uuid"] for row in reversed(submitted)]
         if not found:
             raise NotFound("no such request; see 'lading request list'")
     return list(dict.fromkeys(found))

@@ -13,11 +13,14 @@ import click
 from lading.cli import display
 from lading.cli.options import MOMENT, PROPERTY
 from lading.cli.references import find_request
-from lading.cli.running import explanation, following
+from lading.cli.running import explanation, following, selection
 from lading.cli.running.following import Follower, LogFile, Watcher
 from lading.cli.running.run import is_reused, run_time
+from lading.cli.running.selection import RequestSelection, selecting
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
+from lading.client.outcomes import RequestOutcome
+from lading.core.errors import Invalid, NotFound
 
 _SELECT = (
     "uuid",
@@ -28,15 +31,6 @@ _SELECT = (
     "command",
     "container_uuid",
     "container_count",
-)
-_CONTAINER = (
-    "uuid",
-    "state",
-    "exit_code",
-    "created_at",
-    "started_at",
-    "finished_at",
-    "runtime_status",
 )
 # Options whose field has another name.
 _CHANGED = {"expires": "expires_at", "attempts": "container_count_max"}
@@ -59,43 +53,41 @@ def request() -> None:
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="At most so many."
 )
+@selecting
 @display.json_option
-def list_(state: str | None, limit: int, as_json: bool) -> None:
+def list_(state: str | None, limit: int, as_json: bool, **selected: Any) -> None:
     """List requests, the newest first."""
+    wanted = RequestSelection(state=state, **selected)
 
-    async def action(session: CliSession) -> list[tuple[Record, Record | None]]:
-        filters = [["state", "=", state]] if state else []
-        found = await session.api.list(
-            "container_requests",
-            filters=filters,
-            order=["created_at desc"],
-            select=_SELECT,
-            limit=limit,
-        )
-        containers = await _containers(session, found)
-        return [(one, containers.get(one["container_uuid"] or "")) for one in found]
+    async def action(session: CliSession) -> tuple[list[RequestOutcome], int]:
+        found = await selection.find(session, wanted, _SELECT, most=limit)
+        return found, await selection.count(session, wanted) if len(found) == limit else 0
 
-    pairs = with_session(action)
+    found, total = with_session(action)
     if as_json:
-        display.emit_json([{**one, "container": container} for one, container in pairs])
+        display.emit_json([{**one.request, "container": one.container} for one in found])
         return
     now = datetime.now(UTC)
     display.table(
         ("REQUEST", "AGE", "STATE", "EXIT", "TOOK", "REUSED", "COMMAND"),
-        (
-            (
-                one["uuid"],
-                display.age(one["created_at"], now),
-                state_of(one, container),
-                ""
-                if container is None or container["exit_code"] is None
-                else str(container["exit_code"]),
-                _took(container) if container else "",
-                "yes" if container and is_reused(one, container) else "",
-                display.shorten(one["name"] or shown_command(one)),
-            )
-            for one, container in pairs
-        ),
+        (_row(one.request, one.container, now) for one in found),
+    )
+    if total > len(found) and wanted.name is None and not wanted.failed:
+        display.note(f"{len(found)} of {total}; --limit, --name, --failed and --since show others")
+
+
+def _row(found: Record, container: Record | None, now: datetime) -> tuple[str, ...]:
+    """A line of the list. A command that failed is not shown as Complete."""
+    code = container["exit_code"] if container else None
+    state = state_of(found, container)
+    return (
+        found["uuid"],
+        display.age(found["created_at"], now),
+        f"failed {code}" if state == "Complete" and code else state,
+        "" if code is None else str(code),
+        _took(container) if container else "",
+        "yes" if container and is_reused(found, container) else "",
+        display.shorten(found["name"] or shown_command(found)),
     )
 
 
@@ -170,10 +162,26 @@ def change(
 
 
 @request.command()
-@click.argument("uuids", nargs=-1, required=True, metavar="REQUEST...")
+@click.argument("uuids", nargs=-1, metavar="[REQUEST]...")
+@selecting
+@click.option("--yes", is_flag=True, help="Do not ask whether those that match are meant.")
 @display.json_option
-def cancel(uuids: tuple[str, ...], as_json: bool) -> None:
-    """Cancel requests. A container that another request needs continues."""
+def cancel(uuids: tuple[str, ...], yes: bool, as_json: bool, **selected: Any) -> None:
+    """Cancel requests that are named, or that have not ended and match the options. A container
+    that another request needs continues.
+    """
+    wanted = RequestSelection(state="Committed", **selected)
+    if bool(uuids) == (wanted != RequestSelection(state="Committed")) or wanted.failed:
+        raise click.UsageError("Name requests, or give --name, --project or --since.")
+    if not uuids:
+        matching = with_session(lambda session: selection.find(session, wanted))
+        uuids = tuple(one.request["uuid"] for one in matching)
+        if not uuids:
+            raise NotFound("no request that has not ended matches; see 'lading request list'")
+        if not (yes or sys.stdin.isatty()):
+            raise Invalid(f"{len(uuids)} requests match; give --yes to cancel them")
+        if not yes:
+            click.confirm(f"Cancel {len(uuids)} requests?", abort=True, err=True)
 
     async def action(session: CliSession) -> tuple[list[Record], list[Record]]:
         found = [await find_request(session, uuid) for uuid in uuids]
@@ -375,16 +383,6 @@ class _Empty:
         """No bytes."""
         for piece in list[bytes]():
             yield piece
-
-
-async def _containers(session: CliSession, found: list[Record]) -> dict[str, Record]:
-    uuids = sorted({one["container_uuid"] for one in found if one["container_uuid"]})
-    if not uuids:
-        return {}
-    records = await session.api.list(
-        "containers", filters=[["uuid", "in", uuids]], select=_CONTAINER, limit=len(uuids)
-    )
-    return {record["uuid"]: record for record in records}
 
 
 def _amount(value: int | list[int] | None, shown: Callable[[int], str]) -> str:
