@@ -385,33 +385,19 @@ class Supervisor:
     async def _run_command(self) -> None:
         if self.stop.is_set():
             raise WorkCancelled("told to stop")
-        for note in self._engine.notes:
+        for note in (*self._engine.notes, "starting the command"):
             self._log.say(note)
-        self._log.say("starting the command")
         limit = self._session.container.scheduling_parameters.get("max_run_time")
         seconds = limit if isinstance(limit, int) and limit > 0 else None
-        monitors = self._monitors = self._accompany()
-        async with monitors.beside(self._engine):
-            running = asyncio.ensure_future(
-                self._engine.run(stop=self.stop, stop_grace=self._assignment.stop_grace_period)
-            )
-            log_machine(self._log, self._directory, self._assignment.instance_type)
-            await asyncio.wait((running,), timeout=seconds)
-            if not running.done():
-                self._timed_out = True
-                self._log.say(
-                    f"the container has run for {seconds} s, its max_run_time; stopping it"
-                )
-                self.stop.set()
-            try:
-                self._exit = await running
-            except ExecutionError as error:
-                self._engine_fault = error
-                raise
-            for note in self._exit.notes:
-                self._log.say(note)
-            self._stopped = self.stop.is_set()
-            await self._keep_failure(self._exit)
+        grace = self._assignment.stop_grace_period
+        running = asyncio.ensure_future(self._engine.run(stop=self.stop, stop_grace=grace))
+        try:
+            # Its first step lets the command go. What is done beside it took 1.5 ms before that.
+            await asyncio.sleep(0)
+            ended = await self._watch_command(running, seconds)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
         await self._gateway.close()
         # Before output is read: a live process could change it, or replace a directory by a link.
         await self._by_engine(self._engine.kill())
@@ -423,17 +409,33 @@ class Supervisor:
                     "the command has ended but something still holds its output open;"
                     " the rest is not read"
                 )
-        self._log.say(
-            f"the command ended with exit code {self._exit.code}{signal_name(self._exit.code)}"
-        )
+        self._log.say(f"the command ended with exit code {ended.code}{signal_name(ended.code)}")
         self._become_idle()
 
-    def _become_idle(self) -> None:
-        """Report that the container uses no more resources, unless something of it still does.
+    async def _watch_command(self, running: asyncio.Future[Exit], seconds: int | None) -> Exit:
+        """Wait for the end of the command, at most so long, with all that is done beside it."""
+        monitors = self._monitors = self._accompany()
+        async with monitors.beside(self._engine):
+            log_machine(self._log, self._directory, self._assignment.instance_type)
+            await asyncio.wait((running,), timeout=seconds)
+            if not running.done():
+                self._timed_out = True
+                why = f"the container has run for {seconds} s, its max_run_time"
+                self._log.say(f"{why}; stopping it")
+                self.stop.set()
+            try:
+                ended = self._exit = await running
+            except ExecutionError as error:
+                self._engine_fault = error
+                raise
+            for note in ended.notes:
+                self._log.say(note)
+            self._stopped = self.stop.is_set()
+            await self._keep_failure(ended)
+            return ended
 
-        Files in memory, and the cache of the mount, stay until the results are saved. The other
-        ranks of a gang may end later than this one, and sessions may still run in a kept container.
-        """
+    def _become_idle(self) -> None:
+        """Report that the container uses no more resources, unless something of it still does."""
         uses_memory = (
             self._stage is None
             or self._stage.is_in_memory
