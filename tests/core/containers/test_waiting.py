@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from lading.core.containers import priority
-from lading.core.containers.priority import Dependency, Readiness, ReadinessVerdict
+from lading.core.containers.priority import (
+    Dependency,
+    Readiness,
+    ReadinessVerdict,
+    bind_siblings,
+)
+from lading.core.errors import Invalid
+from lading.core.values import Json, JsonObject
 from lading.testing.records import NOW, make_container, make_request, request_uuid
 
 BEFORE, LATER = "2026-01-01T00:00:00.000000000Z", "2026-01-03T00:00:00.000000000Z"
@@ -66,3 +73,35 @@ def test_dependencies(dependency: Dependency, readiness: Readiness, words: str) 
 def test_one_broken_dependency_is_enough() -> None:
     known = {D1: Dependency(make_request(2, state="Committed")), D2: ended(exit_code=1)}
     assert judge(known=known, depends_on=[D1, D2], expires_at=BEFORE).dependency_uuid == D2
+
+
+def test_requests_of_one_call_are_named_by_number() -> None:
+    uuids = ["zzzzz-xvhdp-000000000000001", "zzzzz-xvhdp-000000000000002"]
+    given: JsonObject = {
+        "depends_on": ["#1", "zzzzz-xvhdp-000000000000009", 7],
+        "mounts": {
+            "/in": {"kind": "output", "container_request": "#0"},
+            "/out": {"kind": "tmp"},
+            "/bad": None,
+        },
+        "name": "#0",
+    }
+    assert bind_siblings(given, uuids) == {
+        "depends_on": [uuids[1], "zzzzz-xvhdp-000000000000009", 7],
+        "mounts": {
+            "/in": {"kind": "output", "container_request": uuids[0]},
+            "/out": {"kind": "tmp"},
+            "/bad": None,
+        },
+        "name": "#0",
+    }
+    # What is no list or object is refused later, with its name.
+    odds: list[dict[str, Json]] = [{}, {"depends_on": "#0", "mounts": "#0"}]
+    for odd in odds:
+        assert bind_siblings(odd, uuids) == odd
+
+
+@pytest.mark.parametrize("name", ["#2", "#-1", "#", "#x", "#\u0661", "#9999999999"])
+def test_a_number_names_an_earlier_request(name: str) -> None:
+    with pytest.raises(Invalid, match="names no earlier request of this call"):
+        bind_siblings({"depends_on": [name]}, ["zzzzz-xvhdp-000000000000001"] * 2)
