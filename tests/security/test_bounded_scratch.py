@@ -62,7 +62,8 @@ def others_go_on(cluster: Cluster) -> Iterator[None]:
     with writer.at_work():
         yield
         container = ended(cluster, quiet)
-    assert (container["state"], container["exit_code"]) == ("Complete", 0)
+    how = (container["state"], container["exit_code"])
+    assert how == ("Complete", 0), container["runtime_status"]
     assert cluster.lading("cat", f"{container['output']}/file").stdout == "well\n"
     assert set(writer.answers) == {200}
     assert writer.slowest < 10
