@@ -356,8 +356,8 @@ async def end_request(unit: UnitOfWork, row: Record) -> None:
 
 
 async def charge_parent(unit: UnitOfWork, subject: ContainerRequest) -> None:
-    """Add the cost of a request that ends before its container does to the container that made the
-    request, while that container runs.
+    """Charge a request that ends before its container to the container that made the request, while
+    the latter runs.
     """
     if subject.requesting_container_uuid is not None and subject.cumulative_cost > 0:
         row = await unit.container(subject.requesting_container_uuid)

@@ -503,7 +503,9 @@ async def _decorate(
     kind: RecordType,
     rows: Sequence[Record],
 ) -> None:
-    """Add the derived fields to rows that have `uuid`, and `owner_uuid` if that was selected."""
+    """Add the fields that are computed, not stored, to rows. The rows have `uuid`, and `owner_uuid`
+    if that was selected.
+    """
     uuids = [row["uuid"] for row in rows]
     levels = (
         {}

@@ -300,5 +300,5 @@ class References(Protocol):
         """Collections created or changed since a time (Unix seconds). Raises Unavailable."""
 
     async def naming(self, hash: str) -> list[Hit]:
-        """Some of the collections that name a block. Raises Unavailable."""
+        """A few of the collections that refer to a block. Raises Unavailable."""
         ...

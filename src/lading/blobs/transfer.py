@@ -358,7 +358,9 @@ async def take_in(
 
 
 class _Feed:
-    """Progress of the body; wakes followers and enforces the least rate."""
+    """The number of bytes received so far; wakes readers that wait for more, and ends a body that
+    is slower than the least rate.
+    """
 
     timer: asyncio.Timeout
 

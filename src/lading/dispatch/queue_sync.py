@@ -94,7 +94,7 @@ class QueueSync:
         """Look again when the last look left waiting containers out and those it found are running
         low.
 
-        `aside`: those that no place has to be found for now.
+        `aside`: the containers that need no place in this pass.
         """
         queue, size = self._queue, self._settings.window
         entries, runners = queue.entries(), queue.workflow_runners()

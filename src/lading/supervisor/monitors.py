@@ -312,7 +312,7 @@ class Notice:
 
 
 class PreemptionSource(Protocol):
-    """The preemption notices of one cloud."""
+    """Reads from one cloud whether this VM is about to be taken away."""
 
     async def look(self, now: float) -> Notice | None:
         """The notice at the time `now` (seconds, monotonic), if any. Raises Unavailable."""

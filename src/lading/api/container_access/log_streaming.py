@@ -371,7 +371,9 @@ def _split(text: bytes, *, is_last: bool) -> tuple[list[bytes], bytes]:
 
 
 def _encode(uuid: str, offset: int, lines: list[bytes], *, ends: bool) -> tuple[bytes, int]:
-    """The events of some lines, and the offset after them; `ends`: the last line has no newline."""
+    """The server-sent events for lines of a log, and the offset after the last line. `ends`: the
+    last line has no newline.
+    """
     parts = []
     for number, line in enumerate(lines, 1):
         offset += len(line) + (0 if ends and number == len(lines) else 1)

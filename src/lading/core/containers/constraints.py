@@ -430,7 +430,7 @@ def granted(
 
 
 def least(given: Mapping[str, Json], room: Mapping[str, Json]) -> JsonObject:
-    """Constraints of a container that is given back: the minimum of its ranges again."""
+    """Constraints of a container that returns to the queue: each range has its minimum again."""
     return {**given, **{key: range_span(value)[0] for key, value in room.items()}}
 
 

@@ -1,8 +1,7 @@
 """The list-query language: parses and checks a client's parameters into an expression tree.
 
 Source: docs/spec/api, sections Lists, Filters and Order and select. Every triple is checked against
-the record type before the database is used: attribute, operator and operand. Operands are converted
-to their stored form (times as text). A fault is `Invalid` (422): it names attribute or operator.
+the record type before the database is used. A fault is `Invalid` (422) naming what is at fault.
 """
 
 from __future__ import annotations

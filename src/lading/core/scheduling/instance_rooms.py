@@ -70,7 +70,7 @@ def keep(
 
     `types` are the eligible ones, `rooms` all that there are, `most` how many ranks may be on any
     of them. `each` is how many ranks a further VM holds, and `free` how many further ones may be
-    asked for now. A room of another type makes place for a VM when it is empty.
+    asked for now. An empty VM of another type can be replaced.
     """
     most = min(most, shape.nodes)
     right, wrong = _usable(shape, rooms, types, most)

@@ -442,8 +442,8 @@ class UsageSampler:
         self.log.say("\n".join(self._summary()))
 
     async def _find(self, find_pid: Callable[[], int | None], hierarchy: Hierarchy) -> None:
-        """Wait until there is something to sample: the group, or the process when it has no group
-        of its own.
+        """Wait until the container's control group exists, or its process when it has no group of
+        its own.
         """
         looks = 0
         while self.folders is None:

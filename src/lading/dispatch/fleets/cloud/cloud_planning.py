@@ -243,7 +243,7 @@ class CloudPlanning:
 def on_their_way(
     snapshot: Snapshot, decided: CloudPlan, machines: Mapping[str, CloudMachine]
 ) -> dict[str, set[str]]:
-    """Containers that are on a VM or will be there soon, by the name of the VM."""
+    """The uuids of the containers on each VM, planned ones included, by the name of the VM."""
     coming = {
         worker.id: {one.uuid for one in (*worker.occupants, *worker.workflow_runners)}
         for worker in snapshot.workers
