@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.protocols import congestion
-from lading.core.protocols.congestion import (
+from lading.core.protocols import connection_limits
+from lading.core.protocols.connection_limits import (
     PERIOD,
     REFILL,
     SPARE,
@@ -85,8 +85,8 @@ def test_the_rate_comes_near_to_what_is_borne_from_anywhere(rate: float, borne: 
         pace = observe(pace, seen(waited=waited, moved=int(pace.rate * PERIOD) + 1), least=LEAST)
         if number >= 2900:
             rates.append(pace.rate)
-    assert max(rates) <= borne + congestion.STEP * PERIOD
-    assert min(rates) >= max(LEAST, borne * congestion.LOWER * 0.99)
+    assert max(rates) <= borne + connection_limits.STEP * PERIOD
+    assert min(rates) >= max(LEAST, borne * connection_limits.LOWER * 0.99)
 
 
 @given(st.lists(st.tuples(st.integers(1, 1 << 16), st.floats(0, 0.1)), max_size=200), RATES)
@@ -104,7 +104,7 @@ def test_pieces_keep_to_the_rate_and_are_not_saved_up(
         gone.append((due, size))
     for first in range(len(gone)):
         total = sum(size for _, size in gone[first:-1])
-        assert total / rate <= gone[-1][0] - gone[first][0] + congestion.BURST + 1e-6
+        assert total / rate <= gone[-1][0] - gone[first][0] + connection_limits.BURST + 1e-6
 
 
 @given(st.lists(st.tuples(st.integers(1, 1 << 16), st.floats(0, 100)), max_size=100))
