@@ -52,7 +52,7 @@ from lading.core.errors import (
     Unavailable,
 )
 from lading.core.ids import make_request_id
-from lading.core.protocols import origins
+from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
 from lading.core.records.access import Principal, check_active, check_blocks, check_scope, covers
 from lading.core.records.filters import check_select
@@ -249,7 +249,7 @@ class Application:
         # Browsers ask before a call to another origin (CORS), without the token.
         if method == "OPTIONS":
             return ApiResponse(body=b"", headers=_CORS | log_files.offered(scope["path"]))
-        origins.check_call(method, headers, scheme=str(scope.get("scheme", "https")))
+        http_head.check_call(method, headers, scheme=str(scope.get("scheme", "https")))
         raw, sender = await self._read_body(scope, headers, receive)
         for _ in range(_ATTEMPTS):
             # The transaction was rolled back with another one: try again.

@@ -15,7 +15,7 @@ Token of a request for a file (docs/spec/api, section Files over HTTP).
 Sources in this order: in the address, in the Authorization header (Bearer, OAuth2, or the password
 of Basic with any user name), as the parameter `api_token`, in the cookie `arvados_api_token`. Other
 sites can make a browser send the cookie, so it permits reads only, and only for pages of this
-origin and plain links (`core.protocols.origins`). A browser with a token in the address is
+origin and plain links (`core.protocols.http_head`). A browser with a token in the address is
 redirected to the address without it and gets the token as a cookie.
 """
 
@@ -44,7 +44,7 @@ from lading.core.bounded_memory import MinimumRate
 from lading.core.data import filetree
 from lading.core.data.filetree import FileTree
 from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllowed, from_status
-from lading.core.protocols import origins
+from lading.core.protocols import http_head
 from lading.net.acceptor import note_known
 from lading.webdav import davxml, file_request, http
 from lading.webdav.contents import CachedCollection, CollectionCache, DavUpload, FileReader, tag_of
@@ -308,7 +308,7 @@ def find_credential(
     # A token in the address was chosen by whoever made the link, so no other source counts.
     if address.token is not None:
         return Credential(token=address.token)
-    origins.check_call(method, headers, scheme=scheme)
+    http_head.check_call(method, headers, scheme=scheme)
     token = _authorization(headers.get("authorization", ""))
     if token:
         return Credential(token=token)
@@ -320,7 +320,7 @@ def find_credential(
         # Only a browser asks for HTML; other clients would lose the token by the redirection.
         browser = method == "GET" and "text/html" in headers.get("accept", "")
         return Credential(token=token, onward=onward if browser else "")
-    if method not in _READS or origins.is_foreign(method, headers, scheme=scheme):
+    if method not in _READS or http_head.is_foreign(method, headers, scheme=scheme):
         return Credential(token="")
     return Credential(token=_cookie(headers.get("cookie", "")))
 

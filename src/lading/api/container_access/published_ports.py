@@ -42,7 +42,7 @@ from lading.core.containers import sessions
 from lading.core.containers.container import Container
 from lading.core.containers.sessions import Target
 from lading.core.errors import Forbidden, Gone, LadingError, NotFound, Unauthenticated, Unavailable
-from lading.core.protocols import http_head, origins
+from lading.core.protocols import http_head
 from lading.core.protocols.forwarding_claims import (
     HEADER,
     ForwardingClaim,
@@ -126,7 +126,7 @@ async def _serve(
     """Pass a request on to the gateway of the container, or to the server that has its tunnel."""
     # A page of another origin may send a request, but must not use the cookies of this browser for
     # it.
-    if origins.is_foreign(scope["method"], headers, scheme=str(scope.get("scheme", "https"))):
+    if http_head.is_foreign(scope["method"], headers, scheme=str(scope.get("scheme", "https"))):
         headers = _without_ambient(headers)
     async with services.database.reading() as tx:
         target = await port_addresses.resolve(tx, services, place)
@@ -165,7 +165,7 @@ def _without_ambient(headers: Mapping[str, str]) -> dict[str, str]:
     """
     cookies = _cookies(headers, without=(COOKIE,))
     kept = {**headers, "cookie": cookies[0][1] if cookies else ""}
-    if not origins.is_explicit(headers):
+    if not http_head.is_explicit(headers):
         kept.pop("authorization", None)
     return kept
 
@@ -232,7 +232,7 @@ class _Rules:
         """The answer with those fields that may pass."""
         if not self.is_container:
             return response
-        found = origins.passed_on(response, by_path=self.by_path, reserved=(COOKIE, OWNER))
+        found = http_head.passed_on(response, by_path=self.by_path, reserved=(COOKIE, OWNER))
         more = [("Content-Security-Policy", _SANDBOX)] if self.by_path else []
         more += [("Set-Cookie", self.cookie)] if self.cookie else []
         return HttpHead(found.start, (*found.fields, *more))

@@ -32,7 +32,7 @@ from lading.api.server_state import Listener, LogEvent
 from lading.api.services import ApiServices
 from lading.core.errors import Forbidden, LadingError, NotFound, RequestError, Unauthenticated
 from lading.core.ids import Infix
-from lading.core.protocols import origins
+from lading.core.protocols import http_head
 from lading.core.quantities import format_time, parse_time
 from lading.core.records import access
 from lading.core.records.access import Principal
@@ -82,7 +82,7 @@ async def serve_websocket(
     socket = WebSocket(scope, receive, send)
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     try:
-        origins.check_call("GET", headers, scheme=str(scope.get("scheme", "wss")))
+        http_head.check_call("GET", headers, scheme=str(scope.get("scheme", "wss")))
         principal = await authenticate(
             services, find_token(headers, dict(parse_qsl(scope["query_string"].decode("latin-1"))))
         )

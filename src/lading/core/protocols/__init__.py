@@ -1,3 +1,3 @@
-"""Network protocols as pure functions and state machines: HTTP heads, yamux, origins, connection
+"""Network protocols as pure functions and state machines: HTTP heads, yamux, connection
 limits.
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from lading.core.errors import Forbidden
-from lading.core.protocols import origins
+from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
 
 HERE = {"host": "api.example:9443"}
@@ -47,7 +47,7 @@ BASIC = {"authorization": "Basic dTpw"}
     ],
 )
 def test_who_caused_a_request(method: str, headers: dict[str, str], foreign: bool) -> None:
-    assert origins.is_foreign(method, {**HERE, **headers}, scheme="https") is foreign
+    assert http_head.is_foreign(method, {**HERE, **headers}, scheme="https") is foreign
 
 
 def test_the_port_of_the_scheme_may_be_left_out() -> None:
@@ -55,8 +55,8 @@ def test_the_port_of_the_scheme_may_be_left_out() -> None:
         ("a.example:443", "https://a.example", "https"), ("a.example", "https://a.example", "wss"),
         ("a.example:80", "http://a.example", "ws"), ("a.example:1", "other://a.example:1", "other"),
     ):  # fmt: skip
-        assert not origins.is_foreign("POST", {"host": host, "origin": origin}, scheme=scheme)
-    assert origins.is_foreign(
+        assert not http_head.is_foreign("POST", {"host": host, "origin": origin}, scheme=scheme)
+    assert http_head.is_foreign(
         "POST", {"host": "a.example:443", "origin": "http://a.example"}, scheme="https"
     )
 
@@ -84,21 +84,23 @@ def test_what_a_page_of_another_origin_may_not(
     foreign = {**HERE, **headers, "sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"}
     if refused:
         with pytest.raises(Forbidden, match="another site"):
-            origins.check_call(method, foreign, scheme="https")
+            http_head.check_call(method, foreign, scheme="https")
     else:
-        origins.check_call(method, foreign, scheme="https")
-    origins.check_call(method, {**HERE, **headers}, scheme="https")
+        http_head.check_call(method, foreign, scheme="https")
+    http_head.check_call(method, {**HERE, **headers}, scheme="https")
 
 
 def passed(*fields: tuple[str, str], by_path: bool) -> list[tuple[str, str]]:
     answer = HttpHead("HTTP/1.1 200 OK", fields)
-    return list(origins.passed_on(answer, by_path=by_path, reserved=("arvados_api_token",)).fields)
+    return list(
+        http_head.passed_on(answer, by_path=by_path, reserved=("arvados_api_token",)).fields
+    )
 
 
 @pytest.mark.parametrize("by_path", [False, True])
 def test_nothing_of_a_container_counts_for_its_neighbours(by_path: bool) -> None:
     for name in (
-        *origins.HOST_WIDE,
+        *http_head.HOST_WIDE,
         "X-Accel-Redirect",
         "x-accel-buffering",
         "X-Arvados-Authorization-Response",
@@ -114,7 +116,7 @@ def test_nothing_of_a_container_counts_for_its_neighbours(by_path: bool) -> None
 
 
 def test_by_path_nothing_counts_for_the_origin() -> None:
-    for name in (*origins.ORIGIN_WIDE, "Attribution-Reporting-Register-Source"):
+    for name in (*http_head.ORIGIN_WIDE, "Attribution-Reporting-Register-Source"):
         assert passed((name.title(), "a=b"), by_path=True) == []
         assert len(passed((name, "a=b"), by_path=False)) == 1
 
