@@ -17,8 +17,13 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from lading.core.containers import finalize, lifecycle, priority, reuse
-from lading.core.containers.container import Container, ContainerState
-from lading.core.containers.effects import CancelChildren, ContainerEffect, RevokeTokens
+from lading.core.containers.container import (
+    CancelChildren,
+    Container,
+    ContainerEffect,
+    ContainerState,
+    RevokeTokens,
+)
 from lading.core.containers.lifecycle import ContainerChange, ContainerWriter
 from lading.core.containers.request import ContainerRequest
 from lading.core.scheduling.batch_planner import (

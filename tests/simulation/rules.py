@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from lading.core.containers import finalize, lifecycle, priority, request, reuse
-from lading.core.containers.container import Container
-from lading.core.containers.effects import ContainerEffect, Reprioritise
+from lading.core.containers.container import Container, ContainerEffect, Reprioritise
 from lading.core.containers.request import ContainerRequest
 
 ContainerChange: TypeAlias = lifecycle.ContainerChange

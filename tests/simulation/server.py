@@ -20,9 +20,11 @@ from lading.api.services import make_policy
 from lading.client.api import RecordEvent
 from lading.config import load
 from lading.core.containers import finalize, lifecycle, priority, recipe, request
-from lading.core.containers.container import FINAL, LIVE, Container
-from lading.core.containers.effects import (
+from lading.core.containers.container import (
+    FINAL,
+    LIVE,
     CancelChildren,
+    Container,
     ContainerEffect,
     Finish,
     MintTokens,

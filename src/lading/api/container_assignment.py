@@ -19,8 +19,7 @@ from lading.api.resources.repositories import NO_TREES, Trees
 from lading.api.services import ApiServices
 from lading.core import ids, images
 from lading.core.containers import git_trees, mounts, priority, recipe, request, reuse
-from lading.core.containers.container import FINAL, Container, ContainerState
-from lading.core.containers.effects import Resolve
+from lading.core.containers.container import FINAL, Container, ContainerState, Resolve
 from lading.core.containers.priority import Readiness
 from lading.core.containers.recipe import Recipe, RequestFacts
 from lading.core.containers.request import ContainerRequest

@@ -1,6 +1,6 @@
 """The unit of work: changes of containers and requests in one transaction, with all their effects.
 
-`core` decides: it returns a change and its effects (`core.containers.effects`). A `UnitOfWork`
+`core` decides: it returns a change and its effects (`core.containers.container`). A `UnitOfWork`
 stores the change with compare-and-set, writes the log rows that tell of it, and carries out each
 effect in the `match` of `UnitOfWork._carry_out`, in the order in which the effects are listed. The
 work of an effect is in the module of its subject:
@@ -28,11 +28,12 @@ from lading.api.events import audit
 from lading.api.resources.repositories import NO_TREES, Trees
 from lading.api.services import ApiServices, hash_secret
 from lading.core.containers import lifecycle, request
-from lading.core.containers.container import FINAL, Container
-from lading.core.containers.effects import (
+from lading.core.containers.container import (
+    FINAL,
     Adopt,
     CancelChildren,
     Confirm,
+    Container,
     ContainerEffect,
     Finish,
     MintTokens,

@@ -10,9 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.containers import lifecycle
-from lading.core.containers.container import FINAL, HELD, TRANSITIONS, Container, ContainerState
-from lading.core.containers.effects import (
+from lading.core.containers.container import (
+    FINAL,
+    HELD,
+    TRANSITIONS,
     CancelChildren,
+    Container,
+    ContainerState,
     Finish,
     MintTokens,
     RefreshLog,

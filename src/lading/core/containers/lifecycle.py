@@ -46,12 +46,10 @@ from lading.core.containers.container import (
     HIDDEN,
     LIVE,
     TRANSITIONS,
-    Container,
-    ContainerState,
-)
-from lading.core.containers.effects import (
     CancelChildren,
+    Container,
     ContainerEffect,
+    ContainerState,
     Finish,
     MintTokens,
     RefreshLog,

@@ -32,8 +32,14 @@ import msgspec
 from msgspec import field, structs
 
 from lading.core.containers import mounts
-from lading.core.containers.container import ContainerState
-from lading.core.containers.effects import Adopt, Confirm, Reprioritise, RequestEffect, Resolve
+from lading.core.containers.container import (
+    Adopt,
+    Confirm,
+    ContainerState,
+    Reprioritise,
+    RequestEffect,
+    Resolve,
+)
 from lading.core.containers.request_rules import (
     Parent,
     check_parent,
