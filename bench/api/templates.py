@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from bench.api.sample import IMAGE, INPUTS, MARK, PROJECTS, REFERENCE, USERS, Site, body, name, pdh
 from lading.core.containers import recipe, request
+from lading.core.containers.constraints import Policy
 from lading.core.containers.container import ContainerState
 from lading.core.containers.recipe import RequestFacts
 from lading.core.ids import Infix
-from lading.core.policy import Policy
 from lading.core.quantities import format_time
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
 from lading.core.records.schema import Record, RecordType

@@ -21,9 +21,9 @@ from lading.api.server_state import EventBus, Spool, Statuses, Supervisors, Tree
 from lading.config import Config
 from lading.core import ids
 from lading.core.containers import sessions
+from lading.core.containers.constraints import RETRY_LIMITS, Policy
 from lading.core.containers.container import Container
 from lading.core.errors import Failure, Invalid
-from lading.core.policy import RETRY_LIMITS, Policy
 from lading.core.quantities import format_time
 from lading.core.records.vocabulary import Vocabulary
 from lading.net.pipes import Turns

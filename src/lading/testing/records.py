@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from lading.core.containers import recipe, request
+from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container
 from lading.core.containers.recipe import Recipe
 from lading.core.containers.request import ContainerRequest
-from lading.core.policy import Policy
 from lading.core.values import JsonObject
 
 POLICY: Final = Policy()

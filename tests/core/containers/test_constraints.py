@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.containers import constraints
-from lading.core.containers.constraints import GIB
+from lading.core.containers.constraints import GIB, Policy
 from lading.core.errors import Invalid
-from lading.core.policy import Policy
 from lading.core.values import Json, JsonObject
 
 POLICY = Policy()

@@ -11,11 +11,11 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from lading.core.containers import container, request
+from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Adopt, Confirm, Reprioritise, Resolve
 from lading.core.containers.request import ContainerRequest, RequestChange, RequestState
 from lading.core.containers.request_rules import Parent
 from lading.core.errors import IllegalTransition, Invalid, RequestError
-from lading.core.policy import Policy
 from lading.core.values import Json, JsonObject
 from lading.testing.records import (
     IMAGE,

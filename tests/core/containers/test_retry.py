@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from lading.core.containers import finalize, recipe
+from lading.core.containers.constraints import NO_LIMIT, Policy
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Failure
-from lading.core.policy import NO_LIMIT, Policy
 from lading.testing.records import NOW, POLICY, container_uuid, make_container, make_request
 
 C1, C2, C3 = (container_uuid(number) for number in (1, 2, 3))

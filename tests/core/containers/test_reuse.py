@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.containers import reuse
+from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.reuse import Candidate, Choice, New, Reuse
-from lading.core.policy import Policy
 from lading.testing.records import POLICY, container_uuid, make_container, make_recipe
 
 RECIPE = make_recipe()

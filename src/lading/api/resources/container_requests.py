@@ -29,6 +29,7 @@ from lading.api.resources.repositories import NO_TREES, Trees, look_up
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork, asks_for_container
 from lading.core.containers import request
+from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container
 from lading.core.containers.mounts import git_references
 from lading.core.containers.priority import bind_siblings
@@ -36,7 +37,6 @@ from lading.core.containers.request import ContainerRequest, RequestState
 from lading.core.containers.request_rules import Parent
 from lading.core.errors import Invalid, LadingError, Malformed, NotFound, RequestError
 from lading.core.ids import Infix
-from lading.core.policy import Policy
 from lading.core.quantities import later
 from lading.core.records import access
 from lading.core.records.access import Principal

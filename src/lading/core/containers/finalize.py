@@ -36,10 +36,10 @@ from msgspec import structs
 
 from lading.core.containers import constraints, recipe
 from lading.core.containers import request as requests_
+from lading.core.containers.constraints import NO_LIMIT, Policy
 from lading.core.containers.container import Container, ContainerState, failure_of
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Failure
-from lading.core.policy import NO_LIMIT, Policy
 from lading.core.quantities import later
 from lading.core.values import JsonObject
 

@@ -26,12 +26,12 @@ import msgspec
 from msgspec import structs
 
 from lading.core.containers import constraints, mounts
+from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Invalid
 from lading.core.hpc import gang as hpc_gang
-from lading.core.policy import Policy
 from lading.core.values import (
     EMPTY_OBJECT_DIGEST,
     FieldDifference,

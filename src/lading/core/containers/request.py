@@ -32,6 +32,7 @@ import msgspec
 from msgspec import field, structs
 
 from lading.core.containers import mounts
+from lading.core.containers.constraints import Policy
 from lading.core.containers.container import (
     Adopt,
     Confirm,
@@ -49,7 +50,6 @@ from lading.core.containers.request_rules import (
     with_sources,
 )
 from lading.core.errors import IllegalTransition, Invalid
-from lading.core.policy import Policy
 from lading.core.values import (
     Json,
     JsonObject,

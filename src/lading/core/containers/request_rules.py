@@ -16,12 +16,12 @@ from types import MappingProxyType
 
 from lading.core import values as attributes
 from lading.core.containers import constraints, mounts
+from lading.core.containers.constraints import Policy
 from lading.core.containers.container import ContainerState
 from lading.core.data.globs import check_globs
 from lading.core.errors import Invalid
 from lading.core.hpc.gang import read_gang
 from lading.core.ids import Infix, is_uuid
-from lading.core.policy import Policy
 from lading.core.records.filters import check_filters
 from lading.core.records.record_types import CONTAINERS
 from lading.core.values import Json, JsonObject, as_object, humanised, printable

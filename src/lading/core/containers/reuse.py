@@ -34,7 +34,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from lading.core.containers import request as requests_
-from lading.core.containers.constraints import GROWING
+from lading.core.containers.constraints import GROWING, Policy
 from lading.core.containers.container import LIVE, Container, ContainerState
 from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.containers.recipe import (
@@ -46,7 +46,6 @@ from lading.core.containers.recipe import (
     toward,
 )
 from lading.core.containers.request import ContainerRequest
-from lading.core.policy import Policy
 from lading.core.records.filters import (
     Among,
     Column,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lading.core.containers.constraints import NO_LIMIT, RETRY_LIMITS, Policy
 from lading.core.errors import Failure
-from lading.core.policy import NO_LIMIT, RETRY_LIMITS, Policy
 
 
 def test_every_failure_class_has_a_limit_and_commands_are_not_retried() -> None:
