@@ -1,9 +1,7 @@
-"""The record types: one table that yields the database schema, the routes, the discovery document
-and OpenAPI.
+"""The record types: one table for the database schema, routes, discovery document and OpenAPI.
 
-Source: docs/spec/api, sections Container requests, Containers, Addresses and methods, Parameters
-and attributes, Lists, Filters, Order and select, Errors, Records, Log rows, Discovery document and
-Other records; docs/spec/decisions. Rules about containers are in `lading.core.containers`.
+Source: docs/spec/api (all sections on records); docs/spec/decisions. Rules about containers are in
+`lading.core.containers`.
 """
 
 from __future__ import annotations
@@ -12,13 +10,19 @@ from dataclasses import replace
 from typing import Final
 
 from lading.core.ids import Infix
-from lading.core.records.record_parts import (
+from lading.core.records.schema import (
     COMMON,
     CRUD,
     LIST,
     PLANNING,
     READ,
     SPLICE,
+    Field,
+    Parameter,
+    RecordAction,
+    RecordType,
+    Scope,
+    Type,
     derived,
     flag,
     general,
@@ -31,7 +35,6 @@ from lading.core.records.record_parts import (
     sequence,
     text,
 )
-from lading.core.records.schema import Field, Parameter, RecordAction, RecordType, Scope, Type
 from lading.core.records.service_records import (
     AUTHORIZED_KEYS,
     CREDENTIALS,

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from lading.core.ids import Infix
-from lading.core.records.record_parts import (
+from lading.core.records.schema import (
     COMMON,
     CRUD,
     READ,
+    Field,
+    RecordType,
     flag,
     general,
     member,
@@ -21,7 +23,6 @@ from lading.core.records.record_parts import (
     sequence,
     text,
 )
-from lading.core.records.schema import Field, RecordType
 
 KEEP_SERVICES: Final = RecordType(
     plural="keep_services",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.records import record_parts as parts
+from lading.core.records import schema as parts
 from lading.core.records.schema import Scope, Type
 
 
