@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,15 +23,28 @@ OPENING = JournalHeader(
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> RunJournal:
+def journal(tmp_path: Path) -> Iterator[RunJournal]:
     journal = RunJournal(tmp_path)
     journal.open(OPENING)
-    return journal
+    yield journal
+    journal.close()
 
 
 def test_what_was_written_is_read(journal: RunJournal, tmp_path: Path) -> None:
     journal.write("a", StepMark.BEGUN)
     journal.write("a", StepMark.DONE)
+    assert read_journal(tmp_path) == (
+        OPENING,
+        [JournalLine("a", StepMark.BEGUN), JournalLine("a", StepMark.DONE)],
+    )
+
+
+def test_a_closed_journal_goes_on(journal: RunJournal, tmp_path: Path) -> None:
+    journal.write("a", StepMark.BEGUN)
+    journal.close()
+    journal.close()
+    journal.write("a", StepMark.DONE)
+    journal.close()
     assert read_journal(tmp_path) == (
         OPENING,
         [JournalLine("a", StepMark.BEGUN), JournalLine("a", StepMark.DONE)],

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.supervisor.logs import Log, Pump, StampedFile
+from lading.supervisor.logs import RECORD, Log, Pump, StampedFile
 from tests.supervisor.supervised import MOMENT, STAMP
 
 
@@ -131,6 +132,14 @@ def test_room_is_looked_at_now_and_then(tmp_path: Path, monkeypatch: pytest.Monk
     log.stream("stdout.txt").write(b"x")
     assert "the disk has no room" in log.no_room("stdout.txt")
     log.close()
+
+
+def test_the_record_is_written_once(log: Log) -> None:
+    log.put_record({})
+    assert not (log.directory / RECORD).exists()
+    log.put_record({"uuid": "x"})
+    log.put_record({"uuid": "y"})
+    assert json.loads((log.directory / RECORD).read_text()) == {"uuid": "x"}
 
 
 def test_a_file_that_cannot_be_written_is_left_out(log: Log) -> None:

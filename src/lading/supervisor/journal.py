@@ -79,26 +79,28 @@ class RunJournal:
 
     def __init__(self, run_directory: Path) -> None:
         self._path = run_directory / NAME
+        # Open from the first line to `close`: eight lines a container are written.
+        self._descriptor = -1
 
     def open(self, opening: JournalHeader) -> None:
         """Begin a new journal."""
-        descriptor = os.open(
-            self._path, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
-        try:
-            os.write(descriptor, msgspec.json.encode(opening) + b"\n")
-        finally:
-            os.close(descriptor)
+        self._append(msgspec.json.encode(opening), os.O_TRUNC)
 
     def write(self, step: str, mark: StepMark) -> None:
         """Add a line."""
-        descriptor = os.open(
-            self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
-        try:
-            os.write(descriptor, msgspec.json.encode(JournalLine(step, mark)) + b"\n")
-        finally:
-            os.close(descriptor)
+        self._append(msgspec.json.encode(JournalLine(step, mark)), 0)
+
+    def close(self) -> None:
+        """Close the file. A later line opens it again."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _append(self, line: bytes, flags: int) -> None:
+        if self._descriptor < 0:
+            flags |= os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._descriptor = os.open(self._path, flags, 0o600)
+        os.write(self._descriptor, line + b"\n")
 
 
 def read_journal(run_directory: Path) -> tuple[JournalHeader, list[JournalLine]] | None:

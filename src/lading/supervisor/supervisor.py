@@ -29,8 +29,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
-
 from lading import __version__
 from lading.client.content_caches import TreeCache
 from lading.client.transport import Transport
@@ -54,7 +52,7 @@ from lading.supervisor.journal import CONTAINER_STEP, JournalStep, RunJournal, S
 from lading.supervisor.limits import disk_limits
 from lading.supervisor.limits.counters import descendants, processes
 from lading.supervisor.limits.disk_limits import DiskWatch, Project, begin_project, check_room
-from lading.supervisor.logs import RANKS, RECORD, STDERR, STDOUT, Clock, Log, Pump
+from lading.supervisor.logs import RANKS, STDERR, STDOUT, Clock, Log, Pump
 from lading.supervisor.machine import (
     Costing,
     can_report,
@@ -198,6 +196,7 @@ class Supervisor:
                 reported = await self._report_late(self._untold)
             return 0 if reported else 1
         finally:
+            self._journal.close()
             self._log.close()
 
     async def _go_through(self, steps: tuple[JournalStep, ...], begun: list[JournalStep]) -> Ending:
@@ -287,9 +286,6 @@ class Supervisor:
     async def _read_record(self) -> None:
         self._log.say(f"lading {__version__} supervising {self._assignment.container_uuid}")
         await self._unless_stopped(self._session.open())
-        self._log.put(
-            RECORD, msgspec.json.format(msgspec.json.encode(self._session.record), indent=4)
-        )
 
     async def _make_inputs(self) -> None:
         session, container = self._session, self._session.container
@@ -417,6 +413,7 @@ class Supervisor:
         monitors = self._monitors = self._accompany()
         async with monitors.beside(self._engine):
             log_machine(self._log, self._directory, self._assignment.instance_type)
+            self._log.put_record(self._session.record)
             await asyncio.wait((running,), timeout=seconds)
             if not running.done():
                 self._timed_out = True
@@ -584,6 +581,7 @@ class Supervisor:
         did not accept it.
         """
         limit = self._assignment.output_limit
+        self._log.put_record(self._session.record)
         results = Results(self._session, self._log, self._costing, self._stage, self._inputs, limit)
         report = Report(results, self.stop, kept=self._kept, started=self._is_dead)
         is_told = await report.tell(ending, is_last=is_last)

@@ -9,6 +9,7 @@ import pytest
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Engines, EngineSettings, choose_engine, find_engines
 from lading.supervisor.engines.docker import DockerEngine
+from lading.supervisor.engines.native import NativeEngine
 
 SETTINGS = EngineSettings(container_uuid="u", run_directory="/r", cache_directory="/c")
 
@@ -47,6 +48,16 @@ def test_what_auto_means(
     monkeypatch.setattr("os.geteuid", lambda: uid)
     monkeypatch.setattr(shutil, "which", lambda name: program)
     assert choose_engine() == chosen
+
+
+def test_a_native_engine_that_was_found_is_not_searched_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = find_engines().found
+    monkeypatch.setattr("os.geteuid", lambda: 5)
+    made = Engines(found, has_native=True).make("auto", SETTINGS)
+    assert isinstance(made, NativeEngine)
+    assert isinstance(Engines(found).make("auto", SETTINGS), DockerEngine)
 
 
 def test_no_engine_at_all() -> None:

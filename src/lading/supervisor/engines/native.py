@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
 import os
 import shutil
 import signal
@@ -56,7 +57,7 @@ from lading.supervisor.engines.user_namespace import UserNamespace, UserNamespac
 from lading.supervisor.gang.gang_output import GangOutput
 from lading.supervisor.inputs.image_archive import LayerStore, Unpacked
 from lading.supervisor.limits import counters
-from lading.supervisor.limits.cgroup import Cgroup, find_hierarchy
+from lading.supervisor.limits.cgroup import Cgroup, Hierarchy, find_hierarchy
 from lading.supervisor.machine import mount_table
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class NativeEngine:
         self._store = LayerStore(
             Path(settings.cache_directory), limit=settings.cache_size, kept=kept
         )
-        self._cgroup = Cgroup(find_hierarchy(mount_table()), settings.container_uuid)
+        self._cgroup = Cgroup(_hierarchy(), settings.container_uuid)
         self._image: Unpacked | None = None
         self._lease = -1
         self._gate = -1
@@ -164,6 +165,9 @@ class NativeEngine:
                     raise
                 self._leave_namespace(error)
                 self._make_bundles(spec, self._image)
+            # One step of the event loop: the report of Running (`Supervisor._become_running`) is
+            # on its way to the server while crun starts, which takes longer than the answer.
+            await asyncio.sleep(0)
             crun = self._crun = (
                 self._spawn_gang(spec, self._image) if spec.nodes > 1 else self._spawn(spec, bundle)
             )
@@ -574,6 +578,13 @@ class NativeEngine:
                 *command, stdin=null, stdout=null, stderr=null
             )
             await asyncio.wait_for(deleted.wait(), _CHECK_TIME)
+
+
+@functools.cache
+def _hierarchy() -> Hierarchy:
+    # Read once by each process: the controllers of a machine stay where they are mounted, and its
+    # mount table takes 0.1 ms to read.
+    return find_hierarchy(mount_table())
 
 
 def account_of(user: str, rootfs: Path) -> Account:
