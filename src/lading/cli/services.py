@@ -102,7 +102,10 @@ def _membership(
 
 @click.command()
 @click.option(
-    "--data", type=click.Path(file_okay=False, path_type=Path), help="Where everything is kept."
+    "--data",
+    envvar="LADING_DATA",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where everything is kept.  [default: $LADING_DATA, else ~/.local/share/lading]",
 )
 @click.option(
     "--listen",
