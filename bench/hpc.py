@@ -19,7 +19,7 @@ from bench.figures import Figure, durations
 from lading.hpc.conductor import FOLLOW_TIME, PERIOD
 from lading.hpc.daemon_client import DaemonClient
 from lading.hpc.package import write_package
-from lading.testing.hpc import Rig, until
+from tests.hpc_daemon import Rig, until
 
 MEMORY, IDLE, READY = 40.0, 0.1, 1000.0
 """MiB resident, percent of a core while the code runs, milliseconds."""

@@ -20,7 +20,7 @@ from libcloud.http import LibcloudConnection
 
 from lading.dispatch.fleets.cloud.drivers.driver import DriverSite
 from lading.dispatch.fleets.cloud.drivers.libcloud import LibcloudDriver, open_libcloud
-from lading.testing.clouds import FakeAzure, FakeGoogle, FakeOpenStack, RestCloud, serving_cloud
+from tests.cloud_services import FakeAzure, FakeGoogle, FakeOpenStack, RestCloud, serving_cloud
 
 CLOUDS: dict[str, type[FakeAzure | FakeGoogle | FakeOpenStack]] = {
     "azure": FakeAzure, "google": FakeGoogle, "openstack": FakeOpenStack,

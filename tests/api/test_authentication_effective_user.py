@@ -6,8 +6,8 @@ import pytest
 
 from lading.api.authorization import acting_for, authenticate
 from lading.core.errors import Invalid
-from lading.testing.records import make_request
 from lading.testing.world import World
+from tests.records import make_request
 
 
 async def test_a_runtime_token_acts_for_its_user(it: World) -> None:

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from lading import __version__
-from lading.testing.hpc import Rig
+from tests.hpc_daemon import Rig
 
 ROOT = Path(__file__).parents[2]
 ENTRY = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["lading"]

@@ -7,7 +7,7 @@ import pytest
 from lading.core import images
 from lading.core.errors import Invalid
 from lading.core.images import ImageLink, Term
-from lading.testing.records import IMAGE
+from tests.records import IMAGE
 
 V2 = ("sha256:" + "a" * 64 + ".tar",)
 V1 = ("a" * 64 + ".tar",)

@@ -19,12 +19,12 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from lading.testing.hpc import Rig
 from tests.fuzz.bodies import try_bodies
 from tests.fuzz.daemon import try_daemon
 from tests.fuzz.document import try_document
 from tests.fuzz.manifests import too_slow, try_manifests
 from tests.fuzz.site import populated
+from tests.hpc_daemon import Rig
 from tests.postgres import running_postgres
 
 

@@ -13,8 +13,8 @@ from schemathesis.core.result import Err
 from schemathesis.openapi import from_dict
 
 from lading.core.hpc.daemon_document import openapi
-from lading.testing.hpc import DaemonAnswer, Rig
 from tests.fuzz.document import judge, prepare, run_examples
+from tests.hpc_daemon import DaemonAnswer, Rig
 
 _MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lading.testing.hpc import Rig
 from tests.fuzz.daemon import try_daemon
+from tests.hpc_daemon import Rig
 
 
 def test_no_call_breaks_the_daemon_s_document(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.testing.hpc import Rig
+from tests.hpc_daemon import Rig
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from lading.hpc.plan import make_ssh_keys
-from lading.testing.hpc import Rig, until
+from tests.hpc_daemon import Rig, until
 
 
 def _alive(pid: int) -> bool:

@@ -15,7 +15,7 @@ import pytest
 
 from lading.core.errors import Invalid
 from lading.hpc.daemon import find_home, read_options
-from lading.testing.hpc import Rig, until
+from tests.hpc_daemon import Rig, until
 from tests.reality import need_ipv6
 from tests.s3 import make_bucket
 

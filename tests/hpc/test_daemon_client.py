@@ -15,7 +15,7 @@ import pytest
 from lading.core.errors import Unavailable
 from lading.hpc.daemon_client import DaemonClient
 from lading.hpc.plan import make_identity
-from lading.testing.hpc import Rig, until
+from tests.hpc_daemon import Rig, until
 
 
 async def test_everything_a_conductor_needs(rig: Rig) -> None:

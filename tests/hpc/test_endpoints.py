@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lading.core.protocols.daemon_http import MOST_PARTS
 from lading.hpc.plan import make_ssh_keys
-from lading.testing.hpc import Rig
+from tests.hpc_daemon import Rig
 from tests.reality import need_root
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.testing.hpc import Rig
+from tests.hpc_daemon import Rig
 
 SIZE = 200 << 20
 MOST = 64 << 20

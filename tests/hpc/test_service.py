@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lading.hpc.service import DaemonResponse, DaemonService
-from lading.testing.hpc import Rig
+from tests.hpc_daemon import Rig
 
 
 async def _nothing(*_: object) -> DaemonResponse:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.testing.hpc import Rig, until
+from tests.hpc_daemon import Rig, until
 from tests.system.cluster import Cluster, running_cluster
 
 pytestmark = pytest.mark.system

@@ -6,7 +6,7 @@ from lading.core.containers.recipe import ReuseKey
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.store import containers, records
 from lading.store.database import Database
-from lading.testing.records import make_container
+from tests.records import make_container
 
 
 async def test_candidates_come_in_a_useful_order(database: Database) -> None:

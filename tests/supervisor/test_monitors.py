@@ -8,7 +8,7 @@ from lading.supervisor import monitors
 from lading.supervisor.monitors import Monitors, Notice
 from lading.supervisor.process.register import Register
 from lading.testing.asgi import serving
-from lading.testing.clouds import FakeMetadata
+from tests.cloud_services import FakeMetadata
 from tests.supervisor.supervised import Bench
 from tests.supervisor.test_supervisor import WAIT_FOR_TERM, then
 

@@ -19,7 +19,7 @@ from lading.supervisor.monitors import (
 from lading.supervisor.monitors import open_preemption_source as open_source
 from lading.supervisor.monitors import watch_preemption as watch
 from lading.testing.asgi import AsgiTransport
-from lading.testing.clouds import FakeMetadata
+from tests.cloud_services import FakeMetadata
 
 ACTION = "/latest/meta-data/spot/instance-action"
 REBALANCE = "/latest/meta-data/events/recommendations/rebalance"

@@ -21,7 +21,7 @@ import pytest
 
 from lading.supervisor.limits.cgroup import Cgroup, find_hierarchy
 from lading.supervisor.machine import mount_table
-from lading.testing.hpc import Rig, until
+from tests.hpc_daemon import Rig, until
 from tests.reality import need_ipv6, need_program, need_root
 from tests.system.cloud import TYPES, Cloud, running_cloud
 from tests.system.cluster import LADING, Cluster, left_mounts, left_processes, running_cluster

@@ -10,7 +10,7 @@ from lading.core.containers import container
 from lading.core.containers.container import Container, ContainerState
 from lading.core.errors import Failure
 from lading.core.values import Json
-from lading.testing.records import container_uuid, make_container
+from tests.records import container_uuid, make_container
 
 
 def test_the_table_is_that_of_the_seed() -> None:

@@ -13,7 +13,7 @@ from lading.core.containers import recipe, reuse
 from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.containers.reuse import Nearest
 from lading.core.values import FieldDifference
-from lading.testing.records import (
+from tests.records import (
     INPUT,
     NOW,
     POLICY,

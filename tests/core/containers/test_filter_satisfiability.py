@@ -8,7 +8,7 @@ from lading.core.containers import reuse
 from lading.core.records.filters import check_filters
 from lading.core.records.record_types import CONTAINERS
 from lading.core.values import Json
-from lading.testing.records import NOW, make_container
+from tests.records import NOW, make_container
 
 FRESH = {**make_container().to_record(), "uuid": ""}
 EARLIER, LATER = "2015-07-01T00:00:01Z", "2027-01-01T00:00:00Z"

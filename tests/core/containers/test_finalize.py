@@ -8,7 +8,7 @@ from lading.core.containers import finalize
 from lading.core.containers.container import Container
 from lading.core.containers.finalize import Keeps, Piece
 from lading.core.containers.request import ContainerRequest, RequestState
-from lading.testing.records import (
+from tests.records import (
     IMAGE,
     INPUT,
     NOW,

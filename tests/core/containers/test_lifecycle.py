@@ -26,7 +26,7 @@ from lading.core.containers.container import (
 from lading.core.containers.lifecycle import ContainerChange, ContainerWriter, NewTokens
 from lading.core.errors import Forbidden, IllegalTransition, Invalid, RequestError
 from lading.core.values import Json
-from lading.testing.records import IMAGE, NOW, make_container
+from tests.records import IMAGE, NOW, make_container
 
 HOLDER = ContainerWriter(token_uuid="holder", is_admin=True)
 ADMIN = ContainerWriter(token_uuid="another", is_admin=True)

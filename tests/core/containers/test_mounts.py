@@ -9,7 +9,7 @@ from lading.core.containers.mounts import CollectionReference
 from lading.core.errors import Invalid
 from lading.core.ids import EMPTY_PDH
 from lading.core.values import Json, JsonObject
-from lading.testing.records import INPUT
+from tests.records import INPUT
 
 UUID = "zzzzz-4zz18-aaaaaaaaaaaaaaa"
 OUT: JsonObject = {"/out": {"kind": "tmp", "capacity": 1}}

@@ -12,7 +12,7 @@ from lading.core.containers import priority
 from lading.core.containers.priority import STEP
 from lading.core.containers.request import ContainerRequest
 from lading.core.quantities import format_time
-from lading.testing.records import make_request
+from tests.records import make_request
 
 
 def wanted(

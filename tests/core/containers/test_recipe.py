@@ -13,7 +13,7 @@ from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.errors import Invalid
 from lading.core.values import JsonObject
-from lading.testing.records import (
+from tests.records import (
     IMAGE,
     INPUT,
     NOW,

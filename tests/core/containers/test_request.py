@@ -17,7 +17,7 @@ from lading.core.containers.request import ContainerRequest, RequestChange, Requ
 from lading.core.containers.request_rules import Parent
 from lading.core.errors import IllegalTransition, Invalid, RequestError
 from lading.core.values import Json, JsonObject
-from lading.testing.records import (
+from tests.records import (
     IMAGE,
     NOW,
     POLICY,

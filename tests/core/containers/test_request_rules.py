@@ -10,7 +10,7 @@ from lading.core.containers import request_rules
 from lading.core.containers.request import PHASES
 from lading.core.errors import Invalid
 from lading.core.values import Json, JsonObject
-from lading.testing.records import POLICY, make_request
+from tests.records import POLICY, make_request
 
 
 def refusal(*, fully: bool = True, committing: bool = True, **changes: Any) -> str:

@@ -11,7 +11,7 @@ from lading.core.containers.constraints import NO_LIMIT, Policy
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Failure
-from lading.testing.records import NOW, POLICY, container_uuid, make_container, make_request
+from tests.records import NOW, POLICY, container_uuid, make_container, make_request
 
 C1, C2, C3 = (container_uuid(number) for number in (1, 2, 3))
 

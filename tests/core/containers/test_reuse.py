@@ -15,7 +15,7 @@ from lading.core.containers import reuse
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.reuse import Candidate, Choice, New, Reuse
-from lading.testing.records import POLICY, container_uuid, make_container, make_recipe
+from tests.records import POLICY, container_uuid, make_container, make_recipe
 
 RECIPE = make_recipe()
 SPOT = {"max_run_time": 0, "partitions": [], "preemptible": True, "supervisor": False}

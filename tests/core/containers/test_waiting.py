@@ -15,7 +15,7 @@ from lading.core.containers.priority import (
 )
 from lading.core.errors import Invalid
 from lading.core.values import Json, JsonObject
-from lading.testing.records import NOW, make_container, make_request, request_uuid
+from tests.records import NOW, make_container, make_request, request_uuid
 
 BEFORE, LATER = "2026-01-01T00:00:00.000000000Z", "2026-01-03T00:00:00.000000000Z"
 D1, D2 = request_uuid(2), request_uuid(3)

@@ -11,7 +11,7 @@ from lading.core.containers.container import HELD, RECIPE_FIELDS, ContainerState
 from lading.core.containers.lifecycle import ContainerWriter, Role
 from lading.core.errors import Forbidden, Invalid
 from lading.core.values import Json
-from lading.testing.records import make_container
+from tests.records import make_container
 
 HELD_BY: dict[str, Any] = {
     "locked_by_uuid": "holder",

@@ -9,7 +9,7 @@ import pytest
 from lading.core.containers.container import Container
 from lading.core.containers.priority import Readiness, ReadinessVerdict
 from lading.core.scheduling.wait_reasons import Scene, WaitReason, delays, misfit
-from lading.testing.records import make_container, make_request
+from tests.records import make_container, make_request
 
 EARLY = ReadinessVerdict(Readiness.EARLY, "It is to start after tomorrow.")
 

@@ -17,7 +17,7 @@ from lading.hpc.plan import read_plan
 from lading.supervisor.engines import Bind, ContainerSpec, Exit
 from lading.supervisor.engines.docker_gang import LABEL, NO_ADDRESS, DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import GangFiles
-from lading.testing.hpc import until
+from tests.hpc_daemon import until
 
 SPEC = ContainerSpec(
     command=("ring",), environment=(("A", "b"),), binds=(Bind("/host/out", "/out", False),),

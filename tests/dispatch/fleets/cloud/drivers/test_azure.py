@@ -18,7 +18,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     NoCapacity,
     RateLimited,
 )
-from lading.testing.clouds import CloudReply, FakeAzure
+from tests.cloud_services import CloudReply, FakeAzure
 from tests.clouds import driving, running
 
 TAG = "ArvadosInstanceSetID"

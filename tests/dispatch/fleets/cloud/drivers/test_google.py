@@ -18,7 +18,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     QuotaReached,
     RateLimited,
 )
-from lading.testing.clouds import CloudReply, FakeGoogle
+from tests.cloud_services import CloudReply, FakeGoogle
 from tests.clouds import driving, running
 
 TAG = "ArvadosInstanceSetID"

@@ -19,7 +19,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
     QuotaReached,
     RateLimited,
 )
-from lading.testing.clouds import CloudReply, FakeOpenStack
+from tests.cloud_services import CloudReply, FakeOpenStack
 from tests.clouds import driving, running
 
 TAG = "ArvadosInstanceSetID"
