@@ -245,6 +245,19 @@ class PostgreSQL:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SQLite:
+    """The database file in the data directory."""
+
+    CacheSize: int = key(
+        64 << 20,
+        "Memory for its pages, of each of the two connections of the server; both fill as the "
+        "file grows.",
+        unit="bytes",
+        private=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Users:
     """Who sees whom."""
 
@@ -304,6 +317,7 @@ class Config:
     Services: Services = field(default_factory=Services, metadata={"doc": Services.__doc__})
     Users: Users = field(default_factory=Users, metadata={"doc": Users.__doc__})
     PostgreSQL: PostgreSQL = field(default_factory=PostgreSQL, metadata={"doc": PostgreSQL.__doc__})
+    SQLite: SQLite = field(default_factory=SQLite, metadata={"doc": SQLite.__doc__})
 
 
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -338,6 +352,7 @@ _LAYOUT = sections.SectionLayout(
             "Local": Local,
             "Users": Users,
             "PostgreSQL": PostgreSQL,
+            "SQLite": SQLite,
             "Services": Services,
         },
         "Services": {"ContainerWebServices": ContainerWebServices},

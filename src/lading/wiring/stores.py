@@ -64,7 +64,7 @@ async def open_database(config: Config, directory: DataDirectory) -> Database:
             raise Invalid(
                 "a second server on a directory needs PostgreSQL.Connection in the configuration"
             )
-        return SqliteDatabase(directory.database, seal=seal)
+        return SqliteDatabase(directory.database, seal=seal, cache_size=config.SQLite.CacheSize)
     # Imported here because asyncpg is not needed with SQLite.
     from lading.store.databases.postgres import PostgresDatabase
 

@@ -39,6 +39,14 @@ async def add(database: SqliteDatabase, uuid: str) -> None:
         await records.insert(tx, LINKS, {"uuid": uuid})
 
 
+async def test_the_memory_for_pages_is_as_configured(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "db", seal=make_seal(), cache_size=1 << 20)
+    sizes = (await writer_of(database)).execute("PRAGMA cache_size").fetchall()
+    await database.close()
+    # KiB if negative.
+    assert sizes == [(-1024,)]
+
+
 async def test_many_commits_share_a_flush(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     database = await opened(tmp_path)
     flushes: list[int] = []

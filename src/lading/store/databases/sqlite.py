@@ -49,6 +49,12 @@ CHECKPOINT_EVERY = 1000
 """Commits between two checkpoints: a page that many commits change is written once."""
 # Seconds that SQLite waits for a lock of another process.
 BUSY_TIMEOUT = 5.0
+CACHE_SIZE = 64 << 20
+"""Bytes for pages of one connection: the records of some 20,000 containers, which the lists of a
+busy server read again and again.
+"""
+_SMALL_CACHE = 4 << 20
+"""For the connections of slow queries, which read most pages once."""
 _ASIDE = 10
 """Increase of the nice value for the checkpoint thread."""
 _FAULTS = (sqlite3.Error, OverflowError, UnicodeEncodeError)
@@ -187,15 +193,17 @@ class SqliteDatabase:
 
     shared = False
 
-    def __init__(self, path: Path, *, seal: Seal) -> None:
-        """Open or create the file. Raises Invalid when it cannot be used, Unavailable when another
-        program locks it.
+    def __init__(self, path: Path, *, seal: Seal, cache_size: int = CACHE_SIZE) -> None:
+        """Open or create the file; `cache_size`: bytes for pages, of the writing and of the reading
+        connection.
+
+        Raises Invalid when it cannot be used, Unavailable when another program locks it.
         """
         self.dialect: Dialect = SqliteDialect()
         self._path = path
         try:
             with ExitStack() as undo:
-                writer, reader = _connect(path, undo), _connect(path, undo)
+                writer, reader = (_connect(path, undo, cache_size) for _ in range(2))
                 # Writing proves that the file is a writable database.
                 writer.execute("PRAGMA user_version = 1")
                 # Checkpoint and sync the log of an earlier server before the first write.
@@ -401,13 +409,12 @@ class SqliteDatabase:
 def _connect_small(path: Path) -> sqlite3.Connection:
     """A connection with a small page cache."""
     with ExitStack() as undo:
-        made = _connect(path, undo)
-        made.execute("PRAGMA cache_size = -4096")
+        made = _connect(path, undo, _SMALL_CACHE)
         undo.pop_all()
         return made
 
 
-def _connect(path: Path, undo: ExitStack) -> sqlite3.Connection:
+def _connect(path: Path, undo: ExitStack, cache_size: int) -> sqlite3.Connection:
     # isolation_level None: transactions are begun and ended explicitly.
     connection = sqlite3.connect(
         path,
@@ -418,14 +425,14 @@ def _connect(path: Path, undo: ExitStack) -> sqlite3.Connection:
     )
     undo.callback(connection.close)
     # wal: readers and one writer at a time. normal: COMMIT does not sync, see the module.
-    # autocheckpoint 0: checkpoints run in a thread. cache_size: KiB if negative, 64 MiB.
+    # autocheckpoint 0: checkpoints run in a thread. cache_size: KiB if negative.
     # secure_delete: deleted tokens and secrets are overwritten.
     for pragma in (
         "journal_mode = wal",
         "synchronous = normal",
         "wal_autocheckpoint = 0",
         "case_sensitive_like = on",
-        "cache_size = -65536",
+        f"cache_size = -{cache_size >> 10}",
         "temp_store = memory",
         "secure_delete = on",
         "foreign_keys = off",
