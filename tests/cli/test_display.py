@@ -52,6 +52,28 @@ def test_tables_have_aligned_columns(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out == "A    LONG\naaa  b\nc    two lines\n"
 
 
+def test_tables_fit_a_terminal() -> None:
+    rows = [["UUID", "AGE", "NAME"], ["u" * 10, "5 min", "n" * 60], ["u" * 10, "1 h", "short"]]
+    assert display.fit(rows, 100, ("AGE",)) == rows
+    cut = display.fit(rows, 50, ("AGE",))
+    assert cut[0] == ["UUID", "AGE", "NAME"]
+    assert cut[1][2] == "n" * 30 + "…"
+    assert max(len("  ".join(row)) for row in cut[1:2]) == 10 + 2 + 5 + 2 + 31 == 50
+    narrow = display.fit(rows, 40, ("AGE",))
+    assert narrow[1] == ["u" * 10, "n" * 27 + "…"]
+    assert display.fit(rows, 8)[1] == ["u" * 10, "5 min", "nnn…"]
+    last = [["NAME", "UUID"], ["n", "u" * 27]]
+    assert display.fit(last, 8) == last
+
+
+def test_a_table_in_a_file_is_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    display.table(("A", "B"), [("a", "b" * 90)])
+    assert capsys.readouterr().out == "A  B\na  " + "b" * 90 + "\n"
+
+
 def test_fields_leave_out_what_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
     display.fields([("name", "x"), ("other thing", ""), ("ab", "y")])
     assert capsys.readouterr().out == "name  x\nab    y\n"

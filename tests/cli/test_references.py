@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,43 @@ def test_an_end_that_several_have(site: Site) -> None:
         "several requests have a uuid that ends so"
         in site.lading("request", "show", common, code=1).stderr
     )
+
+
+def test_requests_by_name(site: Site) -> None:
+    image = site.call(site.world.ensure_image())
+    for text in (b"older", b"newer"):
+        site.command(
+            "run", "--image", image, "--name", "made here", "--no-reuse", "--", "make",
+            plays=[Play(files={"x": text})],
+        )  # fmt: skip
+    shown = json.loads(site.lading("request", "show", "--json", "made here").stdout)
+    assert (
+        shown["uuid"] == json.loads(site.lading("request", "show", "--json", "last").stdout)["uuid"]
+    )
+    assert site.lading("cat", "made here/x").stdout == "newer"
+
+
+def test_projects_by_name(site: Site) -> None:
+    def make(name: str, owner: str = "") -> str:
+        body = {"group_class": "project", "name": name, **({"owner_uuid": owner} if owner else {})}
+        return str(site.call(site.world.ok("POST", "groups", body))["uuid"])
+
+    def listing(project: str, code: int = 0) -> str:
+        return site.lading("request", "list", "--project", project, code=code).stderr
+
+    thesis = make("thesis")
+    figures, other = make("figures", thesis), make("other")
+    make("figures", other)
+    image = site.call(site.world.ensure_image())
+    uuid = site.lading(
+        "run", "--detach", "--image", image, "--project", "thesis/figures", "--", "draw"
+    ).stdout.strip()
+    assert (
+        json.loads(site.lading("request", "show", "--json", uuid).stdout)["owner_uuid"] == figures
+    )
+    assert "several projects are called so; give PARENT/figures" in listing("figures", 1)
+    make("figures")
+    # Of several the own one.
+    assert listing("figures") == listing(thesis) == ""
+    assert "no project is called so; see 'lading project list'" in listing("thesis/none", 1)
+    assert "is not the uuid of a project" in listing(_UUID, 1)

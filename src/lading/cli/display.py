@@ -6,6 +6,7 @@ terminal, and only if the work takes longer than half a second.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -25,10 +26,15 @@ _PATIENCE = 0.5
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 # Seconds per unit, largest first.
 _STEPS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+_GAP = "  "
+_LEAST = 24
+"""Characters of the last column of a table before optional columns are left out."""
 _COLOURS = {
     "Complete": "green",
     "Running": "cyan",
     "Cancelled": "red",
+    "Queued": "yellow",
+    "Locked": "yellow",
     "failed": "red",
     "ok": "green",
     "warning": "yellow",
@@ -62,14 +68,43 @@ def note(text: str) -> None:
     click.echo(f"lading: {plain(text)}", err=True)
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows below headings, in columns; states are coloured on a terminal."""
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, optional: Sequence[str] = ()
+) -> None:
+    """Print rows below headings, in columns; states are coloured on a terminal.
+
+    On a narrow terminal the columns `optional` are left out, the first one first, and texts of the
+    last column are cut. What goes to a file or a program is never cut.
+    """
     lines = [list(headings), *([_one_line(cell) for cell in row] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
+    if sys.stdout.isatty():
+        lines = fit(lines, shutil.get_terminal_size().columns, optional)
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     for number, line in enumerate(lines):
         padded = [cell.ljust(width) for cell, width in zip(line[:-1], widths, strict=False)]
         # The last column is not padded, so that lines do not end with blanks.
-        click.echo("  ".join(_paint(cell, number == 0) for cell in (*padded, line[-1])))
+        click.echo(_GAP.join(_paint(cell, number == 0) for cell in (*padded, line[-1])))
+
+
+def fit(lines: list[list[str]], width: int, optional: Sequence[str] = ()) -> list[list[str]]:
+    """The lines of a table, headings first, cut to `width` characters as `table` says. Uuids are
+    never cut.
+    """
+    left = list(optional)
+    while True:
+        columns = list(zip(*lines, strict=True))
+        lengths = [max(len(cell) for cell in column) for column in columns]
+        room = width - sum(lengths[:-1]) - len(_GAP) * (len(columns) - 1)
+        if room >= min(lengths[-1], _LEAST):
+            break
+        if (name := next((one for one in left if one in lines[0][:-1]), None)) is None:
+            break
+        left.remove(name)
+        gone = lines[0].index(name)
+        lines = [[*line[:gone], *line[gone + 1 :]] for line in lines]
+    if lines[0][-1] == "UUID":
+        return lines
+    return [[*line[:-1], shorten(line[-1], max(room, len(lines[0][-1])))] for line in lines]
 
 
 def fields(pairs: Iterable[tuple[str, str]]) -> None:

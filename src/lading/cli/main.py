@@ -35,7 +35,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "request": (
             "lading.cli.running.requests",
-            "List, show, change, cancel and explain requests; read their logs.",
+            "List, show, change, cancel, repeat and explain requests; read their logs.",
         ),
     },
     "Data": {

@@ -1,14 +1,18 @@
-"""Names of stored data in commands: a portable data hash or a uuid with a path; `last` for the
-user's last request.
+"""References in commands to stored data, requests and projects.
 
-The prefix `keep:` is allowed. The uuid of a request or a container stands for its output. Data
-commands also accept the name of one of the user's collections, unless it has the form of a hash or
-a uuid.
+Stored data: a portable data hash, a uuid, or the name of one of the user's collections, each with a
+path; the prefix `keep:` is allowed. The uuid or name of a request, the uuid of a container, and
+`last` for the user's last request stand for the output. A collection has precedence over a request
+of the same name.
+
+A request: `last`, a uuid, its name (the newest of that name), or the end of a uuid. A project: a
+uuid, a name, or a path of names as `thesis/figures`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from lading.cli.session import CliSession
 from lading.client.api import Record
@@ -18,6 +22,8 @@ from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
 
 LAST = "last"
+_SHOWN = 10
+"""Projects of one name that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ async def find_collection(session: CliSession, reference: FileReference) -> Reco
     """
     name = reference.name
     if not (is_pdh(name) or is_uuid(name) or name == LAST):
-        name = await _find_name(session, name)
+        name = await find_named(session, name)
     # In steps: last -> request -> its output collection; container -> hash of its output.
     if name == LAST:
         name = (await find_request(session, LAST))["uuid"]
@@ -89,18 +95,21 @@ async def find_collection(session: CliSession, reference: FileReference) -> Reco
     return await session.api.get("collections", name)
 
 
-async def _find_name(session: CliSession, name: str) -> str:
+async def find_named(session: CliSession, name: str) -> str:
+    """The uuid of the collection in the caller's home, or the newest request, of this name. Raises
+    NotFound.
+    """
     user = await session.api.get("users", "current")
     found = await session.api.list(
         "collections",
         filters=[["owner_uuid", "=", user["uuid"]], ["name", "=", name]],
         select=["uuid"],
         limit=1,
-    )
+    ) or await newest_named(session, name)
     if not found:
         raise NotFound(
-            f"{name}: names nothing stored: no hash, no uuid, no collection in your home; "
-            "see 'lading ls'"
+            f"{name}: names nothing stored: no hash, no uuid, no collection in your home, "
+            "no request; see 'lading ls' and 'lading request list'"
         )
     return str(found[0]["uuid"])
 
@@ -126,30 +135,74 @@ async def find_tree(session: CliSession, reference: FileReference) -> FileTree:
 
 
 async def find_request(session: CliSession, text: str) -> Record:
-    """The request with this uuid, the caller's last one for `last`, or the one whose uuid ends with
-    `text`.
+    """The request with this uuid or name, the caller's last one for `last`, or the one whose uuid
+    ends with `text`. Of several with the name, the newest.
 
-    Raises NotFound, Invalid when several end with it.
+    Raises NotFound, Invalid when several uuids end with it.
     """
     if is_uuid(text):
         return await session.api.get("container_requests", text)
-    filters = [["uuid", "like", f"%{text}"]] if text != LAST else []
+    if text == LAST:
+        found = await session.api.list("container_requests", order=["created_at desc"], limit=1)
+        if not found:
+            raise NotFound("no request was made yet")
+        return found[0]
+    found = await newest_named(session, text)
     # Other characters could be wildcards of LIKE.
-    if text != LAST and not (text.isascii() and text.isalnum()):
-        raise Invalid(f"{text}: not the uuid of a request; see 'lading request list'")
-    found = await session.api.list(
-        "container_requests",
-        filters=filters,
-        order=["created_at desc"],
+    if not found and text.isascii() and text.isalnum():
         # Two are enough to see that the end is ambiguous.
-        limit=1 if text == LAST else 2,
-    )
+        found = await session.api.list(
+            "container_requests", filters=[["uuid", "like", f"%{text}"]], limit=2
+        )
     if not found:
         raise NotFound(
-            "no request was made yet"
-            if text == LAST
-            else f"{text}: no request has a uuid that ends so"
+            f"{text}: no request has this name, or a uuid that ends so; see 'lading request list'"
         )
     if len(found) > 1:
         raise Invalid(f"{text}: several requests have a uuid that ends so; give more of it")
     return found[0]
+
+
+async def newest_named(session: CliSession, name: str) -> list[Record]:
+    """The newest request of this name; empty if there is none."""
+    return await session.api.list(
+        "container_requests",
+        filters=[["name", "=", name]],
+        order=["created_at desc"],
+        limit=1,
+    )
+
+
+async def find_project(session: CliSession, text: str) -> str:
+    """The uuid of the project (or the user, for a home) with this uuid, name or path of names.
+
+    Of several with the name, the one in the caller's home. Raises NotFound, Invalid when several
+    have it.
+    """
+    if is_uuid(text):
+        if infix_of(text) not in (Infix.GROUP, Infix.USER):
+            raise Invalid(f"{text}: is not the uuid of a project")
+        return text
+    found = await _projects_named(session, text)
+    above, slash, name = text.rpartition("/")
+    if not found and slash and above and name:
+        owner = await find_project(session, above)
+        found = await _projects_named(session, name, ["owner_uuid", "=", owner])
+    if len(found) > 1:
+        user = await session.api.get("users", "current")
+        found = [one for one in found if one["owner_uuid"] == user["uuid"]] or found
+    if not found:
+        raise NotFound(f"{text}: no project is called so; see 'lading project list'")
+    if len(found) > 1:
+        raise Invalid(
+            f"{text}: several projects are called so; give PARENT/{text}, or the uuid: "
+            + ", ".join(str(one["uuid"]) for one in found)
+        )
+    return str(found[0]["uuid"])
+
+
+async def _projects_named(session: CliSession, name: str, *more: list[str]) -> list[Record]:
+    filters: list[Any] = [["group_class", "in", ["project", "filter"]], ["name", "=", name], *more]
+    return await session.api.list(
+        "groups", filters=filters, select=["uuid", "owner_uuid"], limit=_SHOWN
+    )

@@ -18,6 +18,7 @@ from lading.client.mount.service import MountSettings
 from lading.core.errors import Unavailable
 
 PDH = f"{'0' * 32}+10"
+PROJECT = "zzzzz-j7d0g-000000000000001"
 
 
 class Process:
@@ -92,7 +93,7 @@ def test_in_the_background_by_default(launcher: Launcher, tmp_path: Path) -> Non
     ("arguments", "view", "id"),
     [
         (["--collection", PDH], MountView.COLLECTION, PDH),
-        (["--project", "p"], MountView.PROJECT, "p"),
+        (["--project", PROJECT], MountView.PROJECT, PROJECT),
         (["--by-id"], MountView.BY_ID, ""),
         (["--by-pdh"], MountView.BY_PDH, ""),
         (["--home"], MountView.HOME, ""),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lading.cli.running.requests import describe, state_of
+from lading.cli.running.requests import describe
 from tests.cli.site import Play, Site
 
 
@@ -29,7 +29,7 @@ def test_the_list_has_age_state_exit_code_and_reuse(site: Site, image: str) -> N
     site.lading("run", "--image", image, "--", "listed")
     waiting = site.lading("run", "--detach", "--image", image, "--", "waiting").stdout.strip()
     head, *lines = site.lading("request", "list", "--limit", "3").stdout.splitlines()
-    assert head.split() == ["REQUEST", "AGE", "STATE", "EXIT", "TOOK", "REUSED", "COMMAND"]
+    assert head.split() == ["REQUEST", "AGE", "STATE", "TOOK", "REUSED", "NAME", "OR", "COMMAND"]
     assert lines[0].split()[0] == waiting
     assert "Queued" in lines[0]
     assert "yes" in lines[1].split()
@@ -46,13 +46,6 @@ def test_show(site: Site, image: str) -> None:
     assert "1 vcpus, 256.0 MiB" in text
     shown = json.loads(site.lading("request", "show", "--json", uuid[-6:]).stdout)
     assert (shown["uuid"], shown["container"]["state"]) == (uuid, "Complete")
-
-
-def test_cancel(site: Site, image: str) -> None:
-    uuid = site.lading("run", "--detach", "--image", image, "--", "cancelled").stdout.strip()
-    assert f"{uuid}: " in site.lading("request", "cancel", uuid).stderr
-    (again,) = json.loads(site.lading("request", "cancel", "--json", uuid).stdout)
-    assert (again["uuid"], again["priority"]) == (uuid, 0)
 
 
 def test_change(site: Site, image: str) -> None:
@@ -114,17 +107,12 @@ def test_why_names_the_fields_that_differ(site: Site, image: str) -> None:
     ("text", "said"),
     [
         ("zzzzz-xvhdp-000000000000000", "not found"),
-        ("nosuchend", "nosuchend: no request has a uuid that ends so"),
-        ("%", "%: not the uuid of a request; see 'lading request list'"),
+        ("nosuchend", "nosuchend: no request has this name, or a uuid that ends so"),
+        ("%", "%: no request has this name, or a uuid that ends so; see 'lading request list'"),
     ],
 )
 def test_requests_that_are_not_there(site: Site, image: str, text: str, said: str) -> None:
     assert said in site.lading("request", "show", text, code=1).stderr
-
-
-def test_states_without_a_container() -> None:
-    assert state_of({"state": "Final"}, None) == "Cancelled"
-    assert state_of({"state": "Committed"}, None) == "Committed"
 
 
 def test_mounts_are_described() -> None:

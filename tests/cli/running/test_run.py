@@ -284,9 +284,10 @@ def test_preview_stores_nothing(site: Site, image: str) -> None:
         (["--input", "/../in=/etc", "--", "c"], 2, "TARGET must be an absolute path"),
         (
             ["--input", "/in=nosuch", "--", "c"],
-            2,
-            "nosuch is no file here, and neither a portable data hash nor a uuid",
+            1,
+            "--input /in: no file here; nosuch: names nothing stored",
         ),
+        (["--input", "/in=./nosuch", "--", "c"], 2, "./nosuch is no file here"),
         (["--input", "/in=a", "--input", "/in=a", "--", "c"], 1, "--input /in: given twice"),
         (["--input", "/out=a", "--", "c"], 1, "/out: is where the output goes"),
         (
@@ -307,10 +308,10 @@ def test_preview_stores_nothing(site: Site, image: str) -> None:
         (["--ram", "1GiB-2GiB-3GiB", "--", "c"], 2, "for example 2GiB-8GiB"),
         (["--start-after", "soon", "--", "c"], 2, "'soon' is no moment; write for example 2h30m"),
         (["--property", "x", "--", "c"], 2, "'x' is not K=V"),
-        (["--after", "000000", "--", "c"], 1, "000000: no request has a uuid that ends so"),
+        (["--after", "000000", "--", "c"], 1, "000000: no request has this name"),
         (["--storage-class", "nosuch", "--", "c"], 1, "'nosuch' is not a configured storage class"),
         (["--preemptible", "--", "c"], 1, "preemptible instances are not configured"),
-        (["--project", "x", "--", "c"], 1, "'x' is not the uuid of a user or a project"),
+        (["--project", "x", "--", "c"], 1, "x: no project is called so"),
     ],
 )
 def test_mistakes_are_named(

@@ -1,11 +1,14 @@
-"""Requests by name, project, age and outcome."""
+"""Requests by name, project, user, property, age and state, and their order."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
+from lading.cli.running.selection import seconds_of, shown_state
+from lading.client.outcomes import RequestOutcome
 from tests.cli.site import Play, Site
 
 
@@ -48,22 +51,90 @@ def test_a_failure_is_shown_as_one_and_the_rest_is_counted(site: Site) -> None:
     assert "lading: 3 of " in done.stderr
 
 
-def test_many_are_cancelled_by_name(site: Site, image: str) -> None:
-    for name in ("gone.0", "gone.1", "stays"):
-        site.lading("run", "--detach", "--image", image, "--name", name, "--", "long", name)
-    site.lading("request", "cancel", "--name", "gone.*", code=1)
-    assert names(site, "--name", "gone.*", "--state", "Final") == []
-    site.lading("request", "cancel", "--name", "gone.*", "--yes")
-    assert sorted(names(site, "--name", "gone.*", "--state", "Final")) == ["gone.0", "gone.1"]
-    assert names(site, "--name", "stays", "--state", "Committed") == ["stays"]
-    site.lading("request", "cancel", "--name", "stays", "--yes")
-    refused = site.lading("request", "cancel", "--name", "gone.*", "--yes", code=1)
-    assert "no request that has not ended matches" in refused.stderr
+def test_by_state_as_it_is_shown(site: Site, image: str) -> None:
+    site.lading("run", "--detach", "--image", image, "--name", "sel.waits", "--", "waits")
+    site.lading("run", "--detach", "--image", image, "--name", "sel.gone", "--", "gone")
+    site.lading("request", "cancel", "sel.gone")
+    found = {
+        state: names(site, "--name", "sel.*", "--state", state)
+        for state in ("failed", "Complete", "queued", "Running", "Cancelled", "Committed")
+    }
+    assert found == {
+        "failed": ["sel.2", "sel.1"],
+        "Complete": ["sel.0"],
+        "queued": ["sel.waits"],
+        "Running": [],
+        "Cancelled": ["sel.gone"],
+        "Committed": ["sel.waits"],
+    }
+    site.lading("request", "cancel", "sel.waits")
 
 
-@pytest.mark.parametrize(
-    "arguments", [(), ("last", "--name", "x"), ("--failed",), ("--failed", "--name", "x")]
-)
-def test_what_cannot_be_cancelled(site: Site, arguments: tuple[str, ...]) -> None:
-    refused = site.lading("request", "cancel", *arguments, code=2)
-    assert "Name requests, or give --name, --project or --since" in refused.stderr
+def test_by_property(site: Site, image: str) -> None:
+    for value in ("1", "2"):
+        site.lading(
+            "run", "--detach", "--image", image, "--name", f"prop.{value}",
+            "--property", f"batch={value}", "--property", "a.b=x", "--", "prop", value,
+        )  # fmt: skip
+    assert names(site, "--property", "batch=2") == ["prop.2"]
+    assert names(site, "--property", "batch=2", "--property", "batch=1") == []
+    assert names(site, "--property", "a.b=x") == ["prop.2", "prop.1"]
+
+
+def test_by_user(site: Site) -> None:
+    site.lading("user", "create", "ada")
+    mine = json.loads(site.lading("user", "show", "--json").stdout)["uuid"]
+    assert names(site, "--user", "ada") == []
+    assert len(names(site, "--user", mine, "--name", "sel.?")) == 3
+    assert "no user is called so" in site.lading("request", "list", "--user", "eve", code=1).stderr
+
+
+def test_orders(site: Site, image: str) -> None:
+    for number, priority in ((10, 3), (9, 900), (1, 70)):
+        site.lading(
+            "run", "--detach", "--image", image, "--name", f"sort.{number}",
+            "--priority", str(priority), "--", "sort", str(number),
+        )  # fmt: skip
+    of = ("--name", "sort.*")
+    assert names(site, *of, "--sort", "name") == ["sort.1", "sort.9", "sort.10"]
+    assert names(site, *of, "--sort", "priority", "--limit", "2") == ["sort.9", "sort.1"]
+    assert len(names(site, *of, "--sort", "took")) == len(names(site, *of, "--sort", "state")) == 3
+    done = site.lading("request", "list", *of, "--sort", "name", "--limit", "1")
+    assert "1 of 3" in done.stderr
+
+
+def test_more_than_are_shown(site: Site) -> None:
+    assert (
+        "the newest 1; there are more"
+        in site.lading("request", "list", "--limit", "1", "--name", "sel.*").stderr
+    )
+    assert site.lading("request", "list", "--limit", "3", "--name", "sel.?").stderr == ""
+
+
+def _shown(state: str, container: str = "", code: int | None = None) -> str:
+    held = {"state": container, "exit_code": code} if container else None
+    return shown_state(RequestOutcome({"state": state}, held))
+
+
+def test_states_as_they_are_shown() -> None:
+    assert _shown("Final") == "Cancelled"
+    assert _shown("Committed") == "Committed"
+    # The container goes on for another request.
+    assert _shown("Final", "Running") == "Cancelled"
+    assert _shown("Committed", "Running") == "Running"
+    assert [_shown("Final", "Complete", code) for code in (0, 5)] == ["Complete", "failed 5"]
+
+
+def test_times_of_what_runs_and_has_run() -> None:
+    now = datetime(2026, 1, 2, 3, 0, 9, tzinfo=UTC)
+    start, end = "2026-01-02T03:00:00Z", "2026-01-02T03:00:05Z"
+
+    def seconds(state: str, started: str | None, finished: str | None) -> float | None:
+        container = {"state": state, "started_at": started, "finished_at": finished}
+        return seconds_of(RequestOutcome({"state": "Committed"}, container), now)
+
+    assert seconds("Complete", start, end) == 5
+    assert seconds("Running", start, None) == 9
+    assert seconds("Queued", None, None) is None
+    assert seconds("Cancelled", start, None) is None
+    assert seconds_of(RequestOutcome({"state": "Committed"}, None), now) is None

@@ -70,7 +70,7 @@ class _Span(click.ParamType[tuple[int, int | None]]):
 )
 @click.option("--name", help="Name of the collection.  [default: that of the first PATH]")
 @click.option(
-    "--project", metavar="UUID", help="Project that the collection goes into.  [default: yours]"
+    "--project", metavar="PROJECT", help="Project that the collection goes into.  [default: yours]"
 )
 @click.option(
     "--storage-class",
@@ -108,7 +108,7 @@ def put(
             name=name,
             label=label,
             keeping=keeping,
-            project=project,
+            project=await references.find_project(session, project) if project else None,
             progress=partial(display.progress, is_quiet=as_json),
         )
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import click
 
 from lading.cli import display
 from lading.cli.options import DURATION, SIZE
+from lading.cli.references import find_project
+from lading.cli.session import with_session
 from lading.client.environment import (
     Server,
     cache_directory,
@@ -25,6 +28,7 @@ from lading.client.mount import service
 from lading.client.mount.layout import MountView
 from lading.client.mount.service import MountSettings
 from lading.core.errors import Invalid
+from lading.core.ids import is_uuid
 
 _EXEC = "--exec"
 _VIEWS = {
@@ -54,7 +58,7 @@ class _MountCommand(click.Command):
 @click.option(
     "--collection", metavar="ID", help="Show one collection: its uuid or portable data hash."
 )
-@click.option("--project", metavar="UUID", help="Show one project.")
+@click.option("--project", metavar="PROJECT", help="Show one project.")
 @click.option(
     "--by-id", "view", flag_value="by_id", help="Show any collection or project by its id."
 )
@@ -107,6 +111,8 @@ def mount(
     command: Sequence[str] = ctx.meta.get(_EXEC, ())
     if _EXEC in ctx.meta and not command:
         raise click.UsageError("--exec needs a command")
+    if project is not None and not is_uuid(project):
+        project = with_session(partial(find_project, text=project))
     shown, id = _view(view, collection, project)
     server = find_server(os.environ, default_data_directory(os.environ))
     cache = (options["cache_dir"] or cache_directory(os.environ)).absolute()

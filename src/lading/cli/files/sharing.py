@@ -6,6 +6,7 @@ Source: docs/spec/api, sections Links and Scopes. The users' page is docs/sharin
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import click
@@ -148,16 +149,23 @@ def _with(who: str | None) -> str:
 
 
 async def _find_shared(session: CliSession, what: str) -> str:
-    """The uuid of the shared collection or project."""
+    """The uuid of the shared collection or project; of one name, the collection."""
     if is_uuid(what, Infix.GROUP):
         return what
     reference = references.need_reference(what)
+    try:
+        record = await references.find_record(session, reference)
+    except NotFound as error:
+        # A name with / may be the path of a project.
+        with suppress(NotFound):
+            return await references.find_project(session, what)
+        raise error
     if reference.path:
         raise Invalid(
             f"{what}: files are shared with their collection; "
             f"leave {reference.path!r} out, or copy it first"
         )
-    return str((await references.find_record(session, reference))["uuid"])
+    return str(record["uuid"])
 
 
 async def _find_party(session: CliSession, who: str, cluster: str) -> str:

@@ -25,7 +25,7 @@ import click
 from lading.cli import display
 from lading.cli.files import data
 from lading.cli.options import DURATION, SectionedCommand, option_of
-from lading.cli.references import FileReference, find_request, find_tree
+from lading.cli.references import FileReference, find_project, find_request, find_tree
 from lading.cli.running import selection
 from lading.cli.running.run import check_target, interruptible, run
 from lading.cli.running.selection import RequestSelection
@@ -49,7 +49,7 @@ _TIMED_OUT = 124
 @click.command()
 @click.argument("requests", nargs=-1, metavar="[REQUEST]...")
 @click.option("--name", metavar="PATTERN", help="Those with such a name, as 'sort.*'.")
-@click.option("--project", metavar="UUID", help="Those of this project.")
+@click.option("--project", metavar="PROJECT", help="Those of this project.")
 @click.option("--timeout", type=DURATION, default="0", metavar="TIME", help="Wait no longer.")
 @display.json_option
 def wait(
@@ -112,7 +112,7 @@ async def _find(
     found = [str((await find_request(session, one))["uuid"]) for one in named]
     if name is not None or project is not None:
         rows = await selection.find(session, RequestSelection(name=name, project=project))
-        submitted = [one.request for one in rows if one.request["state"] != "Uncommitted"]
+        submitted = [one.request for one in rows.requests if one.request["state"] != "Uncommitted"]
         # In the order of their creation.
         found += [row["uuid"] for row in reversed(submitted)]
         if not found:
@@ -219,13 +219,15 @@ def map(
     specs = [_bind(spec, inputs, {**row, "number": str(number)}) for number, row in enumerate(rows)]
 
     async def action(session: CliSession) -> int:
-        uuids = await submit_all(session, specs, is_quiet=as_json)
+        project = await find_project(session, spec.project) if spec.project else None
+        placed = [replace(one, project=project) for one in specs]
+        uuids = await submit_all(session, placed, is_quiet=as_json)
         if detach:
             _show_detached(uuids, specs[0].name or "", as_json=as_json)
             return 0
         display.note(f"{len(uuids)} submitted as {specs[0].name} to {specs[-1].name}")
         ended = await _await_all(session, uuids, is_quiet=as_json)
-        combined = await _combine(session, ended, spec)
+        combined = await _combine(session, ended, replace(spec, project=project))
         if output is not None and combined is not None:
             tree = await find_tree(session, FileReference(combined["uuid"]))
             await data.write_node(session, tree, output, name="", is_quiet=as_json)

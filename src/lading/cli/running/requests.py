@@ -1,4 +1,4 @@
-"""`lading request`: list, show, change, cancel, logs, why."""
+"""`lading request`: list, show, change, logs, why; `bulk_actions` has cancel, delete and rerun."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ import click
 from lading.cli import display
 from lading.cli.options import MOMENT, PROPERTY
 from lading.cli.references import find_request
-from lading.cli.running import explanation, following, selection
+from lading.cli.running import bulk_actions, explanation, following, selection
 from lading.cli.running.following import Follower, LogFile, Watcher
 from lading.cli.running.run import is_reused, run_time
-from lading.cli.running.selection import RequestSelection, selecting
+from lading.cli.running.selection import RequestSelection, selecting, state_option
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome
-from lading.core.errors import Invalid, NotFound
 
 _SELECT = (
     "uuid",
@@ -38,56 +37,62 @@ _CHANGED = {"expires": "expires_at", "attempts": "container_count_max"}
 
 @click.group()
 def request() -> None:
-    """List, show, change, cancel and explain requests; read their logs.
+    """List, show, change, cancel, repeat, delete and explain requests; read their logs.
 
-    REQUEST is a uuid, the end of one, or `last`.
+    REQUEST is a uuid, the end of one, a name (the newest request that has it), or `last`.
     """
 
 
 @request.command(name="list")
-@click.option(
-    "--state",
-    type=click.Choice(["Uncommitted", "Committed", "Final"]),
-    help="Only those in this state.",
-)
+@state_option
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="At most so many."
 )
+@click.option(
+    "--sort",
+    type=click.Choice(selection.SORTS),
+    default="created",
+    show_default=True,
+    help="The newest, the highest priority or the longest first; names and states from A to Z.",
+)
 @selecting
 @display.json_option
-def list_(state: str | None, limit: int, as_json: bool, **selected: Any) -> None:
-    """List requests, the newest first."""
-    wanted = RequestSelection(state=state, **selected)
+def list_(limit: int, sort: str, as_json: bool, **selected: Any) -> None:
+    """List requests, the newest first.
 
-    async def action(session: CliSession) -> tuple[list[RequestOutcome], int]:
-        found = await selection.find(session, wanted, _SELECT, most=limit)
-        return found, await selection.count(session, wanted) if len(found) == limit else 0
-
-    found, total = with_session(action)
+    STATE is that of the container, once there is one; a command that failed is `failed` with its
+    exit code. On a narrow terminal columns are left out and long commands cut.
+    """
+    wanted = RequestSelection(**selected)
+    listed = with_session(
+        lambda session: selection.find(session, wanted, _SELECT, most=limit, sort=sort)
+    )
+    found, total = listed.requests, listed.total
     if as_json:
         display.emit_json([{**one.request, "container": one.container} for one in found])
         return
     now = datetime.now(UTC)
     display.table(
-        ("REQUEST", "AGE", "STATE", "EXIT", "TOOK", "REUSED", "COMMAND"),
-        (_row(one.request, one.container, now) for one in found),
+        ("REQUEST", "AGE", "STATE", "TOOK", "REUSED", "NAME OR COMMAND"),
+        (_row(one, now) for one in found),
+        optional=("REUSED", "AGE", "TOOK"),
     )
-    if total > len(found) and wanted.name is None and not wanted.failed:
+    if total is None:
+        display.note(f"the newest {len(found)}; there are more: --limit")
+    elif total > len(found):
         display.note(f"{len(found)} of {total}; --limit, --name, --failed and --since show others")
 
 
-def _row(found: Record, container: Record | None, now: datetime) -> tuple[str, ...]:
-    """A line of the list. A command that failed is not shown as Complete."""
-    code = container["exit_code"] if container else None
-    state = state_of(found, container)
+def _row(one: RequestOutcome, now: datetime) -> tuple[str, ...]:
+    """A line of the list."""
+    seconds = selection.seconds_of(one, now)
     return (
-        found["uuid"],
-        display.age(found["created_at"], now),
-        f"failed {code}" if state == "Complete" and code else state,
-        "" if code is None else str(code),
-        _took(container) if container else "",
-        "yes" if container and is_reused(found, container) else "",
-        display.shorten(found["name"] or shown_command(found)),
+        one.request["uuid"],
+        display.age(one.request["created_at"], now),
+        selection.shown_state(one),
+        "" if seconds is None else display.duration(seconds),
+        "yes" if one.container and is_reused(one.request, one.container) else "",
+        one.request["name"] or shown_command(one.request),
     )
 
 
@@ -161,42 +166,8 @@ def change(
         display.note(f"{one['uuid']}: changed")
 
 
-@request.command()
-@click.argument("uuids", nargs=-1, metavar="[REQUEST]...")
-@selecting
-@click.option("--yes", is_flag=True, help="Do not ask whether those that match are meant.")
-@display.json_option
-def cancel(uuids: tuple[str, ...], yes: bool, as_json: bool, **selected: Any) -> None:
-    """Cancel requests that are named, or that have not ended and match the options. A container
-    that another request needs continues.
-    """
-    wanted = RequestSelection(state="Committed", **selected)
-    if bool(uuids) == (wanted != RequestSelection(state="Committed")) or wanted.failed:
-        raise click.UsageError("Name requests, or give --name, --project or --since.")
-    if not uuids:
-        matching = with_session(lambda session: selection.find(session, wanted))
-        uuids = tuple(one.request["uuid"] for one in matching)
-        if not uuids:
-            raise NotFound("no request that has not ended matches; see 'lading request list'")
-        if not (yes or sys.stdin.isatty()):
-            raise Invalid(f"{len(uuids)} requests match; give --yes to cancel them")
-        if not yes:
-            click.confirm(f"Cancel {len(uuids)} requests?", abort=True, err=True)
-
-    async def action(session: CliSession) -> tuple[list[Record], list[Record]]:
-        found = [await find_request(session, uuid) for uuid in uuids]
-        return found, [
-            await session.api.action("container_requests", one["uuid"], "cancel") for one in found
-        ]
-
-    found, done = with_session(action)
-    if as_json:
-        display.emit_json(done)
-        return
-    for one in found:
-        display.note(
-            f"{one['uuid']}: {'was final already' if one['state'] == 'Final' else 'cancelled'}"
-        )
+for _action in (bulk_actions.cancel, bulk_actions.rerun, bulk_actions.delete):
+    request.add_command(_action)
 
 
 @request.command()
@@ -301,13 +272,6 @@ def _show_decisions(uuid: str, *, as_json: bool) -> None:
         explanation.show_decisions(decisions)
     else:
         display.note("no dispatcher has decided anything about it yet")
-
-
-def state_of(found: Record, container: Record | None) -> str:
-    """The relevant state: the container's once there is one."""
-    if container is not None:
-        return str(container["state"])
-    return "Cancelled" if found["state"] == "Final" else str(found["state"])
 
 
 def describe(found: Record, container: Record | None, now: datetime) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from lading.cli.options import (
     SectionedCommand,
     option_of,
 )
-from lading.cli.references import FileReference, find_request, find_tree
+from lading.cli.references import FileReference, find_project, find_request, find_tree
 from lading.cli.running import explanation
 from lading.cli.running.following import Follower, Sink, Watcher
 from lading.cli.running.submission import (
@@ -196,7 +197,7 @@ _record, _doing = option_of("The record"), option_of("What to do")
     help="To find it by; V may be JSON.",
 )
 @_record(
-    "--project", metavar="UUID", help="Project that owns request and output.  [default: yours]"
+    "--project", metavar="PROJECT", help="Project that owns request and output.  [default: yours]"
 )
 @_doing("--preview", is_flag=True, help="Say what would be done, and do nothing.")
 @_doing("--detach", is_flag=True, help="Submit it, print its uuid and leave.")
@@ -269,6 +270,8 @@ async def submit(session: CliSession, spec: RequestSpec, *, is_quiet: bool = Fal
 
 
 async def _body(session: CliSession, spec: RequestSpec, *, is_quiet: bool) -> dict[str, Any]:
+    if spec.project:
+        spec = replace(spec, project=await find_project(session, spec.project))
     image = spec.image
     if not image:
         chosen = await newest_image(session)

@@ -1,4 +1,6 @@
-"""Requests by name, project, age and outcome: the options that several commands share."""
+"""Selection of requests by name, project, user, property, age and state: the options that several
+commands share, the calls that find the requests, and their order.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,17 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
-from lading.cli.options import DURATION
+from lading.cli.options import DURATION, PROPERTY
+from lading.cli.references import find_project
 from lading.cli.session import CliSession
+from lading.cli.users import find_user
 from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome
-from lading.core.quantities import format_time
+from lading.core.quantities import format_time, parse_time
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PAGE = 500
@@ -28,7 +32,30 @@ _CONTAINER = (
     "started_at",
     "finished_at",
     "runtime_status",
+    "runtime_constraints",
 )
+_NEEDED = ("uuid", "name", "state", "priority", "created_at", "container_uuid")
+_FAILED = "Failed"
+_CANCELLED = "Cancelled"
+_COMPLETE = [["state", "=", "Final"], ["container.state", "=", "Complete"]]
+# A state as the list shows it -> conditions on the server. Those of Cancelled are not all: a
+# request is also Cancelled that never had a container.
+_CONDITIONS: Final[dict[str, list[Any]]] = {
+    "Uncommitted": [["state", "=", "Uncommitted"]],
+    "Committed": [["state", "=", "Committed"]],
+    "Final": [["state", "=", "Final"]],
+    **{
+        state: [["state", "=", "Committed"], ["container.state", "=", state]]
+        for state in ("Queued", "Locked", "Running")
+    },
+    "Complete": [*_COMPLETE, ["container.exit_code", "=", 0]],
+    _FAILED: [*_COMPLETE, ["container.exit_code", "!=", 0]],
+    _CANCELLED: [["state", "=", "Final"]],
+}
+STATES: Final = tuple(_CONDITIONS)
+"""States by which requests are selected: those of a request, and those that lists show."""
+SORTS: Final = ("created", "name", "state", "priority", "took")
+"""Orders of lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,23 +65,73 @@ class RequestSelection:
     name: str | None = None
     """A pattern, as for the shell."""
     project: str | None = None
+    """As in `references.find_project`."""
+    user: str | None = None
+    """Name, e-mail address or uuid of the user who submitted them."""
+    properties: tuple[tuple[str, Any], ...] = ()
     state: str | None = None
+    """One of STATES."""
     since: int = 0
     """Those submitted in so many seconds until now."""
     failed: bool = False
+    """Those that have ended without success, Cancelled ones too."""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the server can count these requests: it knows all conditions."""
+        return self.name is None and not self.failed and self.state != _CANCELLED
 
 
 def selecting(command: _Command) -> _Command:
-    """Add the options `--name`, `--project`, `--since` and `--failed`."""
+    """Add the options `--name`, `--project`, `--user`, `--property`, `--since` and `--failed`."""
     for option in (
         click.option("--failed", is_flag=True, help="Only those that have failed."),
         click.option("--since", type=DURATION, default="0", metavar="TIME",
                      help="Only those of the last, for example, 2h."),
-        click.option("--project", metavar="UUID", help="Only those of this project."),
+        click.option("--property", "properties", type=PROPERTY, multiple=True, metavar="K=V",
+                     help="Only those with this property."),
+        click.option("--user", metavar="USER", help="Only those that this user submitted."),
+        click.option("--project", metavar="PROJECT", help="Only those of this project."),
         click.option("--name", metavar="PATTERN", help="Only those with such a name, as 'sort.*'."),
     ):  # fmt: skip
         command = option(command)
     return command
+
+
+def state_option(command: _Command) -> _Command:
+    """Add the option `--state`."""
+    return click.option(
+        "--state",
+        type=click.Choice(STATES, case_sensitive=False),
+        help="Only those in this state.",
+    )(command)
+
+
+def state_of(found: Record, container: Record | None) -> str:
+    """The relevant state: the container's once there is one."""
+    is_final = found["state"] == "Final"
+    # The container of a cancelled request may go on for another request.
+    if container is None or (is_final and container["state"] not in ("Complete", _CANCELLED)):
+        return _CANCELLED if is_final else str(found["state"])
+    return str(container["state"])
+
+
+def shown_state(one: RequestOutcome) -> str:
+    """The state for people: a command that failed is not shown as Complete, but as `failed 5`."""
+    code = one.container["exit_code"] if one.container else None
+    state = state_of(one.request, one.container)
+    return f"failed {code}" if state == "Complete" and code else state
+
+
+def seconds_of(one: RequestOutcome, now: datetime) -> float | None:
+    """Seconds that the command took, or has run until now; None if it has not started."""
+    container = one.container
+    if container is None or not container["started_at"]:
+        return None
+    end = parse_time(container["finished_at"]) if container["finished_at"] else now
+    if not container["finished_at"] and state_of(one.request, container) != "Running":
+        return None
+    return (end - parse_time(container["started_at"])).total_seconds()
 
 
 async def select(
@@ -63,7 +140,7 @@ async def select(
     """The requests that are meant, the newest first, with their containers; `size` are looked at
     with each call. Raises the errors of the API.
     """
-    filters = _filters(wanted, datetime.now(UTC))
+    filters = await _filters(session, wanted, datetime.now(UTC))
     before: list[Any] = []
     seen: set[str] = set()
     while True:
@@ -71,7 +148,7 @@ async def select(
             "container_requests",
             filters=[*filters, *before],
             order=["created_at desc", "uuid desc"],
-            select=sorted({*fields, "uuid", "name", "state", "created_at", "container_uuid"}),
+            select=sorted({*fields, *_NEEDED}),
             limit=size,
         )
         fresh = [row for row in rows if row["uuid"] not in seen]
@@ -88,38 +165,85 @@ async def select(
 
 
 async def count(session: CliSession, wanted: RequestSelection) -> int:
-    """The number of requests that the server has, whatever their names and outcomes."""
-    filters = _filters(wanted, datetime.now(UTC))
+    """The number of requests that the server has; pattern of the name and `failed` do not
+    count.
+    """
+    filters = await _filters(session, wanted, datetime.now(UTC))
     answer: Record = await session.api.request(
         "GET", "container_requests", params={"filters": filters, "limit": 0, "count": "exact"}
     )
     return int(answer["items_available"])
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Requests that were found, and how many there are; None if more were not looked for."""
+
+    requests: list[RequestOutcome]
+    total: int | None
+
+
 async def find(
-    session: CliSession, wanted: RequestSelection, fields: tuple[str, ...] = (), *, most: int = 0
-) -> list[RequestOutcome]:
-    """The newest requests that are meant, at most `most` (0: all)."""
-    found = []
-    is_exact = wanted.name is None and not wanted.failed
-    size = min(most, _PAGE) if most and is_exact else _PAGE
+    session: CliSession,
+    wanted: RequestSelection,
+    fields: tuple[str, ...] = (),
+    *,
+    most: int = 0,
+    sort: str = "created",
+) -> Found:
+    """The first requests that are meant in the order `sort`, at most `most` (0: all)."""
+    found: list[RequestOutcome] = []
+    # Another order is known only when all are.
+    is_cut = bool(most) and sort == "created"
+    size = min(most + 1, _PAGE) if is_cut and wanted.is_counted else _PAGE
     async with aclosing(select(session, wanted, fields, size=size)) as every:
         async for one in every:
             found.append(one)
-            if len(found) == most:
-                break
-    return found
+            # One more says whether there are others.
+            if is_cut and len(found) > most:
+                total = await count(session, wanted) if wanted.is_counted else None
+                return Found(found[:most], total)
+    now = datetime.now(UTC)
+    if sort != "created":
+        found.sort(key=lambda one: _sort_key(one, sort, now))
+    return Found(found[:most] if most else found, len(found))
 
 
-def _filters(wanted: RequestSelection, now: datetime) -> list[Any]:
+def _sort_key(one: RequestOutcome, sort: str, now: datetime) -> Any:
+    """Names and states from A to Z, amounts from the largest."""
+    name = [
+        (1, int(part), "") if part.isdecimal() else (0, 0, part)
+        for part in re.split(r"(\d+)", one.request["name"] or "")
+    ]
+    if sort == "name":
+        # sort.10 comes after sort.9; requests without a name come last.
+        return not one.request["name"], name
+    if sort == "state":
+        return shown_state(one), name
+    amounts: dict[str, Callable[[], float | None]] = {
+        "priority": lambda: one.request["priority"],
+        "took": lambda: seconds_of(one, now),
+    }
+    amount = amounts[sort]()
+    return amount is None, -(amount or 0)
+
+
+async def _filters(session: CliSession, wanted: RequestSelection, now: datetime) -> list[Any]:
     filters: list[Any] = []
     if wanted.name is not None:
         # Only narrows the list: the pattern is applied to the answer.
         filters.append(["name", "like", re.split(r"[*?[%_\\]", wanted.name, maxsplit=1)[0] + "%"])
     if wanted.project is not None:
-        filters.append(["owner_uuid", "=", wanted.project])
-    if wanted.state is not None or wanted.failed:
-        filters.append(["state", "=", wanted.state or "Final"])
+        filters.append(["owner_uuid", "=", await find_project(session, wanted.project)])
+    if wanted.user is not None:
+        user = await find_user(session, wanted.user)
+        filters.append(["committed_by_uuid", "=", user["uuid"]])
+    for name, value in wanted.properties:
+        filters.append([f"properties.<{name}>", "=", value])
+    if wanted.state is not None:
+        filters += _CONDITIONS[wanted.state]
+    elif wanted.failed:
+        filters.append(["state", "=", "Final"])
     if wanted.since:
         since = format_time(now - timedelta(seconds=wanted.since))
         filters.append(["created_at", ">=", since])
@@ -129,6 +253,8 @@ def _filters(wanted: RequestSelection, now: datetime) -> list[Any]:
 def _is_meant(one: RequestOutcome, wanted: RequestSelection) -> bool:
     name = one.request["name"] or ""
     if wanted.name is not None and not fnmatch.fnmatchcase(name, wanted.name):
+        return False
+    if wanted.state == _CANCELLED and state_of(one.request, one.container) != _CANCELLED:
         return False
     return not wanted.failed or one.exit_code != 0
 

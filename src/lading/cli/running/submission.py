@@ -17,13 +17,14 @@ from lading.cli.references import (
     LAST,
     FileReference,
     find_collection,
+    find_named,
     find_request,
-    parse_reference,
+    need_reference,
 )
 from lading.cli.session import CliSession
 from lading.client.deposits import arrange, deposit, label_of
 from lading.client.images.links import StoredImage, list_images
-from lading.core.errors import Invalid
+from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, is_pdh, is_uuid
 
 OUTPUT = "/out"
@@ -93,12 +94,10 @@ def parse_input(text: str) -> Input:
     # A file of this name has precedence over stored data.
     if path.exists():
         return Input(target=target, path=path)
-    stored = parse_reference(source)
-    if stored is None:
-        raise Invalid(
-            f"{text}: {source} is no file here, and neither a portable data hash nor a uuid"
-        )
-    return Input(target=target, stored=stored)
+    # What is written as a path is no name.
+    if source.startswith(("/", ".", "~")):
+        raise Invalid(f"{text}: {source} is no file here")
+    return Input(target=target, stored=need_reference(source))
 
 
 def request_body(
@@ -189,7 +188,10 @@ async def store_inputs(
         if one.path is not None:
             mounts[one.target] = await _store(session, one.path, is_quiet=is_quiet)
         elif one.stored is not None:
-            mounts[one.target] = await _mount(session, one.stored)
+            try:
+                mounts[one.target] = await _mount(session, one.stored)
+            except NotFound as error:
+                raise NotFound(f"--input {one.target}: no file here; {error.message}") from error
     return mounts
 
 
@@ -211,16 +213,20 @@ async def _store(session: CliSession, path: Path, *, is_quiet: bool) -> dict[str
 
 async def _mount(session: CliSession, stored: FileReference) -> dict[str, object]:
     mount: dict[str, object] = {"kind": "collection"}
-    if is_pdh(stored.name):
-        mount["portable_data_hash"] = stored.name
-    elif is_uuid(stored.name, Infix.COLLECTION):
-        mount["uuid"] = stored.name
-    elif open_one := await _find_open(session, stored.name):
+    name = stored.name
+    if is_pdh(name):
+        mount["portable_data_hash"] = name
+        return {**mount, "path": stored.path} if stored.path else mount
+    if name != LAST and not is_uuid(name):
+        name = await find_named(session, name)
+    if is_uuid(name, Infix.COLLECTION):
+        mount["uuid"] = name
+    elif open_one := await _find_open(session, name):
         # Its output is not known yet; the server mounts it when it is.
         mount = {"kind": "output", "container_request": open_one}
     else:
-        assert stored.name == LAST or is_uuid(stored.name)
-        mount["portable_data_hash"] = (await find_collection(session, stored))["portable_data_hash"]
+        found = await find_collection(session, FileReference(name))
+        mount["portable_data_hash"] = found["portable_data_hash"]
     return {**mount, "path": stored.path} if stored.path else mount
 
 

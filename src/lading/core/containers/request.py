@@ -121,6 +121,7 @@ PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
         "log_uuid": _SERVER,
         "output_uuid": _SERVER,
         "cumulative_cost": _SERVER,
+        "committed_by_uuid": _SERVER,
     }
 )
 """Stored states in which a client may write each attribute; a new record counts as Uncommitted."""

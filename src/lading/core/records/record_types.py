@@ -298,7 +298,7 @@ REQUESTS: Final = RecordType(
         text("log_uuid", "The log collection."),
         text("output_uuid", "The output collection."),
         money("cumulative_cost", "Dollars."),
-        Field(name="committed_by_uuid", hidden=True, doc="The user who committed it."),
+        text("committed_by_uuid", "The user who committed it.", readonly=True),
         Field(
             name="resolving", type=Type.BOOLEAN, default=False, null=False, hidden=True,
             doc="Container sought.",

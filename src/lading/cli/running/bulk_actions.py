@@ -1,0 +1,259 @@
+"""`lading request cancel`, `delete` and `rerun`: actions on requests that are named, or on all that
+match options.
+
+Those that match are counted and confirmed before the first is changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from lading.cli import display
+from lading.cli.references import find_request
+from lading.cli.running import selection
+from lading.cli.running.selection import RequestSelection, selecting, state_option
+from lading.cli.session import CliSession, with_session
+from lading.client.api import Record
+from lading.core.errors import Invalid, NotFound
+
+_AT_A_TIME = 16
+_PAGE = 1000
+"""Requests of one call of a batch, the most that a server accepts."""
+_REPEATED: Final = (
+    "command",
+    "container_image",
+    "cwd",
+    "environment",
+    "mounts",
+    "runtime_constraints",
+    "scheduling_parameters",
+    "output_path",
+    "output_glob",
+    "output_name",
+    "output_ttl",
+    "output_storage_classes",
+    "output_properties",
+    "service",
+    "published_ports",
+    "name",
+    "description",
+    "properties",
+    "owner_uuid",
+    "container_count_max",
+    "depends_on",
+)
+"""Attributes that a request has in common with the one that it repeats."""
+
+
+@click.command()
+@click.argument("requests", nargs=-1, metavar="[REQUEST]...")
+@selecting
+@state_option
+@click.option("--yes", is_flag=True, help="Do not ask whether those that match are meant.")
+@display.json_option
+def cancel(requests: tuple[str, ...], yes: bool, as_json: bool, **selected: Any) -> None:
+    """Cancel requests that are named, or that have not ended and match the options. A container
+    that another request needs continues.
+    """
+    found = _chosen(
+        requests,
+        RequestSelection(**selected),
+        lambda one: bool(one["state"] == "Committed"),
+        "Cancel",
+        "that has not ended",
+        is_sure=yes,
+    )
+    uuids = [str(one["uuid"]) for one in found]
+    done = with_session(
+        lambda session: _each(
+            uuids, lambda uuid: session.api.action("container_requests", uuid, "cancel")
+        )
+    )
+    _tell(found, done, ("was final already", "cancelled"), as_json=as_json)
+
+
+@click.command()
+@click.argument("requests", nargs=-1, metavar="[REQUEST]...")
+@selecting
+@state_option
+@click.option("--yes", is_flag=True, help="Do not ask whether those that match are meant.")
+@display.json_option
+def delete(requests: tuple[str, ...], yes: bool, as_json: bool, **selected: Any) -> None:
+    """Delete requests that are named, or that have ended and match the options. Their outputs and
+    logs stay; a request that was deleted does not come back.
+    """
+    found = _chosen(
+        requests,
+        RequestSelection(**selected),
+        lambda one: bool(one["state"] == "Final"),
+        "Delete",
+        "that has ended",
+        is_sure=yes,
+    )
+    live = next((one["uuid"] for one in found if one["state"] == "Committed"), None)
+    if live is not None:
+        raise Invalid(f"{live}: has not ended; 'lading request cancel {live}' first")
+    uuids = [str(one["uuid"]) for one in found]
+    done = with_session(
+        lambda session: _each(uuids, lambda uuid: session.api.delete("container_requests", uuid))
+    )
+    _tell(found, done, ("deleted", "deleted"), as_json=as_json)
+
+
+@click.command()
+@click.argument("requests", nargs=-1, metavar="[REQUEST]...")
+@selecting
+@state_option
+@click.option("--reuse", is_flag=True, help="Use what was computed before, if there is such.")
+@click.option("--priority", type=click.IntRange(1, 1000), default=500, show_default=True)
+@click.option("--yes", is_flag=True, help="Do not ask whether those that match are meant.")
+@display.json_option
+def rerun(
+    requests: tuple[str, ...],
+    reuse: bool,
+    priority: int,
+    yes: bool,
+    as_json: bool,
+    **selected: Any,
+) -> None:
+    """Submit requests again that are named, or that have ended and match the options, and print
+    the uuids of the new ones.
+
+    They are run again, even if they have succeeded. Where one of them needs another one of them,
+    the new one needs the other new one. Secret mounts are known to nobody and not repeated.
+
+    \b
+    lading request rerun last
+    lading request rerun --name 'sort.*' --failed
+    """
+    found = _chosen(
+        requests,
+        RequestSelection(**selected),
+        lambda one: bool(one["state"] == "Final"),
+        "Run again",
+        "that has ended",
+        is_sure=yes,
+        fields=_REPEATED,
+    )
+    # Those that others need come first, as in the batch an item may name earlier ones only.
+    found = sorted(found, key=lambda one: (one["created_at"], one["uuid"]))
+    changes = {"state": "Committed", "priority": priority, "use_existing": reuse}
+    made = with_session(lambda session: _submit(session, found, changes))
+    if as_json:
+        display.emit_json(made)
+        return
+    click.echo("\n".join(str(one["uuid"]) for one in made))
+    display.note(f"{_counted(made)} submitted; 'lading wait' waits for them")
+
+
+async def _submit(
+    session: CliSession, found: Sequence[Record], changes: Mapping[str, Any]
+) -> list[Record]:
+    """Submit requests again; the new ones, in the same order."""
+    renewed: dict[str, str] = {}
+    made: list[Record] = []
+    for start in range(0, len(found), _PAGE):
+        some = found[start : start + _PAGE]
+        places = {str(one["uuid"]): f"#{number}" for number, one in enumerate(some)}
+        answer = await session.api.action(
+            "container_requests",
+            None,
+            "batch",
+            body={
+                "container_requests": [
+                    {**repeated(one, {**renewed, **places}), **changes} for one in some
+                ]
+            },
+        )
+        made += answer["items"]
+        renewed |= {
+            str(one["uuid"]): str(new["uuid"])
+            for one, new in zip(some, answer["items"], strict=True)
+        }
+    return made
+
+
+def repeated(found: Record, renewed: Mapping[str, str]) -> Record:
+    """The attributes of a request that repeats `found`; requests that it needs are replaced by
+    those in `renewed`, old uuid -> new one.
+    """
+    body = {name: found[name] for name in _REPEATED if found.get(name) is not None}
+    body["depends_on"] = [renewed.get(uuid, uuid) for uuid in found.get("depends_on") or ()]
+    body["mounts"] = {
+        target: {**one, "container_request": renewed[one["container_request"]]}
+        if one.get("container_request") in renewed
+        else one
+        for target, one in found["mounts"].items()
+    }
+    return body
+
+
+def _chosen(
+    named: Sequence[str],
+    wanted: RequestSelection,
+    is_possible: Callable[[Record], bool],
+    verb: str,
+    which: str,
+    *,
+    is_sure: bool,
+    fields: tuple[str, ...] = (),
+) -> list[Record]:
+    """The requests that are named, or those that match and were confirmed. Raises UsageError,
+    NotFound, and Invalid where nobody can be asked.
+    """
+    if bool(named) == (wanted != RequestSelection()):
+        raise click.UsageError(
+            "Name requests, or give --name, --project, --user, --property, --state, --since or "
+            "--failed."
+        )
+
+    async def look_up(session: CliSession) -> list[Record]:
+        if named:
+            return [await find_request(session, one) for one in named]
+        matching = await selection.find(session, wanted, fields)
+        return [one.request for one in matching.requests if is_possible(one.request)]
+
+    found = with_session(look_up)
+    if named:
+        return found
+    if not found:
+        raise NotFound(f"no request {which} matches; see 'lading request list'")
+    if not (is_sure or sys.stdin.isatty()):
+        raise Invalid(f"{_counted(found)} {'match' if len(found) > 1 else 'matches'}; "
+                      f"give --yes to {verb.lower()}")  # fmt: skip
+    if not is_sure:
+        click.confirm(f"{verb} {_counted(found)}?", abort=True, err=True)
+    return found
+
+
+async def _each(uuids: Sequence[str], action: Callable[[str], Awaitable[Record]]) -> list[Record]:
+    """Act on each, several at a time; the answers in the same order."""
+    gate = asyncio.Semaphore(_AT_A_TIME)
+
+    async def act(uuid: str) -> Record:
+        async with gate:
+            return await action(uuid)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(act(uuid)) for uuid in uuids]
+    return [task.result() for task in tasks]
+
+
+def _tell(
+    found: Sequence[Record], done: Sequence[Record], said: tuple[str, str], *, as_json: bool
+) -> None:
+    """Print what was done with each; `said`: of one that was Final, and of another."""
+    if as_json:
+        display.emit_json(done)
+        return
+    for one in found:
+        display.note(f"{one['uuid']}: {said[0] if one['state'] == 'Final' else said[1]}")
+
+
+def _counted(found: Sequence[Record]) -> str:
+    return f"{len(found)} request{'' if len(found) == 1 else 's'}"
