@@ -68,7 +68,7 @@ _REASONS: Final = {
     403: "This token or user may not do this.",
     404: "There is no such record, or it cannot be read with this token.",
     405: "The path does not take this method.",
-    409: "Somebody else changed it first: read it again.",
+    409: "It was changed at the same time: read it again.",
     413: "The body is too large.",
     416: "The range of bytes is not there.",
     422: "Understood and refused; the text names what is wrong.",

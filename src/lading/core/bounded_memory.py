@@ -1,12 +1,11 @@
-"""Memory of bounded size: grants to holders whose needs grow, and a mapping that evicts.
+"""Bounded memory and minimum speed, so that one client cannot exhaust or block a process.
 
-Memory shared by holders whose needs grow: grants that cannot end in a deadlock.
-
-A holder with a part of its memory may wait for more. So more is granted only as long as all holders
-can finish one after the other, the one with the smallest need first (the banker's algorithm).
-Source: E. W. Dijkstra, EWD 108.
-
-A mapping in memory of bounded size: the values that were not used for longest go first.
+- `BytePool` grants memory to holders whose needs grow. A holder with a part of its memory may wait
+  for more, so more is granted only as long as all holders can finish one after the other, the one
+  with the smallest need first (the banker's algorithm): waiting holders never block each other for
+  ever. Source: E. W. Dijkstra, EWD 108.
+- `MinimumRate` finds peers that are too slow.
+- `LruMap` is a cache of bounded size; the values that were not used for longest go first.
 """
 
 from __future__ import annotations

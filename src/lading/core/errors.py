@@ -100,7 +100,7 @@ class IllegalTransition(Invalid):
 
 
 class Conflict(LadingError):
-    """Somebody else changed it first; read it again."""
+    """It was changed at the same time; read it again."""
 
     status = 409
 

@@ -1,18 +1,13 @@
-"""Container images: their archives, and the references by which requests name them.
+"""Container images: references by which requests name them, and the layout of their archives.
 
-Images as archives: the docker-save layout, whiteouts, and the image's settings for its process.
+An image collection has exactly one `*.tar` at top level, named `<image id>.tar`, an archive in the
+docker-save layout (docs/spec/containers, section Images). The archive has `manifest.json`, which
+names the image's configuration and its layer archives, lowest first. A layer removes paths of lower
+layers by whiteouts: `dir/.wh.name` removes `dir/name`, `dir/.wh..wh..opq` hides all entries of
+`dir` in lower layers.
 
-An image collection has exactly one `*.tar` at top level, named `<image id>.tar`
-(docs/spec/containers, section Images). The archive has `manifest.json`, which names the image's
-configuration and its layer archives, lowest first. A layer removes paths of lower layers by
-whiteouts: `dir/.wh.name` removes `dir/name`, `dir/.wh..wh..opq` hides all entries of `dir` in lower
-layers.
-
-Image references of requests: a portable data hash, the uuid of a collection, a `repository:tag`,
-or the start of an image hash.
-
-See docs/spec/containers, section Images. The server looks up the links; these functions choose
-among them.
+A request names an image by a portable data hash, the uuid of a collection, a `repository:tag`, or
+the start of an image hash. The server looks up the links; `choose_image` chooses among them.
 """
 
 from __future__ import annotations

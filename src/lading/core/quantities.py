@@ -1,10 +1,8 @@
 """Quantities as texts: timestamps of the API, durations, sizes.
 
-Timestamps of the API: RFC 3339, UTC, nine fractional digits (docs/spec/api, section Records).
-
-The same text is stored, so comparing texts compares times.
-
-Sizes and durations in text form: "64MiB", "1m30s".
+Timestamps are RFC 3339 in UTC with nine fractional digits (docs/spec/api, section Records). The
+same text is stored, so comparing texts compares times. Sizes and durations are written "64MiB",
+"1m30s".
 """
 
 from __future__ import annotations

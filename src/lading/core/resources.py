@@ -1,20 +1,16 @@
-"""Amounts of a machine's resources, and their arithmetic. Source: docs/spec/dispatch, section
-Resources.
+"""Amounts of a machine's resources, the need of a container, and its cost.
 
 The unit of planning is (vcpus, bytes of RAM, bytes of scratch disk, GPUs). The need of a container
 is read from its runtime constraints: `ram` plus the RAM of its block cache, and the devices of
 `gpu`. Scratch is planned only where a worker's disk is known or shared by agreement (Slurm, a
 configured share of this machine); elsewhere containers share one disk, and the supervisor reports a
-full one as the failure class `disk`.
+full one as the failure class `disk`. Source: docs/spec/dispatch, section Resources.
 
-Cost of a container: the price of its machine over time, and its share of that machine.
-
-Rules (docs/spec/containers, section Cost): a price counts from its start until the next one. The
-first known price also counts before its start; future prices do not count yet. Prices are dollars
-an hour.
-
-Several containers on one machine share its price and pay together at most all of it. The mean of a
-container's shares of CPUs and memory has that property, however containers are packed.
+Cost is the price of the machine over time, and the container's share of the machine
+(docs/spec/containers, section Cost). A price, in dollars an hour, counts from its start until the
+next one. The first known price also counts before its start; future prices do not count yet.
+Several containers on one machine pay together at most its price: the mean of a container's shares
+of CPUs and memory has that property, however containers are packed.
 """
 
 from __future__ import annotations

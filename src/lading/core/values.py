@@ -1,21 +1,13 @@
-"""JSON values of records: their canonical text, equality, differences, and checks of types and
-bounds.
-
-Checks of single attributes: type and bounds of a JSON value.
-
-Each check takes the attribute's name and a value that is not null, and returns the value to store
-(numbers sent as text become numbers). Faults raise Invalid, which names the attribute as clients
-know it: "Output ttl ...".
-
-JSON values of records: one canonical text for each value, exact integers, and equality that
-distinguishes 1 from true.
+"""JSON values of records: canonical text, equality, differences, and checks of types and bounds.
 
 Records are compared by their canonical text (docs/spec/api, section Container requests): object
-keys sorted at every depth, no blanks, integers of any size exact. Values inside records are never
-changed in place.
+keys sorted at every depth, no blanks, integers of any size exact; 1 differs from true. Values
+inside records are never changed in place. Differences are listed place by place, in the notation of
+users: `mounts./in.uuid`, `command[3]`.
 
-Differences between two JSON values, place by place, in the notation of users: `mounts./in.uuid`,
-`command[3]`.
+Each check takes the name of an attribute and a value that is not null, and returns the value to
+store (numbers sent as text become numbers). Faults raise Invalid, which names the attribute as
+clients know it: "Output ttl ...".
 """
 
 from __future__ import annotations
@@ -192,7 +184,7 @@ def differing(field: str, ours: Json, theirs: Json) -> Iterator[FieldDifference]
 
 
 def _veiled(difference: FieldDifference) -> FieldDifference:
-    """The difference without secrets: it may be reported that they differ, not what they are."""
+    """The difference without secrets: only that they differ may be reported."""
     if difference.field != "secret_mounts_md5":
         return difference
     return FieldDifference("secret_mounts", "(secret)", "(another secret)")

@@ -1,27 +1,24 @@
-"""Runtime constraints and scheduling parameters, with their ranges: filled with defaults, checked,
-resolved, compared, merged.
+"""Runtime constraints and scheduling parameters of requests: defaults, checks, ranges, comparison.
 
-* Both are stored with every key, zero where the client gave none (docs/spec/containers).
-* `ram` and `vcpus` must be positive when the request is committed. Sizes may be ranges.
-* Capabilities: `API` gives access to the API and a token for it; `internet` true gives access to
-the internet, false promises that there is no network, absent leaves it open. Others are refused.
-* The legacy `cuda` is kept and also written as `gpu`.
-* Caches do not change a result: containers with other cache sizes are acceptable.
+- Both are stored with every key, zero where the client gave none (docs/spec/containers).
+- `ram` and `vcpus` must be positive when the request is committed.
+- Capabilities: `API` gives access to the API and a token for it; `internet` true gives access to
+  the internet, false promises that there is no network, absent leaves it open. Others are refused.
+- The legacy `cuda` is kept and also written as `gpu`.
+- Caches do not change a result: containers with other cache sizes are acceptable.
 
-Ranges in runtime_constraints: `[min, max]`, both included, in place of a number
-(docs/spec/decisions).
+`ram` (bytes) and `vcpus` may be ranges `[min, max]`, both included (docs/spec/decisions):
 
-* The request keeps its range. A container satisfies it when its actual amount lies within.
-* A container made for a range first has the minimum; its `constraint_ranges` tell the possible
-increase. A lock may choose an amount within those ranges; when given back, the container has the
-minimum again.
-* While it waits, other requests may join it whose numbers or ranges overlap with its own: then its
-ranges narrow to the common part, so that no request ever gets a container that does not satisfy it.
+- The request keeps its range. A container satisfies it when its actual amount lies within.
+- A container made for a range first has the minimum; its `constraint_ranges` tell the possible
+  increase. A lock may choose an amount within those ranges; when the container returns to the
+  queue, it has the minimum again.
+- While it waits, other requests may join it whose numbers or ranges overlap with its own: then its
+  ranges narrow to the common part, so that no request ever gets a container that does not satisfy
+  it.
 
-Amounts are bytes of RAM and numbers of virtual CPUs; a pair is (minimum, maximum).
-
-`Policy` is the configuration that decisions on records depend on, as one value: `core` cannot read
-the configuration, so the server makes it at start (`Containers.*`, `StorageClasses`).
+`Policy` is the configuration for decisions on records (`Containers.*`, `StorageClasses`), as one
+value: the server makes it at start, since `core` cannot read the configuration.
 """
 
 from __future__ import annotations
@@ -61,7 +58,7 @@ class Policy:
 
     `spot_attempts`: number of preemptible machines that a request may lose before it gets others, 0
     for no limit. `storage_classes` are the configured names, `default_storage_classes` those marked
-    Default. `preemptible` tells whether an instance type is preemptible, `always_preemptible`
+    Default. `preemptible`: whether an instance type is preemptible, `always_preemptible`
     whether requests made by a container run on preemptible machines in any case. `image_formats` is
     Containers.SupportedDockerImageFormats.
     """

@@ -1,21 +1,20 @@
-"""Containers: the record of one computation, its states, and the effects of their changes.
+"""The container record, its states, and the effects that a change of it or of a request has.
 
     (new) -> Queued -> Locked -> Running -> Complete -> Cancelled
     Locked -> Queued (unlock), Queued | Locked | Running -> Cancelled
 
-* Only the system creates containers; they describe without ambiguity what was run
-(docs/spec/containers).
-* Complete: the command ran and exited, with any code. Cancelled: there is no result.
-* Complete -> Cancelled removes a result from the reuse pool.
-* `locked_by_uuid`, `auth_uuid`, `supervisor_auth_uuid` are null outside Locked and Running; secrets
-are erased at the end, except the digest that reuse compares.
+- Only the system creates containers; they describe without ambiguity what was run.
+- Complete: the command ran and exited, with any code. Cancelled: there is no result.
+- Complete -> Cancelled removes a result from the reuse pool.
+- `locked_by_uuid`, `auth_uuid`, `supervisor_auth_uuid` are null outside Locked and Running; secrets
+  are erased at the end, except the digest that reuse compares.
 
 Events and write permissions are in `lifecycle`. The diagram in the documentation is drawn from
-TRANSITIONS. See docs/spec/containers, section Container states.
+TRANSITIONS. Source: docs/spec/containers, section Container states.
 
-Effects are actions that a change of a record requests from the server in the same transaction, as
-values: `core` decides, the server acts. They are listed in the order in which they must be carried
-out. Decisions of dispatchers about containers are recorded as rows in `logs`.
+An effect is an action that a change requests from the server in the same transaction, as a value:
+`core` decides, the server acts. Effects are carried out in the order in which their classes stand
+here. Decisions of dispatchers about containers are recorded as rows in `logs` (`DecisionKind`).
 """
 
 from __future__ import annotations

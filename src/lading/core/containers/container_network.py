@@ -1,5 +1,4 @@
-"""Network access of a container: reachable and refused destinations, and the texts of its network
-files.
+"""Network of a container: its destinations, its packet filter, and its network files.
 
 A container that asks for a network gets a network namespace of its own. It has a loopback
 interface, an address for each service of the API, and for `internet` an interface with a packet

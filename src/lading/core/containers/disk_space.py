@@ -1,5 +1,4 @@
-"""Disk space rules: the allowance of a container, the reserve for records and blocks, and when to
-measure.
+"""Disk space of containers: what each may write, the reserve of the disk, and when to measure use.
 
 - A container may write the capacities of its tmp mounts and a bounded amount beside them (files
   outside of mounts, excess over capacities), in bytes and in files. A container that writes more is

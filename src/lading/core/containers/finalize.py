@@ -1,29 +1,25 @@
-"""The end of a container for its requests: a further attempt, or their end with cost and
-collections.
+"""What the end of a container means for its requests: a retry, or the final state with results.
 
-The end of a request: its cost, and the collections for its log and output.
+Finalization of a request (docs/spec/containers, section Finalization):
 
-* Collections: the request's log (every attempt below `log for container <uuid>/`, the last one also
-at the top), its output, and for a Complete container its verbatim log, without which the container
-cannot be reused later.
-* The output is an `intermediate` when a container made the request; properties of the container,
-then of the request, are added, later ones win.
-* A request that found a finished container costs nothing; otherwise the sum of its attempts and
-their children.
-* At the end secrets are erased.
+- Collections: the request's log (every attempt below `log for container <uuid>/`, the last one also
+  at the top), its output, and for a Complete container its verbatim log, without which the
+  container cannot be reused later.
+- The output is an `intermediate` when a container made the request; properties of the container,
+  then of the request, are added, later ones win.
+- A request that found a finished container costs nothing; otherwise the sum of its attempts and
+  their children.
+- At the end secrets are erased.
 
-See docs/spec/containers, section Finalization.
+Retry of a container that ended without a result (docs/spec/containers, section Retry):
 
-Retries: whether a container that ended without a result is run again, and for which requests.
-
-* A command that ran and exited gave a result: never retried unless the configuration says so.
-* A Cancelled container is retried for every request that is still wanted, below its
-container_count_max, not made by a stopped container, and within the limit of the failure class in
-`runtime_status.failure`, compared with the number of earlier attempts that failed in the same way.
-* One new container serves all of them; its scheduling parameters are the most permissive of theirs.
-After `spot_attempts` preempted attempts it is not preemptible any more.
-
-See docs/spec/containers, section Retry.
+- A command that ran and exited gave a result: never retried unless the configuration says so.
+- A Cancelled container is retried for every request that is still wanted, below its
+  container_count_max, not made by a stopped container, and within the limit of the failure class in
+  `runtime_status.failure`, compared with the number of earlier attempts that failed in the same
+  way.
+- One new container serves all of them; its scheduling parameters are the most permissive of theirs.
+  After `spot_attempts` preempted attempts it is not preemptible any more.
 """
 
 from __future__ import annotations

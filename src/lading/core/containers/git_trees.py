@@ -1,5 +1,4 @@
-"""Git trees as mounts: the references in requests, the queries to `git`, and the parsing of its
-answers.
+"""Git trees as mounts: references in requests, input for `git`, and parsing of its output.
 
 A request names a repository by exactly one of `git_url`, `repository_name`, `uuid`, and content by
 exactly one of `commit` (resolved to one commit) and `revisions` (resolved to a set, see "ranges" in

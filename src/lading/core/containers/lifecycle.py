@@ -1,29 +1,26 @@
-"""Events of a container's life: writes of its holders, which must be permitted, lock, unlock,
-cancel; each returns the changed container.
+"""Events of a container's life (write, lock, unlock, cancel), and who may write its attributes.
 
-* Locking creates two tokens: one for inside the container, one for its supervisor. Leaving Locked
-and Running revokes both, so a supervisor that lost the container can no longer write.
-* A container that is given back too often is cancelled (`max_attempts`).
-* A lock may give the container more resources, within its `constraint_ranges`; when given back, it
-has the minimum again.
-* While it is Queued only the system writes its `runtime_status`: the warning that no machine can
-hold it.
-* Times are filled in: `started_at` on Running, `finished_at` at the end, unless the supervisor
-reports them.
-* A refused event changes nothing.
+Each event returns the changed container (docs/spec/containers, section Container states):
 
-See docs/spec/containers, section Container states.
+- Locking creates two tokens: one for inside the container, one for its supervisor. Leaving Locked
+  and Running revokes both, so a supervisor that lost the container can no longer write.
+- A container that is given back too often is cancelled (`max_attempts`).
+- A lock may give the container more resources, within its `constraint_ranges`; when given back, it
+  has the minimum again.
+- While it is Queued only the system writes its `runtime_status`: the warning that no machine can
+  hold it.
+- Times are filled in: `started_at` on Running, `finished_at` at the end, unless the supervisor
+  reports them.
+- A refused event changes nothing.
 
-Write permissions on the attributes of a container.
+Write permissions (docs/spec/containers, section Writers):
 
-* A container that is Locked or Running belongs to the token that locked it (`locked_by_uuid`) and
-to the supervisor token created then. Nobody else may change any attribute of it, including other
-admins ("only the indicated token can modify"); its requests can be cancelled, and the API's own
-cascades change its priority and state.
-* The token inside the container may write while it is Running, but neither `log` nor `priority`.
-* All others may not write at all. Writing a value equal to the stored one is never an error.
-
-See docs/spec/containers, section Writers.
+- A container that is Locked or Running belongs to the token that locked it (`locked_by_uuid`) and
+  to the supervisor token created then. Nobody else may change any attribute of it, including other
+  admins ("only the indicated token can modify"); its requests can be cancelled, and the API's own
+  cascades change its priority and state.
+- The token inside the container may write while it is Running, but neither `log` nor `priority`.
+- All others may not write at all. Writing a value equal to the stored one is never an error.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Plans the mounts of a container: what to make on the host, to bind into the container, and to
-save afterwards.
+"""Plans the mounts of a container: what to make on the host, to bind, and to save as output.
 
 Rules (docs/spec/containers, section Mounts):
 

@@ -1,19 +1,17 @@
-"""Priority of a container, from the requests that want it and count.
+"""Priority of a container: which of its requests count, and the value that follows from them.
 
-Whether a Committed request counts towards the priority of its container, with the reason.
+A Committed request counts, with these exceptions (docs/spec/containers, section Dependencies):
 
-* `expires_at`: from then on its priority counts as 0.
-* `start_after`: before then it counts as 0.
-* `depends_on`: it counts as 0 until every request named there is Final with a container that is
-Complete with exit code 0. If one ended otherwise, or was deleted, the request ends too, with that
-reason.
+- `expires_at`: from then on its priority counts as 0.
+- `start_after`: before then it counts as 0.
+- `depends_on`: it counts as 0 until every request named there is Final with a container that is
+  Complete with exit code 0. If one ended otherwise, or was deleted, the request ends too, with that
+  reason.
 
 A request that does not count still has its container, as one at priority 0 has. Others may want the
 same container; then it runs for them. Existing results are used at once.
 
-See docs/spec/containers, section Dependencies.
-
-Priority of a container, computed from the requests that want it.
+The value (docs/spec/containers, section Priority):
 
     P(container) = max over its wanted requests of:
                    P(parent) if the request was made inside a container that exists,
@@ -21,7 +19,7 @@ Priority of a container, computed from the requests that want it.
                    0 without requests
 
 So a higher user priority always wins, then the older request, and children rank with their parent.
-Integers are exact (they exceed 2**53). See docs/spec/containers, section Priority.
+Integers are exact (they exceed 2**53).
 
 A server recomputes a set of containers as follows: add their descendants (containers in LIVE states
 of requests whose `requesting_container_uuid` is in the set, repeatedly), load every Committed

@@ -244,9 +244,7 @@ def new_container(recipe: Recipe, *, uuid: str, now: str, priority: int = 0) -> 
 
 
 def resized(container: Container, sizes: JsonObject, room: JsonObject) -> JsonObject:
-    """What is to be stored of a container that is given other sizes, or other ranges to be given
-    more in.
-    """
+    """Changes of a container that gets these sizes, or these ranges for a later increase."""
     after = structs.replace(container, runtime_constraints=sizes)
     return {
         "runtime_constraints": sizes,

@@ -218,7 +218,7 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it wants its container to run: Committed with a priority above 0."""
+        """Whether the container is to run for this request: Committed with a priority above 0."""
         return self.state is RequestState.COMMITTED and (self.priority or 0) > 0
 
     def is_wanted_at(self, now: str) -> bool:

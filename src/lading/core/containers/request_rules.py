@@ -165,7 +165,7 @@ CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
         "depends_on": _dependencies,
     }
 )
-"""The check of every attribute that somebody may write."""
+"""The check of every writable attribute."""
 
 
 def stored(name: str, value: Json, *, default: Json, policy: Policy) -> Json:
@@ -203,8 +203,8 @@ def validate(record: Mapping[str, Json], *, fully: bool, committing: bool, polic
 
 
 def with_sources(depends_on: list[str], mounted: JsonObject) -> JsonObject:
-    """Change of a request whose mounts show outputs: it waits for the requests that make them, as
-    for those that it names. Raises Invalid for too many.
+    """Change of a request whose mounts show outputs: it depends on the requests that make them too.
+    Raises Invalid for too many.
     """
     known = set(depends_on)
     sources = dict.fromkeys(one.request_uuid for one in mounts.outputs(mounted))
@@ -217,7 +217,7 @@ def with_sources(depends_on: list[str], mounted: JsonObject) -> JsonObject:
 
 
 def committed_scheduling(record: Mapping[str, Json], policy: Policy) -> JsonObject:
-    """The scheduling parameters of a request that is committed: what the cluster adds to them."""
+    """The scheduling parameters of a committed request, with the values that the cluster adds."""
     given = as_object("scheduling_parameters", record["scheduling_parameters"])
     scheduling = with_runner_rule(given, record["command"])
     if policy.always_preemptible and record["requesting_container_uuid"] is not None:

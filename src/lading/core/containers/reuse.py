@@ -1,28 +1,21 @@
-"""Reuse of containers: the decision, with a reason for each candidate, and its explanation.
+"""Reuse: whether an existing container can answer a request, with reasons, and the explanation.
 
-Decides whether an existing container can answer a request, with a reason for each candidate.
-
-In order of preference (docs/spec/containers, section Reuse): finished with exit code 0, log and
-output still stored (the earliest finished); running without an error and wanted (most progress,
-then earliest started); Locked, then Queued (highest priority, then oldest). Cancelled and failed
+Order of preference (docs/spec/containers, section Reuse): finished with exit code 0, log and output
+still stored (the earliest finished); running without an error and wanted (most progress, then
+earliest started); Locked, then Queued (highest priority, then oldest). Cancelled and failed
 containers are never used. A request that is not preemptible does not join a waiting preemptible
 container, and none joins a container that waits for its result. Cache sizes may differ within the
-variations in `constraints`; other sizes within the ranges of the request. A container must also
-satisfy the request's `filters`.
+variations in `constraints`; other sizes within the ranges of the request.
 
-Satisfiability of a request's `filters` by a new container.
+A container must also satisfy the request's `filters`. A request may accept existing results only,
+for instance with ["state", "=", "Complete"], ["exit_code", "=", 0] or ["created_at", "<", ...];
+then no new container is made. `can_meet` decides this: a new container is Queued, without exit
+code, times and output, so each attribute with a single value is compared as it will be stored.
+Conditions on objects, arrays and text patterns count as satisfied, and so do those on the priority,
+which depends on the requests of the container.
 
-Filters are further conditions on existing containers (docs/spec/containers, section Reuse). A
-request may accept existing results only, for instance with ["state", "=", "Complete"],
-["exit_code", "=", 0] or ["created_at", "<", ...]; then no new container is made. A new container is
-Queued, without exit code, times and output, so each attribute with a single value is compared as it
-will be stored. Conditions on objects, arrays and text patterns count as satisfied, and so do those
-on the priority, which depends on the requests of the container.
-
-Explanation of a request's container: the decision, each candidate's reason, and the differences
-from the nearest one.
-
-Explanations are plain JSON, made together with the decision, so that they can be stored with it and
+An explanation has the decision, each candidate's reason, and the differences from the most similar
+containers. It is plain JSON, made together with the decision, so that it can be stored with it and
 shown later. Secrets are never shown, only that they differ.
 """
 

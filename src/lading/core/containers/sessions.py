@@ -1,5 +1,4 @@
-"""Sessions in running containers: access rules, mutual proof of server and gateway, reachable
-targets, and checks of the gateway's address.
+"""Sessions in running containers: who may enter, proofs of server and gateway, and addresses.
 
 Access is a table (docs/spec/shell, section Sessions). An owner is a user who was the last to change
 every request of the container: the work of others cannot be entered. `Admin` and `User` are the
@@ -11,9 +10,7 @@ and never sent. The key of the gateway's self-signed certificate is derived from
 key of their own; so each side also proves that it knows the secret for exactly this certificate. A
 proof is useless at another gateway, for another container, or for another certificate.
 
-Checks of `gateway_address`, the address of the gateway of a container.
-
-The server connects to this address, and a worker writes it. So a worker may name itself only:
+The server connects to `gateway_address`, and a worker writes it. So a worker may name itself only:
 
     tunnel          the gateway has connected to a server, or will
     tunnel URL      the same; only the server with the tunnel writes its own URL

@@ -1,10 +1,9 @@
-"""The files of a collection as an immutable tree, and operations on it (docs/spec/api, section
-Collections).
+"""The files of a collection as an immutable tree, and operations on it.
 
 Every function takes trees and returns a new one; untouched directories are shared. Paths are
 relative, with `/` between elements and "" for the root; faults that `manifest.fault_of` names are
 refused with Invalid. Empty directories are kept. Locators keep their signatures, and signatures
-never make two files differ.
+never make two files differ. Source: docs/spec/api, section Collections.
 
 Collections of 100,000 files are usual. The tree of a manifest is built in one pass, without a check
 of each path; segments are tuples.
@@ -60,7 +59,7 @@ Node = File | FileTree
 
 
 class PathChange(StrEnum):
-    """What happened to a path between two trees."""
+    """Kind of difference at a path between two trees."""
 
     ADDED = "added"
     REMOVED = "removed"

@@ -110,7 +110,7 @@ def verify(locator: str, *, token: str, ttl: int, key: str, now: int) -> None:
         )
     signature, until = match.groups()
     wanted = _digest(found.hash, token=token, until=until, ttl=ttl, key=key)
-    # In constant time: a comparison that ends early would tell how much of a forgery is right.
+    # In constant time: the duration must not reveal how much of a forged signature is right.
     if not hmac.compare_digest(signature, wanted):
         raise Malformed(f"{found.bare}: the permission signature is not valid for this token")
     if int(until, 16) < now:

@@ -1,5 +1,6 @@
-"""Manifests: the text that assigns ranges of blocks to the files of a collection. Source:
-docs/spec/api, section Manifests.
+r"""Manifests: the text that assigns ranges of blocks to the files of a collection.
+
+Source: docs/spec/api, section Manifests.
 
     manifest  = *stream
     stream    = name 1*(SP locator) 1*(SP filetoken) LF
@@ -7,21 +8,20 @@ docs/spec/api, section Manifests.
     filetoken = position ":" length ":" filename
 
 The data of a stream is the concatenation of its blocks; a position is an offset in it. Whitespace,
-control characters, backslash and colon are written `\\ooo`, three octal digits for each byte of
-their UTF-8. An empty directory is a stream with the single file `\\056`. An accepted manifest can
-be written as files: no element of a path is empty, `.` or `..` or longer than file systems allow,
-no path is both file and directory or deeper than `MAX_DEPTH`, and no file reaches beyond its
-stream. The number of pieces of blocks that its files consist of is bounded by the length of the
-text, not by the product of files and blocks.
+control characters, backslash and colon are written `\ooo`, three octal digits for each byte of
+their UTF-8. An empty directory is a stream with the single file `\056`. An accepted manifest can be
+written as files: no element of a path is empty, `.` or `..` or longer than file systems allow, no
+path is both file and directory or deeper than `MAX_DEPTH`, and no file reaches beyond its stream.
+The number of pieces of blocks that its files consist of is bounded by the length of the text, not
+by the product of files and blocks.
 
 Texts of 10 MB are usual, so everything here is a pass of a regular expression or of `split`, never
 a loop over characters.
 
-Assembles manifests without parsing them: whole collections side by side in one directory tree.
-
-The log of a request shows the last attempt at its top and every attempt in a directory of its own
-(docs/spec/api, section Retries and results). Streams are moved by changing their first word, so
-large logs cost no parsing. Texts are normalised manifests.
+`assemble` joins whole collections in one directory tree without parsing them, for the log of a
+request: the last attempt at its top and every attempt in a directory of its own (docs/spec/api,
+section Retries and results). Streams are moved by changing their first word. Its texts are
+normalised manifests.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def scan(text: str) -> Iterator[Scanned]:
     lines = text.split("\n")
     if lines.pop():
         raise Malformed("manifest: the last line has no line end; the text may be cut off")
-    # Bounds the work of whoever cuts files from blocks.
+    # Bounds the work of cutting files from blocks.
     pieces, room = max(_PIECES, _PIECES_PER_WORD * text.count(" ")), MAX_BLOCKS
     for number, line in enumerate(lines, 1):
         try:

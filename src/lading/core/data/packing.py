@@ -1,20 +1,17 @@
-"""Packing of files into blocks, and the storage that collections use.
+"""How files share blocks: packing for an upload, storage used by collections, files of a block.
 
-Packs files into blocks, before any file is read (`client.collections` packs in the same way).
+`plan` packs files before any is read; `client.collections` packs in the same way:
 
-Small files are packed together in their order, up to one full block; a directory whose files fill
-less than `SHARED` shares its block with the next one. A file of more than half a block gets blocks
-of its own. The same names and sizes give the same blocks, so an interrupted upload continues with
-its existing blocks.
+- Small files are packed together in their order, up to one full block; a directory whose files fill
+  less than `SHARED` shares its block with the next one. A file of more than half a block gets
+  blocks of its own. The same names and sizes give the same blocks, so an interrupted upload
+  continues with its existing blocks.
+- A million files are usual. They are numbered in the order of a manifest: the files of a directory,
+  sorted by name, before its subdirectories. So a block is a range of numbers, and the manifest is
+  written in one pass, in pieces: nothing grows with the number of files.
 
-A million files are usual. They are numbered in the order of a manifest: the files of a directory,
-sorted by name, before its subdirectories. So a block is a range of numbers, and the manifest is
-written in one pass, in pieces: nothing here grows with the number of files.
-
-Storage used by collections: sizes of their files, of their blocks, and of shared blocks.
-
-Finds the files of a collection that have bytes of a given block, for reports of damaged or
-missing blocks.
+`usage_of` adds up the bytes of files, of blocks, and of blocks shared between collections.
+`files_with` finds the files in a damaged or missing block.
 """
 
 from __future__ import annotations

@@ -1,38 +1,30 @@
-"""Replicas of blocks: the volumes for a new one, and the garbage collection of surplus ones.
+"""Replicas of blocks: garbage collection, the volumes for a new block, and confirmed copies.
 
-Garbage collection of blocks: decides which replicas are trashed, restored, copied or deleted.
+Garbage collection decides which replicas are trashed, restored, copied or deleted. Inputs: the
+replicas on every volume with the times of their last puts, the trash of each volume, and for every
+block that any collection names (including trashed and old versions) the required copies by class.
 
-Inputs: the replicas on every volume with the times of their last puts, the trash of each volume,
-and for every block that any collection names (including trashed and old versions) the required
-copies by class.
-
-* A block that a collection names is copied until it has the required copies, from the trash if it
-is there; surplus copies go into the trash. The last copy never does.
-* An unnamed block goes into the trash once its last put is longer ago than `grace`, the life of a
-signature: until then somebody may hold a signed locator, and save a collection with it.
-* A block in the trash for `lifetime`, and at least for `grace`, is deleted, unless it is needed:
-then it is restored. A signature that existed when it was trashed has expired by then, so no deleted
-block can be named.
-* A class without volumes cannot be satisfied: blocks that need it stay on every volume.
+- A block that a collection names is copied until it has the required copies, from the trash if it
+  is there; surplus copies go into the trash. The last copy never does.
+- An unnamed block goes into the trash once its last put is longer ago than `grace`, the life of a
+  signature: until then somebody may hold a signed locator, and save a collection with it.
+- A block in the trash for `lifetime`, and at least for `grace`, is deleted, unless it is needed:
+  then it is restored. A signature that existed when it was trashed has expired by then, so no
+  deleted block can be named.
+- A class without volumes cannot be satisfied: blocks that need it stay on every volume.
 
 Every step has a reason. Volumes on one device count as one volume.
 
-Chooses the volumes for a block (docs/spec/api, section Blocks, storage classes and replicas).
+Volumes for a new block (docs/spec/api, section Blocks, storage classes and replicas): a client
+requests a number of copies in each of some storage classes. A volume counts as `copies` copies
+(None: as many as requested), in each of its classes. Volumes that hold the block already come
+first; then working ones, in an order drawn for each block from its hash, weighted by free space: so
+volumes fill evenly, and every server draws the same order. The draw is weighted rendezvous hashing:
+score = -weight / ln(u), with u from the hash of block and volume.
 
-A client requests a number of copies in each of some storage classes. A volume counts as `copies`
-copies (None: as many as requested), in each of its classes. Volumes that hold the block already
-come first; then working ones, in an order drawn for each block from its hash, weighted by free
-space: so volumes fill evenly, and every server draws the same order. Copies on one device count
-once.
-
-The draw is weighted rendezvous hashing: score = -weight / ln(u), with u from the hash of block and
-volume.
-
-Invalidation of the known replication of a collection when its content changes. Source:
-docs/spec/api, section Collections.
-
-`replication_confirmed` and `storage_classes_confirmed` are written by programs that count copies.
-They describe the blocks of that time: a content with other blocks must be counted again.
+`replication_confirmed` and `storage_classes_confirmed` of a collection are written by programs that
+count copies, and describe the blocks of that time. A content with other blocks must be counted
+again, so `confirmation_after_change` resets them (docs/spec/api, section Collections).
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""`replace_files` and `replace_segments`: changes to a collection's files that name the changes
-only.
+"""`replace_files` and `replace_segments`: writes to a collection that name the changes only.
 
     replace_files      {target: source}     target: "/" or "/a/b"
         ""                      remove the target

@@ -1,13 +1,7 @@
-"""Addresses of the containers of a cluster, and of the machines of a gang; IPv4 and IPv6.
-
-Addresses of the containers of a cluster, IPv4 and IPv6.
-
-Source: docs/spec/hpc-daemon, section Parameters of the daemon.
-
-Addresses by which the machines of a gang reach each other.
+"""Addresses of the containers of an HPC cluster, and of the machines of a gang; IPv4 and IPv6.
 
 The network of a gang has one IP version, that of the address by which the machines know the first
-one.
+one. Source: docs/spec/hpc-daemon, section Parameters of the daemon.
 """
 
 from __future__ import annotations

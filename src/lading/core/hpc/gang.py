@@ -1,5 +1,4 @@
-"""Gangs: one container request, run as several containers of a cluster
-(`scheduling_parameters.nodes`).
+"""Gangs: one container request run as several containers (`scheduling_parameters.nodes`).
 
 Decides from the reports of all ranks' daemons which ranks are started with which command, when the
 gang has ended, and its exit code. A rank whose daemon has not answered for `PATIENCE` seconds is

@@ -1,5 +1,4 @@
-"""Contents of the files that let HPC code run unchanged in containers: ssh, MPI host file, shell
-start-up files.
+"""Files that let HPC code run unchanged in containers: ssh, MPI host file, shell start-up files.
 
 The order is that of the ranks, so the same configuration always gives the same files. Sources:
 docs/spec/hpc-daemon, section Files; docs/spec/hpc-daemon, section ssh and host names;

@@ -1,3 +1,1 @@
-"""Network protocols as pure functions and state machines: HTTP heads, yamux, connection
-limits.
-"""
+"""Network protocols as pure functions and state machines: HTTP heads, yamux, connection limits."""

@@ -1,15 +1,15 @@
-"""Limits for HTTP connections: which are admitted, and the rate of bulk data beside calls.
+"""Limits of an HTTP server: which connections it admits, and how fast it sends bulk data.
 
-Admission. A connection is a stranger's until a request on it was authenticated. Strangers are
-counted per address, and a waiting stranger is dropped for a new connection when the limit is
-reached: so idle strangers never exclude anybody. The Unix socket is for local processes of one user
-and is not counted. Times are seconds of a monotonic clock. Standard library only: the HPC daemon
-uses this.
+Admission (`ConnectionTable`): a connection is a stranger's until a request on it was authenticated.
+Strangers are counted per address, and a waiting stranger is dropped for a new connection when the
+limit is reached: so idle strangers never exclude anybody. The Unix socket is for local processes of
+one user and is not counted. Times are seconds of a monotonic clock. Standard library only: the HPC
+daemon uses this.
 
-Congestion control, by the measured wait for a processor. A process that answers calls and forwards
-bytes competes with its own clients: each byte gives work to its sender and its reader, on the same
-processors. The time that the process waits for a processor when it has work is felt by its callers.
-Rules:
+Congestion control (`observe`, `reserve`) by the measured wait for a processor: a process that
+answers calls and forwards bytes competes with its own clients, since each byte gives work to its
+sender and its reader on the same processors. The time that the process waits for a processor when
+it has work is felt by its callers. Rules:
 
 - Without calls there is no bound.
 - With calls, all streams that move much share one rate. In each period in which the process waited
@@ -40,7 +40,7 @@ RECENT = 1.0
 TARGET = 0.01
 """Part of the time for which the process may wait."""
 TURN = 20e-6
-"""Seconds that being given a processor takes when nobody else wants it."""
+"""Seconds until a thread gets a processor that no other thread uses."""
 # Factor of the rate after a period with a wait.
 LOWER = 0.5
 # Bytes a second by which the rate grows in each second.

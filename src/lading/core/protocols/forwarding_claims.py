@@ -24,7 +24,7 @@ _FIELDS = 6
 
 
 class Purpose(StrEnum):
-    """What a forwarded call is for."""
+    """Purpose of a forwarded call."""
 
     SHELL = "shell"
     PORT = "port"

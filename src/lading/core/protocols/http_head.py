@@ -1,4 +1,4 @@
-"""Heads of HTTP/1.1 messages, forms in their bodies, and rules against requests across origins.
+"""HTTP/1.1 texts that are forwarded or come from browsers: heads, forms, and rules across origins.
 
 Heads for forwarding are parsed, changed, written again (RFC 9112). Only well-formed heads are
 accepted: no folded lines, no control characters, a single length. Two readers of one message must

@@ -176,7 +176,7 @@ class Multiplexer:
             self._forget_if_over(stream)
 
     def reset(self, stream: int) -> None:
-        """Give up the stream in both directions."""
+        """End the stream in both directions at once."""
         if self._streams.pop(stream, None) is not None:
             self._put(FrameKind.DATA, Flag.RST, stream, 0)
 

@@ -1,15 +1,11 @@
-"""Attributes and operands that clients send: their names, types, and conversion to the stored form.
+"""Values that clients send for attributes and in filters: names, types, and the stored form.
 
-Attributes that a client may write: names, types, and silently dropped ones.
-
-Source: docs/spec/api, section Parameters and attributes. Clients send whole records back, so a
-value equal to the stored one is never an error. Types are checked here; the meaning of a value is
-checked by the rules of its record type.
-
-Operands of filters: converts a client's values to the stored form.
-
-Source: docs/spec/api, section Filters. Times become the stored text, numbers and booleans stay,
-objects and arrays become compact JSON. A fault is `Invalid` (422) that names the attribute.
+- Attributes (docs/spec/api, section Parameters and attributes): clients send whole records back, so
+  a value equal to the stored one is never an error, and some attributes are dropped silently. Types
+  are checked here; the meaning of a value is checked by the rules of its record type.
+- Operands of filters (docs/spec/api, section Filters): times become the stored text, numbers and
+  booleans stay, objects and arrays become compact JSON. A fault is `Invalid` (422) that names the
+  attribute.
 """
 
 from __future__ import annotations

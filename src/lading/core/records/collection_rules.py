@@ -1,27 +1,24 @@
-"""Rules of collections: their versions, and the trash.
+"""Rules for collections: when a past version is kept, and the times of the trash.
 
-Versions of a collection: which changes keep the former state, and which attributes all versions
-share.
+Versions (docs/spec/api, section Collections):
 
-* A change of name, description, properties or content may keep the former state as a record of its
-own, whose `current_version_uuid` is the collection's uuid; the collection becomes the next version.
-* It is kept if `preserve_version` was or is set, or if the collection had been idle for a while:
-many changes in a row make one version. An idle time of -1 keeps requested versions only; 0 keeps
-every state. Nothing is kept of a trashed collection.
-* `preserve_version` requests one version and is then false again.
-* Owner, trash, replication and storage classes of past versions are those of the collection. Past
-versions cannot be written.
+- A change of name, description, properties or content may keep the former state as a record of its
+  own, whose `current_version_uuid` is the collection's uuid; the collection becomes the next
+  version.
+- It is kept if `preserve_version` was or is set, or if the collection had been idle for a while:
+  many changes in a row make one version. An idle time of -1 keeps requested versions only; 0 keeps
+  every state. Nothing is kept of a trashed collection.
+- `preserve_version` requests one version and is then false again.
+- Owner, trash, replication and storage classes of past versions are those of the collection. Past
+  versions cannot be written.
 
-Source: docs/spec/api, section Collections.
+Trash (docs/spec/api, sections Collections and Groups), when a client writes `trash_at`, `delete_at`
+or `is_trashed`:
 
-The trash: computes `trash_at`, `delete_at` and `is_trashed` when a client writes one of them.
-
-* `trash_at` and `delete_at` are both null or both set, `delete_at` not before `trash_at`; a
-`trash_at` in the past becomes now. `is_trashed` alone means trashing now, or never.
-* Changing `trash_at` alone sets `delete_at` a lifetime later; a `delete_at` that is too early is
-moved.
-
-Source: docs/spec/api, sections Collections and Groups.
+- `trash_at` and `delete_at` are both null or both set, `delete_at` not before `trash_at`; a
+  `trash_at` in the past becomes now. `is_trashed` alone means trashing now, or never.
+- Changing `trash_at` alone sets `delete_at` a lifetime later; a `delete_at` that is too early is
+  moved.
 """
 
 from __future__ import annotations

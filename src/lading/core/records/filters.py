@@ -1,7 +1,8 @@
 """The list-query language: parses and checks a client's parameters into an expression tree.
 
-Source: docs/spec/api, sections Lists, Filters and Order and select. Every triple is checked against
-the record type before the database is used. A fault is `Invalid` (422) naming what is at fault.
+Every triple is checked against the record type before the database is used. A fault is `Invalid`
+(422) naming the attribute or operator. Source: docs/spec/api, sections Lists, Filters and Order and
+select.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def _selected(
 
 
 def _listed(kind: RecordType, names: Iterable[JSON]) -> Iterator[str]:
-    """The attributes of a type among selected names, without those that no list returns."""
+    """The selected attributes that a type has and lists return."""
     for name in names:
         # Manifests are returned only with the collection itself.
         if _knows(kind, name) and not kind.by_name[name.removeprefix(f"{kind.plural}.")].unlisted:

@@ -1,40 +1,34 @@
-"""Permissions: levels of access, rules of groups, and conditions on rows.
+"""Permissions: levels of access, rules of groups, and conditions on rows that express access.
 
-Levels of access, from the graph of ownership and of permission links.
-
-Nodes are users, groups, and the heads of permission links. Edges lead from a holder of access to
-its target:
+Levels follow from the graph of ownership and of permission links. Its nodes are users, groups, and
+the heads of permission links; edges lead from a holder of access to its target:
 
     owner -> owned group          MANAGE
     tail  -> head of a link       can_read (can_login) READ, can_write WRITE, can_manage MANAGE
 
-* The level of a path is the least level along it; the best path counts. A user has MANAGE on
-themselves.
-* A path continues behind a group at any level, behind a user only with MANAGE.
-* Tails of links are users and roles, so a path is: users and roles linked to each other
-(`subjects`), then one link or ownership, then down a tree of projects, where the level stays
-(`inherit`). The level of a user on a target is the best, over subjects, of the lesser of the two;
-the store keeps it in this form, which stays small.
-* A project in the trash includes everything below it; so does a frozen one (`stand`).
+- The level of a path is the least level along it; the best path counts. A user has MANAGE on
+  themselves.
+- A path continues behind a group at any level, behind a user only with MANAGE.
+- Tails of links are users and roles, so a path is: users and roles linked to each other
+  (`subjects`), then one link or ownership, then down a tree of projects, where the level stays
+  (`inherit`). The level of a user on a target is the best, over subjects, of the lesser of the two;
+  the store keeps it in this form, which stays small.
+- A project in the trash includes everything below it; so does a frozen one (`stand`).
 
-Source: docs/spec/api, sections Records, Groups, Links and Permissions.
+Groups: projects own records, roles have members, filter groups show matching records.
 
-Rules of groups: projects own records, roles have members, filter groups show matching records.
+- `group_class` is required and cannot change. Only projects own; roles belong to the system user.
+- The name defaults to the uuid; names of projects and filter groups appear in paths, so `/`, `.`
+  and `..` are refused, and so are control characters.
+- A manager freezes a project by writing their own uuid into `frozen_by_uuid`, and thaws it by null.
+  Nobody can write in a frozen project or below it; neither it nor a project above it can be
+  trashed.
+- Roles have no trash: they are deleted at once.
 
-* `group_class` is required and cannot change. Only projects own; roles belong to the system user.
-* The name defaults to the uuid; names of projects and filter groups appear in paths, so `/`, `.`
-and `..` are refused, and so are control characters.
-* A manager freezes a project by writing their own uuid into `frozen_by_uuid`, and thaws it by null.
-Nobody can write in a frozen project or below it; neither it nor a project above it can be trashed.
-* Roles have no trash: they are deleted at once.
+Conditions on rows are leaves of `filters.Expression` that clients cannot write. The store
+translates them to joins with its permission tables.
 
-Source: docs/spec/api, sections Collections, Groups and Permissions.
-
-Conditions on rows that express access rights: leaves of `filters.Expression` that clients cannot
-write.
-
-Their meaning is defined in `permissions` and `access`; the store translates them to joins with its
-permission tables.
+Source: docs/spec/api, sections Records, Collections, Groups, Links and Permissions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The record types: one table for the database schema, routes, discovery document and OpenAPI.
 
-Source: docs/spec/api (all sections on records); docs/spec/decisions. Rules about containers are in
-`lading.core.containers`.
+Rules about containers are in `lading.core.containers`. Source: docs/spec/api (all sections on
+records); docs/spec/decisions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Parts of record types: fields of each kind, common fields, actions and their parameters.
+"""What a record type is made of: fields, common fields, actions and their parameters.
 
-Source: docs/spec/api, sections Addresses and methods, Containers, Parameters and attributes, Lists,
-Filters, Order and select and Discovery document. A field says how it is stored, who sees it and
-whether a client may name it; an action says where it is called and with which parameters. The types
-themselves are in `record_types`.
+A field says how it is stored, who sees it and whether a client may name it; an action says where it
+is called and with which parameters. The types themselves are in `record_types`. Source:
+docs/spec/api, sections Addresses and methods, Containers, Parameters and attributes, Lists,
+Filters, Order and select and Discovery document.
 """
 
 from __future__ import annotations

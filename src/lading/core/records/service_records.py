@@ -1,7 +1,6 @@
-"""Record types for objects outside the API server: services that store blocks, git repositories,
-virtual machines and login keys, and credentials.
+"""Record types for block services, git repositories, virtual machines, login keys and credentials.
 
-Source: docs/spec/api, section Other records. `record_types` includes them in its table.
+`record_types` includes them in its table. Source: docs/spec/api, section Other records.
 """
 
 from __future__ import annotations

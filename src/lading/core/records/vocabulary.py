@@ -1,10 +1,11 @@
-"""The vocabulary: property keys and values that a site agreed on. Source: docs/spec/api, section
-Exported configuration.
+"""The vocabulary: property keys and values that a site agreed on.
 
 `{"strict_tags": bool, "tags": {key: {"strict": bool, "labels": [{"label"}], "values": {value:
 {"labels": [...]}}}}}`. Labels are shown to people; stored are the key and the value of a label.
 With strict tags every key must be listed; a strict key takes listed values only. Reserved keys of
 the server and of clients are always allowed.
+
+Source: docs/spec/api, section Exported configuration.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Decisions of the dispatch loop: starts, and actions where records and processes disagree.
+"""Decisions of the dispatch loop: which container starts where, and repairs of lost processes.
 
-Which queued container starts where: a function from a snapshot to a plan.
-
-Source: docs/spec/dispatch, section Planning.
-
-Rules:
+Planning is a function from a snapshot to a plan (docs/spec/dispatch, section Planning). Rules:
 
 - Order: priority, highest first; among equals the one created first; then by uuid. Priorities are
   exact integers.
@@ -13,27 +9,27 @@ Rules:
 - A worker's capacity is never exceeded and a container that occupies a worker is never started
   again.
 - Backfill: the first container that fits some worker but finds no room is the *head*. One worker is
-  reserved for it. On that worker a later container may pass the head only inside (capacity - what
-  the head needs), and every later container that started there since the head was queued counts
-  against that. What ran before the head was queued, or goes before it, ends one day, and then the
-  head fits: it never starves, however long the others run.
+  reserved for it. On that worker a later container may pass the head only inside (capacity - need
+  of the head), and every later container that started there since the head was queued counts
+  against that. Containers that ran before the head was queued, or go before it, end one day, and
+  then the head fits: it never starves, however long the others run.
 - A container that can be given more than it needs is given what is left when all that can start is
   placed.
 - A container that fits no worker stays queued and blocks no other; its status names its need and
   the nearest fit. A dispatcher does not fail a container that another dispatcher may be able to run
   (docs/spec/dispatch, section Parts).
 - A quota limits the number of containers at a time, whatever their size.
-- *Supervisors* (scheduling parameter `supervisor`: containers that run a workflow) mostly wait for
-  the containers that they ask for. Were they counted among the others, a few of them could fill a
-  worker, or a quota, and wait for ever. So they have room of their own: half of a worker's RAM and
-  half as many as the quota, but always room for one.
+- Workflow runners (scheduling parameter `supervisor`) mostly wait for the containers that they
+  submit. Were they counted among the others, a few of them could fill a worker, or a quota, and
+  wait for ever. So they have room of their own: half of a worker's RAM and half as many as the
+  quota, but always room for one.
 - A container that names partitions runs only on a worker that is in one of them, one that names
   none on any worker that is not `closed`.
 - A container that needs GPUs of one kind runs only on a worker whose GPUs suit it, as far as that
   is known.
-- A worker that `queues` stands for a batch system: it takes whatever one of its nodes can hold and
-  finds the moment itself, so its containers are not counted against it. `most` limits how many are
-  handed over.
+- A worker that `queues` stands for a batch system: it takes any container that one of its nodes can
+  hold and starts it when there is room, so its containers are not counted against it. `most` limits
+  how many are handed over.
 
 The reserved worker is chosen by figures that starting further containers cannot change to another
 worker's favour; hence a plan carried out at once leaves nothing to do: planning again gives an
@@ -42,18 +38,13 @@ empty plan.
 `plan` is called at every event and does little; `explain` words the reasons and is called when they
 are published.
 
-The action to take where a record and the processes of this dispatcher disagree.
-
-Source: docs/spec/dispatch, section Reconciliation.
-
-The record says what ought to be, the process view says what is. One table lists every combination.
-Rules behind it:
+`decide` gives the action where a record and the processes of this dispatcher disagree, for every
+combination of both (docs/spec/dispatch, section Reconciliation). Rules:
 
 - At most one process is responsible for a container. A process that lives is left alone unless its
   record says that it must end; then it is told to stop, never forgotten.
-- What a dead process left behind (container processes, mounts) is cleared away *before* its record
-  is released, as the next attempt may start the moment it is. Cleared away, the process counts as
-  absent.
+- The remains of a dead process (container processes, mounts) are cleared away *before* its record
+  is released, as the next attempt may start at once. Then the process counts as absent.
 - A record without a process is released only if it was read after the process was last seen
   (`fresh`): the supervisor's last write may have been the final state.
 - Running without a process is cancelled, Locked without a process is given back to the queue. The
@@ -90,7 +81,7 @@ _WORKFLOW_SHARE = 0.5
 """Of a worker's RAM, and of the quota, for containers that run workflows: the default that
 `SupervisorFraction` has for VMs."""
 _Wanted = tuple[Resources, tuple[str, ...], Gpu]
-"""What decides where a container fits."""
+"""Properties of a container that determine on which workers it fits."""
 _WORKFLOWS_WAIT = (
     "Waiting for another workflow to end: "
     "those in progress have all the room that is set aside for workflows."
@@ -151,7 +142,7 @@ def admitted(worker: FleetWorker, asking: Mapping[str, Place]) -> tuple[str, ...
     # Workflow runners are let in first and never wait: they take no room that others could have.
     found = [one.uuid for one in worker.workflow_runners if one.uuid in asking]
     for uuid in sorted(waiting, key=lambda one: asking[one]):
-        # In strict order: a smaller one further back would take what the first one waits for.
+        # In strict order: a smaller one further back would take the room that the first one needs.
         if not waiting[uuid].fits(room):
             break
         room -= waiting[uuid]
@@ -194,7 +185,7 @@ def apply(snapshot: Snapshot, decided: DispatchPlan, *, now: float) -> Snapshot:
 
 
 def prepared(workers: Iterable[FleetWorker]) -> dict[str, WaitStatus]:
-    """The status of what occupies workers."""
+    """Statuses of the containers that occupy workers."""
     return {
         one.uuid: WaitStatus(Category.PREPARING, f"Preparing to run on {worker.id}.")
         for worker in workers
@@ -203,8 +194,8 @@ def prepared(workers: Iterable[FleetWorker]) -> dict[str, WaitStatus]:
 
 
 def explain(snapshot: Snapshot) -> dict[str, WaitStatus]:
-    """Why each container of the queue waits, and what is prepared, in the state after `plan` was
-    acted on.
+    """Why each container of the queue waits, and which ones are prepared, after `plan` was carried
+    out.
     """
     decided = plan(snapshot)
     # At infinity they started after every head was queued, and count as having passed it.
@@ -249,7 +240,7 @@ class _WorkerRoom:
         return rest.gpus, rest.vcpus, rest.ram, rest.disk, self.worker.id
 
     def take(self, need: Resources) -> None:
-        # A batch system queues by itself: what is handed over takes no room here.
+        # A batch system queues by itself: its containers take no room here.
         if not self.worker.queues:
             self.open -= need
 
@@ -267,7 +258,7 @@ class _WorkerRoom:
         return max(0.0, too_much.share_of(capacity)), before.share_of(capacity), self.worker.id
 
     def _passed(self, head: TrackedContainer) -> Resources:
-        # What this plan has placed so far goes before the head.
+        # Containers that this plan has placed so far go before the head.
         return total(one.need for one in self.worker.occupants if one.passed(head))
 
     def _occupants_before(self, head: TrackedContainer) -> Iterable[Resources]:
@@ -311,9 +302,7 @@ def _has_room(worker: FleetWorker, container: TrackedContainer, *, used: int) ->
 def _grown(
     starts: list[StartDecision], rooms: list[_WorkerRoom], queue: tuple[TrackedContainer, ...]
 ) -> tuple[StartDecision, ...]:
-    """The starts with what their workers have left once all of them are placed, for those that can
-    be given more.
-    """
+    """The starts, with the room left on their workers for containers that can be given more."""
     growth = {
         container.uuid: container.growth for container in queue if container.growth != Resources()
     }
@@ -410,7 +399,7 @@ class _WaitReasons:
         self._running, self._slots = after.running, after.slots
         self._blocked: dict[_Wanted, WaitStatus | None] = {}
         self._fits: dict[_Wanted, tuple[FleetWorker, Resources, bool]] = {}
-        # Equal workers differ by their names alone, of which the least is told.
+        # Equal workers differ by their names alone; the first name is reported.
         alike: dict[tuple[object, ...], tuple[FleetWorker, Resources]] = {}
         for worker in sorted(after.workers, key=lambda one: one.id):
             free = _free(worker)
@@ -452,7 +441,7 @@ class _WaitReasons:
         return WaitStatus(Category.CAPACITY, sentence, f"for {container.need}")
 
     def _nearest_fit(self, container: TrackedContainer) -> tuple[FleetWorker, Resources, bool]:
-        """The worker that lacks least, what is free there, and whether some worker has room."""
+        """The worker that lacks least, its free amount, and whether some worker has room."""
         wanted = _wanted(container)
         if wanted not in self._fits:
             rooms = [one for one in self._rooms if one[0].admits(container)]
@@ -507,9 +496,9 @@ class ReconcileAction(StrEnum):
     """The next action. One action at a time for a container; its outcome is a new process state or
     a new record.
 
-    LEAVE: nothing. REREAD: fetch the record. KILL: tell the process to stop. CLEAN: clear away what
-    a dead process left. REQUEUE: unlock. CANCEL: end the record. FORGET: drop the container from
-    the dispatcher's tables.
+    LEAVE: nothing. REREAD: fetch the record. KILL: tell the process to stop. CLEAN: remove the
+    remains of a dead process. REQUEUE: unlock. CANCEL: end the record. FORGET: drop the container
+    from the dispatcher's tables.
     """
 
     LEAVE = "leave"

@@ -1,11 +1,6 @@
-"""The planner for a cloud: its input, state and outcome, and limits learned from refusals.
+"""Limits of a cloud and of the API, learned from their refusals, and the planner's other inputs.
 
-Limits of a cloud and of the API, learned from their refusals: quota, capacity, rate, containers
-at a time.
-
-Source: docs/spec/cloud, section Limits.
-
-Rules:
+Limits of the cloud (docs/spec/cloud, section Limits):
 
 - A refusal for quota while there are `n` VMs: no more are asked for until there are fewer than `n`,
   or a pause has passed, as quotas are raised; the pause doubles with each refusal in a row. Without
@@ -16,11 +11,8 @@ Rules:
   for a pause.
 - A created VM ends the pauses of its kind: the next refusal begins with the shortest one.
 
-Limit of the number of running containers, learned from the API's busy responses (503).
-
-Source: docs/spec/dispatch, section Backpressure.
-
-Rules:
+Limit of running containers, learned from the API's busy responses, 503 (docs/spec/dispatch, section
+Backpressure):
 
 - At first any number, or the configured estimate (`InitialQuotaEstimate`).
 - When the API is overloaded (it answers 503 to many requests, not to single ones), the limit is one
@@ -31,9 +23,8 @@ Rules:
 The limit counts containers, not VMs as in Arvados: at the limit several containers still share a
 VM.
 
-Input, working state and outcome of the planner for a cloud.
-
-Source: docs/spec/cloud, section Planning. `cloud_planner` plans with these values.
+`CloudRules`, `CloudQueue`, `PlanningPass` and `CloudPlan` are the input, working state and outcome
+of `cloud_planner` (docs/spec/cloud, section Planning).
 """
 
 from __future__ import annotations

@@ -1,31 +1,29 @@
-"""Which container runs on which VM, and which VMs to make or let go (docs/spec/cloud, section
-Planning).
+"""Plans for cloud VMs: which container runs on which VM, which VMs to create or remove.
 
 A planner keeps its tables from one event to the next, so that a pass examines only possible
 changes; it only decides. Its input is the waiting containers, the rooms (VMs, also requested ones),
 and the limits of the cloud. Its output is a `CloudPlan`, which it assumes to be carried out; `add`
 and `put` correct it where that failed.
 
-Rules:
+Rules (docs/spec/cloud, section Planning):
 
 - Order: priority, highest first; among equals the one created first; then by uuid.
-- A container goes to a ready VM of the cheapest eligible type that has room, to one of those that
-  have its image if there is any, where it leaves the least. Else to one that boots, by a promise;
-  else a VM of the cheapest eligible type that the cloud has is asked for. A promise holds until the
-  VM is ready, or room elsewhere is ready sooner.
+- A container goes to a ready VM of the cheapest eligible type that has room, if possible to one
+  that has its image, and there to the one with the least room left. Without a ready VM it is
+  promised a booting one; else a VM of the cheapest eligible type that the cloud has is requested. A
+  promise holds until the VM is ready, or room elsewhere is ready sooner.
 - A container that cannot be placed blocks only containers of its shape: smaller ones behind it are
   placed.
-- No starvation: the first container that waits because no further VM may be had gets a room of its
-  own: the VM that lacks the least for it takes nothing else until it fits. Is there none of an
-  eligible type, the emptiest VM of another type takes nothing more until it is empty, and makes
-  place for the right one.
+- No starvation: the first container that waits because no further VM may be created gets a room of
+  its own: the VM that lacks the least for it takes nothing else until it fits. If there is none of
+  an eligible type, the emptiest VM of another type takes nothing more until it is empty, and is
+  then replaced by one of the right type.
 - While a container waits for the quota or for the rate of calls, unused VMs are removed at once.
 - A gang that is spread over several VMs (`ContainerShape.nodes`) gets room for all of its ranks or
-  for none. What is free on VMs that are ready is kept for it while others boot for it, and given
-  back when one of them does not come; it starts when all are ready. As the first that waits for the
-  quota it has as many VMs kept as it needs (`instance_rooms.keep`).
-- Containers that run workflows take part of the places only, so that the containers for which they
-  wait can run.
+  for none. Free amounts of ready VMs are kept for it while others boot for it, and released when
+  one of them does not come; it starts when all are ready. As the first that waits for the quota it
+  has as many VMs kept as it needs (`instance_rooms.keep`).
+- Workflow runners take part of the places only, so that the containers for which they wait can run.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ from lading.core.scheduling.planning import Place, StartDecision, TrackedContain
 
 _MOST_PASSES = 8
 """A pass is repeated while it frees rooms that were kept. Each can free those of one gang, so that
-two or three do; the limit only bounds the time of a step, and the next step goes on."""
+two or three do; the limit only bounds the time of a step; the next step continues."""
 
 
 class Planner:
@@ -87,7 +85,7 @@ class Planner:
         self._guard: tuple[str, frozenset[str]] | None = None
         self._workflows = 0
 
-    # What is known.
+    # The present state, as far as it is known.
 
     @property
     def waiting(self) -> Mapping[str, tuple[ContainerShape, Place]]:
@@ -241,7 +239,7 @@ class Planner:
             place, number, shape, promised = heap[0]
             places = (self._queue.promised if promised else self._queue.waiting)[shape]
             settled = self._settle(one, shape, place, promised=promised)
-            # What was promised in this pass may stand before it.
+            # Containers that were promised a room in this pass may stand before it.
             index = bisect_left(places, place)
             if settled:
                 del places[index]
@@ -249,7 +247,7 @@ class Planner:
                 # All rooms of the next gang may be ready.
                 index += 1
             else:
-                # What cannot be placed blocks all of its shape: none of it is looked at again.
+                # A container that cannot be placed blocks its shape: none of it is tried again.
                 index = len(places)
             if index < len(places):
                 heapreplace(heap, (places[index], number, shape, promised))
@@ -317,7 +315,7 @@ class Planner:
         return True
 
     def _await(self, shape: ContainerShape, place: Place) -> bool:
-        """Promise a room that is coming, to a gang also those that are there."""
+        """Promise a room that is not ready; a gang is also promised ready ones."""
         if shape.nodes > 1:
             rooms = self._rooms_for_gang(shape, place[2])
             return len(rooms) == shape.nodes and self._promise(shape, place, rooms)
@@ -384,8 +382,8 @@ class Planner:
     def _rooms_for_gang(
         self, shape: ContainerShape, uuid: str, *, ready: bool = False
     ) -> tuple[str, ...]:
-        """The room of each rank, of as many as there is room for; with what the gang was promised
-        already.
+        """The room of each rank, for as many ranks as have room, those promised to the gang
+        included.
         """
         mine = Counter(self._promises.get(uuid, ()))
         rooms = (
@@ -576,8 +574,8 @@ class Planner:
             self._index.remove(room)
 
     def _break_promise(self, uuid: str, shape: ContainerShape, *, but: str = "") -> None:
-        """Give back what was promised, `but` one room that is not what it was; the places are the
-        caller's.
+        """Release the promised rooms, except the room `but`, which has changed; places are left to
+        the caller.
         """
         for id, number in Counter(self._promises.pop(uuid)).items():
             due = self._due[id]

@@ -1,16 +1,16 @@
-"""The life of one VM as a table, and when it is to be shut down (docs/spec/cloud, section Life of
-an instance).
+"""Phases of a VM's life as a table, and the decision to shut it down.
 
-    creating   asked for, its name is not known yet
+    creating   requested; its name is not known yet
     unknown    found in the list of the cloud with our tag, made by an earlier dispatcher
-    booting    the cloud has made it, it has not answered as it should
+    booting    the cloud has made it, its boot probe has not succeeded
     idle       ready, runs nothing
     running    ready, runs containers
     shutdown   the cloud was asked to remove it; asked again until it is gone
     gone       not in the list of the cloud any more
 
 `verdict` gives the reason for shutting a VM down; it is called after every change and time-out. An
-operator may hold a VM to examine it: then it is never shut down, and gets no containers.
+operator may hold a VM to examine it: then it is never shut down, and gets no containers. Source:
+docs/spec/cloud, section Life of an instance.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""Rooms for containers on instances: free amounts, and the placement of gangs.
+"""Free room on cloud VMs: the placement of a gang's ranks, and the tightest room for a container.
 
-Placement of the ranks of a gang that is larger than any one VM: rooms for all ranks, or none
-(`cloud_planner`).
+A room is a VM, ready or booting, with its free amounts. A gang that is larger than any one VM gets
+rooms for all ranks, or none:
 
-Ranks go onto ready rooms before those that boot, onto those that hold most of them first, to use
-few VMs; of these to one that has the image. Rank 0 is on the first. Where no further VM may be had,
-rooms are kept for the gang that stands first, as many as it takes to hold all of it once they are
-empty; none if they would never do.
-
-Free amounts of instances, ready or booting, and the tightest room for a need.
+- Ranks go onto ready rooms before those that boot, onto those that hold most of them first, to use
+  few VMs; of these to one that has the image. Rank 0 is on the first.
+- Where no further VM may be created, rooms are kept for the first waiting gang, as many as hold all
+  of it once they are empty; none if all rooms would not be enough.
 
 `cloud_planner` places single containers by `RoomIndex`.
 """
@@ -244,6 +242,6 @@ def lacking(need: Resources, room: InstanceRoom, types: Mapping[str, InstanceTyp
 
 
 def free_share(room: InstanceRoom, types: Mapping[str, InstanceType]) -> float:
-    """The share of a room that is free, of what is taken most."""
+    """The free share of a room, by the resource of which the largest share is taken."""
     whole = types[room.type].resources
     return 1.0 - (whole - room.free).share_of(whole)

@@ -1,33 +1,26 @@
-"""Instance types of a cloud, GPUs of a machine, and which containers they suit.
+"""Which machines suit a container: instance types of a cloud, and the GPUs of a machine.
 
-Instance types of a cloud, and which of them a container may run on (docs/spec/cloud, section
-Instance types).
-
-Rules:
+Instance types (docs/spec/cloud, section Instance types):
 
 - A container needs, beside its own, the RAM that the supervisor takes, and a VM has five per cent
   less RAM than its type says, as its kernel keeps some.
 - A type that is preemptible runs only containers that ask for that, and they run only on such
   types.
 - A type with GPUs runs only containers that need GPUs of its maker; there must be enough of them,
-  each with enough memory, a driver as new and a capability (`cuda`) or an architecture (`rocm`) as
-  it is asked for.
+  each with enough memory, a driver as new as requested, and the requested capability (`cuda`) or
+  architecture (`rocm`).
 - Of the types that can hold a container those are eligible that cost at most `price_factor` times
   the cheapest one, in the order of price, then larger ones first.
 - A gang that no type can hold is spread over several VMs of one type, each with as many ranks as
   fit; the price is that of all of them, and of equal prices that with fewer VMs comes first.
 
-GPUs of a machine, from the names of its device files, and which of them suit a container
-(docs/spec/containers, section Runtime constraints).
+GPUs of a machine (docs/spec/containers, section Runtime constraints):
 
-Rules:
-
-- A machine has GPUs of one maker: `/dev/nvidia<n>` (stack `cuda`), or `/dev/dri/renderD<128 + n>`
-  beside `/dev/kfd` (stack `rocm`). What all of them need besides is given to every container that
-  has one.
-- Which of them may be used is a list of numbers, as in CUDA_VISIBLE_DEVICES or SLURM_JOB_GPUS; ""
-  is all.
-- What is not known of a machine's GPUs (driver, kind, memory) is not compared.
+- They are found by the names of device files. A machine has GPUs of one maker: `/dev/nvidia<n>`
+  (stack `cuda`), or `/dev/dri/renderD<128 + n>` beside `/dev/kfd` (stack `rocm`). Device files that
+  all GPUs need are given to every container that has one.
+- The usable ones are a list of numbers, as in CUDA_VISIBLE_DEVICES or SLURM_JOB_GPUS; "" is all.
+- Unknown properties of a machine's GPUs (driver, kind, memory) are not compared.
 """
 
 from __future__ import annotations

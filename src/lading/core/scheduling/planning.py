@@ -1,34 +1,28 @@
-"""The vocabulary of planning: containers, workers, decisions, and why a container waits.
+"""Records that all planning shares: containers, workers, decisions, and why a container waits.
 
-Both planners (`batch_planner`, `cloud_planner`), the dispatch loop and
-every fleet use these records, so that nothing has to be converted between them.
+Both planners (`batch_planner`, `cloud_planner`), the dispatch loop and every fleet use these
+records, so that nothing has to be converted between them.
 
 - `TrackedContainer` is a container as a dispatcher knows it, `Occupant` the part of a worker that
   one has taken.
-- `FleetWorker` is a machine, or one kind of node of a batch system, that containers can be started
-  on.
+- `FleetWorker` is a machine, or one kind of node of a batch system, on which containers can start.
 - `Snapshot` is the input of a plan, `DispatchPlan` with its `StartDecision` the outcome.
 - `WaitStatus` is the reason for which a container waits.
+- `Window` is the part of a long queue that a dispatcher has read.
+
+A read takes the first waiting containers, up to a number. The last one of a read that did not reach
+the end of the queue is the *horizon*. Events report single containers behind it, which do not
+count: they would overtake older ones that have not been read. A later read finds them.
+
+- The queue is read again when few containers are left within the horizon, so that the next ones are
+  known before there is room for them.
+- Containers *aside* are not counted: those that cannot start here, or not for a while, and those
+  that have a place already. A read asks for so many more, so that they do not hide the containers
+  behind them.
+- Workflow runners have room of their own (`batch_planner`), and so a window of their own: a queue
+  of ordinary containers does not hide them, and they hide no container that they may wait for.
 
 Source: docs/spec/dispatch, sections Queue and Planning.
-
-The part of a long queue that a dispatcher reads, and when it reads again.
-
-A look takes the first of those that wait, up to a number. What comes after the last of a look that
-did not reach the end, the *horizon*, is not known as a whole. So what is heard of one there (a new
-one is told by an event) does not count: it would overtake older ones that nobody has looked at. It
-comes with a later look.
-
-- Look again when few are left within the horizon, so that what comes next is known before there is
-  room for it.
-- Containers *aside* are not counted: those that cannot start here, or not for a while, and those
-  that have a place already. A look reads so many more, so that they do not hide the containers
-  behind them.
-- Workflow runners have room of their own (`core.scheduling.batch_planner`), and so a window of
-  their own: a queue of ordinary containers does not hide them, and they hide no container that they
-  may wait for.
-
-Source: docs/spec/dispatch, section Queue.
 """
 
 from __future__ import annotations
@@ -83,7 +77,7 @@ class TrackedContainer:
     seen: float = 0.0
     """When the dispatcher first saw it, on the dispatcher's clock."""
     version: int = field(default=0, compare=False)
-    """Orders what was learned (`dispatch.queue`). Two versions that say the same are equal."""
+    """Order of the reports about it (`dispatch.queue`). It does not count in comparisons."""
 
     @property
     def place(self) -> Place:
@@ -192,8 +186,8 @@ class Snapshot:
     pause after a failed start, an earlier attempt not yet cleared away). They block nobody. `quota`
     is the most containers at a time, 0 as many as fit; `most` how many may be started now, None any
     number; `shortage` why none may be started now on any worker, as a sentence, "" when some may.
-    `busy_at`: when the API last said that it is busy, seconds since 1970, 0.0 for never;
-    `overloaded_at`: when it last said so to many requests.
+    `busy_at`: when the API last reported that it is busy, seconds since 1970, 0.0 for never;
+    `overloaded_at`: when it last answered so to many requests.
     """
 
     queue: tuple[TrackedContainer, ...] = ()
@@ -296,5 +290,5 @@ class Window:
 
 
 def window_of(places: Sequence[Place], *, most: int) -> Window:
-    """What a look that asked for the first `most` has shown, with what it found, in order."""
+    """The window after a read that asked for the first `most` and found these places, in order."""
     return Window(places[-1] if places and len(places) >= most else None)

@@ -1,12 +1,10 @@
 """Translation of priorities for Slurm: a nice value for each waiting job.
 
-Source: docs/spec/dispatch, section Slurm fleet.
-
 Slurm runs the job of the highest priority first, and lowers a job's own priority by its nice value;
-a user can only lower it. So the wanted order is made by lowering the later ones: the first gets 0,
-each next one is left alone while it is behind its forerunner already and not too far, else is put
-`spread` behind it. The gaps leave room for jobs that come between, so that most changes touch few
-jobs.
+a user can only lower it. So the wanted order is made by lowering the later jobs: the first gets 0,
+each next one is left alone while it is behind the one before it already and not too far, else is
+put `spread` behind it. The gaps leave room for jobs that come between, so that most changes touch
+few jobs. Source: docs/spec/dispatch, section Slurm fleet.
 """
 
 from __future__ import annotations
@@ -24,8 +22,8 @@ MOST = 2_147_483_645
 DEFAULT_SPREAD = 10
 """The gap between two jobs leaves room for later ones in between (`Slurm.PrioritySpread`)."""
 BUCKET = 50
-"""Bits by which wanted values are shifted to compare them coarsely: what is left is the priority of
-the user, so that containers of one priority share a job array, whatever their age."""
+"""Bits by which wanted values are shifted to compare them coarsely: the user's priority
+remains, so that containers of one priority share a job array, whatever their age."""
 _USER_PRIORITIES = 1000
 """Priorities up to this are a user's; larger ones have the age in them already."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,7 +31,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingJob:
-    """A waiting job: what is wanted of it (larger is sooner), and Slurm's priority for it at its
+    """A waiting job: its wanted rank (larger is sooner), and Slurm's priority for it at its
     present nice value.
     """
 

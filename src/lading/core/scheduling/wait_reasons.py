@@ -1,18 +1,13 @@
-"""Why a request waits, in words: every reason that holds now, and the past ones with their times.
+"""Why a request waits, in sentences: every present reason, and the past ones with their times.
 
-Why a request waits, in words: every reason that holds now, the one that has to go first at the
-front.
+The present reasons are sorted, the one that has to end first at the front. Found here: image,
+resolving, inputs, unassigned, priority, expired, "start time", dependency, "broken dependency",
+parent, lock, attempts, position, "no dispatcher", unreported. The others are those of the
+dispatchers (`planning.Category`: capacity with the nearest fit, quota, held, ...), in their words.
 
-Reasons that are found here: image, resolving, inputs, unassigned, priority, expired, "start time",
-dependency, "broken dependency", parent, lock, attempts, position, "no dispatcher", unreported. The
-others are those of the dispatchers (`planning.Category`: capacity with the nearest fit, quota,
-held, ...), in their words.
-
-History of a container's waiting: stretches of time, each with its cause, and their text.
-
-A dispatcher notes the cause at each look at its queue. A cause that comes again adds to its time,
-so that a container that waited for two things by turns has two stretches, in the order in which
-they first came.
+The past ones (`Wait`) are stretches of time, each with its cause. A dispatcher notes the cause at
+each look at its queue. A cause that comes again adds to its time, so that a container that waited
+for two things by turns has two stretches, in the order in which they first came.
 """
 
 from __future__ import annotations
@@ -32,7 +27,7 @@ from lading.core.values import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class WaitReason:
-    """One reason why a request waits, and the sentence that says it.
+    """One reason why a request waits, and its sentence.
 
     Found by the API, or reported by a dispatcher (`planning.WaitStatus`).
     """
@@ -49,10 +44,11 @@ class WaitReason:
 class Scene:
     """Facts about a request and its surroundings.
 
-    `parent` is the container that asked for it; `image` a sentence that says what is wrong with its
-    image, "" if nothing is; `earlier` the container that was tried before the present one. `said`
-    is what dispatchers say about its container, `silence` a sentence that says that none is at
-    work, "" if one is. `ahead` is how many waiting containers come before it, counted up to `most`.
+    `parent` is the container that made it; `image` a sentence with the fault of its image, ""
+    without one; `earlier` the container that was tried before the present one. `said` are the
+    reports of dispatchers about its container, `silence` a sentence for the case that no dispatcher
+    is at work, "" if one is. `ahead` is the number of waiting containers that come before it,
+    counted up to `most`.
     """
 
     judgement: ReadinessVerdict = READY
