@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 from tests.reality import need_program, need_root
 from tests.system.cluster import Cluster, running_cluster
 
+_ENDS = ("Complete", "Cancelled")
 PROGRAMS = ("sh", "dd", "sleep", "cat", "rm", "mkdir", "fallocate")
 
 
@@ -93,12 +94,21 @@ def show(cluster: Cluster, uuid: str) -> dict[str, Any]:
     return shown
 
 
+def begun(cluster: Cluster, uuid: str) -> dict[str, Any]:
+    """The container of a request once it runs."""
+    return _reached(cluster, uuid, ("Running", *_ENDS), 60)
+
+
 def ended(cluster: Cluster, uuid: str, *, seconds: float = 60) -> dict[str, Any]:
     """The container of a request once it has ended."""
+    return _reached(cluster, uuid, _ENDS, seconds)
+
+
+def _reached(cluster: Cluster, uuid: str, states: Sequence[str], seconds: float) -> dict[str, Any]:
     until = time.monotonic() + seconds
     while True:
         container = show(cluster, uuid)["container"]
-        if container["state"] in ("Complete", "Cancelled"):
+        if container["state"] in states:
             return dict(container)
         assert time.monotonic() < until, (
             f"it still is {container['state']}: {container.get('runtime_status')}"

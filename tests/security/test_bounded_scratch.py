@@ -11,7 +11,15 @@ from contextlib import contextmanager
 import pytest
 
 from tests.reality import need_program
-from tests.security.small_disk import Writer, cluster_on, ended, memory_disk, small_disk, submit
+from tests.security.small_disk import (
+    Writer,
+    begun,
+    cluster_on,
+    ended,
+    memory_disk,
+    small_disk,
+    submit,
+)
 from tests.system.cluster import Cluster
 from tests.system.docker_daemon import DockerDaemon
 from tests.system.podman_service import PodmanService
@@ -59,6 +67,8 @@ def others_go_on(cluster: Cluster) -> Iterator[None]:
     """Inside, somebody writes records and has a container of their own, which ends well."""
     writer = Writer(cluster)
     quiet = submit(cluster, QUIET)
+    # On a disk that is full already it would not begin, and another attempt would.
+    begun(cluster, quiet)
     with writer.at_work():
         yield
         container = ended(cluster, quiet)
