@@ -11,7 +11,6 @@ import asyncio
 import hmac
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import asyncssh
@@ -147,12 +146,7 @@ class Shell:
             raise Unavailable(f"{target.address}: no ssh connection: {_why(error)}") from error
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.abort()

@@ -25,7 +25,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import Signals
-from types import TracebackType
 from typing import Self
 
 from lading.core.errors import Conflict, LadingError, Unavailable
@@ -171,12 +170,7 @@ class SlurmFleet:
         self._task.add_done_callback(lambda _: self._change.set())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -123,17 +123,8 @@ class AzureSettings:
 class AzureProvider:
     """Implements `Provider`."""
 
-    def __init__(
-        self,
-        settings: AzureSettings,
-        line: LibcloudConnection,
-        *,
-        wait: float = _WAIT,
-        pause: float = _PAUSE,
-    ) -> None:
-        self._settings = settings
-        self._line = line
-        self._wait, self._pause = wait, pause
+    def __init__(self, settings: AzureSettings, line: LibcloudConnection) -> None:
+        self._settings, self._line = settings, line
 
     def create(self, spec: InstanceSpec) -> Instance:
         """Make the interface, then the VM."""
@@ -269,7 +260,7 @@ class AzureProvider:
                 )
             return given.get("status") == "Succeeded"
 
-        wait_for(done, longest=self._wait, pause=self._pause)
+        wait_for(done, longest=_WAIT, pause=_PAUSE)
 
     def _wanted(self, name: str, spec: InstanceSpec) -> dict[str, Any]:
         chosen, kind = self._settings, spec.kind

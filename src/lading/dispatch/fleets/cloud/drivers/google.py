@@ -92,17 +92,8 @@ class GoogleSettings:
 class GoogleProvider:
     """Implements `Provider`."""
 
-    def __init__(
-        self,
-        settings: GoogleSettings,
-        line: LibcloudConnection,
-        *,
-        wait: float = _WAIT,
-        pause: float = _PAUSE,
-    ) -> None:
-        self._settings = settings
-        self._line = line
-        self._wait, self._pause = wait, pause
+    def __init__(self, settings: GoogleSettings, line: LibcloudConnection) -> None:
+        self._settings, self._line = settings, line
 
     def create(self, spec: InstanceSpec) -> Instance:
         """Insert a VM."""
@@ -218,8 +209,8 @@ class GoogleProvider:
         path = f"/zones/{self._settings.zone}/operations/{name}"
         wait_for(
             lambda: self._line.ask("GET", path).document.get("status") == "DONE",
-            longest=self._wait,
-            pause=self._pause,
+            longest=_WAIT,
+            pause=_PAUSE,
         )
 
     def _instance(self, one: Mapping[str, Any], tags: Mapping[str, str]) -> Instance:

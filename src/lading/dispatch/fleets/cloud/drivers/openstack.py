@@ -93,17 +93,8 @@ class OpenStackSettings:
 class OpenStack:
     """Implements `Provider`."""
 
-    def __init__(
-        self,
-        settings: OpenStackSettings,
-        line: LibcloudConnection,
-        *,
-        wait: float = _WAIT,
-        pause: float = _PAUSE,
-    ) -> None:
-        self._settings = settings
-        self._line = line
-        self._wait, self._pause = wait, pause
+    def __init__(self, settings: OpenStackSettings, line: LibcloudConnection) -> None:
+        self._settings, self._line = settings, line
         self._flavors: dict[str, str] = {}
         self._keys: set[str] = set()
         self._prefix = f"compute-{re.sub(r'[^a-z0-9-]', '-', settings.set_id.lower())[:32]}-"
@@ -222,7 +213,7 @@ class OpenStack:
             return given.get("status") != "BUILD"
 
         try:
-            wait_for(done, longest=self._wait, pause=self._pause)
+            wait_for(done, longest=_WAIT, pause=_PAUSE)
         except LadingError:
             with suppress(LadingError):
                 self.destroy(id)
