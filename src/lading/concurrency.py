@@ -44,6 +44,13 @@ async def together(*work: Coroutine[Any, Any, None]) -> None:
         raise failures.exceptions[0] from None
 
 
+async def cancel_all(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel the tasks and wait until they have ended; their results and errors are dropped."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 class StopEvent(asyncio.Event):
     """An event that, when set, also interrupts what tasks do in `unless`."""
 

@@ -42,6 +42,7 @@ from lading.api.public import load_vocabulary
 from lading.api.routes import ApiRoute, Routes
 from lading.api.server_state import EventBus, OwnStatuses, SharedStatuses, Spool, Tunnels
 from lading.api.services import ApiServices, Blocks, make_policy
+from lading.concurrency import cancel_all
 from lading.config import Config
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import (
@@ -481,9 +482,7 @@ async def _while_read(receive: Receive, sending: Coroutine[Any, Any, None]) -> N
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(*tasks)
 
 
 async def _left(receive: Receive) -> None:

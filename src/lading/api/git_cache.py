@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from lading.client.disk_cache import CacheLayout, DiskCache
+from lading.concurrency import cancel_all
 from lading.confined import ConfinedTree
 from lading.core.containers import git_trees
 from lading.core.containers.git_trees import GitReference, ResolvedGitTree
@@ -138,9 +139,7 @@ class GitCache:
         self._searches.clear()
         for process in tuple(self._processes):
             _kill(process)
-        for one in searches:
-            one.cancel()
-        await asyncio.gather(*searches, return_exceptions=True)
+        await cancel_all(*searches)
 
     async def _find(self, url: str, wanted: GitReference) -> tuple[ResolvedGitTree, ...]:
         # The name of a directory must not be made of a client's address.

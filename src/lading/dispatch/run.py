@@ -14,6 +14,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 
 from lading.client.api import ApiClient, Reconnected, RecordEvent
 from lading.client.api import events as records_events
+from lading.concurrency import cancel_all
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.scheduling.planning import Category
 from lading.dispatch.fleet import Fleet
@@ -199,8 +200,7 @@ async def until_known(
                 on_trouble()
             await fleet.changed()
     finally:
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
+        await cancel_all(telling)
 
 
 async def _post_trouble(client: ApiClient, fleet: Fleet, interval: float) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from lading.concurrency import cancel_all
 from lading.core.errors import Malformed, Unavailable
 from lading.core.protocols import connection_limits, http_head
 from lading.core.protocols.connection_limits import Seen, StreamPace
@@ -123,9 +124,7 @@ async def join(one: Pipe, other: Pipe, turns: Turns | None = None) -> int:
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(*tasks)
         await asyncio.gather(one.close(), other.close())
     return sum(moved)
 

@@ -11,6 +11,7 @@ import contextlib
 import socket
 from collections.abc import Awaitable, Callable
 
+from lading.concurrency import cancel_all
 from lading.core.errors import Malformed, Unavailable
 from lading.core.protocols import yamux
 from lading.core.protocols.yamux import Data, Finished, GoneAway, Opened, Pong, Reset, WindowUpdate
@@ -165,9 +166,7 @@ class Tunnel:
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_EXCEPTION)
         finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+            await cancel_all(*ways)
             self._streams.pop(stream, None)
             self._state.reset(stream)
             with contextlib.suppress(OSError):

@@ -15,6 +15,7 @@ import signal
 import subprocess
 from collections.abc import Mapping
 
+from lading.concurrency import cancel_all
 from lading.core.errors import ExecutionError, Failure, LadingError
 from lading.supervisor.engines import ContainerSpec, EngineSettings, Exec, Exit, ImageSource
 from lading.supervisor.engines.executing import ProcessExecution, set_size
@@ -98,8 +99,7 @@ class StubEngine:
         try:
             code = await self._process.wait()
         finally:
-            stopper.cancel()
-            await asyncio.gather(stopper, return_exceptions=True)
+            await cancel_all(stopper)
         return Exit(code=code if code >= 0 else 128 - code, out_of_memory=self._out_of_memory)
 
     async def abort(self) -> None:

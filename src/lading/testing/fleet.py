@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 from signal import Signals
 
+from lading.concurrency import cancel_all
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.resources import Resources
 from lading.core.scheduling.planning import FleetWorker
@@ -201,9 +202,7 @@ class FakeFleet:
     async def close(self) -> None:
         """End all that runs here. Raises the first AssertionError of any `work`."""
         tasks = [one.task for one in self.processes.values() if one.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(*tasks)
         if self.faults:
             raise self.faults[0]
 

@@ -24,6 +24,7 @@ import msgspec
 
 from lading.api.app import Application, make_app
 from lading.api.bootstrap import FirstTokens
+from lading.concurrency import cancel_all
 from lading.config import Config, load
 from lading.core import ids
 from lading.core.data import locator
@@ -335,8 +336,7 @@ async def world(
             dispatcher=f"v2/{first.dispatch_token_uuid}/{_DISPATCH}",
             root=root,
         )
-        relay.cancel()
-        await asyncio.gather(relay, return_exceptions=True)
+        await cancel_all(relay)
     finally:
         if given is None:
             await database.close()

@@ -30,6 +30,7 @@ import asyncssh
 
 from lading.client.api import ApiClient, Record, events
 from lading.client.transport import HttpTransport
+from lading.concurrency import cancel_all
 from lading.config import Config, load
 from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.scheduling.instance_types import InstanceType
@@ -372,10 +373,9 @@ async def _dispatching(
         try:
             yield task
         finally:
-            task.cancel()
             # return_exceptions: the failure was reported by RunningServer, and must not hide
             # another.
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel_all(task)
 
 
 async def _together(*work: Coroutine[Any, Any, None]) -> None:

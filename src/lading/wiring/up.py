@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from lading.client.disk_space import read_disk
+from lading.concurrency import cancel_all
 from lading.core.containers import disk_space
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import Invalid, Unavailable
@@ -183,10 +184,8 @@ async def _serve(
             asyncio.create_task(keep_room(directory.database, kept), name="room for records")
         )
         await stop.wait()
-        for keeper in keepers:
-            keeper.cancel()
         # Keepers end by cancellation; their results mean nothing.
-        await asyncio.gather(*keepers, return_exceptions=True)
+        await cancel_all(*keepers)
     except BaseExceptionGroup as failures:
         # The first failure is the cause: the task group has cancelled the other starts.
         raise failures.exceptions[0] from None
@@ -216,9 +215,7 @@ async def start_all(services: Sequence[ChildService], stop: asyncio.Event) -> bo
         await starting
         return True
     finally:
-        for task in (starting, stopping):
-            task.cancel()
-        await asyncio.gather(starting, stopping, return_exceptions=True)
+        await cancel_all(starting, stopping)
 
 
 def make_server(directory: DataDirectory, number: int, address: str) -> ChildService:

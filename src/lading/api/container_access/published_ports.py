@@ -38,6 +38,7 @@ from lading.api.container_access.gateway_client import (
 from lading.api.container_access.port_addresses import PortAddress
 from lading.api.http import TAKE_OVER
 from lading.api.services import ApiServices
+from lading.concurrency import cancel_all
 from lading.core.containers import sessions
 from lading.core.containers.container import Container
 from lading.core.containers.sessions import Target
@@ -401,8 +402,7 @@ async def _pass_on(pipe: Pipe, head: HttpHead, exchange: _Exchange, rules: _Rule
             else:
                 await _answer(pipe, response, exchange, rules)
         finally:
-            feeding.cancel()
-            await asyncio.gather(feeding, return_exceptions=True)
+            await cancel_all(feeding)
     except OSError as error:
         raise Unavailable("the connection to the container broke; try again") from error
     finally:

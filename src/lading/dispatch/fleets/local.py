@@ -44,6 +44,7 @@ from typing import Self
 import msgspec
 
 from lading.client.disk_space import is_short
+from lading.concurrency import cancel_all
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.resources import Resources, total
@@ -188,8 +189,7 @@ class LocalFleet:
 
     async def __aexit__(self, *_: object) -> None:
         if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
+            await cancel_all(self._keeper)
             self._keeper = None
         for uuid in list(self._pidfds):
             self._unwatch(uuid)

@@ -18,6 +18,7 @@ import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from lading.concurrency import cancel_all
 from lading.core.containers import sessions
 from lading.core.errors import Corrupt, Invalid, LadingError, NotFound, TooLarge, Unauthenticated
 from lading.core.protocols import http_head
@@ -140,8 +141,7 @@ class GatewayServer:
                 await pipe.writer.drain()
                 await _carry(inner, pipe)
             finally:
-                feeding.cancel()
-                await asyncio.gather(feeding, return_exceptions=True)
+                await cancel_all(feeding)
         finally:
             await inner.close()
 

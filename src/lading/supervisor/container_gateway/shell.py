@@ -24,6 +24,7 @@ from urllib.parse import parse_qs
 import asyncssh
 from asyncssh.forward import SSHForwarder
 
+from lading.concurrency import cancel_all
 from lading.core.containers import sessions
 from lading.core.errors import LadingError
 from lading.net.http_upgrade import LIMIT
@@ -52,9 +53,7 @@ class ShellServer:
 
     async def close(self) -> None:
         """End the commands that were detached."""
-        for task in self._left:
-            task.cancel()
-        await asyncio.gather(*self._left, return_exceptions=True)
+        await cancel_all(*self._left)
 
     def leave(self, execution: Execution, typed: bytes) -> None:
         """Let the detached command `execution` continue, after the last input `typed`."""
@@ -107,8 +106,7 @@ class ShellServer:
             # The client has gone or violated the protocol, and was told.
             return
         finally:
-            carrying.cancel()
-            await asyncio.gather(carrying, return_exceptions=True)
+            await cancel_all(carrying)
             # A task that is cancelled before it began has closed nothing.
             joined.close()
             near.writer.close()
@@ -315,8 +313,7 @@ class _Session(asyncssh.SSHServerSession[bytes]):
                 channel.write(data, asyncssh.EXTENDED_DATA_STDERR if stream == 2 else None)
             return await execution.wait()
         finally:
-            feeding.cancel()
-            await asyncio.gather(feeding, return_exceptions=True)
+            await cancel_all(feeding)
 
     async def _feed(self, channel: asyncssh.SSHServerChannel[bytes], execution: Execution) -> None:
         while True:

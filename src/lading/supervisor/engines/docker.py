@@ -29,7 +29,7 @@ from aiodocker.exceptions import DockerError
 from aiodocker.stream import Stream
 
 from lading.client.docker_api import learn_version
-from lading.concurrency import drain
+from lading.concurrency import cancel_all, drain
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import ImageConfig, check_command
@@ -261,9 +261,7 @@ class DockerEngine:
                     )
                 finally:
                     tasks = [moving, stopping, *([counting] if counting else [])]
-                    for task in tasks:
-                        task.cancel()
-                    await asyncio.gather(*tasks, return_exceptions=True)
+                    await cancel_all(*tasks)
                     # The readers of the streams wait for their end.
                     self._close_streams()
             state = (await container.show())["State"]
@@ -425,8 +423,7 @@ class DockerEngine:
                     # A full pipe would block the event loop.
                     await asyncio.to_thread(_write_all, target, message.data)
         finally:
-            feeding.cancel()
-            await asyncio.gather(feeding, return_exceptions=True)
+            await cancel_all(feeding)
 
     async def _feed(self, stream: Stream) -> None:
         source = self._streams[0]

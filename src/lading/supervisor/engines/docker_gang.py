@@ -20,6 +20,7 @@ from pathlib import Path
 import aiodocker
 from aiodocker.exceptions import DockerError
 
+from lading.concurrency import cancel_all
 from lading.core.errors import ExecutionError
 from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, Exit
@@ -104,8 +105,7 @@ class DockerGang:
         try:
             await linux.ended(conductor.pid)
         finally:
-            stopping.cancel()
-            await asyncio.gather(stopping, return_exceptions=True)
+            await cancel_all(stopping)
             self._close()
         code = conductor.wait()
         await end()

@@ -32,6 +32,7 @@ from typing import Any
 import msgspec
 
 from lading import confined
+from lading.concurrency import cancel_all
 from lading.core import images
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Exec, Execution, Size
@@ -109,9 +110,7 @@ class ProcessExecution:
         if self._hung_up:
             return
         self._hung_up = True
-        for pump in (*self._pumps, self._gathering):
-            pump.cancel()
-        await asyncio.gather(*self._pumps, self._gathering, return_exceptions=True)
+        await cancel_all(*self._pumps, self._gathering)
         if self._terminal >= 0:
             os.close(self._terminal)
             self._terminal = -1

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from lading import confined
+from lading.concurrency import cancel_all
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, NetworkAccess
@@ -62,9 +63,7 @@ class NativeNetwork:
             elif not ending.done():
                 raise ExecutionError("crun does not make the container in time", Failure.NODE)
         finally:
-            for task in (state, ending):
-                task.cancel()
-            await asyncio.gather(state, ending, return_exceptions=True)
+            await cancel_all(state, ending)
 
     async def reconnect(self, pid: int) -> None:
         """Connect another container in its place, by its first process. Raises ExecutionError."""

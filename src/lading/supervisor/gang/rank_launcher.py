@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lading import removal
+from lading.concurrency import cancel_all
 from lading.core.errors import LadingError
 from lading.supervisor import journal, linux
 from lading.supervisor.gang.remote_rank_client import keep_alive, trust
@@ -157,9 +158,7 @@ class RankLauncher:
             await self._over.wait()
         finally:
             server.close()
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await cancel_all(*self._tasks)
 
     def _give_up(self) -> None:
         if self._left:
@@ -198,8 +197,7 @@ class RankLauncher:
         try:
             await _pour(process.stdout, writer)
         finally:
-            inward.cancel()
-            await asyncio.gather(inward, return_exceptions=True)
+            await cancel_all(inward)
             process.stdin.close()
             await _end(process)
 

@@ -29,6 +29,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from lading.concurrency import cancel_all
 from lading.core.errors import ExecutionError, Failure, RequestError
 from lading.net import rpc
 from lading.supervisor.engines import Spread
@@ -177,9 +178,7 @@ async def serve(course: HandshakeState) -> None:
     try:
         await asyncio.wait((outward, inward), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (outward, inward):
-            task.cancel()
-        await asyncio.gather(outward, inward, return_exceptions=True)
+        await cancel_all(outward, inward)
         # Abort: unsent data has no reader any more.
         writer.transport.abort()
 

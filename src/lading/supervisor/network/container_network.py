@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from lading.concurrency import together
+from lading.concurrency import cancel_all, together
 from lading.core.containers import container_network as rules
 from lading.core.containers.container_network import Endpoint
 from lading.core.errors import ExecutionError, Failure, Invalid, LadingError
@@ -136,8 +136,7 @@ class ContainerNetwork:
             self._watching.close()
             self._watching = None
         if self._refreshing is not None:
-            self._refreshing.cancel()
-            await asyncio.gather(self._refreshing, return_exceptions=True)
+            await cancel_all(self._refreshing)
             self._refreshing = None
         await self._end_uplink()
         services, self._services = self._services, []

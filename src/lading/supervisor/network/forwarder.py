@@ -20,6 +20,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+from lading.concurrency import cancel_all
 from lading.core.containers.container_network import Endpoint, nameservers
 
 MOST_CONNECTIONS = 1024
@@ -68,9 +69,7 @@ class Forwarder:
         if self._listening.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self._listening)
         ending = list(self._tasks)
-        for task in ending:
-            task.cancel()
-        await asyncio.gather(*ending, return_exceptions=True)
+        await cancel_all(*ending)
         for connection in (*self._fresh, self._listening):
             connection.close()
         self._fresh.clear()
@@ -121,9 +120,7 @@ class Forwarder:
         try:
             await asyncio.gather(there, back)
         finally:
-            for task in (there, back):
-                task.cancel()
-            await asyncio.gather(there, back, return_exceptions=True)
+            await cancel_all(there, back)
             their_writer.close()
 
 
@@ -182,9 +179,7 @@ class Resolver:
 
     async def close(self) -> None:
         """Stop answering. Idempotent."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(*self._tasks)
         if self._transport is not None:
             self._transport.close()
         self._datagrams.close()

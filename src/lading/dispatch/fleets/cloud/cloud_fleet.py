@@ -25,6 +25,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from signal import Signals
 
+from lading.concurrency import cancel_all
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.scheduling.cloud_limits import CloudPlan, CloudRules
 from lading.core.scheduling.instance_lifecycle import InstancePhase
@@ -127,8 +128,7 @@ class CloudFleet:
             raise
         finally:
             self._change.set()
-            pricing.cancel()
-            await asyncio.gather(pricing, return_exceptions=True)
+            await cancel_all(pricing)
 
     # The seam to the dispatch loop.
 
@@ -590,5 +590,4 @@ async def open_cloud(site: FleetSite) -> AsyncGenerator[CloudFleet]:
                     event(_logger, "management", url=at)
                 yield fleet
         finally:
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
+            await cancel_all(serving)

@@ -24,6 +24,7 @@ from typing import Protocol, TypeVar
 import asyncssh
 import msgspec
 
+from lading.concurrency import cancel_all
 from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.scheduling.instance_lifecycle import Behavior
 from lading.core.scheduling.instance_types import InstanceType
@@ -258,8 +259,7 @@ class Trial:
                     try:
                         await link.request("list", timeout=60.0)
                     finally:
-                        serving.cancel()
-                        await asyncio.gather(serving, return_exceptions=True)
+                        await cancel_all(serving)
                 self._over(
                     "agent", f"serves, {self._means.clock() - began:.1f} s after the VM was listed"
                 )

@@ -15,6 +15,7 @@ from typing import Self
 
 import asyncssh
 
+from lading.concurrency import cancel_all
 from lading.core.errors import Invalid, Unavailable
 
 SECRET_PATH = "/var/run/arvados-instance-secret"
@@ -203,8 +204,7 @@ class Shell:
         finally:
             # Without waiting for the other side: it may be gone without a word.
             process.close()
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
+            await cancel_all(sending)
         code = process.exit_status
         return CommandResult(255 if code is None else code, bytes(out or b""), bytes(err or b""))
 

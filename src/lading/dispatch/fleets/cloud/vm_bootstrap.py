@@ -27,6 +27,7 @@ from typing import Any, Protocol
 import asyncssh
 import msgspec
 
+from lading.concurrency import cancel_all
 from lading.core.errors import LadingError, Unavailable
 from lading.core.scheduling.instance_lifecycle import InstanceEvent, InstancePhase
 from lading.dispatch.fleets.cloud.machine import CloudMachine
@@ -143,8 +144,7 @@ class SshBootstrap:
             finally:
                 # Nobody waits for the other side: it may be gone without a word.
                 shell.abort()
-                errors.cancel()
-                await asyncio.gather(errors, return_exceptions=True)
+                await cancel_all(errors)
 
     async def _probe(self, shell: Shell, machine: CloudMachine) -> str:
         """Run the boot probe until it has succeeded once, in a few words. Raises Unavailable.
@@ -374,8 +374,7 @@ class InstanceWatch:
                 raise
             finally:
                 one.link = None
-                serving.cancel()
-                await asyncio.gather(serving, return_exceptions=True)
+                await cancel_all(serving)
                 self._touch()
 
     async def _ask_again_and_again(self, one: CloudMachine, serving: asyncio.Task[None]) -> None:

@@ -27,6 +27,7 @@ from pathlib import Path
 from signal import Signals
 from typing import Self
 
+from lading.concurrency import cancel_all
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.scheduling import slurm_nice
 from lading.core.scheduling.planning import FleetWorker, TrackedContainer
@@ -172,8 +173,7 @@ class SlurmFleet:
 
     async def __aexit__(self, *_: object) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancel_all(self._task)
             self._task = None
 
     def set_lookup(self, look: LookUp) -> None:
