@@ -1,16 +1,45 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from lading.core.errors import Invalid
-from lading.core.quantities import parse_duration, parse_size
+from lading.core.quantities import age, duration, parse_duration, parse_size, shorten, size
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [(5, 5), ("5", 5), ("1.5KiB", 1536), ("2GB", 2 * 10**9), ("1 MiB", 1 << 20)]
+    ("text", "count"), [(5, 5), ("5", 5), ("1.5KiB", 1536), ("2GB", 2 * 10**9), ("1 MiB", 1 << 20)]
 )
-def test_sizes(text: str | int, size: int) -> None:
-    assert parse_size(text) == size
+def test_sizes(text: str | int, count: int) -> None:
+    assert parse_size(text) == count
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(5, "5 B"), (1536, "1.5 KiB"), (1 << 40, "1.0 TiB"), (1 << 51, "2048.0 TiB")],
+)
+def test_sizes_for_people(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-1, "0.00 s"), (0.42, "0.42 s"), (1.5, "1.5 s"), (17, "17 s"), (190, "3 min"), (1e6, "12 d")],
+)
+def test_durations_for_people(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_ages() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert age("2025-12-31T23:59:00Z", now) == "1 min"
+    assert age(None, now) == ""
+
+
+def test_the_end_of_a_long_text_is_cut_off() -> None:
+    assert shorten("abc", 3) == "abc"
+    assert shorten("abcd", 3) == "ab…"
 
 
 @pytest.mark.parametrize(

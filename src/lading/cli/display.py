@@ -11,21 +11,21 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from lading.core.quantities import parse_time
+# Names of this module too: texts for people come from one place.
+from lading.core.quantities import age as age
+from lading.core.quantities import duration as duration
+from lading.core.quantities import shorten as shorten
+from lading.core.quantities import size as size
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 # Seconds before a progress bar appears.
 _PATIENCE = 0.5
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-# Seconds per unit, largest first.
-_STEPS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _GAP = "  "
 _LEAST = 24
 """Characters of the last column of a table before optional columns are left out."""
@@ -115,28 +115,6 @@ def fields(pairs: Iterable[tuple[str, str]]) -> None:
         click.echo(f"{click.style(name.ljust(width), bold=True)}  {_one_line(value)}")
 
 
-def size(count: float) -> str:
-    """For example `3.4 MiB`."""
-    for unit in _UNITS[:-1]:
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} {_UNITS[-1]}"
-
-
-def duration(seconds: float) -> str:
-    """For example `0.42 s`, `17 s`, `3 min`, `5 h`, `2 d`."""
-    if seconds < 10:
-        return f"{max(seconds, 0):.2f} s" if seconds < 1 else f"{seconds:.1f} s"
-    length, unit = next((step for step in _STEPS if seconds >= step[0]), _STEPS[-1])
-    return f"{seconds / length:.0f} {unit}"
-
-
-def age(moment: str | None, now: datetime) -> str:
-    """Time since a timestamp of the API; empty for none."""
-    return duration((now - parse_time(moment)).total_seconds()) if moment else ""
-
-
 def write_all(stream: BinaryIO, data: bytes) -> None:
     """Write all of `data`; a stream without a buffer (PYTHONUNBUFFERED) may accept a part at a
     time.
@@ -145,11 +123,6 @@ def write_all(stream: BinaryIO, data: bytes) -> None:
     while left:
         left = left[stream.write(left) :]
     stream.flush()
-
-
-def shorten(text: str, limit: int = 60) -> str:
-    """At most `limit` characters; the end is cut off."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 @contextmanager

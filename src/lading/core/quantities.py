@@ -2,7 +2,7 @@
 
 Timestamps are RFC 3339 in UTC with nine fractional digits (docs/spec/api, section Records). The
 same text is stored, so comparing texts compares times. Sizes and durations are written "64MiB",
-"1m30s".
+"1m30s"; for people "3.4 MiB", "17 s".
 """
 
 from __future__ import annotations
@@ -94,3 +94,35 @@ def parse_duration(text: str | float) -> float:
         raise Invalid(f"not a duration: {text!r}; write seconds, or for example 90s or 336h")
     days, hours, minutes, seconds, millis = (float(part or 0) for part in match.groups())
     return days * 86400 + hours * 3600 + minutes * 60 + seconds + millis / 1000
+
+
+_SHOWN_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+# Seconds per unit, largest first.
+_STEPS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+def size(count: float) -> str:
+    """For example `3.4 MiB`."""
+    for unit in _SHOWN_UNITS[:-1]:
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} {_SHOWN_UNITS[-1]}"
+
+
+def duration(seconds: float) -> str:
+    """For example `0.42 s`, `17 s`, `3 min`, `5 h`, `2 d`."""
+    if seconds < 10:
+        return f"{max(seconds, 0):.2f} s" if seconds < 1 else f"{seconds:.1f} s"
+    length, unit = next(step for step in _STEPS if seconds >= step[0])
+    return f"{seconds / length:.0f} {unit}"
+
+
+def age(moment: str | None, now: datetime) -> str:
+    """Time since a timestamp of the API; empty for none."""
+    return duration((now - parse_time(moment)).total_seconds()) if moment else ""
+
+
+def shorten(text: str, limit: int = 60) -> str:
+    """At most `limit` characters; the end is cut off."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

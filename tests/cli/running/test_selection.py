@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 
 import pytest
 
-from lading.cli.running.selection import seconds_of, shown_state
-from lading.client.outcomes import RequestOutcome
 from tests.cli.site import Play, Site
 
 
@@ -109,32 +106,3 @@ def test_more_than_are_shown(site: Site) -> None:
         in site.lading("request", "list", "--limit", "1", "--name", "sel.*").stderr
     )
     assert site.lading("request", "list", "--limit", "3", "--name", "sel.?").stderr == ""
-
-
-def _shown(state: str, container: str = "", code: int | None = None) -> str:
-    held = {"state": container, "exit_code": code} if container else None
-    return shown_state(RequestOutcome({"state": state}, held))
-
-
-def test_states_as_they_are_shown() -> None:
-    assert _shown("Final") == "Cancelled"
-    assert _shown("Committed") == "Committed"
-    # The container goes on for another request.
-    assert _shown("Final", "Running") == "Cancelled"
-    assert _shown("Committed", "Running") == "Running"
-    assert [_shown("Final", "Complete", code) for code in (0, 5)] == ["Complete", "failed 5"]
-
-
-def test_times_of_what_runs_and_has_run() -> None:
-    now = datetime(2026, 1, 2, 3, 0, 9, tzinfo=UTC)
-    start, end = "2026-01-02T03:00:00Z", "2026-01-02T03:00:05Z"
-
-    def seconds(state: str, started: str | None, finished: str | None) -> float | None:
-        container = {"state": state, "started_at": started, "finished_at": finished}
-        return seconds_of(RequestOutcome({"state": "Committed"}, container), now)
-
-    assert seconds("Complete", start, end) == 5
-    assert seconds("Running", start, None) == 9
-    assert seconds("Queued", None, None) is None
-    assert seconds("Cancelled", start, None) is None
-    assert seconds_of(RequestOutcome({"state": "Committed"}, None), now) is None

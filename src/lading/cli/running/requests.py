@@ -15,11 +15,12 @@ from lading.cli.options import MOMENT, PROPERTY
 from lading.cli.references import find_request
 from lading.cli.running import bulk_actions, explanation, following, selection
 from lading.cli.running.following import Follower, LogFile, Watcher
-from lading.cli.running.run import is_reused, run_time
+from lading.cli.running.run import run_time
 from lading.cli.running.selection import RequestSelection, selecting, state_option
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome
+from lading.client.request_states import is_reused, seconds_of, shown_command, shown_state
 
 _SELECT = (
     "uuid",
@@ -85,11 +86,11 @@ def list_(limit: int, sort: str, as_json: bool, **selected: Any) -> None:
 
 def _row(one: RequestOutcome, now: datetime) -> tuple[str, ...]:
     """A line of the list."""
-    seconds = selection.seconds_of(one, now)
+    seconds = seconds_of(one, now)
     return (
         one.request["uuid"],
         display.age(one.request["created_at"], now),
-        selection.shown_state(one),
+        shown_state(one),
         "" if seconds is None else display.duration(seconds),
         "yes" if one.container and is_reused(one.request, one.container) else "",
         one.request["name"] or shown_command(one.request),
@@ -313,11 +314,6 @@ def _describe_container(found: Record, container: Record) -> list[tuple[str, str
         ("  output", container["output"] or ""),
         *((f"  {key}", str(value)) for key, value in status.items()),
     ]
-
-
-def shown_command(record: Record) -> str:
-    """The command of a request as one line."""
-    return " ".join(record["command"] or ()) or "(that of the image)"
 
 
 def _given(asked: Mapping[str, Any], container: Record) -> str:

@@ -47,6 +47,7 @@ from lading.cli.running.submission import (
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome, reason
+from lading.client.request_states import is_reused
 from lading.core.errors import Conflict
 from lading.core.ids import EMPTY_PDH
 from lading.core.quantities import parse_time
@@ -375,11 +376,6 @@ async def interruptible(
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
-
-
-def is_reused(request: Record, container: Record) -> bool:
-    """Whether the container existed before the request."""
-    return parse_time(container["created_at"]) < parse_time(request["created_at"])
 
 
 def summary(outcome: RequestOutcome, code: int) -> dict[str, Any]:

@@ -20,7 +20,14 @@ from lading.cli.session import CliSession
 from lading.cli.users import find_user
 from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome
-from lading.core.quantities import format_time, parse_time
+from lading.client.request_states import (
+    CANCELLED,
+    CONDITIONS,
+    seconds_of,
+    shown_state,
+    state_of,
+)
+from lading.core.quantities import format_time
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PAGE = 500
@@ -35,24 +42,7 @@ _CONTAINER = (
     "runtime_constraints",
 )
 _NEEDED = ("uuid", "name", "state", "priority", "created_at", "container_uuid")
-_FAILED = "Failed"
-_CANCELLED = "Cancelled"
-_COMPLETE = [["state", "=", "Final"], ["container.state", "=", "Complete"]]
-# A state as the list shows it -> conditions on the server. Those of Cancelled are not all: a
-# request is also Cancelled that never had a container.
-_CONDITIONS: Final[dict[str, list[Any]]] = {
-    "Uncommitted": [["state", "=", "Uncommitted"]],
-    "Committed": [["state", "=", "Committed"]],
-    "Final": [["state", "=", "Final"]],
-    **{
-        state: [["state", "=", "Committed"], ["container.state", "=", state]]
-        for state in ("Queued", "Locked", "Running")
-    },
-    "Complete": [*_COMPLETE, ["container.exit_code", "=", 0]],
-    _FAILED: [*_COMPLETE, ["container.exit_code", "!=", 0]],
-    _CANCELLED: [["state", "=", "Final"]],
-}
-STATES: Final = tuple(_CONDITIONS)
+STATES: Final = tuple(CONDITIONS)
 """States by which requests are selected: those of a request, and those that lists show."""
 SORTS: Final = ("created", "name", "state", "priority", "took")
 """Orders of lists."""
@@ -79,7 +69,7 @@ class RequestSelection:
     @property
     def is_counted(self) -> bool:
         """Whether the server can count these requests: it knows all conditions."""
-        return self.name is None and not self.failed and self.state != _CANCELLED
+        return self.name is None and not self.failed and self.state != CANCELLED
 
 
 def selecting(command: _Command) -> _Command:
@@ -105,33 +95,6 @@ def state_option(command: _Command) -> _Command:
         type=click.Choice(STATES, case_sensitive=False),
         help="Only those in this state.",
     )(command)
-
-
-def state_of(found: Record, container: Record | None) -> str:
-    """The relevant state: the container's once there is one."""
-    is_final = found["state"] == "Final"
-    # The container of a cancelled request may go on for another request.
-    if container is None or (is_final and container["state"] not in ("Complete", _CANCELLED)):
-        return _CANCELLED if is_final else str(found["state"])
-    return str(container["state"])
-
-
-def shown_state(one: RequestOutcome) -> str:
-    """The state for people: a command that failed is not shown as Complete, but as `failed 5`."""
-    code = one.container["exit_code"] if one.container else None
-    state = state_of(one.request, one.container)
-    return f"failed {code}" if state == "Complete" and code else state
-
-
-def seconds_of(one: RequestOutcome, now: datetime) -> float | None:
-    """Seconds that the command took, or has run until now; None if it has not started."""
-    container = one.container
-    if container is None or not container["started_at"]:
-        return None
-    end = parse_time(container["finished_at"]) if container["finished_at"] else now
-    if not container["finished_at"] and state_of(one.request, container) != "Running":
-        return None
-    return (end - parse_time(container["started_at"])).total_seconds()
 
 
 async def select(
@@ -241,7 +204,7 @@ async def _filters(session: CliSession, wanted: RequestSelection, now: datetime)
     for name, value in wanted.properties:
         filters.append([f"properties.<{name}>", "=", value])
     if wanted.state is not None:
-        filters += _CONDITIONS[wanted.state]
+        filters += CONDITIONS[wanted.state]
     elif wanted.failed:
         filters.append(["state", "=", "Final"])
     if wanted.since:
@@ -254,7 +217,7 @@ def _is_meant(one: RequestOutcome, wanted: RequestSelection) -> bool:
     name = one.request["name"] or ""
     if wanted.name is not None and not fnmatch.fnmatchcase(name, wanted.name):
         return False
-    if wanted.state == _CANCELLED and state_of(one.request, one.container) != _CANCELLED:
+    if wanted.state == CANCELLED and state_of(one.request, one.container) != CANCELLED:
         return False
     return not wanted.failed or one.exit_code != 0
 

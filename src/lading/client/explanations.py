@@ -1,0 +1,122 @@
+"""The texts of the server's explanations: why a request got its container, and what it waits for.
+
+The command line and the page show the same words, from these functions. The server's sentences are
+unchanged; absent parts are left out (`core.containers.reuse` makes them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+Explanation = Mapping[str, Any]
+Row = tuple[str, ...]
+
+
+def why_fields(answer: Explanation) -> list[tuple[str, str]]:
+    """Names and texts of the response of `container_requests/{uuid}/why`; some texts are empty."""
+    container = answer["container"] or {}
+    decision = answer["decision"]
+    reasons = [_text(one["sentence"]) for one in answer.get("waits") or ()]
+    status = answer["scheduling_status"]
+    return [
+        ("request", _text(answer["request_uuid"])),
+        ("outcome", _text(answer["outcome"])),
+        # The status is shown once: it is often one of the reasons.
+        ("waiting", "" if status in reasons else _text(status)),
+        ("container", _text(container.get("uuid"))),
+        *(("because", text) for text in reasons),
+        *(
+            ("waited", _text(one["text"]).removeprefix("waited "))
+            for one in answer.get("waited") or ()
+        ),
+        *(("tried before", text) for text in _tried(answer)),
+        ("decision", decision_text(decision) if decision else ""),
+    ]
+
+
+def decision_text(resolution: Explanation, *, would: str = "") -> str:
+    """What was decided about a request, with the reason; `would` begins the text of a preview."""
+    uuid = resolution.get("container_uuid")
+    if resolution.get("decision") == "none":
+        return f"{would}have no container: {_text(resolution.get('reason'))}"
+    verb = {"reuse": "reuse", "new": "run"}.get(
+        str(resolution.get("decision")), str(resolution.get("decision"))
+    )
+    what = f"{would}{verb} {uuid}" if uuid else f"{would}{verb} a new container"
+    return f"{what}: {_text(resolution.get('reason'))}"
+
+
+def dispatch_rows(decisions: Sequence[Explanation]) -> Iterator[Row]:
+    """Time, container, decision and reason of each decision of a dispatcher."""
+    for one in decisions:
+        yield (
+            # To milliseconds.
+            _text(one["at"])[:23],
+            _text(one["container_uuid"]),
+            _text(one["event_type"]).replace("_", " "),
+            _text(one["text"]),
+        )
+
+
+def candidate_rows(resolution: Explanation) -> Iterator[Row]:
+    """Container, state, whether it is usable, and the reason, of each candidate for reuse."""
+    for one in resolution.get("candidates") or ():
+        usable = "yes" if one["usable"] else "no"
+        yield _text(one["container_uuid"]), _text(one["state"]), usable, _text(one["reason"])
+
+
+def nearest_text(resolution: Explanation) -> str:
+    """A sentence about the nearest earlier container; "" without one."""
+    near = resolution.get("nearest")
+    if not near:
+        return ""
+    how = "which differs in" if near["differences"] else "the same in every field"
+    return f"nearest earlier container: {near['container_uuid']} ({near['state']}), {how}"
+
+
+def difference_rows(resolution: Explanation) -> Iterator[Row]:
+    """Field, value of the request and value of the nearest container, of each difference."""
+    near = resolution.get("nearest") or {}
+    for one in near.get("differences") or ():
+        yield _text(one["field"]), _value(one.get("request")), _value(one.get("container"))
+
+
+def further_text(resolution: Explanation) -> str:
+    """The nearest containers after the first, with the first difference of each; "" without any."""
+    said = []
+    for one in (resolution.get("near") or ())[1:]:
+        difference = one["first_difference"]
+        where = f"differs first in {difference['field']}" if difference else "in nothing"
+        said.append(f"{one['container_uuid']} ({one['state']}) {where}")
+    return f"further: {'; '.join(said)}" if said else ""
+
+
+def _tried(answer: Explanation) -> list[str]:
+    """The containers that were tried before, with their ends."""
+    attempts = {one["uuid"]: one for one in answer.get("attempts") or ()}
+    return [
+        f"{uuid}: {end_text(attempts[uuid])}" if uuid in attempts else uuid
+        for uuid in answer["attempted_container_uuids"] or ()
+    ]
+
+
+def end_text(container: Explanation) -> str:
+    """How a container ended: its state, exit code, kind of failure and error."""
+    status = container["runtime_status"] or {}
+    code = "" if container["exit_code"] is None else f" with exit code {container['exit_code']}"
+    kind = f" ({status['failure']})" if status.get("failure") else ""
+    error = f": {status['error']}" if status.get("error") else ""
+    return f"{container['state']}{code}{kind}{error}"
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

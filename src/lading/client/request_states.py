@@ -1,0 +1,65 @@
+"""States of requests as lists show them, on the command line and on the page."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from lading.client.api import Record
+from lading.client.outcomes import RequestOutcome
+from lading.core.quantities import parse_time
+
+FAILED: Final = "Failed"
+CANCELLED: Final = "Cancelled"
+_COMPLETE = [["state", "=", "Final"], ["container.state", "=", "Complete"]]
+# A state as the list shows it -> conditions on the server. Those of Cancelled are not all: a
+# request is also Cancelled that never had a container.
+CONDITIONS: Final[dict[str, list[Any]]] = {
+    "Uncommitted": [["state", "=", "Uncommitted"]],
+    "Committed": [["state", "=", "Committed"]],
+    "Final": [["state", "=", "Final"]],
+    **{
+        state: [["state", "=", "Committed"], ["container.state", "=", state]]
+        for state in ("Queued", "Locked", "Running")
+    },
+    "Complete": [*_COMPLETE, ["container.exit_code", "=", 0]],
+    FAILED: [*_COMPLETE, ["container.exit_code", "!=", 0]],
+    CANCELLED: [["state", "=", "Final"]],
+}
+
+
+def state_of(found: Record, container: Record | None) -> str:
+    """The relevant state: the container's once there is one."""
+    is_final = found["state"] == "Final"
+    # The container of a cancelled request may go on for another request.
+    if container is None or (is_final and container["state"] not in ("Complete", CANCELLED)):
+        return CANCELLED if is_final else str(found["state"])
+    return str(container["state"])
+
+
+def shown_state(one: RequestOutcome) -> str:
+    """The state for people: a command that failed is not shown as Complete, but as `failed 5`."""
+    code = one.container["exit_code"] if one.container else None
+    state = state_of(one.request, one.container)
+    return f"failed {code}" if state == "Complete" and code else state
+
+
+def seconds_of(one: RequestOutcome, now: datetime) -> float | None:
+    """Seconds that the command took, or has run until now; None if it has not started."""
+    container = one.container
+    if container is None or not container["started_at"]:
+        return None
+    end = parse_time(container["finished_at"]) if container["finished_at"] else now
+    if not container["finished_at"] and state_of(one.request, container) != "Running":
+        return None
+    return (end - parse_time(container["started_at"])).total_seconds()
+
+
+def shown_command(record: Record) -> str:
+    """The command of a request as one line."""
+    return " ".join(record["command"] or ()) or "(that of the image)"
+
+
+def is_reused(request: Record, container: Record) -> bool:
+    """Whether the container existed before the request."""
+    return parse_time(container["created_at"]) < parse_time(request["created_at"])

@@ -1,0 +1,62 @@
+"""Texts of explanations, which the command line and the page share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lading.client import explanations
+
+_ANSWER: dict[str, Any] = {
+    "request_uuid": "r",
+    "outcome": "Its container is waiting to run.",
+    "scheduling_status": "No room.",
+    "waits": [{"reason": "capacity", "sentence": "No room."}],
+    "container": {"uuid": "c"},
+    "attempted_container_uuids": ["a", "b"],
+    "attempts": [
+        {
+            "uuid": "a",
+            "state": "Cancelled",
+            "exit_code": 3,
+            "runtime_status": {"failure": "oom", "error": "no memory"},
+        }
+    ],
+    "waited": [{"text": "waited 3 s"}],
+    "decision": {"decision": "new", "container_uuid": "c", "reason": "never asked for"},
+}
+
+
+def test_why_names_each_reason_once() -> None:
+    said = explanations.why_fields(_ANSWER)
+    assert ("waiting", "") in said
+    assert ("because", "No room.") in said
+    assert ("waited", "3 s") in said
+    assert ("tried before", "a: Cancelled with exit code 3 (oom): no memory") in said
+    assert ("tried before", "b") in said
+    assert said[-1] == ("decision", "run c: never asked for")
+
+
+def test_a_decision_that_has_no_container() -> None:
+    said = explanations.decision_text({"decision": "none", "reason": "on hold"}, would="would ")
+    assert said == "would have no container: on hold"
+
+
+def test_differences_are_whole() -> None:
+    near = {
+        "container_uuid": "d",
+        "state": "Complete",
+        "differences": [{"field": "m", "request": {"a": 1}, "container": None}],
+    }
+    assert explanations.nearest_text({"nearest": near}).endswith("(Complete), which differs in")
+    assert list(explanations.difference_rows({"nearest": near})) == [("m", '{"a":1}', "-")]
+
+
+def test_without_a_nearest() -> None:
+    assert explanations.nearest_text({}) == ""
+    assert list(explanations.difference_rows({})) == []
+    assert explanations.further_text({"near": [{}]}) == ""
+
+
+def test_further_containers() -> None:
+    near = {"container_uuid": "e", "state": "Complete", "first_difference": None}
+    assert explanations.further_text({"near": [near, near]}) == "further: e (Complete) in nothing"

@@ -1,0 +1,47 @@
+"""States of requests as lists show them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from lading.client.outcomes import RequestOutcome
+from lading.client.request_states import is_reused, seconds_of, shown_command, shown_state
+
+
+def _shown(state: str, container: str = "", code: int | None = None) -> str:
+    held = {"state": container, "exit_code": code} if container else None
+    return shown_state(RequestOutcome({"state": state}, held))
+
+
+def test_states_as_they_are_shown() -> None:
+    assert _shown("Final") == "Cancelled"
+    assert _shown("Committed") == "Committed"
+    # The container goes on for another request.
+    assert _shown("Final", "Running") == "Cancelled"
+    assert _shown("Committed", "Running") == "Running"
+    assert [_shown("Final", "Complete", code) for code in (0, 5)] == ["Complete", "failed 5"]
+
+
+def test_times_of_what_runs_and_has_run() -> None:
+    now = datetime(2026, 1, 2, 3, 0, 9, tzinfo=UTC)
+    start, end = "2026-01-02T03:00:00Z", "2026-01-02T03:00:05Z"
+
+    def seconds(state: str, started: str | None, finished: str | None) -> float | None:
+        container = {"state": state, "started_at": started, "finished_at": finished}
+        return seconds_of(RequestOutcome({"state": "Committed"}, container), now)
+
+    assert seconds("Complete", start, end) == 5
+    assert seconds("Running", start, None) == 9
+    assert seconds("Queued", None, None) is None
+    assert seconds("Cancelled", start, None) is None
+    assert seconds_of(RequestOutcome({"state": "Committed"}, None), now) is None
+
+
+def test_a_request_without_a_command() -> None:
+    assert shown_command({"command": []}) == "(that of the image)"
+
+
+def test_what_is_reused() -> None:
+    container = {"created_at": "2026-01-02T03:00:00Z"}
+    assert is_reused({"created_at": "2026-01-02T03:00:01Z"}, container)
+    assert not is_reused(container, container)
