@@ -1,1 +1,4 @@
-"""The metadata server: an ASGI application over the records. Start with `app`, then `resources`."""
+"""The metadata server: an ASGI application over the records.
+
+Start with `app`, then `resources`.
+"""

@@ -1,18 +1,14 @@
 """Authentication and authorization: the principal of a token, and what the principal may do.
 
-Authorization: whether a caller may read, write or own a record, looked up in the transaction
-that acts on it.
-
 A record that the caller cannot read does not exist (404); one that can be read but not written is
 Forbidden (403); an owner or a reference that cannot be read is Invalid (422). In a frozen project
-nobody writes. Source: docs/spec/api, sections Records and Permissions.
+nobody writes. The check is made in the transaction that acts on the record.
 
-From a token to its principal, and the principal for whom a request acts.
+Secrets of tokens are compared by hash. Forms: `v2/uuid/secret`, `v2/uuid/secret/container`, and the
+bare secret. The configured system root token acts as the system user. A request acts for the holder
+of its runtime token, or else for the user who commits it.
 
-Source: docs/spec/api, sections Authentication and Resolving and reuse. Secrets are compared by
-hash. Forms: `v2/uuid/secret`, `v2/uuid/secret/container`, and the bare secret. The configured
-system root token acts as the system user. A request acts for the holder of its runtime token, or
-else for the user who commits it.
+Source: docs/spec/api, sections Authentication, Records, Permissions and Resolving and reuse.
 """
 
 from __future__ import annotations
@@ -259,7 +255,7 @@ async def _is_present(
     *,
     include_trash: bool,
 ) -> bool:
-    """Whether the record is in no project in the trash, or trashed records are asked for too."""
+    """Whether the record is in no project in the trash, or the call includes trashed records."""
     place = record["uuid"] if kind is GROUPS else record["owner_uuid"]
     if not is_group(place):
         return True
@@ -309,7 +305,7 @@ async def find_readers(services: ApiServices, params: Mapping[str, JSON]) -> tup
 
 
 def nobody(services: ApiServices) -> Principal:
-    """The anonymous user, who reads what was shared with the anonymous group."""
+    """The anonymous user, who reads the records that are shared with the anonymous group."""
     config = services.config
     return Principal(
         user_uuid=ids.anonymous_user(config.ClusterID),

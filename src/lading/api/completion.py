@@ -1,21 +1,16 @@
-"""The end of a container: its requests are retried or become Final; allocations and costs are
-recorded.
+"""The end of a container for its requests: another attempt or the state Final, and the costs.
 
-The end of a container: its requests are retried or become Final, with log and output.
+`core.containers.finalize` plans the retries, and the collections that a request keeps. The content
+of such a collection is that of existing collections, so that no block is moved; a collection whose
+content is missing is not made. Requests that the container made are cancelled; requests that depend
+on its requests are released or end too.
 
-`core.containers.finalize` plans further attempts, `core.containers.finalize` the collections that a
-request keeps. The content of such a collection is that of collections that are there already, so
-that no block is moved; a collection whose content is missing is not made. Requests that the
-container made are cancelled; requests that depend on its requests are released or end too.
+An interval of allocation (when a container held resources, and for which request) begins and ends
+with each change of a container's state and of a request's state, priority or container
+(`store.containers`); `docs/requests.md` describes the intervals. The cost of a request that a
+container made is added to the `subrequests_cost` of that container.
 
-Source: docs/spec/containers, sections Retry, Finalization and Dependencies.
-
-Accounting: when containers held resources for which request, and what containers cost.
-
-An interval of allocation begins and ends with each change of a container's state and of a request's
-state, priority or container (`store.containers`). The cost of a request that a container made is
-added to the `subrequests_cost` of that container. Source: docs/spec/containers, section Cost;
-`docs/requests.md` describes the intervals.
+Source: docs/spec/containers, sections Retry, Finalization, Dependencies and Cost.
 """
 
 from __future__ import annotations

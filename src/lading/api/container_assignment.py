@@ -1,8 +1,8 @@
-"""The container of a request: an earlier one that did the same, or a new one.
+"""Assigns a container to a request: an earlier one with the same recipe, or a new one.
 
 This module reads the facts; `core.containers.recipe` resolves the request, `core.containers.reuse`
-chooses, and `core.containers.reuse` gives the reasons, which are kept as a log row of type
-"resolve" about the request. Source: docs/spec/api, section Resolving and reuse.
+chooses and gives the reasons, which are kept as a log row of type "resolve" about the request.
+Source: docs/spec/api, section Resolving and reuse.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ async def resolve(
     if isinstance(decision.choice, Reuse):
         container = decision.choice.container
         change = await _attach(unit, change, container, decision.recipe)
-        # What was read before the transaction may be gone: the call is tried again with a fresh
+        # Facts read before the transaction may be outdated: the call is tried again with a fresh
         # decision.
         if decision is ahead and not (change.request.log_uuid and change.request.output_uuid):
             raise TransactionInterrupted(

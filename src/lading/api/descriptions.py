@@ -1,13 +1,8 @@
 """Descriptions of the API, from the table of record types: OpenAPI and the discovery document.
 
-The OpenAPI description, from the same table as routes and the discovery document.
-
-It has each path, and each status that a path can answer with. `make fuzz` tests the server against
-it.
-
-The discovery document, from the table of record types. Clients build their methods from it.
-
-Source: docs/spec/api, section Discovery document.
+The OpenAPI document has each path, and each status that a path can answer with; `make fuzz` tests
+the server against it. Arvados' clients build their methods from the discovery document
+(docs/spec/api, section Discovery document).
 """
 
 from __future__ import annotations
@@ -80,7 +75,7 @@ _REASONS: Final = {
 _ALWAYS: Final = (400, 405, 422, 503)
 _WRITES: Final = (409, 413, 507)
 _ACTIONS: Final[dict[str, tuple[int, ...]]] = {"container_requests.log": (416, 502)}
-"""What some actions answer beside what all of their kind do."""
+"""Further statuses of some actions, beside those of all actions of their kind."""
 _ANSWERS: Final[dict[str, Record]] = {
     "container_requests.container_status": {
         "type": "object",

@@ -168,7 +168,7 @@ class GitCache:
             # A fetch that began after this call was made serves it too.
             if mirror.fetched >= mine:
                 return
-            # Taken before the fetch: calls that come during it may want what it has not seen.
+            # Taken before the fetch: calls that come during it may need later commits.
             until = mirror.asked
             await asyncio.to_thread(self._bring_up_to_date, mirror.path, url)
             mirror.fetched = until

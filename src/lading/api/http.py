@@ -1,18 +1,13 @@
-"""HTTP requests and responses of the API, and records in responses.
+"""HTTP of the API: reading a request's body and parameters, and records in responses.
 
-One HTTP request and its response: the body, parameters from query, form and JSON, attributes.
-
-Source: docs/spec/api, section Parameters and attributes. Nothing here knows the rules of a record
-type.
-
-`BodyReader` reads a body once its sender is known. A token in the head or in the query makes the
-sender known. A form may hold the token in its body, which is then read first: such bodies must be
-small and come in time, and have a small share of memory together.
-
-Records as clients see them: hidden fields are left out, derived fields are added.
-
-Some fields of users and groups depend on the caller; `present` adds them first. Source:
-docs/spec/api, sections Records, Lists, Permissions and Order and select.
+- Parameters come from query, form and JSON (docs/spec/api, section Parameters and attributes). The
+  rules of record types are elsewhere.
+- `BodyReader` reads a body once its sender is known by a token in the head or in the query. A form
+  may hold the token in its body, which is then read first: such bodies must be small and come in
+  time, and have a small share of memory together.
+- In responses hidden fields are left out and derived fields are added; `present` adds first the
+  fields of users and groups that depend on the caller (docs/spec/api, sections Records, Lists,
+  Permissions and Order and select).
 """
 
 from __future__ import annotations
@@ -105,7 +100,7 @@ class ApiResponse:
     stream: AsyncGenerator[bytes] | None = None
     session: Callable[[Pipe], Awaitable[None]] | None = None
     is_endless: bool = False
-    """The stream goes on until its reader leaves."""
+    """The stream continues until its reader disconnects."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -339,7 +334,7 @@ async def _read(receive: Receive, limit: int) -> bytes:
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            # What came is not what was meant: half of it may well be a valid request.
+            # The body is incomplete: half of it may well be a valid request.
             raise Malformed("request body: the connection ended before all of it was there")
         parts.append(message.get("body", b""))
         size, more = size + len(parts[-1]), bool(message.get("more_body"))
@@ -349,7 +344,7 @@ async def _read(receive: Receive, limit: int) -> bytes:
 
 
 _Derive = Callable[[Record], JSON]
-# What depends on who looks is put into the record by `caller_serializer`.
+# Fields that depend on the caller are added by `caller_serializer`.
 _BY_LEVEL: Final[Mapping[str, tuple[tuple[str, ...], _Derive]]] = {
     "writable_by": (("owner_uuid",), lambda record: record["writable_by"]),
     "can_write": (("uuid",), lambda record: record["can_write"]),

@@ -1,5 +1,4 @@
-"""Content of collections in calls and answers: manifests are verified, spliced, stripped of
-signatures, and signed.
+"""Manifests in calls and answers: verified, spliced, stripped of signatures, and signed.
 
 Source: docs/spec/api, sections Collections and Manifests. Stored manifests have no signatures; an
 answer is signed for the calling token. Admins may store unsigned locators if the scopes of their
@@ -97,7 +96,7 @@ async def _find_log(
 
 
 def read_splicing(call: ApiCall, given: Record) -> Splicing:
-    """The splices that the call asks for. Raises Malformed."""
+    """The splices in the parameters of a call. Raises Malformed."""
     files, segments = call.params.get("replace_files"), call.params.get("replace_segments")
     return Splicing(
         splice.read_files(files, supplied=bool(given.get("manifest_text"))) if files else {},

@@ -1,14 +1,11 @@
-"""Answers that need no permission: configuration, vocabulary, health, metrics, and the first pages.
+"""Responses that need no permission: configuration, vocabulary, health, metrics, first pages.
 
-Answers that need no permission: exported configuration, vocabulary, health and metrics.
-
-Source: docs/spec/api, section Exported configuration. Health and metrics need the management token.
-
-The responses to `/`, `/login` and `/logout`, which people and browsers try first.
-
-There is no login page: users give their token to their client. A client that asks for a name and a
-password takes a token as the password (`users.authenticate`). `/logout` ends the token of the
-request for good. No response redirects a browser to an address that a caller names.
+- The exported configuration and the vocabulary (docs/spec/api, section Exported configuration).
+- Health and metrics, for the management token.
+- `/`, `/login` and `/logout`, which people and browsers try first. There is no login page: users
+  give their token to their client. A client that asks for a name and a password takes a token as
+  the password (`users.authenticate`). `/logout` ends the token of the request for good. No response
+  redirects a browser to an address that a caller names.
 """
 
 from __future__ import annotations
@@ -55,7 +52,7 @@ _WORKBENCH: Record = {
         "",
     ),
 }  # fmt: skip
-"""What Workbench 2 shows and asks of its users; it stops where a key is missing."""
+"""Settings of Workbench 2, which fails when a key is missing."""
 
 
 async def get_config(call: ApiCall) -> ApiResponse:

@@ -1,4 +1,4 @@
-"""Routes: the handler of each path and method, from the record types and a few further paths."""
+"""Finds the handler of a path and method, from the record types and a few further paths."""
 
 from __future__ import annotations
 

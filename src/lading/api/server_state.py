@@ -1,42 +1,27 @@
-"""State of one server beside the database: statuses, supervisors, trees, tunnels, events, live
-logs.
+"""State of a server beside the database: wait statuses, supervisors, tunnels, events, live logs.
 
-Statuses from dispatchers: why each container waits, and when each dispatcher last reported.
-
-A dispatcher reports changes, and everything again after a broken connection; a server that is alone
-therefore keeps the statuses in memory. Servers that share a database store them there, so that each
-of them gives the same answer. The statuses of a dispatcher that has been silent for longer than
-SILENCE do not count.
-
-Kinds and keys of the supervisors of containers; the kind says where a live log is.
-
-The server learns them when a supervisor reports that its container runs, or opens its tunnel, and
-keeps them in memory.
-
-A cache of the file trees of large manifests, so that repeated changes of one collection do not
-parse its manifest each time.
-
-The key of a tree is the text of its manifest, so that a tree never belongs to another text. A lock
-guards the cache, because manifests are worked on in threads.
-
-Tunnels that gateways have opened to this server: one for each container, the latest.
-
-A gateway opens its tunnel soon after its container has started, and again when this server was
-restarted; a session that comes earlier waits for the tunnel for a moment.
-
-Events inside this process: each committed event goes to each listener.
-
-Source: docs/spec/api, section Websocket. The queue of a listener is bounded. A listener that does
-not keep up is dropped, and its queue ends: its client lists the records again, as after any broken
-connection.
-
-The spool of live logs: the log that a running container has written so far, in one directory for
-each container.
-
-A supervisor appends at the offset that it knows. An append that overlaps the file is cut, one that
-would leave a gap is refused, so that a repeated or reordered call does no harm. When the final log
-is saved, the spool is deleted; the spool of a container whose log was never saved is kept for a
-while.
+- Statuses: why each container waits, and when each dispatcher last reported. A dispatcher reports
+  changes, and everything again after a broken connection; a server that is alone therefore keeps
+  the statuses in memory. Servers that share a database store them there, so that each of them gives
+  the same answer. The statuses of a dispatcher that has been silent for longer than SILENCE do not
+  count.
+- `Supervisors`: their kinds and keys, learned when a supervisor reports that its container runs, or
+  opens its tunnel; the kind determines where a live log is.
+- `Trees`: a cache of the file trees of large manifests, so that repeated changes of one collection
+  do not parse its manifest each time. The key of a tree is the text of its manifest, so that a tree
+  never belongs to another text. A lock guards the cache, because manifests are worked on in
+  threads.
+- `Tunnels`: the latest tunnel of each container's gateway. A gateway opens its tunnel soon after
+  its container has started, and again when this server was restarted; a session that comes earlier
+  waits for the tunnel for a moment.
+- `EventBus`: sends each committed event to each listener of this process (docs/spec/api, section
+  Websocket). The queue of a listener is bounded. A listener that does not keep up is dropped, and
+  its queue ends: its client lists the records again, as after any broken connection.
+- `Spool`: the log that a running container has written so far, in one directory for each container.
+  A supervisor appends at the offset that it knows. An append that overlaps the file is cut, one
+  that would leave a gap is refused, so that a repeated or reordered call does no harm. When the
+  final log is saved, the spool is deleted; the spool of a container whose log was never saved is
+  kept for a while.
 """
 
 from __future__ import annotations
@@ -399,7 +384,7 @@ class EventBus:
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
         self.token_changes = 0
-        """How many times a token was changed or deleted here; listeners are not told of those."""
+        """Number of changes and deletions of tokens here; listeners do not get those events."""
 
     def note_token_change(self) -> None:
         """Note that a token was changed or deleted: the tokens of listeners must be looked up

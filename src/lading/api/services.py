@@ -1,5 +1,6 @@
-"""The parts of one server, which every handler is given: database, clock, caches, timers. They are
-made once, by `app.make_app`.
+"""The parts of one server that every handler gets: database, clock, caches, timers.
+
+They are made once, by `app.make_app`.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ class ApiServices:
 
     def container_secret(self, token_uuid: str) -> str:
         """The secret of a token that the server made for a container. It is derived, so that it can
-        be told again without being stored.
+        be returned again without being stored.
         """
         key = _container_key(self.config.SystemRootToken)
         return ids.encode(

@@ -1,14 +1,14 @@
 """The unit of work: changes of containers and requests in one transaction, with all their effects.
 
 `core` decides: it returns a change and its effects (`core.containers.container`). A `UnitOfWork`
-stores the change with compare-and-set, writes the log rows that tell of it, and carries out each
-effect in the `match` of `UnitOfWork._carry_out`, in the order in which the effects are listed. The
-work of an effect is in the module of its subject:
+stores the change with compare-and-set, writes its log rows, and carries out each effect in the
+`match` of `UnitOfWork._carry_out`, in the order in which the effects are listed. The work of an
+effect is in the module of its subject:
 
-* `container_assignment`: a request gets a container, an earlier one or a new one.
-* `completion`: a container has ended; its requests are retried or become Final; intervals of
+- `container_assignment`: a request gets a container, an earlier one or a new one.
+- `completion`: a container has ended; its requests are retried or become Final; intervals of
   allocation, and costs.
-* `priorities`: whether a request counts, and the priority of containers.
+- `priorities`: whether a request counts, and the priority of containers.
 
 Priorities are computed once, by `settle` at the end of the transaction, and so are the requests
 that depend on requests that ended.
@@ -254,8 +254,8 @@ class UnitOfWork:
         return new
 
     async def release(self, subject: ContainerRequest) -> None:
-        """Give up the container of a request that has left it: cancel the container if no request
-        wants it, else compute its priority anew.
+        """End the interest of a request in its former container: cancel the container if no request
+        needs it, else compute its priority anew.
         """
         if subject.container_uuid is not None:
             self.stale([subject.container_uuid])

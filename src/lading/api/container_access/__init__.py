@@ -1,3 +1,1 @@
-"""Access to running containers: shell sessions, published ports, the tunnels that carry both, and
-logs as files and as streams.
-"""
+"""Access to running containers: shell sessions, published ports, tunnels, and logs."""

@@ -1,23 +1,19 @@
-"""Connections to gateways of containers, from this server or through the server with the tunnel.
-
-Connects this server to the gateway of a container, and verifies that it is the right one.
-
-Source: docs/spec/shell, section Authentication.
+"""Connects this server to the gateway of a container, directly or by the server with the tunnel.
 
 The connection is direct if the record names an address, or uses the tunnel that the gateway has
 opened to this server, or goes through another server that has the tunnel. The certificate of the
 gateway is self-signed: its key is verified, which is derived from the secret of the container.
 Arvados' gateways have a random key; they must first answer an empty request with a proof that they
-know the secret for exactly the certificate that they presented. Nothing of a caller is sent before.
+know the secret for exactly the certificate that they presented. No data of a caller is sent before.
 
 All failures at an address give the same message, so that it reveals nothing about other services
 there.
 
-Forwarding of calls to the server that has the tunnel of the container
-(`core.protocols.forwarding_claims`).
+A call that is forwarded to the server with the tunnel carries a signed claim that names the caller
+(`core.protocols.forwarding_claims`); the caller's token stays on this server. The other server
+looks the user up, and checks again whether the user may make the call.
 
-The caller's token stays on this server. The call carries a signed claim that names the caller; the
-other server looks the user up, and checks again whether the user may make the call.
+Source: docs/spec/shell, section Authentication.
 """
 
 from __future__ import annotations
@@ -62,7 +58,7 @@ class Gateway:
     is_ours: bool = False
     """Whether the supervisor is one of Lading, not Arvados' crunch-run."""
     key: str = field(default="", repr=False)
-    """What both sides share."""
+    """The secret that both sides share."""
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -114,7 +110,7 @@ async def _reach(services: ApiServices, container: Container, key: str) -> Gatew
 
 
 def _drop(plain: Pipe) -> None:
-    """Abort a connection: an orderly end would take a time that reveals what listens there."""
+    """Abort a connection: an orderly end would take a time that reveals the service there."""
     plain.writer.transport.abort()
 
 

@@ -1,17 +1,13 @@
 """Logs of a request's containers as files, and their listing for WebDAV clients.
 
-Logs of a request's containers as files: from the spool while a container runs, from the saved
-log afterwards.
+The path is `log/<container uuid>/<path>`. Files come from the spool while a container runs, from
+the saved log afterwards. A single range of bytes is served (206), because clients follow a growing
+file by asking for the bytes after those that they have.
 
-`log/<container uuid>/<path>`; the answer for a directory lists its files, PROPFIND works as in
-WebDAV. A single range of bytes is served (206), because clients follow a growing file by asking for
-the bytes after those that they have. Source: docs/spec/api, section Logs endpoint.
+GET of a directory lists its files. PROPFIND (RFC 4918) answers names, sizes and the type of each
+entry: depth 0 the target alone, any other depth also its direct entries.
 
-PROPFIND: the logs of a request as a WebDAV client lists them. Source: docs/spec/api, section
-Logs endpoint, RFC 4918.
-
-The answer has names, sizes, and the type of each entry. Depth 0 lists the target alone, any other
-depth also its direct entries.
+Source: docs/spec/api, section Logs endpoint.
 """
 
 from __future__ import annotations
@@ -249,7 +245,7 @@ class PropfindEntry:
 
 
 def offered(path: str) -> dict[str, str]:
-    """The header that tells clients which paths speak WebDAV."""
+    """The header by which clients find that these paths support WebDAV."""
     return {"DAV": "1"} if "/container_requests/" in path and "/log" in path else {}
 
 

@@ -1,25 +1,21 @@
-"""Growing logs: from gateways of Arvados' supervisors, and as server-sent events.
+"""Growing logs: from the gateways of Arvados' supervisors, and as server-sent events.
 
-Live logs of containers whose supervisor is Arvados' crunch-run: read from its gateway during the
-run.
-
-Supervisors of Lading post what their logs have grown by (`live`). crunch-run posts nothing; its
-gateway serves the log over WebDAV, to a server that proves itself (`gateway_client`):
+Supervisors of Lading post what is added to their logs. Arvados' crunch-run posts nothing; its
+gateway serves the log over WebDAV during the run, to a server that proves itself
+(`gateway_client`):
 
     GET, PROPFIND /arvados/v1/container_requests/UUID/log/CONTAINER/FILE
     X-Webdav-Prefix    the part of the path before /FILE
     X-Webdav-Source    /log
 
-Which kind of supervisor a container has stays in memory: the token with which it reported that the
-container runs, or opened its tunnel, says which. Another server, and one that was started since,
-asks the gateway once, unless something was posted or the container started only now. Where another
-server has the tunnel of the container, the call is passed on to that server, which answers 421 when
-the supervisor is one of Lading.
+This server remembers the kind of a container's supervisor by the token with which the supervisor
+reported that the container runs, or opened its tunnel. Another server, and one that was started
+since, asks the gateway once, unless a log was posted or the container started only now. Where
+another server has the tunnel of the container, the call is passed on to that server, which answers
+421 when the supervisor is one of Lading. The answers come from a worker: only lengths and ranges of
+their heads are passed on, and every file is plain text.
 
-The answers come from a worker: only lengths and ranges of its header are passed on, and every file
-is plain text.
-
-A growing log as server-sent events (HTML standard, 9.2), so that pages need not poll.
+Server-sent events (HTML standard, 9.2) spare pages the polling:
 
     GET container_requests/UUID/log/CONTAINER/FILE, Accept: text/event-stream
 
@@ -139,8 +135,7 @@ async def read_gateway_part(
         return None
     pipe, head = found
     try:
-        # Of a file that has nothing at `start` a gateway says 416, or 200 and all when the file is
-        # empty.
+        # Where a file ends before `start`, a gateway answers 416, or 200 when the file is empty.
         return await _read(pipe, head, length) if head.status == 206 else b""
     finally:
         _drop(pipe)

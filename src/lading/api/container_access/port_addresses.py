@@ -1,4 +1,4 @@
-"""Finds the port and container of an HTTP request from its path, host or port.
+"""Finds the container and port that an HTTP request is for, by its path, host or port.
 
 Source: docs/spec/shell, section Published ports.
 

@@ -1,15 +1,18 @@
 """Serves published ports of running containers, over HTTP and WebSocket.
 
-Source: docs/spec/shell, section Published ports.
+`port_addresses` finds the port and container of a request.
 
-`port_addresses` finds the port and container of a request. A port with access `public` is open to
-everybody; all others are for users who may enter the container. They present a token in
-Authorization, in the cookie `arvados_api_token`, or once as a parameter of that name, which becomes
-the cookie. No token is forwarded, not even to the server that has the tunnel of the container. By
-path, all containers and this API share one origin: pages are sandboxed, so that a page of one
-container cannot use the cookie of another; by host each has its own origin. When such an origin
-changes from one container to another, because a name or a port does, the browser's data of the
-former is not sent to the latter; a cookie records the owner of the data.
+- A port with access `public` is open to everybody; all others are for users who may enter the
+  container. They present a token in Authorization, in the cookie `arvados_api_token`, or once as a
+  parameter of that name, which becomes the cookie. No token is forwarded, not even to the server
+  that has the tunnel of the container.
+- By path, all containers and this API share one origin: pages are sandboxed, so that a page of one
+  container cannot use the cookie of another.
+- By host each container has its own origin. When an origin changes from one container to another,
+  because a name or a port does, the browser's data of the former is not sent to the latter; a
+  cookie records the owner of the data.
+
+Source: docs/spec/shell, section Published ports.
 """
 
 from __future__ import annotations

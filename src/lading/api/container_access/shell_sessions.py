@@ -1,5 +1,4 @@
-"""Sessions in running containers: the server's side (docs/spec/shell, sections Tunnel and
-Sessions).
+"""Shell sessions and tunnels of running containers: the calls that open them.
 
     POST connect/UUID/ssh, containers/UUID/ssh
                                 Upgrade: ssh; form login_username, detach_keys, no_forward, probe
@@ -8,7 +7,8 @@ Sessions).
 UUID is that of a container or of a request, which stands for its container. Everything is checked
 before the upgrade: a caller gets 101 only after the gateway has responded and was verified. The
 beginning and end of each session are recorded in the audit trail, and `interactive_session_started`
-is set once, before the first byte is forwarded.
+is set once, before the first byte is forwarded. Source: docs/spec/shell, sections Tunnel and
+Sessions.
 """
 
 from __future__ import annotations

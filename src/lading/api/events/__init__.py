@@ -1,3 +1,1 @@
-"""Events: the audit trail of changes, the websocket that reports them, and timers that cause
-them.
-"""
+"""Events: the audit trail of changes, the websocket that reports them, and their timers."""

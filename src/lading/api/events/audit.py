@@ -1,18 +1,16 @@
-"""Log rows of changes, and the events that servers read from them.
+"""Log rows of changes, and the events that are published from them.
 
-Log rows of changes: each change of a record writes a row to `logs` in the same transaction, and
-publishes an event once it is committed.
+Each change of a record writes a row to `logs` in the same transaction, and publishes an event once
+it is committed. The row of a creation or a deletion holds the whole record; that of a change holds
+the changed attributes and those that listeners filter by (LISTENED). Secrets and manifests are left
+out.
 
-Source: docs/spec/api, sections Log rows and Websocket. The row of a creation or a deletion holds
-the whole record. The row of a change holds the changed attributes and those that listeners filter
-by (LISTENED). Secrets and manifests are left out.
+`Relay` publishes the events of all processes that share a database: a message of the database says
+only that there are new rows, and the relay reads the rows after the last one that it has seen, so
+that no event is missed while its connection was broken. Rows become visible in the order of their
+numbers (`store.database`).
 
-Events of a database that several processes share: events that any of them committed, read from
-`logs` in order.
-
-A message of the database says only that there are new rows. The relay reads the rows after the last
-one that it has seen, so that no event is missed while its connection was broken. Rows become
-visible in the order of their numbers (`store.database`).
+Source: docs/spec/api, sections Log rows and Websocket.
 """
 
 from __future__ import annotations

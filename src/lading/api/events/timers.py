@@ -1,17 +1,13 @@
 """Work that is due at a time: timers of requests, and the sweep of the trash and of old rows.
 
-Timers: work that is due at a time, or when a git repository has been fetched.
-
-* When a request expires, or may start, the priority of its container is computed anew. The
+- When a request expires, or may start, the priority of its container is computed anew. The
   dispatcher then stops the container, or starts it.
-
-* A Committed request without a container, whose git repository was still being fetched at the
+- A Committed request without a container, whose git repository was still being fetched at the
   commit, gets its container, or ends with the reason why it can have none.
+- The sweep deletes collections and projects whose time in the trash is over, expired tokens, old
+  live logs, old log rows, and git mirrors beyond their size limit.
 
 Each process of a server does this work; the first one does it, the others find nothing left to do.
-
-The sweep: deletes collections and projects whose time in the trash is over, expired tokens, old
-live logs, old log rows, and git mirrors beyond their size limit.
 """
 
 from __future__ import annotations

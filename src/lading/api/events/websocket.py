@@ -1,6 +1,4 @@
-"""Events over a websocket: subscribe, replay of what was missed, then each event that may be read.
-
-Source: docs/spec/api, section Websocket.
+"""The websocket for events: subscriptions, replay of missed events, then each new event.
 
 The handshake fails only for an invalid token; a temporary fault ends the connection with 1013, "try
 again later". The token and its user are looked up again for an event, unless that was done less
@@ -9,7 +7,7 @@ connection. A user receives the events of records that the user may read at that
 checked for each event. A token of limited scope receives those of records that it may GET. The old
 attributes of a moved record are left out for users who cannot read its former owner's records.
 Undelivered messages wait in a queue; a client whose queue stays full is disconnected, and must
-connect again.
+connect again. Source: docs/spec/api, section Websocket.
 """
 
 from __future__ import annotations
@@ -100,7 +98,7 @@ async def serve_websocket(
         )
         return
     except LadingError:
-        # The handshake can only refuse, and that would say that the token is bad.
+        # The handshake can only refuse, and clients take a refusal for a bad token.
         await socket.accept()
         await socket.close(_LATER)
         return
@@ -133,7 +131,7 @@ class _Session:
         self._replayed: set[int] = set()
         self._outgoing: asyncio.Queue[str | None] = asyncio.Queue(QUEUE)
         self._code = _LATER
-        # A replay and what happens meanwhile are told one after the other.
+        # New events are sent after the end of a replay.
         self._turn = asyncio.Lock()
         self._speak_at = self._check_at = asyncio.get_running_loop().time() + PING
         self._known_at: datetime | None = None
@@ -220,14 +218,14 @@ class _Session:
         """
         if self._known_at is None or self._known_changes != self._services.bus.token_changes:
             return False
-        # A clock that was set back tells nothing.
+        # The clock was set back: the age of the result is unknown.
         return timedelta() <= self._services.clock() - self._known_at < FRESH
 
     async def _look_up_caller(self) -> None:
         """Look the caller up again. Raises Unauthenticated, Forbidden when the token is not valid
         any more.
         """
-        # What changes during the look-up may not be in it.
+        # The result may lack changes made during the look-up.
         now, changes = self._services.clock(), self._services.bus.token_changes
         principal = await authenticate(self._services, self._principal.token)
         if principal is None:
@@ -281,7 +279,7 @@ class _Session:
 
     async def _subscribe(self, filters: list[JSON], last: JSON) -> None:
         if self._services.database.shared and not self._subscriptions:
-            # What was committed before may still be on its way here.
+            # Events that were committed before may still arrive here.
             self._last = max(self._last, await latest(self._services))
         await self._send({"status": 200})
         self._subscriptions.append(filters)
@@ -320,7 +318,7 @@ class _Session:
         if event.event_type == "delete":
             if event.object_owner_uuid == self._principal.user_uuid:
                 return True
-            # It is gone; whoever can look into the project that it was in could see it.
+            # It is deleted; readers of its former project could see it.
             uuid = event.object_owner_uuid
             kind = BY_INFIX.get(uuid[6:11]) if uuid[6:11] == Infix.GROUP else None
         if kind is None or not kind.stored:
@@ -328,7 +326,7 @@ class _Session:
         record = await self._find(kind, uuid)
         if record is None:
             return False
-        # What is told late may be from a place where the record is no more.
+        # The record may have moved since this event.
         owner = event.object_owner_uuid
         is_there = event.event_type == "delete" or record.get("owner_uuid", owner) == owner
         return is_there or await self._may_look_into(owner)

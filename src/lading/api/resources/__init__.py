@@ -1,5 +1,4 @@
-"""The handlers of the API, one module for each record type; `generic` has the steps that all types
-share.
+"""The handlers of the API, one module for each record type.
 
-Start with `container_requests`.
+`generic` has the steps that all types share. Start with `container_requests`.
 """

@@ -1,22 +1,19 @@
 """Collections: content, names, versions, the trash, and lineage.
 
-Collections: content, names, versions and the trash.
-
 A change is prepared outside of any transaction, because large manifests take long, and stored if
 the content that it was made from is still there; else it is prepared again. `If-Match` with an etag
 on an update refuses the update with 412 if the record has changed since. Past versions are found by
 their own uuid, and listed with `include_old_versions`; `core.records.collection_rules` decides
 which are kept.
 
+The lineage (`provenance`, `used_by`) is the containers and contents that a content came from, or
+that used it: {uuid or portable data hash: record}. Contents are named by their hash, with one
+readable collection that has it; between them are the containers, and the requests of these. It has
+only records that the caller can read, within the scopes of the token (a link that shares one
+collection shows nothing else), and ends at other records. At most `_LIMIT` containers are followed,
+the nearest first.
+
 Source: docs/spec/api, section Collections.
-
-Lineage of a collection: the containers and contents that it came from, and those that used it.
-
-Source: docs/spec/api, section Collections, provenance and used_by. The answer is {uuid or portable
-data hash: record}: contents by their hash, with one readable collection that has it; the containers
-between them, and the requests of these. It has only records that the caller can read, within the
-scopes of the token (a link that shares one collection shows nothing else), and does not go on
-behind others. At most `_LIMIT` containers are followed, the nearest first.
 """
 
 from __future__ import annotations
@@ -149,8 +146,8 @@ async def update_collection(call: ApiCall) -> ApiResponse:
     select = check_select(call.params.get("select"), COLLECTIONS)
     if not (call.params.get("replace_files") or call.params.get("replace_segments")):
         return await _shown(call, await _update(call), select)
-    # Without a line, whoever has the most to work out would be outrun for ever. Other servers may
-    # still be faster.
+    # Changes of one collection wait for each other, else the one with the longest preparation
+    # would lose every time. Other servers may still be faster.
     async with call.services.lines.setdefault(call.uuid, asyncio.Lock()):
         for _ in range(_ATTEMPTS):
             try:

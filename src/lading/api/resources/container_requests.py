@@ -1,17 +1,16 @@
-"""Container requests: created, one or many at a time, committed, changed, cancelled, deleted.
+"""Container requests: created, one or many in a call, committed, changed, cancelled, deleted.
 
 A handler checks the call and lets `core.containers.request` make the change; a `UnitOfWork`
 (`api.transaction`) stores it and carries out its effects. The first effect finds a container for
 the request (`api.container_assignment`); the dispatcher (`dispatch.loop`) has it run, and the
 request becomes Final when the container ends (`api.completion`).
 
+Many in a call (`POST container_requests/batch`; docs/spec/api, section Batches of requests): the
+items are created in their order, in transactions of many. An item names an earlier one of the same
+call as `#N`, N counted from 0: in `depends_on`, and as the `container_request` of an `output`
+mount. So a whole pipeline is one call.
+
 Source: docs/spec/containers, sections Request states and Dependencies.
-
-Many container requests in one call: `POST container_requests/batch`.
-
-The items are created in their order, in transactions of many. An item names an earlier one of the
-same call as `#N`, N counted from 0: in `depends_on`, and as the `container_request` of an `output`
-mount. So a whole pipeline is one call. Source: docs/spec/api, section Batches of requests.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ async def create_request(call: ApiCall) -> ApiResponse:
     )
     change, ahead = None, None
     if not _has_parent(call, given):
-        # What needs no turn is done before it, so that turns are short.
+        # Steps that need no turn come before it, so that turns are short.
         change = _satisfied(_new(call, given), services.policy, satisfy=satisfy)
         ahead = await look_ahead(services, change, caller, trees)
     async with services.database.writing() as tx:
@@ -206,7 +205,7 @@ async def cancel_request(call: ApiCall) -> ApiResponse:
     """Set the priority to 0; the request ends if its container has not started."""
     services, caller = call.services, call.caller
     async with services.database.writing() as tx:
-        # What is in the trash may be stopped too.
+        # Trashed requests may be stopped too.
         row = await authorization.find_readable(
             tx, services, REQUESTS, call.uuid, caller, include_trash=True
         )

@@ -1,5 +1,4 @@
-"""Results of a container that ends: output and log that come with the report of its end, and the
-log of a container whose supervisor is lost.
+"""Results of a container: output and log that its supervisor sends with the report of its end.
 
     POST containers/{uuid}/finish
         {"container": attributes as in PUT, "collections": {"output": manifest, "log": manifest},
@@ -11,6 +10,8 @@ collections, then reported the end would need half a dozen calls, each with a du
 changed. The collections are made with the rights of the container's own token, in the trash as
 those of `supervisor.session`, and become `output` and `log` of the record. When the call is
 refused, the supervisor takes the same steps one by one, and learns which of them fails.
+
+`save_spooled` saves the live log of a container whose supervisor is lost.
 """
 
 from __future__ import annotations

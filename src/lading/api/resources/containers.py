@@ -358,8 +358,8 @@ async def store_change(
         and call.caller.supervises
         and status.get("failure") in _LOST
     ):
-        # What a dispatcher notes of a supervisor that ended without a word, its own last words say
-        # here.
+        # A dispatcher notes the reason when a supervisor ends without a report; here the supervisor
+        # reports it itself.
         text = f"Cancelled: {status.get('error') or status['failure']}"
         await audit.note(
             tx,

@@ -1,16 +1,13 @@
-"""Reports of dispatchers, and the log rows of changes and decisions.
+"""Reports of dispatchers, and log rows.
 
-Reports of dispatchers: why containers wait, decisions about them, containers that fit no worker,
-and the lease of the dispatcher's token.
+A dispatcher reports why containers wait, its decisions about them, containers that fit no worker,
+and the lease of its token (docs/spec/dispatch, sections Reports and Leases). A decision becomes a
+row in `logs` about its container, so that each reader of a request of the container can read it.
+Only dispatchers write such rows, and no event is sent for them: the events of the record itself
+have the same information. `trail` has the rows of all containers of a request, those of earlier
+attempts too.
 
-A decision becomes a row in `logs` about its container, so that each reader of a request of the
-container can read it. Only dispatchers write such rows, and no event is sent for them: the events
-of the record itself say the same. `trail` has the rows of all containers of a request, those of
-earlier attempts too.
-
-Source: docs/spec/dispatch, sections Reports and Leases.
-
-Log rows: changes and events of records; users may add rows of other types (docs/spec/api,
+Log rows are changes and events of records; users may add rows of other types (docs/spec/api,
 section Log rows).
 """
 
@@ -62,20 +59,20 @@ _LONGEST_SENTENCE: Final = 2000
 async def put_statuses(call: ApiCall) -> ApiResponse:
     """Store a dispatcher's report: the reasons for which containers wait, and its decisions.
 
-    {"items": {container uuid: {"reason", "sentence"}, or a sentence alone; "" takes it back}; {}
-    says: I am here; "events": [{"container_uuid", "event_type": see `core.containers.container`,
-    "text", "age": seconds since then, "waited": what it waited for, if that is told}]. Each event
-    becomes a row in `logs`. "misfits": uuids of containers that no worker of the dispatcher could
-    hold for a while; unless another dispatcher can, clients are warned in runtime_status. "holder":
-    who works with this token, HOST:DIRECTORY; another one is refused (409) for three minutes after
-    the last report, or until "release": true.
+    {"items": {container uuid: {"reason", "sentence"}, or a sentence alone; "" withdraws it}; {} is
+    a sign of life; "events": [{"container_uuid", "event_type": see `core.containers.container`,
+    "text", "age": seconds since then, "waited": the past waits, optional}]. Each event becomes a
+    row in `logs`. "misfits": uuids of containers that no worker of the dispatcher could hold for a
+    while; unless another dispatcher can, clients are warned in runtime_status. "holder": who works
+    with this token, HOST:DIRECTORY; another one is refused (409) for three minutes after the last
+    report, or until "release": true.
     """
     access.check_admin(call.caller, "report scheduling")
     # The lease first: a dispatcher without it must not change statuses or events.
     await hold_lease(call)
     items = call.params.get("items")
     if not isinstance(items, dict):
-        raise Invalid("items: must be an object of container uuids and what is said about them")
+        raise Invalid("items: must be an object with a reason for each container uuid")
     said = {uuid: _said(uuid, one) for uuid, one in items.items()}
     written = await write_events(call)
     await call.services.statuses.report(call.caller.token_uuid, said, call.services.now())

@@ -1,5 +1,4 @@
-"""Operations that all record types share: list, get, `include`, and steps of create, update and
-delete.
+"""Operations that all record types share: list, get, and steps of create, update and delete.
 
 `include=["container_uuid"]` of a list answers, beside the requests of a page, their containers,
 each once, as far as the caller can read them. Source: docs/spec/api, sections Parameters and
@@ -66,7 +65,7 @@ def prepare_query(call: ApiCall, kind: RecordType, where: Sequence[Expression] =
     """The checked query of a list call, restricted to what the caller can read. Raises Invalid."""
     asked = check_query(call.params, kind, max_limit=call.services.config.API.MaxItemsPerResponse)
     # A filter on the containers of requests needs a scope for containers: the number of hits would
-    # tell about them.
+    # reveal them.
     access.check_filters(call.caller, asked.where)
     names = asked.select if asked.select is not None else kind.listed
     return Query(

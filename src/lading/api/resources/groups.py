@@ -1,17 +1,14 @@
 """Groups: projects, roles and filter groups, and lists of their contents.
 
-Groups: projects, roles and filter groups, created, moved, frozen, trashed.
+- Permissions are updated in the same transaction (`store.permission_queries`). The user who creates
+  a role manages it, by a link.
+- When the time of a group in the trash is over, it is deleted with all that it owns.
+- Lists of contents, and of shared groups, have records of several types, one type after another
+  (`core.records.mixed_lists`), each restricted to the records that the caller can read. A project,
+  or a user, contains the records that it owns; a filter group the records that meet its filters,
+  whoever owns them.
 
-Source: docs/spec/api, sections Records and Groups. Their permissions are updated in the same
-transaction (`store.permission_queries`). The user who creates a role manages it, by a link. When
-the time of a group in the trash is over, it is deleted with all that it owns.
-
-Contents of groups, and shared groups: lists of records of several types (docs/spec/api, section
-Groups).
-
-The types come one after another (`core.records.mixed_lists`), each restricted to the records that
-the caller can read. A project, or a user, contains the records that it owns; a filter group the
-records that meet its filters, whoever owns them.
+Source: docs/spec/api, sections Records and Groups.
 """
 
 from __future__ import annotations
@@ -90,8 +87,8 @@ async def create_group(call: ApiCall) -> ApiResponse:
     record = generic.new_record(call, GROUPS, given)
     record |= trash_times(services, GROUPS.defaults, given)
     is_role = record["group_class"] == GroupClass.ROLE
-    # Roles belong to the system user, so that no deletion of a user takes them away; permissions
-    # say who manages them.
+    # Roles belong to the system user, so that no deletion of a user takes them away; managers
+    # are given by permissions.
     record["owner_uuid"] = services.system_user if is_role else record["owner_uuid"]
     async with services.database.writing() as tx:
         _check(call, record, None, level=Level.MANAGE, frozen_above=False)

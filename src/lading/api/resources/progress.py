@@ -1,4 +1,4 @@
-"""How a request is doing, and why: status, explanation, preview, and its log."""
+"""Progress of a request: status, explanation, preview of a new one, and its log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lading.store import contents, records, waiting
 from lading.store.database import Transaction
 
 _NO_CONTAINER: Final = {"uuid": "", "container_state": ""}
-# Containers ahead in the queue are counted up to here: an exact number would say no more.
+# Containers ahead in the queue are counted up to here: an exact number would not help more.
 _MOST_AHEAD: Final = 1000
 _SHOWN: Final = (
     "uuid",
@@ -65,18 +65,7 @@ async def get_status(call: ApiCall) -> ApiResponse:
 
 
 async def get_why(call: ApiCall) -> ApiResponse:
-    """Why a request is where it is.
-
-    {"request_uuid", "state", "priority", "outcome": one sentence, "scheduling_status": one
-    sentence, "waits": [{"reason", "sentence"}] see `core.scheduling.wait_reasons`,
-    "container": null | {uuid, state, exit_code, runtime_status, ...}, "attempted_container_uuids",
-    "attempts": the same of those containers,
-    "decided_at": null | time, "decision": null | {see `core.containers.reuse.explain`; "nearest"
-    is filled in for "new"}, "waited": [{"container_uuid", "text"}] what its containers waited for
-    before they ran, "dispatch": [{"at", "container_uuid", "event_type": see
-    `core.containers.container`, "text", "dispatcher", "waited"}] what dispatchers decided about its
-    containers, in order}
-    """
+    """Why a request is in its present state."""
     services = call.services
     async with services.database.reading() as tx:
         row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, call.caller)

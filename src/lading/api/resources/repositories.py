@@ -1,18 +1,15 @@
 """Git repositories, and the trees in them that mounts name.
 
-Git trees that mounts name: looked up before a request's transaction begins, since a transaction
-waits for nothing but the database, and sent to the supervisor of the container (`get_git_tree`).
-
-A git_tree mount in the record of a container is the permission to read its tree: it was resolved
-for a user who may read the repository. Trees are sent as `git archive` writes them, so without the
-repository's own data; blobs as they are. Where no mirror of this server has the object, the
-repositories that the requests name are fetched.
-
-Git repositories that git_tree mounts name by uuid or name.
-
-Users may store addresses that the configuration lists (`Containers.GitRepositories`), admins any
-address. The content of a repository is shown to each user who can read its record. Names are unique
-in the cluster.
+- Users may store addresses that the configuration lists (`Containers.GitRepositories`), admins any
+  address. The content of a repository is shown to each user who can read its record. Names are
+  unique in the cluster.
+- Trees of mounts are looked up before a request's transaction begins, since a transaction waits for
+  nothing but the database, and sent to the supervisor of the container (`get_git_tree`). A git_tree
+  mount in the record of a container is the permission to read its tree: it was resolved for a user
+  who may read the repository.
+- Trees are sent as `git archive` writes them, so without the repository's own data; blobs as they
+  are. Where no mirror of this server has the object, the repositories that the requests name are
+  fetched.
 """
 
 from __future__ import annotations
@@ -44,7 +41,7 @@ from lading.store import records
 from lading.store.database import Transaction
 
 Trees: TypeAlias = Mapping[str, tuple[ResolvedGitTree, ...]]
-"""What was found, by target, the newest first."""
+"""The trees found, by mount target, the newest first."""
 NO_TREES: Final[Trees] = MappingProxyType({})
 # Seconds for the name service.
 _PATIENCE: Final = 10.0
@@ -98,7 +95,7 @@ async def _check_place(services: ApiServices, url: str) -> None:
             f"{url}: {host} cannot be looked up within {_PATIENCE:g} s; try again"
         ) from None
     except OSError:
-        # `git` says what is wrong with the name.
+        # The message of `git` names the fault.
         return
     if any(is_local(str(address[0])) for *_, address in found):
         raise Invalid(

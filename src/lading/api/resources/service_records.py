@@ -1,22 +1,17 @@
-"""Records of services outside of the API server: virtual machines, credentials, the block service.
+"""Records of services outside of the API server: virtual machines, credentials, block service.
 
-Virtual machines that users log in to, and their SSH keys.
-
-Source: docs/spec/api, section Addresses and methods. Lading does not run these machines: it keeps
-the records for `arvados-login-sync`, which runs there. Admins write the machines. A permission link
-`can_login` from a user to a machine lets the user log in, with `properties.username` and, if
-needed, `properties.groups`. Users write keys of their own, admins also those of others.
-
-Credentials: secrets of external services, told to running containers only.
-
-Source: docs/spec/api, section Other records. The secret is encrypted in the database. Only the call
-`secret` shows it, and writes a `secret_access` log row each time. The system user owns each
-credential; the owner that the creation names may manage it.
-
-The only block service: this server, at the address that clients use (docs/spec/api, section
-Blocks).
-
-It presents itself as a proxy, because clients expect from disks two replicas on two of them.
+- Virtual machines that users log in to, and their SSH keys (docs/spec/api, section Addresses and
+  methods): Lading does not run these machines; it keeps the records for `arvados-login-sync`, which
+  runs there. Admins write the machines. A permission link `can_login` from a user to a machine lets
+  the user log in, with `properties.username` and, if needed, `properties.groups`. Users write keys
+  of their own, admins also those of others.
+- Credentials for external services (docs/spec/api, section Other records): the secret is encrypted
+  in the database and disclosed to running containers only. The call `secret` returns it, and writes
+  a `secret_access` log row each time. The system user owns each credential; the owner that the
+  creation names may manage it.
+- The only block service is this server, at the address that clients use (docs/spec/api, section
+  Blocks). It presents itself as a proxy, because clients expect from disks two replicas on two of
+  them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""API tokens: users create their own, admins create tokens for others. The secret is shown once;
-only its hash is stored.
+"""API tokens: users create their own, admins also for others.
 
-Source: docs/spec/api, section Authentication.
+The secret is shown once; only its hash is stored. Source: docs/spec/api, section Authentication.
 """
 
 from __future__ import annotations

@@ -1,22 +1,17 @@
 """Users: changes, set-up, agreements, and the merge of two accounts.
 
-Users: reading and changing them, setting them up and shutting them out, and the user agreements.
-
-An agreement is a collection that a link of the system user's names: class `signature`, name
-`require`, from the system user. A signature is a link of the system user's from the user to the
+An agreement is a collection that a link of class `signature` names: name `require`, owned by and
+pointing from the system user. A signature is a link of the system user's from the user to the
 collection, named `click`. Workbench 2 asks for signatures at login.
 
+A merge makes two accounts of one person one. An admin names both (`old_user_uuid`,
+`new_user_uuid`); users merge themselves into the holder of `new_user_token`. The records of the old
+user go to `new_owner_uuid`, a user or project that the new user can write, with names made unique
+there. With `redirect_to_new_user` the tokens of the old user, and permissions from and to the old
+user, become those of the new one, and the old user becomes inactive; without it they are deleted,
+and the old user stays, without records. Each change has a log row.
+
 Source: docs/spec/api, section Users; Arvados' `user_agreements`.
-
-Merge of one user into another: two accounts of one person become one (docs/spec/api, section
-Users).
-
-An admin names both (`old_user_uuid`, `new_user_uuid`); users merge themselves into the holder of
-`new_user_token`. The records of the old user go to `new_owner_uuid`, a user or project that the new
-user can write, with names made unique there. With `redirect_to_new_user` the tokens of the old
-user, and permissions from and to the old user, become those of the new one, and the old user
-becomes inactive; without it they are deleted, and the old user stays, without records. Each change
-has a log row.
 """
 
 from __future__ import annotations
@@ -61,7 +56,7 @@ async def list_users(call: ApiCall) -> ApiResponse:
     """A page of users. A query about attributes that are not public finds only the caller."""
     caller = call.caller
     where: tuple[Expression, ...] = ()
-    # A filter on a hidden attribute would tell its value by the number of hits.
+    # A filter on a hidden attribute would reveal its value by the number of hits.
     if not caller.is_admin and not _asked_for(call) <= PUBLIC | {"created_at", "modified_at"}:
         where = (Compare(Column("uuid", Type.STRING), "=", caller.user_uuid),)
     return await generic.list_records(call, USERS, where)
@@ -92,7 +87,7 @@ async def authenticate_user(call: ApiCall) -> ApiResponse:
     For clients that only log in with a name and a password; Lading has no passwords.
     """
     services, name, secret = call.services, call.params.get("username"), call.params.get("password")
-    # One message for each reason: it must not tell which users exist.
+    # One message for every reason: it must not reveal which users exist.
     refused = Unauthenticated(
         "Not logged in: there is no such user, or the password is not a token of that user "
         "('lading token create')"
