@@ -1,7 +1,6 @@
-"""The block store: an HTTP service over volumes (directories, S3 buckets, volumes of other
-servers), and its upkeep.
+"""The block store: an HTTP service over volumes, and their upkeep.
 
-Start with `app`, the HTTP service for clients, and `volume`, the seam that volumes implement.
-`mounts` combines all volumes of a server; `collector` removes garbage and `scrubber` finds damaged
-blocks.
+Volumes are directories, S3 buckets, and volumes of other servers. Start with `app`, the HTTP
+service for clients, and `volume`, the seam that volumes implement. `volume_set` combines all
+volumes of a server; `collector` removes garbage and `scrubber` finds damaged blocks.
 """

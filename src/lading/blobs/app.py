@@ -1,5 +1,4 @@
-"""HTTP service of the block store for clients (docs/spec/api, section Blocks); `administration` has
-the other paths.
+"""HTTP service of the block store for clients; `administration` has the other paths.
 
     PUT /<md5>              200 and the signed locator; 400 hash differs, 403 token may not store,
                             413 over 64 MiB, 503 busy, 507 no room
@@ -16,6 +15,8 @@ beyond that wait for memory, and get 503 with Retry-After if none becomes free.
 
 A body is hashed and written to its probable volume while it arrives. It is kept if the hash matches
 and acknowledged when it is durable.
+
+Source: docs/spec/api, section Blocks.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class CheckToken(Protocol):
 _IN_THREAD = 1 << 18
 # Copies that a client may request; more would only be refused later.
 _MOST_COPIES = 1000
-# First element of a path; decides what belongs to the block store (`owns`).
+# First element of a path; decides whether a request is for the block store (`owns`).
 _HASH = re.compile(r"[0-9a-f]{32}")
 _PLACES = ("index", "mounts", "trash", "pull", "untrash")
 # At most 15 digits: a longer number is no length of a block.

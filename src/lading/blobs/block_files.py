@@ -1,15 +1,13 @@
-"""Direct I/O (O_DIRECT) for large blocks, past the kernel's page cache.
+"""Files of blocks: reads past the page cache (O_DIRECT), and writes while a block arrives.
 
 Caching a block that is read once costs more than sending it and evicts frequently read data. The
 first read of a block therefore bypasses the page cache where the file system supports this. The
 second read goes through the cache, so later reads find the block there. A block that is in the
 cache already is read from the cache.
 
-A partial block: a file that is written while the bytes of its block arrive.
-
-A large block is written with direct I/O where the file system supports it, since the copy into the
-page cache and the write-back take most of the CPU time. Otherwise write-back starts at once, so
-that the final sync has little left to do.
+A large block is written with direct I/O too, since the copy into the page cache and the write-back
+take most of the CPU time. Where that is not supported write-back starts at once, so that the final
+sync has little left to do.
 """
 
 from __future__ import annotations

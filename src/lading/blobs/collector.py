@@ -1,15 +1,15 @@
-"""Garbage collection: lists all volumes and all collections, plans with `core.data.replication`,
-and executes the plan.
+"""Garbage collection of blocks: lists volumes and collections, plans, and executes the plan.
 
-The order makes it safe. Volumes are listed before collections, so a block that was put later is not
-in the plan. A block that seems lost is checked once more before it is reported. Collections that
-changed since the start are read again just before blocks are discarded. A volume compares the time
-of the last put and keeps a block that was put again. A block that was discarded by mistake is still
-in the bin: reads find it there, and the next run restores it.
+`core.data.replication` makes the plan. The order makes it safe. Volumes are listed before
+collections, so a block that was put later is not in the plan. A block that seems lost is checked
+once more before it is reported. Collections that changed since the start are read again just before
+blocks are discarded. A volume compares the time of the last put and keeps a block that was put
+again. A block that was discarded by mistake is still in the bin: reads find it there, and the next
+run restores it.
 
 A volume or a record that cannot be read ends the run: a block that was not seen is not garbage.
 
-Queries of garbage collector and scrubber on collections.
+`References` is the seam for the queries of collector and scrubber on collections.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A volume in a directory.
+"""A volume of blocks in a directory.
 
     <directory>/<first three digits>/<hash>     one block; its mtime is the time of its last put
     <directory>/tmp/                            blocks being written

@@ -1,4 +1,4 @@
-"""Passing of open files of blocks to readers on this machine, instead of the bytes.
+"""Passes open files of blocks to readers on this machine, instead of the bytes.
 
     request    {"token": "...", "locator": "<signed locator>"}
     answer     {"status": 200} and a descriptor, for reading only
@@ -6,10 +6,10 @@
                the reader uses HTTP
 
 One request on each connection, one packet of `net.rpc` each way (`client.fd_receiving` is the other
-side). Token and signature are checked as over HTTP. The bytes
-are not: the reader hashes them and requests a damaged block over HTTP. Only root and the user of
-the server are answered: the receiver of a descriptor can reopen the file for writing if the file
-system permits, and it permits only these two.
+side). Token and signature are checked as over HTTP. The bytes are not: the reader hashes them and
+requests a damaged block over HTTP. Only root and the user of the server are answered: the receiver
+of a descriptor can reopen the file for writing if the file system permits, and it permits only
+these two.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class FdPasser:
         with connection:
             try:
                 connection.setblocking(False)
-                # The module says why only these two.
+                # The docstring of the module gives the reason for these two.
                 if peer_of(connection) not in (0, os.geteuid()):
                     return
                 async with asyncio.timeout(self._timeout):

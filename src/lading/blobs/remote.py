@@ -1,7 +1,7 @@
-"""A volume of another server, used over HTTP (`blobs.administration`).
+"""A volume of another server, used over HTTP.
 
-So every server reads, writes and maintains all volumes, on any machine. Blocks received over the
-network are verified here again.
+So every server reads, writes and maintains all volumes, on any machine (`blobs.administration` is
+the other side). Blocks received over the network are verified here again.
 """
 
 from __future__ import annotations

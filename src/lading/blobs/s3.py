@@ -1,4 +1,4 @@
-"""A volume in a bucket of an S3 service.
+"""A volume of blocks in a bucket of an S3 service.
 
     <Prefix><first three digits>/<hash>         one block; LastModified is the time of its last put
     <Prefix>trash/<hash>.<nanoseconds>          blocks moved to the bin at that time

@@ -1,25 +1,19 @@
-"""Blocks in transfer over HTTP: their memory, bodies of requests read into it, and responses.
+"""Blocks in transfer over HTTP: their memory, request bodies read into it, and responses.
 
-Memory for blocks in transfer: a limit in bytes; requests beyond it wait.
-
-A block that is read gets all of its memory at once. A block that arrives gets memory for the
-received bytes and a little more, so a client that announces a block and does not send it takes
-nothing from others. Requests with one token get at most a share of the memory. Of the waiting
-requests, the one whose token has least is next.
-
-Memory for a large block is a mapping of its own, with huge pages where the kernel supports them,
-kept some seconds for reuse: otherwise fresh pages would cost more than the copy of the block. A
-mapping that a connection still uses when the room is released is not reused: it cannot be resized
-then, and is left to the garbage collector.
-
-Reading of a request body into memory, with followers that process it while it arrives.
-
-A server with the extension RECEIVE_INTO writes the body into the given memory; with other servers
-it is copied there. Followers (a digest, a file that is being written) are called with each piece,
-in order, one call at a time; a piece is at least a mebibyte, so that the switch to a thread is
-cheap in comparison.
-
-Responses of the block store: errors as plain text, and blocks.
+- `Memory` has a limit in bytes; requests beyond it wait. A block that is read gets all of its
+  memory at once. A block that arrives gets memory for the received bytes and a little more, so a
+  client that announces a block and does not send it takes nothing from others. Requests with one
+  token get at most a share of the memory. Of the waiting requests, the one whose token has least is
+  next.
+- Memory for a large block is a mapping of its own, with huge pages where the kernel supports them,
+  kept some seconds for reuse: otherwise fresh pages would cost more than the copy of the block. A
+  mapping that a connection still uses when the room is released is not reused: it cannot be resized
+  then, and is left to the garbage collector.
+- A server with the extension RECEIVE_INTO writes the body into the given memory; with other servers
+  it is copied there. Followers (a digest, a file that is being written) process the body while it
+  arrives: they are called with each piece, in order, one call at a time; a piece is at least a
+  mebibyte, so that the switch to a thread is cheap in comparison.
+- Responses are blocks, or errors as plain text.
 """
 
 from __future__ import annotations
@@ -122,7 +116,7 @@ class _Waiter:
 
 class Memory:
     """Grants memory, at most `limit` bytes in total; a request waits at most `patience` seconds.
-    Memory that nobody has asked for again for `rest` seconds is given back to the system.
+    Memory that is unused for `rest` seconds is returned to the system.
 
     `share`: the part of the memory that one holder may have, at least one block.
     """

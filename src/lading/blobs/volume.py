@@ -1,10 +1,10 @@
 """The volume seam: protocols that every volume implements, and the look-up of drivers.
 
-A volume has two parts: a store of blocks by hash, and a bin for discarded blocks, which
-can be restored. Drivers are entry points in the group `lading.volumes`; the name of one is its
-`Driver` in the configuration (`Directory`, `S3`), and it is called with the driver's parameters.
-
-The open file of a block that is lent.
+A volume has two parts: a store of blocks by hash, and a bin for discarded blocks, which can be
+restored. Some volumes can also write a block while it arrives (`Drafting`), or pass its open file
+to a reader (`Lending`). Drivers are entry points in the group `lading.volumes`; the name of one is
+its `Driver` in the configuration (`Directory`, `S3`), and it is called with the driver's
+parameters.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def read_parameters(
 
 
 class Loan:
-    """`descriptor` is open, for reading only, until this is closed or nobody has it any more."""
+    """`descriptor` is open, for reading only, until this is closed or garbage collected."""
 
     def __init__(self, path: Path) -> None:
         """Raises OSError."""

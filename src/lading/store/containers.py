@@ -1,18 +1,12 @@
-"""Queries on containers and requests, the intervals in which containers held resources, and the
-containers that each request tried.
+"""Queries on containers and requests: reuse candidates, allocations, and the tried containers.
 
-Allocation of resources: one row for each interval in which a container held resources for a
-request.
-
-Resources are allocated while a container is Locked or Running. A row is closed and another opened
-whenever the state, the priority of the request or the request's container changes. Closed rows are
-never changed. Rows stay after their records are deleted.
-
-Containers that each request tried: these rows decide who may read the log of a container.
-
-`container_attempts` has a row for each container that a request tried before its present one. The
-log of a container is kept, and readable by its hash, while a request has the container, or has
-tried it.
+- Allocations (`Interval`): one row for each interval in which a container held resources for a
+  request. Resources are allocated while a container is Locked or Running. A row is closed and
+  another opened whenever the state, the priority of the request or the request's container changes.
+  Closed rows are never changed. Rows stay after their records are deleted.
+- `container_attempts` has a row for each container that a request tried before its present one.
+  These rows decide who may read the log of a container: it is kept, and readable by its hash, while
+  a request has the container, or has tried it.
 """
 
 # ruff: noqa: S608 - names come from the record types, values go into placeholders

@@ -1,11 +1,9 @@
-"""Queries on collections and their blocks, and the provenance of contents.
+"""Queries on contents of collections: their names, hashes and blocks, and their provenance.
 
-Blocks are those of all collections, of collections in the trash and past versions too.
-
-Provenance: containers that produced a content, and containers that used it.
-
-`container_inputs` says which contents each container mounts, so that its users are found by an
-index; a row is made with the container and left when that is deleted.
+Blocks are those of all collections, of collections in the trash and past versions too. Provenance
+is the containers that produced a content, and those that used it: `container_inputs` lists the
+contents that each container mounts, so that users of a content are found by an index; a row is made
+with the container and left when that is deleted.
 """
 
 # ruff: noqa: S608 - names are constants of this module, values go into placeholders

@@ -1,27 +1,18 @@
-"""The database seam: transactions, sealed columns, group commit, and differences between SQL
-dialects.
+"""The database seam: transactions, sealed columns, group commit, and differences of SQL dialects.
 
-Rules: reads see committed rows only; writers take turns; a `writing` block is applied whole or, on
-any exception, not at all, and leaving it means the change is durable. Nothing but the database is
-awaited inside a block. Blocks of concurrent writers may share a commit. `TransactionInterrupted`
-means that a block was rolled back with another one; the caller tries again.
-
-Sealed columns: values encrypted with a key that is not in the database.
-
-A sealed value is `sealed1:` and the base64 of a nonce and the AES-GCM (256 bits) ciphertext, with
-the column as associated data. The key is derived from the system root token, which is not stored in
-the database. A value without the prefix is older than the sealing of its column: it is read as
-clear text, and `schema.prepare` seals it.
-
-Group commit: transactions of concurrent writers share one commit, and changes of one block share
-one statement.
-
-A commit costs more than its statements, so concurrent writers share one. Their blocks run one after
-another, and no writer is answered before the commit is on disk. SQLite rolls a failed block back
-alone. With PostgreSQL the other writers of the group get `TransactionInterrupted` and retry.
-
-Placeholders `?` rewritten to `$1`, `$2`... for PostgreSQL, with a cache of rewritten
-statements.
+- Transactions: reads see committed rows only; writers take turns; a `writing` block is applied
+  whole or, on any exception, not at all, and leaving it means the change is durable. Nothing but
+  the database is awaited inside a block.
+- Sealed columns (`Seal`) are encrypted with a key that is not in the database. A sealed value is
+  `sealed1:` and the base64 of a nonce and the AES-GCM (256 bits) ciphertext, with the column as
+  associated data. The key is derived from the system root token. A value without the prefix is
+  older than the sealing of its column: it is read as clear text, and `schema.prepare` seals it.
+- Group commit (`Group`): a commit costs more than its statements, so concurrent writers share one.
+  Their blocks run one after another, and no writer is answered before the commit is on disk. SQLite
+  rolls a failed block back alone. With PostgreSQL the other writers of the group get
+  `TransactionInterrupted`: their blocks were rolled back too, and they try again. Changes of one
+  block may share one statement (`Batches`).
+- `Placeholders` rewrites `?` to `$1`, `$2`... for PostgreSQL.
 """
 
 from __future__ import annotations

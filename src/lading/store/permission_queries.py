@@ -1,11 +1,7 @@
-"""Permission queries, and updates of the permission tables after changes of records.
+"""Queries on the permission tables, and their updates after changes of users, groups and links.
 
-Permission queries: the level of a user on a record, and conditions for lists of readable
-records.
-
-`permissions` maintains the queried tables.
-
-Updates of the permission tables after changes of users, groups and links.
+`permissions` maintains the tables; the queries give the level of a user on a record, and conditions
+for lists of readable records.
 """
 
 # ruff: noqa: S608 - names are those of tables, values go into placeholders

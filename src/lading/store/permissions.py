@@ -1,23 +1,20 @@
 """Materialized permissions: three tables derived from owners and permission links.
 
-* `memberships (user, subject, level)`: the users and roles in whose name a user has access, the
+- `memberships (user, subject, level)`: the users and roles in whose name a user has access, the
   user among them.
-* `grants (subject, target, level, owning)`: what a user or role has by its own links and ownership,
-  projects below projects included. `owning`: what the target owns follows. Every user has a grant
-  on the own record.
-* `group_standing (uuid, trash_at, frozen)`: groups that are, or will be, in the trash, or that are
+- `grants (subject, target, level, owning)`: the levels of a user or role by its own links and
+  ownership, projects below projects included. `owning`: the level holds for records owned by the
+  target too. Every user has a grant on the own record.
+- `group_standing (uuid, trash_at, frozen)`: groups that are, or will be, in the trash, or that are
   frozen; by themselves or through a project that they are in. Groups that are neither have no row.
 
 A user's level on a target is the best, over subjects, of the lesser of both levels: one join,
-indexed at both ends. Since subjects are not multiplied by targets, a link changes as many rows as
-its tail has members, or its head projects.
+indexed at both ends (`reaches`, `reached`; their only placeholder is the user). Since subjects are
+not multiplied by targets, a link changes as many rows as its tail has members, or its head
+projects.
 
 `core.records.permissions` computes the rows. This module updates the changed part in the
 transaction that changes the graph. `permission_queries` queries the tables.
-
-SQL of permissions: the join of a user's memberships with the grants of these subjects.
-
-`permissions` maintains the tables. Conditions have one placeholder, the user.
 """
 
 # ruff: noqa: S608 - names are those of our tables, values go into placeholders
@@ -133,7 +130,8 @@ async def forget(tx: Transaction, uuid: str) -> None:
     """Delete the rows of a deleted record; its permission links were deleted before."""
     await tx.execute("DELETE FROM grants WHERE target_uuid = ?", (uuid,))
     if is_user(uuid) or is_group(uuid):
-        # Read before the rows are deleted: these users lose what they had through this subject.
+        # Read before the rows are deleted: these users lose the access that they had through this
+        # subject.
         lost = [user for user in await _members(tx, uuid) if user != uuid]
         await tx.execute(
             "DELETE FROM memberships WHERE user_uuid = ? OR subject_uuid = ?", (uuid, uuid)

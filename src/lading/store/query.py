@@ -1,5 +1,6 @@
-"""From a checked expression tree to SQL. Values go into placeholders; names come from the record
-types only.
+"""Translates a checked expression tree to SQL.
+
+Values go into placeholders; names come from the record types only.
 """
 
 # ruff: noqa: S608 - names come from the record types, values go into placeholders

@@ -1,10 +1,8 @@
-"""Records in and out of tables, and the look-up of a token with its user.
+"""Reads and writes records of every type, and looks up a token with its user.
 
 A record is a dict of JSON values; nested values are JSON text in the table, booleans are 0 and 1,
 sealed fields are decrypted and encrypted here. The caller may change a returned record: nothing
-else refers to it.
-
-The look-up of a token and its user, made for every request.
+else refers to it. The look-up of a token is made for every request.
 """
 
 # ruff: noqa: S608 - names come from the record types, values go into placeholders
@@ -484,7 +482,7 @@ async def token_holder(tx: Transaction, uuid: str, secret_hash: str) -> TokenHol
         rows = await tx.fetch(_HOLDER + "t.uuid = ?", (uuid,))
     else:
         rows = await tx.fetch(_HOLDER + "t.secret_hash = ?", (secret_hash,))
-    # In constant time: the comparison must not tell how many characters are right.
+    # In constant time: the duration must not reveal how many characters are right.
     if not rows or not hmac.compare_digest(str(rows[0][2] or ""), secret_hash):
         return None
     found, user, _, scopes, expires_at, supervises, is_admin, is_active, own = rows[0]

@@ -1,10 +1,9 @@
 """Schema of the database: tables made from the record types, and the upgrade of an older database.
 
-Migrations of the database: ordered, named steps, forward only, in one transaction.
-
-Tables, columns and indexes that are missing are added before any step, so a step is
-needed only where stored values have to change. A step is never changed once it was released: append
-another. The table `schema_versions` remembers every step, with its name.
+Tables, columns and indexes that are missing are added first. Then the migrations run that the
+database lacks: ordered, named steps, forward only, in one transaction. So a step is needed only
+where stored values have to change. A step is never changed once it was released: append another.
+The table `schema_versions` has every step that was run, with its name.
 
 No record is ever dropped. A database written by a later version is refused.
 """

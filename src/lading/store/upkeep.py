@@ -1,7 +1,4 @@
-"""Periodic writes: last use of tokens, and deletion of old log rows.
-
-The sweep: records due for the trash, and records due for deletion.
-"""
+"""Periodic writes: last use of tokens, deletion of old log rows, and the sweep of the trash."""
 
 from __future__ import annotations
 

@@ -1,16 +1,11 @@
-"""Waiting: rows of waiting requests, statuses from dispatchers, and leases of dispatchers.
+"""Rows about waiting: requests that wait, statuses of waiting containers, leases of dispatchers.
 
-Waiting requests: for other requests, for a time, or for the resolution of their container.
-
-`request_dependencies` maps a Committed request to the requests that it waits for; a row is deleted
-when its wait ends.
-
-Statuses of waiting containers as reported by dispatchers, shared by all server processes.
-
-Leases of dispatchers: which process works with a dispatcher's token, and when it was last heard
-of.
-
-Source: docs/spec/dispatch, section Leases.
+- `request_dependencies` maps a Committed request to the requests that it waits for; a row is
+  deleted when its wait ends. Other requests wait for a time, or for the resolution of their
+  container.
+- Statuses are reported by dispatchers and shared by all server processes.
+- A lease names the process that works with a dispatcher's token, and the time of its last report
+  (docs/spec/dispatch, section Leases).
 """
 
 # ruff: noqa: S608 - names are constants of this module, values go into placeholders
@@ -242,7 +237,7 @@ async def take_lease(
 
 
 async def release_lease(tx: Transaction, token_uuid: str, holder: str) -> None:
-    """Give up the lease of a token, if this holder has it."""
+    """Release the lease of a token, if this holder has it."""
     await tx.execute(
         "DELETE FROM dispatcher_leases WHERE token_uuid = ? AND holder = ?", (token_uuid, holder)
     )

@@ -1,3 +1,1 @@
-"""The databases: SQLite and PostgreSQL behind the seam `store.database`, and copies from one to the
-other.
-"""
+"""SQLite and PostgreSQL behind the seam `store.database`, and copies from one to the other."""

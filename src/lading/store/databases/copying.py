@@ -1,9 +1,8 @@
-"""Copy of all records from a SQLite database to an empty PostgreSQL database, in one transaction.
+"""Copies of a database: from SQLite to an empty PostgreSQL database, and snapshots of SQLite.
 
-Stored values are copied unchanged. Sealed values stay readable, since their key belongs to the
-installation.
-
-Snapshots of a SQLite file in use: a copy of one committed state, and its check.
+- To PostgreSQL all records are copied in one transaction. Stored values are copied unchanged.
+  Sealed values stay readable, since their key belongs to the installation.
+- A snapshot is a copy of one committed state of a file in use, and is checked.
 """
 
 # ruff: noqa: S608 - names are those of our tables, values go into placeholders

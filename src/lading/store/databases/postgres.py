@@ -301,7 +301,7 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[_Transaction]:
-        """Each statement reads what is committed when it starts."""
+        """A read transaction: each statement reads the rows that are committed when it starts."""
         connection = await self._readers.take()
         spoilt = True
         try:
@@ -424,7 +424,7 @@ class PostgresDatabase:
         """
         try:
             async with self._turn:
-                # Another block has failed and rolled the group back; its waiters have been told.
+                # Another block has failed and rolled the group back; its waiters have their error.
                 if self._group is not group:
                     return
                 self._group = None

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: one that reads, and the pair that writes.
+"""Connections to PostgreSQL: those for reads, the pair for writes, and their errors.
 
 asyncpg is used without its pool, which resets a connection after every use and so doubles the
 statements. A connection of a cancelled task is in an unknown state and is closed.
@@ -7,8 +7,7 @@ Writers take turns, so a commit does not wait for the disk. The writer then wait
 flush on its second connection: a small durable transaction also makes all earlier commits durable.
 A crash of the server ends both connections, so a lost commit is never acknowledged.
 
-Errors of PostgreSQL and of connections to it as errors of `core.errors`, with the cause and the
-remedy.
+Errors name the cause and the remedy, as classes of `core.errors`.
 """
 
 from __future__ import annotations

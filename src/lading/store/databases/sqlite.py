@@ -1,18 +1,15 @@
 """SQLite: statements run in the event loop, commits are shared, and syncs run in a thread.
 
-A statement takes microseconds and a switch to a thread takes tens of microseconds, so statements
-run in the loop. The disk is slow: with `synchronous=NORMAL` COMMIT does not sync, and the writer
-then waits for an `fdatasync` of the write-ahead log that began after its COMMIT. Syncs run one at a
-time in a thread, each for all commits before it. So an acknowledged transaction is durable, and the
-loop never waits for a disk. Checkpoints run in a thread. Each block of a shared commit except the
-first has a savepoint, so that a failed block is rolled back alone. Slow reads run in further
-threads.
+Writes: a statement takes microseconds and a switch to a thread takes tens of microseconds, so
+statements run in the loop. The disk is slow: with `synchronous=NORMAL` COMMIT does not sync, and
+the writer then waits for an `fdatasync` of the write-ahead log that began after its COMMIT. Syncs
+run one at a time in a thread, each for all commits before it. So an acknowledged transaction is
+durable, and the loop never waits for a disk. Checkpoints run in a thread. Each block of a shared
+commit except the first has a savepoint, so that a failed block is rolled back alone.
 
-Reads from SQLite: fast ones in the event loop, slow ones in threads.
-
-A look-up takes microseconds in the loop and many times longer in a thread. A search without an
-index or the count of a million rows would block the loop: such a query is interrupted after
-`PATIENCE` and run again in one of a few threads, each with its own connection.
+Reads: a look-up runs in the loop. A search without an index or the count of a million rows would
+block the loop: such a query is interrupted after `PATIENCE` and run again in one of a few threads,
+each with its own connection.
 """
 
 from __future__ import annotations
@@ -393,7 +390,7 @@ class SqliteDatabase:
         """
         loop = asyncio.get_running_loop()
         try:
-            # Twice: the second run moves what was written during the first one.
+            # Twice: the second run moves changes written during the first one.
             for _ in range(2):
                 await loop.run_in_executor(self._janitor, _checkpoint, self._path, "PASSIVE")
             # With the turn no writer appends, so that the log can restart from its beginning.
