@@ -8,16 +8,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lading.client.site import Output, Run, RunFailed, Site, connect
+    from lading.client.executor import Executor
+    from lading.client.functions import RemoteFunction
+    from lading.client.runs import Output, Run, RunFailed, RunFuture, Runs
+    from lading.client.site import Site, connect
 
-__all__ = ["Output", "Run", "RunFailed", "Site", "__version__", "connect"]
+__all__ = [
+    "Executor",
+    "Output",
+    "RemoteFunction",
+    "Run",
+    "RunFailed",
+    "RunFuture",
+    "Runs",
+    "Site",
+    "__version__",
+    "connect",
+]
 __version__ = "0.2.0"
+_HOMES = {"Executor": "executor", "RemoteFunction": "functions", "Site": "site", "connect": "site"}
 
 
 def __getattr__(name: str) -> Any:
     # Loaded when it is used: the command line starts without it.
     if name in __all__:
-        from lading.client import site
+        from importlib import import_module
 
-        return getattr(site, name)
+        return getattr(import_module(f"lading.client.{_HOMES.get(name, 'runs')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

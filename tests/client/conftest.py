@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp
 
+import lading
+from lading.client.transport import HttpTransport
 from lading.testing.asgi import ListeningServer, serving
 from lading.wiring.up import ensure_certificate
+from tests.cli.site import Site
 
 
 @pytest.fixture
@@ -33,3 +36,29 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     paths = folder / "tls.crt", folder / "tls.key"
     ensure_certificate(*paths, host="127.0.0.1", now=datetime.now(UTC))
     return paths
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server, and a stage for containers."""
+    with Site(tmp_path_factory.mktemp("site")) as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def image(stage: Site) -> str:
+    """An image that is in its store."""
+    return stage.call(stage.world.ensure_image())
+
+
+@pytest.fixture
+def connecting(stage: Site) -> Callable[[], lading.Site]:
+    """Connects to the server."""
+    return lambda: lading.Site(HttpTransport(unix_socket=stage.socket), stage.world.admin)
+
+
+@pytest.fixture
+def site(connecting: Callable[[], lading.Site]) -> Iterator[lading.Site]:
+    """The server, for Python."""
+    with connecting() as it:
+        yield it

@@ -4,35 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import lading
-from lading.client.transport import HttpTransport
 from lading.core.errors import Invalid, NotFound
 from tests.cli.site import Play, Site
 
 
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server, and a stage for containers."""
-    with Site(tmp_path_factory.mktemp("site")) as it:
-        it.call(it.world.ensure_image())
-        yield it
-
-
-@pytest.fixture
-def site(stage: Site) -> Iterator[lading.Site]:
-    """The server, for Python."""
-    with lading.Site(HttpTransport(unix_socket=stage.socket), stage.world.admin) as it:
-        yield it
-
-
-def test_a_run_gives_its_output(stage: Site, site: lading.Site, tmp_path: Path) -> None:
+def test_a_run_gives_its_output(stage: Site, site: lading.Site, image: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("b\na\n")
-    image = stage.call(stage.world.ensure_image())
     play = Play(stdout=b"hello\n", files={"d/x": b"1", "y": b"2"})
     with stage.acting(play):
         run = site.run(["sort", "/in"], image=image, inputs={"/in": tmp_path / "a.txt"}, name="s")
@@ -46,12 +28,11 @@ def test_a_run_gives_its_output(stage: Site, site: lading.Site, tmp_path: Path) 
     with pytest.raises(NotFound):
         run.output["z"].read_bytes()
     assert repr(run) == "<run s succeeded>"
-    assert run.uuid in run._repr_html_()
-    assert site.find(run.uuid).result(30).output["y"].read_bytes() == b"2"
+    assert run.uuid in run.to_html()
+    assert site.request(run.uuid).result(30).output["y"].read_bytes() == b"2"
 
 
-def test_outputs_are_inputs_before_they_exist(stage: Site, site: lading.Site) -> None:
-    image = stage.call(stage.world.ensure_image())
+def test_outputs_are_inputs_before_they_exist(stage: Site, site: lading.Site, image: str) -> None:
     with stage.acting(Play(files={"p": b"1"})):
         first = site.run(["one"], image=image)
         second = site.run(["two"], image=image, inputs={"/in": first.output["p"]}, after=[first])
@@ -64,8 +45,7 @@ def test_outputs_are_inputs_before_they_exist(stage: Site, site: lading.Site) ->
     assert isinstance(second.exception(30), lading.RunFailed)
 
 
-def test_a_failure_has_the_last_lines(stage: Site, site: lading.Site) -> None:
-    image = stage.call(stage.world.ensure_image())
+def test_a_failure_has_the_last_lines(stage: Site, site: lading.Site, image: str) -> None:
     with stage.acting(Play(stderr=b"no such column\n", exit_code=4)):
         run = site.run(["plot"], image=image)
         with pytest.raises(lading.RunFailed, match="plot: exit code 4\n  no such column") as failed:
@@ -88,8 +68,7 @@ def test_what_is_refused_is_raised_where_it_is_needed(site: lading.Site, tmp_pat
     assert "no such file" in str(missing.exception(30))
 
 
-def test_many_are_submitted_by_few_calls(stage: Site, site: lading.Site) -> None:
-    image = stage.call(stage.world.ensure_image())
+def test_many_are_submitted_by_few_calls(stage: Site, site: lading.Site, image: str) -> None:
     began = time.monotonic()
     runs = [site.run(["many", str(number)], image=image) for number in range(50)]
     assert len({run.uuid for run in runs}) == 50
@@ -97,3 +76,47 @@ def test_many_are_submitted_by_few_calls(stage: Site, site: lading.Site) -> None
     assert time.monotonic() - began < 30
     for run in runs:
         run.cancel()
+
+
+def test_items_are_mapped(stage: Site, site: lading.Site, image: str, tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).write_text(name)
+    first = site.run(["first"], image=image)
+    runs = site.map(
+        ["wc", "-{}", "{x}"],
+        [tmp_path / "a", first.output["b"]],
+        image=image,
+        inputs={"/in": "{}", "/same": tmp_path / "a", "/text": b"t", "/bytes": b"\xff"},
+        env={"FILE": "{}"},
+        name="count",
+    )
+    records = [stage.call(stage.world.ok("GET", f"container_requests/{one.uuid}")) for one in runs]
+    assert [one["name"] for one in records] == ["count.0", "count.1"]
+    assert records[0]["command"] == ["wc", f"-{tmp_path}/a", "{x}"]
+    assert records[0]["environment"] == {"FILE": f"{tmp_path}/a"}
+    mounts = records[0]["mounts"]
+    assert mounts["/in"] == mounts["/same"]
+    assert mounts["/text"] == {"kind": "text", "content": "t"}
+    assert mounts["/bytes"]["path"] == "content"
+    assert records[1]["mounts"]["/in"]["container_request"] == first.uuid
+    first.cancel()
+
+
+def test_a_run_that_was_there_is_noticed_while_others_wait(
+    stage: Site, site: lading.Site, image: str
+) -> None:
+    waiting = site.run(["waiting"], image=image)
+    # On the stage only what comes later is acted.
+    assert waiting.uuid
+    assert not waiting.done()
+    with stage.acting(Play()):
+        site.run(["there"], image=image).result(30)
+    assert site.run(["there"], image=image).result(30).state == "succeeded"
+    waiting.cancel()
+
+
+def test_a_closed_site_says_so(site: lading.Site) -> None:
+    site.close()
+    site.close()
+    with pytest.raises(Invalid, match="is closed"):
+        site.put("x")

@@ -17,263 +17,44 @@ API can be used in scripts, notebooks and other event loops alike.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-import html
+import contextlib
 import os
 import re
+import tempfile
 import threading
-from collections.abc import Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
+from weakref import WeakSet
 
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
-from lading.client.collections import download, read_file
 from lading.client.deposits import arrange, deposit, label_of
 from lading.client.environment import default_data_directory, find_server
 from lading.client.images.links import list_images
-from lading.client.outcomes import RequestOutcome, changes, ended_among, until_changed
+from lading.client.outcomes import changes, ended_among, until_changed
+from lading.client.runs import Output, Run, Runs, Source, follow
 from lading.client.transport import Transport
-from lading.core.data import filetree
-from lading.core.data.filetree import File, FileTree
-from lading.core.errors import Invalid, LadingError, NotFound
+from lading.core.errors import Invalid, LadingError
+
+if TYPE_CHECKING:
+    from lading.client.functions import RemoteFunction
 
 _Answer = TypeVar("_Answer")
+_Parameters = ParamSpec("_Parameters")
 _TOGETHER = 0.005
 """Seconds for which submissions are collected: less than one call takes."""
 _BATCH = 1000
 """Requests of one call, the most that a server accepts."""
 _LONGEST = 1.0
-_LAST_LINES = 20
-"""Lines of the standard error that the message of a failed run has."""
+_UPLOADS = 8
+"""Inputs that are stored at a time: beyond that the server's disk is the limit."""
+_TEXT = 1 << 16
+"""Bytes of an input that are a part of the request; a longer one is a collection."""
+_PLACEHOLDER = re.compile(r"\{\d*\}")
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\dT[0-9:.]{18}Z ")
-
-
-class RunFailed(LadingError):
-    """A run has not succeeded. `run` is the run; the message has the last lines of its log."""
-
-    def __init__(self, message: str, run: Run) -> None:
-        super().__init__(message)
-        self.run = run
-
-
-class Output:
-    """The output of a run, or a part of it: as an input of other runs, and to read.
-
-    Reading waits for the end of the run.
-    """
-
-    def __init__(self, run: Run, path: str = "") -> None:
-        self._run, self._path = run, path.strip("/")
-
-    def __getitem__(self, path: str) -> Output:
-        """The file or directory with this path below this one. Does not wait."""
-        return Output(self._run, f"{self._path}/{path}")
-
-    def __iter__(self) -> Iterator[str]:
-        """The paths of all files, relative to this directory."""
-        return iter(self._run.site.call(self._run.paths_below(self._path)))
-
-    def read_bytes(self) -> bytes:
-        """The content of the file. Raises RunFailed, NotFound."""
-        return self._run.site.call(self._run.read(self._path))
-
-    def read_text(self, encoding: str = "utf-8") -> str:
-        """The text of the file."""
-        return self.read_bytes().decode(encoding)
-
-    def save(self, directory: str | Path) -> Path:
-        """Write the files of this directory into one here, which is made; its path."""
-        place = Path(directory)
-        self._run.site.call(self._run.save(self._path, place))
-        return place
-
-    def mount(self, uuid: str) -> Record:
-        """The mount that shows it; `uuid` is that of the run."""
-        mount: Record = {"kind": "output", "container_request": uuid}
-        return {**mount, "path": self._path} if self._path else mount
-
-    @property
-    def run(self) -> Run:
-        """The run that makes it."""
-        return self._run
-
-    def __repr__(self) -> str:
-        return f"<output {self._path or '/'} of {self._run!r}>"
-
-
-Source: TypeAlias = "str | Path | Run | Output | Mapping[str, Any]"
-"""An input: a path here, a run or a part of its output, or a mount as the API takes it."""
-
-
-class Run:
-    """A command in a container: submitted, running, or ended."""
-
-    def __init__(self, site: Site, name: str | None, record: Record | None = None) -> None:
-        self.site = site
-        self.name = name
-        self._record = record
-        self.queued: concurrent.futures.Future[None] = concurrent.futures.Future()
-        """Done when the request is next to be sent."""
-        self.placed: concurrent.futures.Future[str] = concurrent.futures.Future()
-        """The uuid, once the server has it."""
-        self._ended: concurrent.futures.Future[RequestOutcome] = concurrent.futures.Future()
-        if record is not None:
-            self.queued.set_result(None)
-            self.placed.set_result(record["uuid"])
-
-    @property
-    def uuid(self) -> str:
-        """The uuid of its request; waits until the server has it. Raises what it was refused
-        with.
-        """
-        return self.placed.result()
-
-    @property
-    def output(self) -> Output:
-        """Its output, which need not exist yet."""
-        return Output(self)
-
-    def done(self) -> bool:
-        """Whether it has ended."""
-        return self._ended.done()
-
-    def wait(self, timeout: float | None = None) -> RequestOutcome:
-        """Wait for its end, also for a bad one. Raises TimeoutError after `timeout` seconds."""
-        self.site.watch(self)
-        return self._ended.result(timeout)
-
-    def result(self, timeout: float | None = None) -> Self:
-        """Wait until it has succeeded; itself. Raises RunFailed, TimeoutError."""
-        outcome = self.wait(timeout)
-        if outcome.exit_code:
-            raise self._failure(outcome)
-        return self
-
-    def exception(self, timeout: float | None = None) -> LadingError | None:
-        """Wait for its end; the error that `result` raises, or None."""
-        try:
-            self.result(timeout)
-        except LadingError as error:
-            return error
-        return None
-
-    @property
-    def exit_code(self) -> int:
-        """Wait for its end; the exit code of the command, 1 if the system ended it."""
-        return self.wait().exit_code
-
-    @property
-    def stdout(self) -> str:
-        """Wait for its end; what the command wrote to its standard output."""
-        self.wait()
-        return self.site.call(self.log("stdout.txt"))
-
-    @property
-    def stderr(self) -> str:
-        """Wait for its end; what the command wrote to its standard error."""
-        self.wait()
-        return self.site.call(self.log("stderr.txt"))
-
-    def cancel(self) -> None:
-        """Cancel it, unless it has ended."""
-        self.site.call(self.site.api.action("container_requests", self.uuid, "cancel"))
-
-    def why(self) -> Record:
-        """What was reused and why, or what it waits for, as `lading request why --json`."""
-        found: Record = self.site.call(
-            self.site.api.action("container_requests", self.uuid, "why", method="GET")
-        )
-        return found
-
-    def __await__(self) -> Generator[Any, None, Self]:
-        """Wait in any event loop, as `result`."""
-        return self._wait().__await__()
-
-    async def _wait(self) -> Self:
-        self.site.watch(self)
-        outcome = await asyncio.wrap_future(self._ended)
-        if outcome.exit_code:
-            raise await asyncio.to_thread(self._failure, outcome)
-        return self
-
-    def __repr__(self) -> str:
-        return f"<run {self.name or ''} {self._state()}>"
-
-    def _repr_html_(self) -> str:
-        """A row for notebooks."""
-        uuid = self.placed.result() if self.placed.done() else ""
-        cells = (self.name or "", self._state(), uuid)
-        return f"<table><tr>{''.join(f'<td>{html.escape(one)}</td>' for one in cells)}</tr></table>"
-
-    def _state(self) -> str:
-        if not self._ended.done():
-            return "submitted"
-        if self._ended.exception():
-            return "refused"
-        return "failed" if self._ended.result().exit_code else "succeeded"
-
-    def _failure(self, outcome: RequestOutcome) -> RunFailed:
-        lines = self.site.call(self.log("stderr.txt")).splitlines()[-_LAST_LINES:]
-        told = "".join(f"\n  {line}" for line in lines)
-        return RunFailed(f"{self.name or self.uuid}: {outcome.fault}{told}", self)
-
-    # What the event loop of the site does.
-
-    def accept(self, uuid: str) -> None:
-        """The server has created the request."""
-        self.placed.set_result(uuid)
-
-    def refuse(self, error: BaseException) -> None:
-        """The request was not created."""
-        for one in (self.queued, self.placed, self._ended):
-            if not one.done():
-                one.set_exception(error)
-
-    def end(self, outcome: RequestOutcome) -> None:
-        """The request is Final."""
-        if not self._ended.done():
-            self._ended.set_result(outcome)
-
-    async def log(self, name: str) -> str:
-        """The text of a file of its log, "" if there is none."""
-        container = (await asyncio.wrap_future(self._ended)).container
-        if container is None:
-            return ""
-        request = self.uuid
-        try:
-            path = f"container_requests/{request}/log/{container['uuid']}/{name}"
-            return await self.site.text(path)
-        except NotFound:
-            return ""
-
-    async def tree(self) -> FileTree:
-        """The files of its output."""
-        outcome = await asyncio.wrap_future(self._ended)
-        if outcome.exit_code:
-            raise await asyncio.to_thread(self._failure, outcome)
-        container = outcome.container or {}
-        record = await self.site.api.get("collections", container["output"])
-        return filetree.from_manifest(record["manifest_text"])
-
-    async def paths_below(self, path: str) -> list[str]:
-        """The paths of the files below a directory of its output. Raises NotFound."""
-        found = [name for name, _ in filetree.files(filetree.subtree(await self.tree(), path))]
-        return sorted(found)
-
-    async def read(self, path: str) -> bytes:
-        """The content of a file of its output. Raises NotFound, Invalid for a directory."""
-        node = filetree.get(await self.tree(), path)
-        if not isinstance(node, File):
-            raise Invalid(f"{path or 'output'}: is a directory; name a file in it")
-        async with aclosing(read_file(self.site.blocks, node)) as pieces:
-            return b"".join([piece async for piece in pieces])
-
-    async def save(self, path: str, place: Path) -> None:
-        """Write the files below a directory of its output to disk."""
-        await download(self.site.blocks, filetree.subtree(await self.tree(), path), place)
 
 
 class Site:
@@ -286,6 +67,10 @@ class Site:
         self._opened = AsyncExitStack()
         self._queue: list[tuple[Run, Record]] = []
         self._waiting: dict[str, Run] = {}
+        self._watched: WeakSet[Run] = WeakSet()
+        self._changed = asyncio.Event()
+        self._shared: dict[object, asyncio.Task[Any]] = {}
+        self._uploads = asyncio.Semaphore(_UPLOADS)
         self._submitting: set[asyncio.Task[None]] = set()
         self._watchers: set[asyncio.Task[None]] = set()
         self._sending = self._watching = False
@@ -343,8 +128,54 @@ class Site:
         self._start(work, self._submitting)
         return made
 
-    def find(self, uuid: str) -> Run:
-        """The run with the uuid of its request, submitted by whatever program. Raises NotFound."""
+    def map(
+        self,
+        command: Sequence[str],
+        items: Iterable[Any],
+        *,
+        inputs: Mapping[str, Source] | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> Runs:
+        """Submit a command for each item, and return at once; `options` as for `run`.
+
+        `{}` in words of the command, inputs and variables is the item; an input that is only `{}`
+        may be an item of any kind, as a run. Names are `name.0`, `name.1`, ...
+        """
+        base = name or Path(command[0]).name
+        return Runs(
+            self.run(**fill(command, [item], inputs=inputs, name=f"{base}.{number}", **options))
+            for number, item in enumerate(items)
+        )
+
+    @overload
+    def function(
+        self, function: Callable[_Parameters, _Answer], /
+    ) -> RemoteFunction[_Parameters, _Answer]: ...
+
+    @overload
+    def function(
+        self, /, **options: Any
+    ) -> Callable[[Callable[_Parameters, _Answer]], RemoteFunction[_Parameters, _Answer]]: ...
+
+    def function(self, function: Any = None, /, **options: Any) -> Any:
+        """A decorator: calls of the function are container requests, and an equal call has its
+        value already. `options`: `image` (one of the Python environment that runs this, by
+        default), `python` (its interpreter in another image), `verbose` (say on the standard error
+        why a call has to be computed), and those of `run`.
+
+        See `lading.client.functions.RemoteFunction`.
+        """
+        from lading.client.functions import RemoteFunction
+
+        if function is None:
+            return lambda one: RemoteFunction(self, one, **options)
+        return RemoteFunction(self, function, **options)
+
+    def request(self, uuid: str) -> Run:
+        """The run with the uuid of its request, submitted by whatever program, also before this
+        one started. Raises NotFound.
+        """
         record = self.call(self.api.get("container_requests", uuid))
         return Run(self, record["name"], record)
 
@@ -353,16 +184,24 @@ class Site:
         return str(self.call(self._deposit(Path(path)))["portable_data_hash"])
 
     def call(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
-        """Run a coroutine in the loop of the site, and wait for it."""
+        """Run a coroutine in the loop of the site, and wait. Raises Invalid after `close`."""
+        if not self._thread.is_alive():
+            work.close()
+            raise Invalid("the connection is closed; connect again with lading.connect()")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def watch(self, run: Run) -> None:
-        """Have the end of a run noticed."""
-        if not run.done():
-            self._start(self._expect(run), self._watchers)
+        """Have the end of a run noticed, from now on."""
+        if not run.ended.done() and run not in self._watched and self._thread.is_alive():
+            self._watched.add(run)
+            self.follow(self._expect(run))
+
+    def follow(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine in the loop of the site until `close` cancels it. Does not wait."""
+        self._start(work, self._watchers)
 
     def close(self) -> None:
-        """Close the connections. Runs go on; `find` finds them again."""
+        """Close the connections. Runs go on; `request` finds them again."""
         if not self._thread.is_alive():
             return
         self.call(self._close())
@@ -414,13 +253,13 @@ class Site:
     ) -> None:
         try:
             if body["container_image"] is None:
-                body["container_image"] = await self._newest_image()
+                body["container_image"] = await self._once("image", self._newest_image)
             for target, source in inputs.items():
                 body["mounts"][target] = await self._mount(source)
             body["depends_on"] = after
             sources = [one.run for one in body["mounts"].values() if isinstance(one, Output)]
             for one in (*sources, *after):
-                await asyncio.wrap_future(one.queued)
+                await follow(one.queued)
         except (LadingError, OSError) as error:
             run.refuse(error)
             return
@@ -472,14 +311,35 @@ class Site:
                 return source.output
             case Output():
                 return source
+            case bytes():
+                return await self._store(source)
             case Mapping():
                 return dict(source)
             case _:
-                return await self._deposit(Path(source))
+                path = Path(os.path.abspath(source))  # noqa: ASYNC240, PTH100 - no wait
+                return dict(await self._once(path, lambda: self._deposit(path)))
+
+    async def _store(self, content: bytes) -> Record:
+        if len(content) <= _TEXT:
+            with contextlib.suppress(UnicodeDecodeError):
+                return {"kind": "text", "content": content.decode()}
+        with tempfile.TemporaryDirectory(prefix="lading-input-") as folder:
+            path = Path(folder, "content")
+            await asyncio.to_thread(path.write_bytes, content)
+            return await self._deposit(path)
+
+    async def _once(self, key: object, work: Callable[[], Coroutine[Any, Any, _Answer]]) -> _Answer:
+        """Do the same work once for all that ask for it at the same time."""
+        if (task := self._shared.get(key)) is None:
+            task = self._shared[key] = asyncio.create_task(work())
+            task.add_done_callback(lambda _: self._shared.pop(key))
+        found: _Answer = await asyncio.shield(task)
+        return found
 
     async def _deposit(self, path: Path) -> Record:
         sources = arrange([path])
-        stored = await deposit(self.api, self.blocks, sources, label=label_of(path))
+        async with self._uploads:
+            stored = await deposit(self.api, self.blocks, sources, label=label_of(path))
         mount = {"kind": "collection", "portable_data_hash": stored.portable_data_hash}
         return mount if "" in sources else {**mount, "path": next(iter(sources))}
 
@@ -491,11 +351,13 @@ class Site:
 
     async def _expect(self, run: Run) -> None:
         try:
-            uuid = await asyncio.wrap_future(run.placed)
+            uuid = await follow(run.placed)
         except (LadingError, OSError):
             return
         self._waiting[uuid] = run
         if self._watching:
+            # It may be Final already, without a change to come.
+            self._changed.set()
             return
         self._watching = True
         try:
@@ -505,7 +367,7 @@ class Site:
 
     async def _watch(self) -> None:
         pause = _TOGETHER
-        async with changes(self.api) as changed:
+        async with changes(self.api) as self._changed:
             while self._waiting:
                 try:
                     found = await ended_among(self.api, list(self._waiting))
@@ -517,7 +379,7 @@ class Site:
                 for one in found:
                     self._waiting.pop(one.request["uuid"]).end(one)
                 pause = _TOGETHER if found else min(_LONGEST, pause * 1.6)
-                await until_changed(changed, pause)
+                await until_changed(self._changed, pause)
 
 
 def connect(data: str | Path | None = None) -> Site:
@@ -532,3 +394,34 @@ def connect(data: str | Path | None = None) -> Site:
 
 def _bound(output: Output, numbers: Mapping[Run, str]) -> Record:
     return output.mount(numbers.get(output.run) or output.run.uuid)
+
+
+def fill(
+    command: Sequence[str],
+    items: Sequence[Any],
+    *,
+    inputs: Mapping[str, Source] | None = None,
+    env: Mapping[str, str] | None = None,
+    name: str | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """The arguments of `Site.run` with its placeholders filled: `{}` is the first item; of several,
+    `{0}`, `{1}`, ... are each. Other braces stay.
+    """
+
+    values = {f"{{{number}}}": one for number, one in enumerate(items) if len(items) > 1}
+    values["{}"] = items[0]
+
+    def text(word: str) -> str:
+        return _PLACEHOLDER.sub(lambda found: str(values.get(found[0], found[0])), word)
+
+    def source(one: Source) -> Source:
+        return values.get(one, text(one)) if isinstance(one, str) else one
+
+    return {
+        "command": [text(word) for word in command],
+        "inputs": {target: source(one) for target, one in (inputs or {}).items()},
+        "env": {key: text(value) for key, value in (env or {}).items()},
+        "name": text(name) if name else None,
+        **options,
+    }

@@ -1,0 +1,301 @@
+"""Python functions in containers: `@site.function`, for those who know `joblib.Memory`.
+
+    @site.function(image="python:3.12")
+    def count(path, word):
+        return path.read_text().count(word)
+
+    count(Path("book.txt"), word="whale")
+
+The source of the function, of the functions of its module that it calls, and its arguments are
+inputs of a container request: an equal call has its value already, whoever made it. Otherwise the
+function says what differs from the nearest earlier call. Values are JSON (see
+`lading.client.function_runner`); nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import builtins
+import dis
+import functools
+import hashlib
+import inspect
+import json
+import os
+import re
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from importlib import metadata, resources
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+
+from lading.client.api import ApiClient, Record
+from lading.client.blocks import BlockClient
+from lading.client.function_runner import RESULT, decode, encode
+from lading.client.images.from_host import this_host
+from lading.client.images.links import list_images, register
+from lading.client.images.sources import normalise_programs
+from lading.client.runs import Output, Run, RunFuture, Source, follow
+from lading.core.errors import Invalid
+
+if TYPE_CHECKING:
+    from lading.client.site import Site
+
+_Parameters = ParamSpec("_Parameters")
+_Value = TypeVar("_Value")
+_PLACE = "/lading"
+_RUNNER, _FUNCTION, _ARGUMENTS = f"{_PLACE}/runner.py", f"{_PLACE}/function.py", f"{_PLACE}/args"
+_CONSTANTS = (str, bytes, int, float, bool, type(None))
+_LONGEST = 60
+"""Characters of an argument that a message shows."""
+
+
+class RemoteFunction(Generic[_Parameters, _Value]):
+    """A Python function whose calls are container requests. `Site.function` makes it.
+
+    A call waits for the value; `submit` does not. Arguments and values are None, numbers, text,
+    bytes, lists, tuples, sets, dictionaries and arrays of numpy. A path or the output of a run is
+    mounted, and the function has its path; a path below the working directory that the function
+    returns becomes an output.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        function: Callable[_Parameters, _Value],
+        *,
+        image: str | None = None,
+        python: str | None = None,
+        verbose: bool = True,
+        **options: Any,
+    ) -> None:
+        self._site, self._image, self._options = site, image, options
+        self.python = python or (sys.executable if image is None else "python3")
+        """The interpreter in the image."""
+        self._is_verbose = verbose
+        self._signature = inspect.signature(function)
+        self._name = function.__name__
+        self.source = source_of(function)
+        """The text that is run: the function and what it needs of its module."""
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Value:
+        """Wait for the value. Raises RunFailed with the traceback of the function; Invalid for
+        arguments that cannot be passed.
+        """
+        return self.submit(*args, **kwargs).result()
+
+    def submit(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> RunFuture[_Value]:
+        """Submit a call, and return at once. Raises Invalid for arguments that cannot be passed."""
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        inputs = dict[str, Source]()
+        given = {"args": list(bound.args), "kwargs": bound.kwargs}
+        try:
+            encoded = encode(given, functools.partial(_mounted, inputs))
+        except TypeError as error:
+            raise Invalid(f"{self._name}: {error}") from error
+        if self._image is None:
+            self._image = self._site.call(environment_image(self._site.api, self._site.blocks))
+        runner = resources.files("lading.client").joinpath("function_runner.py")
+        run = self._site.run(
+            [self.python, _RUNNER, _FUNCTION, _ARGUMENTS, self._name],
+            image=self._image,
+            inputs={
+                **inputs,
+                _RUNNER: runner.read_bytes(),
+                _FUNCTION: self.source.encode(),
+                _ARGUMENTS: json.dumps(encoded, sort_keys=True).encode(),
+            },
+            **{"name": self._name, **self._options},
+        )
+        future = RunFuture[_Value](run)
+        self._site.follow(future.settle(self._value(run)))
+        return future
+
+    async def _value(self, run: Run) -> _Value:
+        uuid = await follow(run.placed)
+        if self._is_verbose:
+            why = await run.site.api.action("container_requests", uuid, "why", method="GET")
+            if reason := explain(self._name, why, self._signature):
+                sys.stderr.write(f"{reason}\n")
+        await run
+        text = await run.read(RESULT)
+
+        def output(kind: str, path: Any) -> Output:
+            if kind != "output":
+                raise Invalid(f"{self._name}: a value of an unknown kind: {kind}")
+            return run.output[str(path)]
+
+        return cast(_Value, decode(json.loads(text), output))
+
+
+def _mounted(inputs: dict[str, Source], value: object) -> Record | None:
+    """The JSON of a file or directory, which becomes an input; None for others."""
+    if isinstance(value, Run):
+        value = value.output
+    if not isinstance(value, (Path, Output)):
+        return None
+    path = f"{_PLACE}/in/{len(inputs)}/{value.name or 'files'}"
+    inputs[path] = value
+    return {"$": "path", "v": path}
+
+
+def source_of(function: Callable[..., Any]) -> str:
+    """The text of a module with this function, and with what it needs of its own module: imports,
+    constants, and functions.
+
+    Raises Invalid when the source cannot be found, or needs something else.
+    """
+    found: dict[str, str] = {}
+    _collect(function, found)
+    lines = ["from __future__ import annotations", *(found[name] for name in sorted(found))]
+    return "\n\n".join(lines) + "\n"
+
+
+def _collect(function: Callable[..., Any], found: dict[str, str]) -> None:
+    plain = inspect.unwrap(function)
+    name = getattr(plain, "__name__", repr(plain))
+    if not isinstance(plain, FunctionType):
+        raise Invalid(f"{name}: not a function that is written in Python")
+    if plain.__code__.co_freevars:
+        missing = ", ".join(plain.__code__.co_freevars)
+        raise Invalid(f"{name}: uses {missing} of the function around it; pass it as an argument")
+    try:
+        text = textwrap.dedent(inspect.getsource(plain))
+        definition = ast.parse(text).body[0]
+    except (OSError, SyntaxError, IndexError) as error:
+        raise Invalid(
+            f"{name}: its source is not found; define it in a file or notebook"
+        ) from error
+    if not isinstance(definition, ast.FunctionDef):
+        raise Invalid(f"{name}: write it with `def`")
+    # Without its decorators, of which this is one.
+    found[name] = "\n".join(text.splitlines()[definition.lineno - 1 : definition.end_lineno])
+    defaults = [one for one in (*definition.args.defaults, *definition.args.kw_defaults) if one]
+    names = {
+        node.id for one in defaults for node in ast.walk(one) if isinstance(node, ast.Name)
+    } | set(_globals(plain.__code__))
+    for needed in sorted(names - set(found)):
+        if needed in plain.__globals__:
+            _need(plain, needed, plain.__globals__[needed], found)
+        elif not hasattr(builtins, needed):
+            raise Invalid(f"{name}: {needed} is not defined")
+
+
+def _need(function: FunctionType, name: str, value: object, found: dict[str, str]) -> None:
+    home = getattr(value, "__module__", None)
+    own = getattr(value, "__qualname__", "")
+    if isinstance(value, ModuleType):
+        found[name] = f"import {value.__name__} as {name}"
+    elif home == function.__module__ and callable(value) and not isinstance(value, type):
+        if own != name:
+            raise Invalid(f"{function.__name__}: call {own} by its own name, not as {name}")
+        _collect(value, found)
+    elif home and home != function.__module__ and own.isidentifier():
+        found[name] = f"from {home} import {own} as {name}"
+    elif type(value) in _CONSTANTS:
+        found[name] = f"{name} = {value!r}"
+    else:
+        raise Invalid(
+            f"{function.__name__}: uses {name} of its module, which is not an import, a function "
+            "or a constant; pass it as an argument"
+        )
+
+
+def _globals(code: CodeType) -> Iterator[str]:
+    """The names that the code, and the code in it, looks up in its module."""
+    for one in dis.get_instructions(code):
+        if one.opname == "LOAD_GLOBAL":
+            yield str(one.argval)
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _globals(inner)
+
+
+def explain(name: str, why: Mapping[str, Any], signature: inspect.Signature) -> str:
+    """Why a call has to be computed, in one line; "" if its value was there."""
+    decision = why.get("decision")
+    if not decision or decision["decision"] != "new":
+        return ""
+    nearest = decision.get("nearest")
+    differences = nearest["differences"] if nearest else ()
+    if nearest is None or any(one["field"].startswith("command") for one in differences):
+        return f"{name}: computed, there is no earlier call"
+    if not differences:
+        return f"{name}: computed again, {decision['reason']}"
+    found = [text for one in differences for text in _difference(one, signature)]
+    return f"{name}: computed, {'; '.join(dict.fromkeys(found))}"
+
+
+def _difference(one: Mapping[str, Any], signature: inspect.Signature) -> Iterator[str]:
+    field = str(one["field"])
+    if _FUNCTION in field:
+        yield "its source has changed"
+    elif _RUNNER in field:
+        yield "another version of Lading"
+    elif _ARGUMENTS in field:
+        yield from _arguments(_content(one["request"]), _content(one["container"]), signature)
+    elif place := re.search(rf"{_PLACE}/in/\d+/(.*?)(\.(portable_data_hash|path|kind))?$", field):
+        yield f"another content of {place[1]}"
+    else:
+        yield f"another {field.replace('container_image', 'image')}"
+
+
+def _arguments(ours: Any, theirs: Any, signature: inspect.Signature) -> Iterator[str]:
+    if ours is None or theirs is None:
+        yield "other arguments"
+        return
+    names = list(signature.parameters)
+    before = dict(zip(names, theirs["args"], strict=False)) | theirs["kwargs"]
+    now = dict(zip(names, ours["args"], strict=False)) | ours["kwargs"]
+    for name, value in now.items():
+        if value != before.get(name):
+            yield f"{name} is {_short(value)}, before {_short(before.get(name))}"
+    if list(ours["args"])[len(names) :] != list(theirs["args"])[len(names) :]:
+        yield "other arguments"
+
+
+def _content(difference: Any) -> Any:
+    text: Any = difference.get("content") if isinstance(difference, dict) else difference
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError):
+        return None
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+async def environment_image(
+    api: ApiClient, blocks: BlockClient, python: str = sys.executable
+) -> str:
+    """The portable data hash of an image of the Python environment that runs this: `python` with
+    its packages. It is made when the store has none for these versions.
+
+    Packages that are installed in editable mode are not in it. Raises Invalid.
+    """
+    name = f"python-environment:{_fingerprint(python)}"
+    for image in await list_images(api):
+        if name in image.names:
+            return image.pdh
+    sys.stderr.write(f"adding an image of {python} with its packages, once\n")
+    with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
+        host = await asyncio.to_thread(this_host, os.environ)
+        normal = await normalise_programs([python], Path(folder), host=host)
+        done = await register(api, blocks, normal, names=[name], now=datetime.now(UTC))
+    return done.image.pdh
+
+
+def _fingerprint(python: str) -> str:
+    """A hash of the interpreter, and of the names and versions of its packages."""
+    packages = sorted(f"{one.name} {one.version}" for one in metadata.distributions())
+    text = "\n".join((sys.version, python, *packages))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

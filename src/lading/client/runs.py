@@ -1,0 +1,412 @@
+"""Runs of commands in containers: submitted, running, or ended; their outputs, and many at once.
+
+`lading.client.site` makes them. A run shows itself as a row of a table in notebooks, `Runs` as a
+table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import html
+import threading
+from collections import Counter
+from collections.abc import Coroutine, Generator, Iterable, Iterator, Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+
+from lading.client.api import Record
+from lading.client.collections import download, read_file
+from lading.client.outcomes import RequestOutcome
+from lading.core.data import filetree
+from lading.core.data.filetree import File, FileTree
+from lading.core.errors import Invalid, LadingError, NotFound
+
+if TYPE_CHECKING:
+    from lading.client.site import Site
+
+_LAST_LINES = 20
+"""Lines of the standard error that the message of a failed run has."""
+_SHOWN = 20
+"""Rows of a table in a notebook."""
+_Value = TypeVar("_Value")
+
+
+async def follow(future: concurrent.futures.Future[_Value]) -> _Value:
+    """Wait for a future of any thread. A wait that is cancelled leaves the future as it is."""
+    return await asyncio.shield(asyncio.wrap_future(future))
+
+
+class RunFailed(LadingError):
+    """A run has not succeeded. `run` is the run, `exit_code` that of its command (1 if the system
+    ended it), `log` the last lines of its standard error; the message has them, too.
+    """
+
+    def __init__(self, message: str, run: Run, *, exit_code: int, log: str) -> None:
+        super().__init__(message)
+        self.run, self.exit_code, self.log = run, exit_code, log
+
+
+class Output:
+    """The output of a run, or a part of it: as an input of other runs, and to read.
+
+    Reading waits for the end of the run.
+    """
+
+    def __init__(self, run: Run, path: str = "") -> None:
+        self._run, self._path = run, path.strip("/")
+
+    def __getitem__(self, path: str) -> Output:
+        """The file or directory with this path below this one. Does not wait."""
+        return Output(self._run, f"{self._path}/{path}")
+
+    def __iter__(self) -> Iterator[str]:
+        """The paths of all files, relative to this directory."""
+        return iter(self._run.site.call(self._run.paths_below(self._path)))
+
+    def read_bytes(self) -> bytes:
+        """The content of the file. Raises RunFailed, NotFound."""
+        return self._run.site.call(self._run.read(self._path))
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """The text of the file."""
+        return self.read_bytes().decode(encoding)
+
+    def save(self, directory: str | Path) -> Path:
+        """Write the files of this directory into one here, which is made; its path."""
+        place = Path(directory)
+        self._run.site.call(self._run.save(self._path, place))
+        return place
+
+    def mount(self, uuid: str) -> Record:
+        """The mount that shows it; `uuid` is that of the run."""
+        mount: Record = {"kind": "output", "container_request": uuid}
+        return {**mount, "path": self._path} if self._path else mount
+
+    @property
+    def name(self) -> str:
+        """The last part of its path; "" for a whole output."""
+        return self._path.rpartition("/")[2]
+
+    @property
+    def run(self) -> Run:
+        """The run that makes it."""
+        return self._run
+
+    def __repr__(self) -> str:
+        return f"<output {self._path or '/'} of {self._run!r}>"
+
+
+Source: TypeAlias = "str | Path | bytes | Run | Output | Mapping[str, Any]"
+"""An input: a path here, the content of a file, a run or a part of its output, or a mount as the
+API takes it."""
+
+
+class Run:
+    """A command in a container: submitted, running, or ended."""
+
+    def __init__(self, site: Site, name: str | None, record: Record | None = None) -> None:
+        self.site = site
+        self.name = name
+        self._record = record
+        self.queued: concurrent.futures.Future[None] = concurrent.futures.Future()
+        """Done when the request is next to be sent."""
+        self.placed: concurrent.futures.Future[str] = concurrent.futures.Future()
+        """The uuid, once the server has it."""
+        self.ended: concurrent.futures.Future[RequestOutcome] = concurrent.futures.Future()
+        """How it ended, once that is known; `Site.watch` has it noticed."""
+        if record is not None:
+            self.queued.set_result(None)
+            self.placed.set_result(record["uuid"])
+
+    @property
+    def uuid(self) -> str:
+        """The uuid of its request; waits until the server has it. Raises what it was refused
+        with.
+        """
+        return self.placed.result()
+
+    @property
+    def output(self) -> Output:
+        """Its output, which need not exist yet."""
+        return Output(self)
+
+    def done(self) -> bool:
+        """Whether it is known to have ended. Does not wait."""
+        self.site.watch(self)
+        return self.ended.done()
+
+    @property
+    def state(self) -> str:
+        """In a word: submitted, succeeded, failed with its exit code, refused. Does not wait."""
+        if not self.done():
+            return "submitted"
+        if self.ended.exception():
+            return "refused"
+        code = self.ended.result().exit_code
+        return f"failed {code}" if code else "succeeded"
+
+    def wait(self, timeout: float | None = None) -> RequestOutcome:
+        """Wait for its end, also for a bad one. Raises TimeoutError after `timeout` seconds."""
+        self.site.watch(self)
+        return self.ended.result(timeout)
+
+    def result(self, timeout: float | None = None) -> Self:
+        """Wait until it has succeeded; itself. Raises RunFailed, TimeoutError."""
+        outcome = self.wait(timeout)
+        if outcome.exit_code:
+            raise self._failure(outcome)
+        return self
+
+    def exception(self, timeout: float | None = None) -> LadingError | None:
+        """Wait for its end; the error that `result` raises, or None."""
+        try:
+            self.result(timeout)
+        except LadingError as error:
+            return error
+        return None
+
+    @property
+    def exit_code(self) -> int:
+        """Wait for its end; the exit code of the command, 1 if the system ended it."""
+        return self.wait().exit_code
+
+    @property
+    def stdout(self) -> str:
+        """Wait for its end; what the command wrote to its standard output."""
+        self.wait()
+        return self.site.call(self.log("stdout.txt"))
+
+    @property
+    def stderr(self) -> str:
+        """Wait for its end; what the command wrote to its standard error."""
+        self.wait()
+        return self.site.call(self.log("stderr.txt"))
+
+    def cancel(self) -> None:
+        """Cancel it, unless it has ended."""
+        self.site.call(self.site.api.action("container_requests", self.uuid, "cancel"))
+
+    def why(self) -> Record:
+        """What was reused and why, or what it waits for, as `lading request why --json`."""
+        found: Record = self.site.call(
+            self.site.api.action("container_requests", self.uuid, "why", method="GET")
+        )
+        return found
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """Wait in any event loop, as `result`."""
+        return self._wait().__await__()
+
+    async def _wait(self) -> Self:
+        self.site.watch(self)
+        outcome = await follow(self.ended)
+        if outcome.exit_code:
+            raise await asyncio.to_thread(self._failure, outcome)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<run {self.name or ''} {self.state}>"
+
+    def to_html(self) -> str:
+        """A table of one row; notebooks show it."""
+        return _table([self])
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def _failure(self, outcome: RequestOutcome) -> RunFailed:
+        lines = self.site.call(self.log("stderr.txt")).splitlines()[-_LAST_LINES:]
+        told = "".join(f"\n  {line}" for line in lines)
+        return RunFailed(
+            f"{self.name or self.uuid}: {outcome.fault}{told}",
+            self,
+            exit_code=outcome.exit_code,
+            log="\n".join(lines),
+        )
+
+    # What the event loop of the site does.
+
+    def accept(self, uuid: str) -> None:
+        """The server has created the request."""
+        self.placed.set_result(uuid)
+
+    def refuse(self, error: BaseException) -> None:
+        """The request was not created."""
+        for one in (self.queued, self.placed, self.ended):
+            if not one.done():
+                one.set_exception(error)
+
+    def end(self, outcome: RequestOutcome) -> None:
+        """The request is Final."""
+        if not self.ended.done():
+            self.ended.set_result(outcome)
+
+    async def log(self, name: str) -> str:
+        """The text of a file of its log, "" if there is none."""
+        container = (await follow(self.ended)).container
+        if container is None:
+            return ""
+        request = self.uuid
+        try:
+            path = f"container_requests/{request}/log/{container['uuid']}/{name}"
+            return await self.site.text(path)
+        except NotFound:
+            return ""
+
+    async def tree(self) -> FileTree:
+        """The files of its output."""
+        outcome = await follow(self.ended)
+        if outcome.exit_code:
+            raise await asyncio.to_thread(self._failure, outcome)
+        container = outcome.container or {}
+        record = await self.site.api.get("collections", container["output"])
+        return filetree.from_manifest(record["manifest_text"])
+
+    async def paths_below(self, path: str) -> list[str]:
+        """The paths of the files below a directory of its output. Raises NotFound."""
+        found = [name for name, _ in filetree.files(filetree.subtree(await self.tree(), path))]
+        return sorted(found)
+
+    async def read(self, path: str) -> bytes:
+        """The content of a file of its output. Raises NotFound, Invalid for a directory."""
+        node = filetree.get(await self.tree(), path)
+        if not isinstance(node, File):
+            raise Invalid(f"{path or 'output'}: is a directory; name a file in it")
+        async with aclosing(read_file(self.site.blocks, node)) as pieces:
+            return b"".join([piece async for piece in pieces])
+
+    async def save(self, path: str, place: Path) -> None:
+        """Write the files below a directory of its output to disk."""
+        await download(self.site.blocks, filetree.subtree(await self.tree(), path), place)
+
+
+class RunFuture(concurrent.futures.Future[_Value]):
+    """What a run comes to, as a future of `concurrent.futures`; `run` is the run.
+
+    It is never `running`: it can be cancelled until it is done.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self.run = run
+        # Re-entrant: callbacks of the future are called while it is held.
+        self._deciding = threading.RLock()
+
+    def cancel(self) -> bool:
+        """Cancel the run, unless it has ended; whether it was cancelled. Raises the errors of the
+        API.
+        """
+        if self._abandon() and not self.run.ended.done():
+            self.run.cancel()
+        return self.cancelled()
+
+    async def settle(self, work: Coroutine[Any, Any, _Value]) -> None:
+        """Take the result of `work`, or its error; runs in the loop of the site."""
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            self._abandon()
+            raise
+        # In another thread: callbacks may call the site, and wait.
+        await asyncio.to_thread(self._take, task)
+
+    def _take(self, task: asyncio.Future[_Value]) -> None:
+        error = task.exception()
+        with self._deciding:
+            if self.done():
+                return
+            if error is not None:
+                self.set_exception(error)
+            else:
+                self.set_result(task.result())
+
+    def _abandon(self) -> bool:
+        """Whether it has become cancelled by this call."""
+        with self._deciding:
+            if self.done():
+                return False
+            super().cancel()
+            # `as_completed` and `wait` are told by this.
+            self.set_running_or_notify_cancel()
+            return True
+
+
+class Runs(list[Run]):
+    """Runs that belong together. Notebooks show them as a table."""
+
+    def wait(self, timeout: float | None = None) -> Self:
+        """Wait until all have ended, well or not; themselves. Raises TimeoutError after `timeout`
+        seconds.
+        """
+        for run in self:
+            self._site().watch(run)
+        ended = [run.ended for run in self]
+        if concurrent.futures.wait(ended, timeout).not_done:
+            raise TimeoutError(f"{self!r}: some have not ended after {timeout} s")
+        return self
+
+    def result(self, timeout: float | None = None) -> Self:
+        """Wait until all have ended; themselves. Raises RunFailed for the first that failed,
+        TimeoutError.
+        """
+        self.wait(timeout)
+        for run in self:
+            run.result()
+        return self
+
+    @property
+    def failed(self) -> Runs:
+        """Those that are known to have failed, or were refused. Does not wait."""
+        return Runs(run for run in self if run.ended.done() and run.state != "succeeded")
+
+    def cancel(self) -> None:
+        """Cancel those that have not ended."""
+        for run in self:
+            if not run.done():
+                run.cancel()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """Wait in any event loop, as `result`."""
+        return self._wait().__await__()
+
+    async def _wait(self) -> Self:
+        for run in self:
+            await run
+        return self
+
+    def _site(self) -> Site:
+        return self[0].site
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} runs: {_summary(self)}>"
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def to_html(self) -> str:
+        """A table of the first of them, those that failed before others; notebooks show it."""
+        shown = sorted(self, key=lambda run: not run.state.startswith(("failed", "refused")))
+        rest = len(self) - _SHOWN
+        more = f"<p>and {rest} more</p>" if rest > 0 else ""
+        heading = html.escape(f"{len(self)} runs: {_summary(self)}")
+        return f"<div><p>{heading}</p>{_table(shown[:_SHOWN])}{more}</div>"
+
+
+def _summary(runs: Iterable[Run]) -> str:
+    counts = Counter(run.state.partition(" ")[0] for run in runs)
+    return ", ".join(f"{count} {word}" for word, count in counts.items()) or "none"
+
+
+def _table(runs: Iterable[Run]) -> str:
+    rows = "".join(_row(run) for run in runs)
+    return f"<table><tr><th>name</th><th>state</th><th>request</th></tr>{rows}</table>"
+
+
+def _row(run: Run) -> str:
+    is_placed = run.placed.done() and run.placed.exception() is None
+    cells = (run.name or "", run.state, run.placed.result() if is_placed else "")
+    return f"<tr>{''.join(f'<td>{html.escape(one)}</td>' for one in cells)}</tr>"

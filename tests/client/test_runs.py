@@ -1,0 +1,112 @@
+"""Runs, their outputs, and many at once, on the API's own application."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Callable
+
+import pytest
+
+import lading
+from lading.client.runs import follow
+from lading.core.errors import Invalid
+from tests.cli.site import Play, Site
+
+
+def test_a_failure_carries_code_and_log(stage: Site, site: lading.Site, image: str) -> None:
+    with stage.acting(Play(stderr=b"first\nlast\n", exit_code=4)):
+        run = site.run(["plot"], image=image)
+        with pytest.raises(lading.RunFailed) as failed:
+            run.result(30)
+    assert (failed.value.exit_code, failed.value.log) == (4, "first\nlast")
+    assert (run.state, repr(run)) == ("failed 4", "<run plot failed 4>")
+
+
+def test_a_wait_that_is_given_up_leaves_the_run(stage: Site, site: lading.Site, image: str) -> None:
+    async def hurry(run: lading.Run) -> None:
+        async with asyncio.timeout(0.01):
+            await run
+
+    run = site.run(["slow"], image=image)
+    with pytest.raises(TimeoutError):
+        asyncio.run(hurry(run))
+    run.cancel()
+    assert isinstance(run.exception(30), lading.RunFailed)
+
+
+async def test_follow_does_not_cancel() -> None:
+    future: concurrent.futures.Future[int] = concurrent.futures.Future()
+    task = asyncio.create_task(follow(future))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert not future.cancelled()
+
+
+def test_runs_are_shown_as_a_table(stage: Site, site: lading.Site, image: str) -> None:
+    with stage.acting(Play(), Play(exit_code=3)):
+        runs = site.map(["echo", "<b>{}</b>"], ["x", "y"], image=image, name="<i>")
+        with pytest.raises(lading.RunFailed, match="exit code 3"):
+            runs.result(30)
+    assert repr(runs) == "<2 runs: 1 succeeded, 1 failed>"
+    assert repr(runs.failed) == "<1 runs: 1 failed>"
+    shown = runs.to_html()
+    assert "<i>" not in shown
+    # What failed comes first.
+    assert shown.index("&lt;i&gt;.1</td><td>failed 3") < shown.index("&lt;i&gt;.0</td><td>succ")
+    assert runs[0].uuid in shown
+
+
+def test_a_long_table_is_cut(site: lading.Site) -> None:
+    runs = site.map(["x", "{}"], range(25), image="no/such:image")
+    runs.wait(30)
+    assert "25 runs: 25 refused" in runs.to_html()
+    assert runs.to_html().count("<tr>") == 21
+    assert "and 5 more" in runs.to_html()
+
+
+def test_runs_are_awaited_and_cancelled(stage: Site, site: lading.Site, image: str) -> None:
+    async def wait(runs: lading.Runs) -> lading.Runs:
+        return await runs
+
+    with stage.acting(Play(), Play()):
+        runs = site.map(["await", "{}"], range(2), image=image)
+        assert asyncio.run(wait(runs)) is runs
+    waiting = site.map(["never", "{}"], range(2), image=image)
+    with pytest.raises(TimeoutError, match="have not ended"):
+        waiting.wait(0.01)
+    waiting.cancel()
+    assert waiting.wait(30).failed == waiting
+
+
+def test_a_future_takes_what_was_decided_first(site: lading.Site, image: str) -> None:
+    async def value() -> int:
+        return 1
+
+    run = site.run(["held"], image=image)
+    future = lading.RunFuture[int](run)
+    told: list[concurrent.futures.Future[int]] = []
+    future.add_done_callback(told.append)
+    assert future.cancel()
+    assert not future.running()
+    asyncio.run(future.settle(value()))
+    assert future.cancelled()
+    assert told == [future]
+    assert isinstance(run.exception(30), lading.RunFailed)
+    assert future.cancel()
+
+
+def test_a_closed_site_ends_its_futures(connecting: Callable[[], lading.Site], image: str) -> None:
+    with lading.Executor(connecting(), image=image) as executor:
+        future = executor.submit(["unseen"])
+        run = future.run
+        executor.site.close()
+    assert future.cancelled()
+    assert run.state == "submitted"
+
+
+def test_refused(site: lading.Site) -> None:
+    run = site.run(["x"], image="no/such:image")
+    assert isinstance(run.exception(30), Invalid)
+    assert run.state == "refused"
