@@ -1,19 +1,14 @@
 """Capacity of this machine for containers, and its sharing by several dispatchers.
 
-Capacity of this machine for containers: as it is configured, else that of the machine within the
-cgroup of the dispatcher.
+The capacity is the configured one, else that of the machine within the cgroup of the dispatcher,
+which may itself run in a container or a slice. The smallest limit on the way from its own cgroup to
+the root counts, in either cgroup version; on a hybrid machine both are read.
 
-The dispatcher may itself run in a container or a slice. The smallest limit on the way from its own
-cgroup to the root counts, in either cgroup version; on a hybrid machine both are read (lab 1).
-
-Sharing of one machine by several dispatchers: the resources that one gives to containers are not
-given by others.
-
-Each local dispatcher without a configured share keeps a slot, a small file in a directory of the
-machine, with the resources of its containers. The slot counts while its dispatcher lives, which
-holds a lock on it. Before it starts a container, a dispatcher reserves the resources under a lock
-that all share, so that two never give away the same resources. The containers of a dispatcher that
-died are counted again as soon as it is back.
+Several dispatchers of a machine without a configured share must not give the same resources to
+containers twice. Each has a slot (`Shares`), a small file in a directory of the machine, with the
+resources of its containers. The slot counts while its dispatcher lives, which holds a lock on it.
+Before it starts a container, a dispatcher reserves the resources under a lock that all share. The
+containers of a dispatcher that died are counted again as soon as it is back.
 """
 
 from __future__ import annotations
@@ -63,10 +58,9 @@ def measure(
 
 
 def see_gpus(*, known: Gpu = NO_GPU, visible: str = "", root: Path = _ROOT) -> Gpu:
-    """The GPUs of this machine, and what is known of their kind: told in `known`, else read from
-    the device tree.
+    """The GPUs of this machine; unknown properties in `known` are read from the device tree.
 
-    `visible` names those that containers may use, such as "0,2"; "" is all. Raises Invalid for one
+    `visible` lists those that containers may use, such as "0,2"; "" is all. Raises Invalid for one
     that is not there.
     """
     found = instance_types.only_cards(instance_types.find_gpus(list_devices(root)), visible)
@@ -170,8 +164,8 @@ class Shares:
     """The slot of this dispatcher among those of the machine. Close it."""
 
     def __init__(self, directory: Path, *, name: str) -> None:
-        """`name` tells this dispatcher from others on the machine; it may be used again after its
-        end.
+        """`name` distinguishes this dispatcher from others on the machine; it may be used again
+        after its end.
         """
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._directory = directory
@@ -183,7 +177,7 @@ class Shares:
         self._write(self._told)
 
     def close(self) -> None:
-        """Give up the slot: the resources of this dispatcher's containers count no longer."""
+        """Remove the slot: the resources of this dispatcher's containers count no longer."""
         # It was removed already.
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
@@ -201,9 +195,7 @@ class Shares:
                 self._write(taken)
 
     def claim(self, taken: Resources, need: Resources, whole: Resources) -> bool:
-        """Take `need` beside what is taken already, if all dispatchers together then stay within
-        `whole`.
-        """
+        """Reserve `need` in addition, if all dispatchers together then stay within `whole`."""
         with self._closed_gate():
             fits = (taken + need).fits(whole - self.others())
             self._write(taken + need if fits else taken)

@@ -1,30 +1,28 @@
-"""The fleet seam between the dispatch loop and the supervisors, and the installed fleets.
+"""The fleet seam between the dispatch loop and the supervisors, and the look-up of fleets.
 
-The seam is level-triggered. `view` tells what is known now and never waits; `changed` wakes its one
+The seam is level-triggered. `view` returns the known state and never waits; `changed` wakes its one
 consumer when the view may differ; nothing is lost when several changes fall together. Rules for an
 implementation:
 
-- One process for one container. `start` of a container that has a process, alive or not cleared
-  away, raises Conflict and starts nothing.
+- One process for one container. `start` of a container that has a process, alive or with remains,
+  raises Conflict and starts nothing.
 - When `start` returns, the view shows the process. When it raises, a process may or may not exist;
   if one does, it shows in the view as soon as the fleet knows.
-- A process goes from alive to exited and, by `clean`, out of the view. It never comes back to life.
-- `clean` returns only when nothing is left of the container: no process, no mount, no directory. It
-  may be repeated. For a living process it raises Conflict and touches nothing.
+- A process goes from alive to exited and, by `clean`, out of the view. It never becomes alive
+  again.
+- `clean` returns only when no process, mount or directory of the container remains. It may be
+  repeated. For a living process it raises Conflict and touches nothing.
 - `signal` for a process that is not alive does nothing.
-- `view().known` is False as long as the fleet cannot say which workers exist, as just after its
-  start. Later troubles leave it True: what was seen alive counts as alive until the fleet knows
-  better. Workers that cannot be started on now are not in the view.
-- `view().unasked` names the workers of an earlier dispatcher that have not said yet what they run.
-  Meanwhile nothing is decided about containers that the earlier dispatcher had locked and that no
-  other worker runs.
+- `view().known` is False as long as the fleet does not know which workers exist, as just after its
+  start. Later troubles leave it True: a process that was seen alive counts as alive until the fleet
+  knows better. Workers on which nothing can be started now are not in the view.
+- `view().unasked` names the workers of an earlier dispatcher that have not reported yet which
+  containers they run. Meanwhile nothing is decided about containers that the earlier dispatcher had
+  locked and that no other worker runs.
 
+Fleets are found by the entry point group `lading.fleets`, so that a third party can add one. An
+entry point names a function from a `FleetSite` to an asynchronous context manager of a fleet.
 Source: docs/spec/dispatch, section Fleets.
-
-Finds the installed fleets by the entry point group `lading.fleets`, so that a third party can
-add one.
-
-An entry point names a function from a `FleetSite` to an asynchronous context manager of a fleet.
 """
 
 from __future__ import annotations
@@ -65,10 +63,10 @@ class Spending:
 class SupervisorProcess:
     """The supervisor of one container. `worker` is "" when it is not known where it runs.
 
-    `waiting`: it is still to be started by whoever it was handed to, so nothing is lost when it is
-    stopped. `idle`: its command has ended, and its results are being saved. `preparing`: its image
-    and inputs are being made ready, which takes a while; `asking`: they are ready, and it waits for
-    `signal` with CONT to take what it needs. `note`: what the fleet knows about its waiting, as a
+    `waiting`: it was handed over and has not been started, so nothing is lost when it is stopped.
+    `idle`: its command has ended, and its results are being saved. `preparing`: its image and
+    inputs are being made ready, which takes a while; `asking`: they are ready, and it waits for
+    `signal` with CONT to take its resources. `note`: the fleet's reason for its waiting, as a
     sentence. `fate`: of one that has ended, what the fleet was told about that, as a sentence, and
     `failure` the class of it. `others`: where its further ranks run, of a gang over several
     workers, one for each. `spending`: what one that has ended with its machine has cost.
@@ -87,7 +85,7 @@ class SupervisorProcess:
     asking: bool = False
 
     def takes(self, need: Resources) -> Resources:
-        """How much of what its container needs is taken now: its files are on the disk, before and
+        """The part of its container's need that is taken now: its files are on the disk, before and
         after it runs.
 
         A container that asks for its resources counts in full: free resources go to it before
@@ -100,9 +98,10 @@ class SupervisorProcess:
 class FleetView:
     """The state of a fleet at one moment.
 
-    `processes` is by container uuid. `most`: how many more containers may be handed to it now, None
-    for any number. `trouble` says why it is not `known` yet, or why workers are `unasked`, as a few
-    words; `shortage` why nothing may be started now, as a sentence without its full stop.
+    `processes` is by container uuid. `most`: number of further containers that it accepts now, None
+    for any number. `trouble`: the reason that it is not `known` yet, or that workers are `unasked`,
+    in a few words; `shortage`: the reason that nothing may be started now, as a sentence without
+    its full stop.
     """
 
     known: bool = False
@@ -150,7 +149,7 @@ class Fleet(Protocol):
         """The present state; never waits."""
 
     async def changed(self) -> None:
-        """Wait until the view may differ from what it was when `changed` last returned."""
+        """Wait until the view may have changed since `changed` last returned."""
 
     async def start(self, request: StartRequest) -> None:
         """Start a supervisor.
@@ -163,7 +162,7 @@ class Fleet(Protocol):
         """Send a signal to a supervisor. Raises Unavailable."""
 
     async def clean(self, uuid: str) -> None:
-        """Clear away what a dead supervisor left. Raises Conflict when it is alive, Unavailable."""
+        """Remove the remains of a dead supervisor. Raises Conflict (it is alive), Unavailable."""
 
 
 GROUP = "lading.fleets"
@@ -173,11 +172,11 @@ GROUP = "lading.fleets"
 class FleetSite:
     """Arguments of a function that opens a fleet.
 
-    `token` is the uuid of the dispatcher's token. The directories are this machine's: one directory
-    for each container under way, and what may be deleted while nothing runs. `template` has the
-    fields of every assignment but the container's own and the way to the server; that is
-    `api_socket` on this machine, `api_url` from any other, whose certificate is `certificate` (PEM)
-    unless an authority of the machine has signed it.
+    `token` is the uuid of the dispatcher's token. The directories are this machine's: one for a
+    directory of each container under way, and one for files that may be deleted while nothing runs.
+    `template` has the fields of every assignment but the container's own and the way to the server;
+    that is `api_socket` on this machine, `api_url` from any other, whose certificate is
+    `certificate` (PEM) unless an authority of the machine has signed it.
     """
 
     config: Config

@@ -1,24 +1,22 @@
 """The dispatch loop: observe, plan, act.
 
 A step is taken whenever something may have changed: an event about a record, a process that started
-or ended, an action that is over, a pause that has run out. A step never waits; what takes time is a
-task of its own, one at a time for each container. So an event leads to lock and start at once, and
-the end of a process to the next start.
+or ended, an action that is over, a pause that has run out. A step never waits; longer actions are
+tasks of their own, one at a time for each container. So an event leads to lock and start at once,
+and the end of a process to the next start.
+
+`Actions` are the actions on one container, each complete in itself:
+
+- An action either succeeds or raises an error of `lading.core.errors`; the next step decides about
+  a failure, from the record read again. Losing a compare-and-set (to another dispatcher, a
+  cancelled request) is normal.
+- Every decision that users should be able to read later goes into the decision log
+  (docs/spec/dispatch, section Reports).
+- A record is given back or cancelled only after the fleet has removed the remains of its container:
+  a fleet refuses that for a living supervisor, also for one that it did not know of, and then the
+  record stays as it is.
 
 Source: docs/spec/dispatch, section Parts.
-
-The acts of a dispatcher, each on one container, each complete in itself.
-
-An act either succeeds or raises an error of `lading.core.errors`; what a failure means is decided
-at the next step, from the record read again. Losing a compare-and-set (another dispatcher, a
-cancelled request) is normal.
-
-Every decision that users should be able to read later goes into the decisions (docs/spec/dispatch,
-section Reports).
-
-A record is given back or cancelled only after the fleet has been asked to clear away whatever there
-may be of it: a fleet refuses that for a living supervisor, also for one that it did not know of,
-and then the record stays as it is.
 """
 
 from __future__ import annotations
@@ -157,7 +155,7 @@ class Loop:
         now, view = self._clock(), self._fleet.view()
         for uuid in self._state.see(view, self._queue):
             record = self._queue.get(uuid)
-            # What is final stays so: there is nothing more to learn of it.
+            # A final record never changes: it need not be read again.
             if record is None or not record.final:
                 self._reread(uuid)
         for uuid, action in observe.differences(self._queue, view, self._state, now=now):
@@ -173,8 +171,8 @@ class Loop:
             self._queue_sync.refill(self._aside | self._state.held(now=now).keys() | starting)
 
     def statuses(self) -> dict[str, WaitStatus]:
-        """Why each container that has not started waits. What fits nowhere is noted, and acted
-        on.
+        """Why each container that has not started waits. Containers that fit no worker are
+        recorded, and refused if this dispatcher is alone.
         """
         now = self._clock()
         found = observe.statuses(
@@ -189,8 +187,8 @@ class Loop:
         for uuid, sentence in misfits.items():
             if self._state.is_news(uuid, sentence):
                 self._decisions.note(uuid, DecisionKind.NOT_RUN, sentence)
-            # A dispatcher that is alone fails what it can never run; others only report it, as
-            # another dispatcher may have a larger worker.
+            # A dispatcher that is alone fails containers that it can never run; others only report
+            # them, as another dispatcher may have a larger worker.
             if uuid in overdue and self._only and self._state.may_act(uuid, now=now):
                 self._do(uuid, partial(self._actions.refuse, why=sentence), now=now)
         self.overdue = frozenset() if self._only else frozenset(overdue)
@@ -199,8 +197,8 @@ class Loop:
         return found
 
     def _tell_waits(self, uuid: str, *, now: float) -> None:
-        """Say what a container waited for after it was started, as in the queue of a batch
-        system.
+        """Record the waits of a container after its start, as the queue of a batch system shows
+        them.
         """
         waited = self._state.tell_waits(uuid, now=now)
         record = self._queue.get(uuid)
@@ -329,9 +327,9 @@ class Actions:
         """Lock, giving it these amounts if they are named, then start a supervisor, of a gang with
         `others` beside it.
 
-        `waited` says what it waited for (`core.scheduling.wait_reasons`).
-        Raises LockLost, Unavailable when the lock's outcome is not known or no process could be
-        started now, ExecutionError or Conflict when the fleet refuses this container.
+        `waited` are its waits in words (`core.scheduling.wait_reasons`). Raises LockLost,
+        Unavailable when the lock's outcome is not known or no process could be started now,
+        ExecutionError or Conflict when the fleet refuses this container.
         """
         where = ", ".join(dict.fromkeys((worker, *others)))
         after = f"; it {waited}" if waited else ""
@@ -393,7 +391,7 @@ class Actions:
         """Remove the remains of a dead process. Raises Unavailable, Conflict if it is alive."""
         process = self._fleet.view().processes.get(uuid)
         if process is not None:
-            # Noted before it leaves the view: `requeue` and `cancel` say how it ended.
+            # Kept before it leaves the view: `requeue` and `cancel` report how it ended.
             self._fates[uuid] = process
         # The remains are removed before the record is released: the next attempt may start on the
         # same machine the moment it is.
@@ -440,8 +438,8 @@ class Actions:
         self._decisions.note(uuid, DecisionKind.NOT_RUN, f"Cancelled: {why}")
 
     async def _spent(self, uuid: str, spending: Spending) -> dict[str, object]:
-        """When a container ended with its machine, and what it has cost by then: at least what is
-        recorded.
+        """The end of a container that ended with its machine, and its cost until then, at least the
+        recorded cost.
         """
         record = await self._client.get("containers", uuid, select=("uuid", "started_at", "cost"))
         if not record.get("started_at"):

@@ -1,8 +1,9 @@
-"""The inputs of the loop: differences between records and processes, and the snapshot to plan with,
-at every step; reasons why containers wait, now and then.
+"""Inputs of the dispatch loop: records that disagree with processes, the snapshot, wait reasons.
 
-All are made from the queue, the fleet's view and the loop's memory, and change none of them but for
-the moment at which an ended container was first seen with a living process.
+`differences` finds containers whose record and process disagree, `snapshot` is the input of the
+planner, both at every step; `statuses` are the reasons why containers wait, made when they are
+published. All are computed from the queue, the fleet's view and the loop's memory, and change none
+of them, except for the time at which an ended container was first seen with a living process.
 """
 
 from __future__ import annotations
@@ -149,9 +150,7 @@ def statuses(
     now: float,
     explain: Callable[[Snapshot], Mapping[str, WaitStatus]] = explain_wait,
 ) -> dict[str, WaitStatus]:
-    """Why each container that has not started waits. What the fleet says of a process goes
-    first.
-    """
+    """Why each container that has not started waits. The fleet's notes have precedence."""
     found = dict(explain(snapshot(queue, view, state, now=now)))
     for uuid, record in queue.waiting.items():
         if not record.sized:
@@ -180,7 +179,7 @@ def admitted(seen: Snapshot, queue: Queue, view: FleetView) -> list[str]:
 
 
 def _place(uuid: str, record: TrackedContainer | None) -> Place:
-    # One whose record is not known is let go on first: nothing says that it has to wait.
+    # A container without a known record comes first: there is no reason to let it wait.
     return record.place if record is not None else (0, "", uuid)
 
 
@@ -239,7 +238,7 @@ def _occupants(
         record = queue.get(uuid)
         if not (record and record.state is ContainerState.COMPLETE):
             waiting = record is not None and record.state is ContainerState.QUEUED
-            # Once it is Locked or Running, `need` in the record has what it was given.
+            # Once it is Locked or Running, `need` in the record includes its extra amounts.
             extra = state.given(uuid) if waiting else Resources()
             process = view.processes.get(uuid)
             need = (

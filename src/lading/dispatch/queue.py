@@ -1,20 +1,19 @@
-"""The container records as this dispatcher knows them: a cache by uuid, fed by lists, events and
-answers.
+"""The container records as this dispatcher knows them: a cache fed by lists, events and answers.
 
-Several sources race with each other, so every piece of knowledge carries a version, a number that
-only grows. Rules (docs/spec/dispatch, section Queue):
+Several sources race with each other, so every update carries a version, a number that only grows.
+Rules (docs/spec/dispatch, section Queue):
 
-- A list or a fetch takes a ticket *before* its request is sent. It never overwrites what was
-  learned later, such as the answer to a lock that was sent meanwhile, and never brings back what
-  was forgotten meanwhile.
+- A list or a fetch takes a ticket *before* its request is sent. It never overwrites later updates,
+  such as the answer to a lock that was sent meanwhile, and never brings back a record that was
+  dropped meanwhile.
 - The answer to a write of our own is the newest truth.
 - An event may only move a state forward (to Running or to a final state, which never change back);
-  whatever else an event says, the record is fetched.
-- A uuid that was asked for and not returned has no record any more; that is knowledge too (`state`
+  otherwise the record is fetched.
+- A uuid that was requested and not returned has no record any more; that is stored too (`state`
   None).
-- Of a long queue only its first part was looked at (`core.scheduling.planning`): a waiting
-  container that comes after it is not learned of, and one that was learned of before is hidden from
-  planning until a look reaches it again.
+- Of a long queue only the first part is read (`core.scheduling.planning`): a waiting container
+  behind it is not added, and one that was added before is hidden from planning until a later read
+  reaches it again.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class Queue:
     """
 
     def __init__(self, *, token: str, plans_disk: bool = False) -> None:
-        """`plans_disk`: the items that are merged have DISK_FIELDS, and scratch disk is part of
-        what is needed.
+        """`plans_disk`: the items that are merged have DISK_FIELDS, and scratch disk is part of the
+        need.
         """
         self._token = token
         self._plans_disk = plans_disk
@@ -261,8 +260,8 @@ class Queue:
         if old is None and self._is_beyond(record):
             return
         known = self._forgotten.get(record.uuid, 0) if old is None else old.version
-        # An event may have told more than the answer to a request that was sent before it, or
-        # after: whichever way, what has run does not wait again.
+        # An event may be newer than the answer to a request sent before or after it. In any case a
+        # container that has run does not wait again.
         back = (
             old is not None and record.state is not None and _RANK[record.state] < _RANK[old.state]
         )
@@ -335,7 +334,7 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def _size(constraints: object, disk: int, nodes: int) -> tuple[Resources, str]:
-    """The need and "", or, where it cannot be told, nothing and the reason."""
+    """The need and "", or nothing and the reason that it is unknown."""
     if not isinstance(constraints, Mapping):
         return Resources(), "runtime_constraints: not an object"
     try:

@@ -1,12 +1,12 @@
 """Keeps the queue up to date: by events, by fetching changed records, and by a slow full list.
 
-- An event says which container changed. What it does not tell itself is fetched, many containers
+- An event names a container that changed. Attributes that it lacks are fetched, many containers
   with one request; while a request is under way, further ones gather for the next, so that no event
   waits for a timer.
-- A full look (own containers by pages, then the waiting ones of highest priority, as many as
-  `core.scheduling.planning` says) comes at the start, whenever events may have been missed,
-  every `poll_interval`, and when most of those that the last one showed have their place. A short
-  look at the head of the queue comes before the first one.
+- A full list (own containers by pages, then the waiting ones of highest priority, as many as
+  `core.scheduling.planning` determines) is read at the start, whenever events may have been missed,
+  every `poll_interval`, and when most containers of the last one have their place. Before the first
+  one the head of the queue is read.
 - While the API cannot be reached, everything is kept and tried again after a pause. A missing
   answer would delay all later ones: a request is repeated after `read_timeout`.
 
@@ -168,8 +168,8 @@ class QueueSync:
         return not self.more
 
     async def load(self) -> None:
-        """Look at everything once. Raises what the client raises, Unavailable when it takes too
-        long.
+        """Read the full list once. Raises the errors of the client, and Unavailable when it takes
+        too long.
         """
         async with _in_time(self._settings.read_timeout):
             await self._load()

@@ -27,9 +27,11 @@ from lading.dispatch.status_publisher import DecisionLog, StatusPublisher
 from lading.telemetry import event
 
 _PARTING = 2.0
-"""Seconds to give the lease back in: nobody waits longer for a process that is told to end."""
+"""Seconds for the release of the lease: the end of the process must not take longer."""
 _TOLD = 100
-"""Containers that are told why the fleet is not known: a page of the queue's head."""
+"""Number of containers whose status has the reason that the fleet is not known: a page of the
+queue's head.
+"""
 _logger = logging.getLogger("lading.dispatch")
 
 
@@ -44,20 +46,19 @@ async def run(
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Dispatch until cancelled. `on_ready` is called once: when the processes and the queue have
-    been read, or when the fleet says why it is not known yet. A provider that cannot be reached
-    does not keep the dispatcher from being ready.
+    been read, or when the fleet has a reason that it is not known yet. A provider that cannot be
+    reached does not keep the dispatcher from being ready.
 
-    `events` are the changes of records, by default those of the client's websocket. `holder` says
-    who works with the token, as HOST:DIRECTORY; without it no lease is held.
-    Raises the client's error when the token is refused, Conflict while another dispatcher works
-    with it.
+    `events` are the changes of records, by default those of the client's websocket. `holder` names
+    the process that works with the token, as HOST:DIRECTORY; without it no lease is held. Raises
+    the client's error when the token is refused, Conflict while another dispatcher works with it.
     """
     token = await _own_token(client, settings)
     async with _lease(client, settings, holder):
         try:
             await _dispatch(client, fleet, settings, token, events, on_ready, holder, clock)
         except BaseExceptionGroup as failures:
-            # That the lease is lost is told in one sentence.
+            # A lost lease is reported in one sentence.
             lost = failures.subgroup(Conflict)
             raise (lost.exceptions[0] if lost is not None else failures) from None
 
@@ -190,8 +191,8 @@ async def until_known(
 
     A cloud or a batch system that cannot be reached can take long, and nothing is decided before:
     meanwhile the reason is logged when it is new, and posted as the status of the containers at the
-    head of the queue. The publisher replaces it later.
-    `on_trouble` is called whenever the fleet says why it is not known yet.
+    head of the queue. The publisher replaces it later. `on_trouble` is called whenever the fleet
+    has a reason that it is not known yet.
     """
     telling = asyncio.create_task(_post_trouble(client, fleet, interval), name="standby")
     try:

@@ -1,4 +1,7 @@
-"""The settings of the dispatch loop, a part of the configuration. Times are in seconds."""
+"""The settings of the dispatch loop, a part of the configuration.
+
+Times are in seconds.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +50,8 @@ class DispatchSettings:
     refusal_pause: float = 300.0
     """Pause after a fleet has refused a container: few attempts, as the API counts them."""
     only: bool = False
-    """No other dispatcher serves this API: what fits nowhere is cancelled instead of left to
-    others.
+    """No other dispatcher serves this API: containers that fit no worker are cancelled instead of
+    left to others.
     """
     misfit_patience: float = 10.0
     """How long a container must have fitted nowhere before its clients are warned, or it is

@@ -1,12 +1,12 @@
-"""The memory of the loop between two steps: one record for each container.
+"""The memory of the dispatch loop between two steps: one record for each container.
 
-A record says what is under way, when to try again, and whether the process was told to stop. The
-records and the processes are enough to start over, so all of it may be lost with the dispatcher.
-Nothing here waits or acts; `now` is seconds on the loop's clock.
+A record holds the action under way, the time of the next try, and whether the process was told to
+stop. The records and the processes are enough to start over, so all of it may be lost with the
+dispatcher. Nothing here waits or acts; `now` is seconds on the loop's clock.
 
-`DispatchState` alone adds, changes and drops records. A step takes time by the number of containers
-that are under way, paused or running, not by the number of those that wait: for that, and nothing
-else, it keeps sets of uuids beside the records.
+`DispatchState` alone adds, changes and drops records. The time of a step depends on the number of
+containers that are under way, paused or running, not on the number of waiting ones: for that, and
+nothing else, it keeps sets of uuids beside the records.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Stop:
 class ContainerActivity:
     """Actions of this dispatcher on one container, under way and past. Times: the loop's clock.
 
-    Fields that are None say that there was nothing of the kind.
+    A field that is None: there was no such action.
     """
 
     busy: bool = False
@@ -82,9 +82,9 @@ class ContainerActivity:
     misfit_since: float | None = None
     """Since when it fits nowhere."""
     told: str | None = None
-    """The reason that users were last told why it fits nowhere."""
+    """The last reported reason why it fits no worker."""
     waits: tuple[Wait, ...] = ()
-    """The causes of its waiting since they were last told."""
+    """The causes of its waiting since they were last reported."""
 
     def moments(self, settings: DispatchSettings) -> Iterator[float]:
         """Times at which something becomes due without an event; some may have passed."""
@@ -116,8 +116,8 @@ class DispatchState:
         self._known_since = known_since
         self._activities: dict[str, ContainerActivity] = {}
         # Those with a field that each step asks for, so that it need not go through all that wait.
-        # Where their order shows in what is done next, they are dictionaries: that of a set differs
-        # from process to process, and no failure could be played again.
+        # Where their order determines the order of actions, they are dictionaries: that of a set
+        # differs from process to process, and no failure could be played again.
         self._busy: dict[str, None] = {}
         self._with_process: dict[str, None] = {}
         self._with_waits: dict[str, None] = {}
@@ -225,7 +225,7 @@ class DispatchState:
         return ended
 
     def lost(self, uuid: str, queue: Queue) -> None:
-        """A start failed: what was read of the record so far says nothing any more."""
+        """A start failed: versions of the record read so far do not count any more."""
         # The answer that was lost may have changed the record: decisions wait for a newer version.
         self._change(uuid).gone = queue.ticket()
 
@@ -288,8 +288,8 @@ class DispatchState:
         """Whether a container locked with this token has to be left alone, as another dispatcher
         must have locked it.
 
-        No two dispatchers should use one token; if it happens, neither may undo what the other
-        does. One that runs is never touched; one that stays locked is given back after a while.
+        No two dispatchers should use one token; if it happens, neither may undo the actions of the
+        other. One that runs is never touched; one that stays locked is given back after a while.
         Source: docs/spec/dispatch, section Reconciliation.
         """
         one = self._at(record.uuid)
@@ -375,8 +375,8 @@ class DispatchState:
             self._misfits.discard(uuid)
 
     def is_news(self, uuid: str, text: str) -> bool:
-        """Whether this was not what was last told of a container that fits nowhere; takes note that
-        it is told.
+        """Whether the reason why a container fits no worker differs from the last reported one,
+        which it replaces.
         """
         one = self._change(uuid)
         self._misfits.add(uuid)
@@ -399,8 +399,8 @@ class DispatchState:
         return [uuid for uuid in self._with_waits if uuid not in statuses]
 
     def tell_waits(self, uuid: str, *, now: float) -> str:
-        """What a container has waited for since this was told last; "" when it did not, or not for
-        long.
+        """The waits of a container, in words, since this was last called; "" when there was none,
+        or a short one.
         """
         if uuid not in self._with_waits:
             return ""

@@ -1,23 +1,16 @@
 """Reports to the API: why containers wait, and the decisions of this dispatcher.
 
-Reports to the API why containers wait, and the decisions; at most once per interval, and only
-changes.
+`StatusPublisher` sends changes only, at most once per interval. Everything is sent again after the
+connection to the API was lost: it may have been another process, or have lost it. An empty status
+withdraws one. An empty report, at intervals, shows that this dispatcher is active. Containers that
+no worker can hold are named (`misfits`) when they are new, and with each such report.
 
-Everything is sent again after the connection to the API was lost: it may have been another process,
-or have lost it. An empty status withdraws one. An empty report, now and then, shows that this
-dispatcher is active. Containers that no worker can hold are named (`misfits`) when they are new,
-and with each such report.
-
-Source: docs/spec/dispatch, section Reports.
-
-Decisions of this dispatcher that are still to be written to `logs`.
+`DecisionLog` holds the decisions that are still to be written to `logs`. The server writes the
+rows, many with one request, together with the statuses: a container costs no call of its own. Each
+entry has a time on the loop's clock; the server makes times from their ages. Unwritten decisions
+are lost with the process: state is in the records and processes, these rows only explain it.
 
 Source: docs/spec/dispatch, section Reports.
-
-The rows are written by the server, many with one request, together with the scheduling statuses: a
-container costs no call of its own. Each entry has the moment on the loop's clock; the server makes
-times of their ages. Unwritten decisions are lost with the process: state is in the records and
-processes, these rows only explain it.
 """
 
 from __future__ import annotations
@@ -38,12 +31,12 @@ _logger = logging.getLogger("lading.dispatch")
 
 
 class StatusPublisher:
-    """Publishes what `look` returns (statuses by container uuid) when told that it may have
-    changed.
+    """Publishes what `look` returns (statuses by container uuid) when `mark` reports that it may
+    have changed.
 
     `interval` is the shortest time between two posts, `longest` the longest, in seconds. The
-    decisions that are not posted yet go with them, and who this dispatcher is (`holder`), which
-    renews the lease of its token.
+    decisions that are not posted yet go with them, and the name of this dispatcher (`holder`),
+    which renews the lease of its token.
     """
 
     def __init__(
@@ -75,7 +68,7 @@ class StatusPublisher:
         self._stale.set()
 
     def repeat(self) -> None:
-        """The API may have lost what it was told."""
+        """The API may have lost the reports: send everything again."""
         self._posted.clear()
         self._reported = False
         self._stale.set()
@@ -146,8 +139,8 @@ _MOST = 20_000
 
 @dataclass(frozen=True, slots=True)
 class DecisionEntry:
-    """One decision about one container, in words. `waited`: what it had waited for, "" where that
-    is not told.
+    """One decision about one container, in words. `waited`: its past waits in words, "" where they
+    are not reported.
     """
 
     uuid: str

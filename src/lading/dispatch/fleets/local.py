@@ -1,26 +1,26 @@
 """The fleet of this machine: supervisors forked from a warm parent, watched by pidfd.
 
-The warm parent is a child process that has everything imported (`supervisor.process.forkserver`
-describes how to talk to it). It is started again whenever it ends; supervisors live in sessions of
-their own and survive it, and this dispatcher.
+The warm parent is a child process that has all modules imported (`supervisor.process.forkserver`
+describes its protocol). It is started again whenever it ends; supervisors live in sessions of their
+own and survive it, and this dispatcher.
 
-- The warm parent says when a supervisor has ended its container, and a supervisor's pidfd becomes
-  readable the moment its process ends: no polling, and no confusion by reused process ids.
-- It also says when a command has ended whose results are still being saved: such a process takes no
-  vcpus and RAM any more, so that another container begins meanwhile. That counts for a few at a
-  time only (`most_idle`), so that there is an end to the number of supervisors however long they
-  save.
-- And it says when the image and inputs of a container take a while to be made ready, and when they
-  are. Meanwhile it takes no vcpus and RAM either, again for a few at a time (`most_preparing`);
+- The warm parent reports when a supervisor has ended its container, and a supervisor's pidfd
+  becomes readable when its process ends: no polling, and no confusion by reused process ids.
+- It also reports when a command has ended whose results are still being saved: such a process takes
+  no VCPUs and RAM any more, so that another container begins meanwhile. That counts for a few at a
+  time only (`most_idle`), which bounds the number of supervisors however long they save.
+- It also reports when the preparation of an image and inputs takes a while, and when it is done.
+  Meanwhile the process takes no VCPUs and RAM either, again for a few at a time (`most_preparing`);
   then it waits for them (`asking`).
-- A process may serve the next container, so signals go through the warm parent, which knows whom it
-  serves. Without a warm parent no process gets another container, and its pidfd is as good.
+- A process may serve the next container, so signals go through the warm parent, which knows the
+  present container of each. Without a warm parent no process gets another container, and signals go
+  by pidfd.
 - After every start of the warm parent its list of run directories is read: live supervisors that
   are not known yet (started by an earlier dispatcher, or just before the warm parent died) are
   adopted, dead ones are shown as exited.
 - While there is no warm parent, the worker is not in the view, so that nothing is locked in vain.
-- A supervisor removes its run directory as its last act. Where there is none, `clean` has nothing
-  to do.
+- A supervisor removes its run directory as its last act. Without a run directory, `clean` has
+  nothing to do.
 
 Source: docs/spec/dispatch, section Local fleet.
 """
@@ -81,8 +81,8 @@ class LocalSettings:
     partitions: frozenset[str] = frozenset()
     gpu: Gpu | None = None
     shares: Path | None = None
-    """Where the dispatchers of this machine say what they give away; None: the capacity is this
-    one's alone.
+    """Directory in which the dispatchers of this machine share its capacity; None: this one has it
+    alone.
     """
     share_interval: float = 0.5
     kept: Amount = Amount()
@@ -289,12 +289,11 @@ class LocalFleet:
             except ProcessLookupError:
                 self._ended(uuid)
         if number is signal.SIGCONT and uuid in self._pidfds and self._processes[uuid].asking:
-            # What it takes now it takes already, as one that asks. One that was not told asks
-            # still.
+            # Its resources are counted already, since it asks. Without the signal it keeps asking.
             self._show(uuid, SupervisorProcess(WORKER))
 
     async def clean(self, uuid: str) -> None:
-        """Clear away what a dead supervisor left. Raises Conflict, Unavailable."""
+        """Remove the remains of a dead supervisor. Raises Conflict, Unavailable."""
         if uuid in self._pidfds:
             raise Conflict(f"{uuid}: its supervisor is alive")
         # A supervisor removes its run directory last: without one there is nothing to clear away,
@@ -490,7 +489,7 @@ class LocalFleet:
                 continue
             self._pidfds[uuid] = descriptor
             self._processes[uuid] = self._said.pop(uuid, SupervisorProcess(WORKER))
-            # Readable once the process has ended (pidfd_open(2)), whatever the warm parent says.
+            # Readable once the process has ended (pidfd_open(2)), whatever the warm parent reports.
             loop.add_reader(descriptor, self._ended, uuid)
             if uuid in self._early:
                 self._early.discard(uuid)

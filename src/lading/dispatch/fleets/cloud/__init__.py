@@ -1,3 +1,4 @@
-"""The fleet of cloud VMs: created when containers wait for them, removed when unused. Start with
-`cloud_fleet`.
+"""The fleet of cloud VMs: created when containers wait for them, removed when unused.
+
+Start with `cloud_fleet`.
 """

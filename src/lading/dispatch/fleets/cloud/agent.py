@@ -1,7 +1,7 @@
-"""The dispatcher's agent on a VM: sent over ssh as one argument of `python3 -c`; one JSON message
-per line.
+"""The dispatcher's agent on a VM: starts supervisors there and reports their ends.
 
-Only the standard library of Python 3.9 may be used, as a VM need not have anything else.
+It is sent over ssh as one argument of `python3 -c`, and writes one JSON message per line. Only the
+standard library of Python 3.9 may be used, as a VM need not have anything else.
 
     check DIR            one line about the machine: Python, architecture, C library, engines,
                          runners in DIR, broken
@@ -14,8 +14,8 @@ Only the standard library of Python 3.9 may be used, as a VM need not have anyth
 `serve` relays requests to the warm parent (`supervisor.process.forkserver` documents them) and its
 answers back. The descriptors in the answers stay here: when one shows that a supervisor has ended,
 {"op":"ended","uuid":U} is sent at once. A ping is answered here; a prepared supervisor that asks
-for its turn may continue at once; the history of {"op":"prices"} is written to a file for the
-supervisors, which are told to read it. When standard input ends, the warm parent ends; supervisors
+for its turn may continue at once; the history of {"op":"prices"} is written to a file, and the
+supervisors get a signal to read it. When standard input ends, the warm parent ends; supervisors
 continue.
 """
 
@@ -42,7 +42,7 @@ SBIN = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the arguments say; the exit code."""
+    """Carry out the command in the arguments; the exit code."""
     verb, directory = arguments[0], arguments[1]
     os.environ["PATH"] = os.environ.get("PATH", "") + ":" + SBIN
     if verb == "check":

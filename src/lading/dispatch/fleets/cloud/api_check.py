@@ -1,4 +1,4 @@
-"""Checks whether an instance reaches the API: sent over ssh as one argument of `python3 -c`.
+"""Program that checks whether a VM reaches the API, sent over ssh as one argument of `python3 -c`.
 
 Only the standard library of Python 3.9 may be used. The arguments are the URL of the server and its
 certificate in PEM. The result is one line of JSON: {"said": ...} or {"error": ...}.

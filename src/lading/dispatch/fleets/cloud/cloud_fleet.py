@@ -1,14 +1,13 @@
-"""The fleet of cloud VMs: runs supervisors on VMs that it creates when containers wait and removes
-afterwards.
+"""The fleet of cloud VMs: runs supervisors on VMs that it creates and removes.
 
-- A VM reports the end of a supervisor over its open connection; polling is the fallback.
-- After a restart every VM of ours is reached and asked what runs there. Until then nothing is
-  decided about containers that were locked before the restart and may run there; everything else
-  goes on. A VM that cannot be reached is removed when its time for booting is over; only then is it
-  known that nothing runs there.
-- While a VM cannot be reached, what ran there counts as alive, and nothing of it is cleared away.
-  When it is gone, so is all that ran there: a preemptible VM was then taken away, any other has
-  failed.
+- A VM is created when containers wait for it. It reports the end of a supervisor over its open
+  connection; polling is the fallback.
+- After a restart every VM with our tag is connected to, and asked which containers run there. Until
+  then nothing is decided about containers that were locked before the restart and may run there;
+  all other work continues. A VM that cannot be reached is removed when its boot time-out is over;
+  only then is it known that nothing runs there.
+- While a VM cannot be reached, its supervisors count as alive, and nothing is cleaned up. When it
+  is gone, so are they: a preemptible VM was then preempted, any other has failed.
 - A supervisor that was being started when the connection broke may run; its container is not given
   to another VM before that is known.
 """
@@ -133,7 +132,7 @@ class CloudFleet:
     # The seam to the dispatch loop.
 
     def set_lookup(self, look: LookUp) -> None:
-        """Set the function that tells whether a container has ended."""
+        """Set the function that looks up whether a container has ended."""
         self._look_up = look
 
     def view(self) -> FleetView:
@@ -282,7 +281,7 @@ class CloudFleet:
         )
 
     async def clean(self, uuid: str) -> None:
-        """Clear away what a dead supervisor left. Raises Conflict, Unavailable."""
+        """Remove the remains of a dead supervisor. Raises Conflict, Unavailable."""
         process, one = self._processes.get(uuid), self._places.get(uuid)
         if process is not None and process.alive:
             raise Conflict(f"{uuid}: its supervisor is alive")
@@ -313,7 +312,7 @@ class CloudFleet:
     # The plan.
 
     def plan(self, snapshot: Snapshot) -> DispatchPlan:
-        """The containers to start now; VMs are made and let go accordingly."""
+        """The containers to start now; VMs are created and removed accordingly."""
         if not self.pool.listed:
             return DispatchPlan()
         now, self._snapshot = self._clock(), snapshot
@@ -321,7 +320,7 @@ class CloudFleet:
         types = self.settings.by_name
         for key, name in decided.creates:
             self.pool.create(key, types[name])
-        # A VM that is kept for a gang may be one of those that were asked for just now.
+        # A VM that is kept for a gang may be one that was requested just now.
         self._expect(snapshot, decided)
         for key in decided.unneeded:
             self.pool.cancel(key)
@@ -371,7 +370,7 @@ class CloudFleet:
         )
         return f"instances of an earlier dispatcher are asked what runs there: {names}"
 
-    # What the pool tells.
+    # Events from the pool.
 
     def surveyed(
         self,
@@ -495,7 +494,7 @@ class CloudFleet:
         return self.explain(self._snapshot)
 
     async def stop(self, uuid: str, why: str) -> None:
-        """Have a container's supervisor end, as an operator wants it. Raises Unavailable."""
+        """End a container's supervisor at the request of an operator. Raises Unavailable."""
         event(_logger, "container stopped by an operator", container=uuid, why=why)
         await self.signal(uuid, Signals.SIGTERM)
 
@@ -563,7 +562,7 @@ async def open_cloud(site: FleetSite) -> AsyncGenerator[CloudFleet]:
         set_id=site.token,
         directory=home / "vms",
     )
-    # It tells of every command, and would tell of the whole agent.
+    # It logs the text of every command, which would include the whole agent.
     logging.getLogger("asyncssh").setLevel(logging.WARNING)
     async with find_driver(cloud.Driver)(of_driver) as driver:
         fleet = CloudFleet(

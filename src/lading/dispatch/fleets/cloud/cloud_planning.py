@@ -1,7 +1,7 @@
-"""Planning for a fleet of VMs: tells the planner of `core` what has changed since the last step,
-words the reasons why containers wait, and counts them for the metrics.
+"""Planning for a fleet of VMs: feeds the planner of `core` and words why containers wait.
 
-The planner keeps its tables from one snapshot to the next; only differences are told to it.
+The planner keeps its tables from one snapshot to the next; only differences are passed to it.
+Waiting containers are also counted for the metrics.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class CloudPlanning:
         *,
         now: float,
     ) -> CloudPlan:
-        """The containers to start, and the VMs to make or let go. `machines` are by key.
+        """The containers to start, and the VMs to create or remove. `machines` are by key.
 
         The workers of `starts` are the names of VMs; all else is by key, as a VM has no name before
         the cloud has made it.

@@ -1,11 +1,9 @@
 """`lading cloud test`: tests a configuration against the real cloud, step by step, VM by VM.
 
-- Each step is told as soon as it is over, with what was found, or with what is wrong and what to do
-  about it.
+- Each step is reported as soon as it is over, with its findings, or with the fault and the remedy.
 - After a failure of one type of VM the next one is tried.
-- Whatever happens, a cancellation too, every VM of the test is removed at the end, those of a test
-  before it that was killed as well: they have the same InstanceSetID. What cannot be removed is
-  named.
+- Every VM of the test is removed at the end, also after a cancellation, and those of a killed
+  earlier test: they have the same InstanceSetID. VMs that cannot be removed are named.
 """
 
 from __future__ import annotations
@@ -82,7 +80,7 @@ MENDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelftestStep:
-    """One step that is over. `mend` says what to do about one that failed."""
+    """One step that is over. `mend` is the remedy for one that failed."""
 
     name: str
     ok: bool
@@ -139,7 +137,7 @@ class Means:
 
 
 class Trial:
-    """One test. `tell` hears of steps, `doing` of what goes on."""
+    """One test. `tell` is called with each step that is over, `doing` with the present activity."""
 
     def __init__(
         self, means: Means, *, tell: Callable[[SelftestStep], None], doing: Callable[[str], None]
@@ -211,7 +209,7 @@ class Trial:
         # A VM is made all the same when the trial ends early; its name is unknown before the call
         # returns.
         self._creating = asyncio.ensure_future(self._operate(self._driver.create(spec)))
-        # It goes on when this is cancelled: what it makes has to be known to be removed.
+        # It continues when this is cancelled: the VM has to be known to be removed.
         return await asyncio.shield(self._creating)
 
     async def _find(self, id: str, tags: Mapping[str, str]) -> Instance:

@@ -1,15 +1,13 @@
-"""One VM as the dispatcher knows it, and the journal of VMs that outlives a restart.
+"""A VM as the dispatcher knows it, and the journal of VMs that outlives a restart.
 
-One VM as the dispatcher knows it: its phase, instance, connection, and last fault.
+`CloudMachine` has the phase, instance, connection and last fault of a VM.
 
-The facts about a dispatcher's VMs that it needs after a restart and that the cloud does not
-have: one small file.
-
-Of each VM it holds when it was made, and since when it is waited for: from its creation until it is
-ready, and from the first restart after which it was not reached until it is. Without this a VM that
-never boots would get a new time to boot at every restart, and its cost would begin anew.
-Times are seconds since 1970. The file is replaced as a whole; one that cannot be read counts as
-empty.
+The journal is one small file, with the facts that a dispatcher needs after a restart and that the
+cloud does not have: the time when a VM was made, and since when it is waited for, from its creation
+until it is ready, and from the first restart after which it was not reached until it is. Without
+this a VM that never boots would get a new boot time-out at every restart, and its cost would begin
+anew. Times are seconds since 1970. The file is replaced as a whole; one that cannot be read counts
+as empty.
 """
 
 from __future__ import annotations
@@ -79,8 +77,8 @@ class CloudMachine:
     expected: frozenset[str] = frozenset()
     """Containers on their way here: planned, and perhaps being locked or started."""
     images: set[str] = field(default_factory=set)
-    """Images that were unpacked here, as far as is known: it says so, or a container was sent here
-    with one.
+    """Images that were unpacked here, as far as is known: reported by the VM, or used by a
+    container here.
     """
     last_container: str = ""
     last_busy: float | None = None
@@ -156,7 +154,7 @@ class CloudMachine:
 class GangInstances:
     """The VMs of gangs that are spread over several, by container. Iterating gives the containers.
 
-    `CloudMachine.posts` says how many ranks are on each VM.
+    `CloudMachine.posts` has the number of ranks on each VM.
     """
 
     def __init__(self) -> None:

@@ -201,7 +201,7 @@ def shown(machine: CloudMachine, *, now: float) -> dict[str, object]:
         "running_container_uuids": sorted(machine.containers | machine.posts.keys()),
         "worker_state": machine.phase.value,
         "idle_behavior": machine.behavior.value,
-        # Why it goes, or cannot be used, comes before what the last attempt to reach it said.
+        # The reason for its removal, or its fault, comes before the last connection error.
         "fault": machine.why or machine.broken or machine.fault,
     }
 

@@ -1,14 +1,15 @@
-"""The VMs of one dispatcher: created, listed, connected, watched, removed (docs/spec/cloud, section
-Life of an instance).
+"""The VMs of one dispatcher: created, listed, connected, watched, removed.
 
 - A VM that the cloud lists with our tag is ours, whoever made it; any other is never touched.
-- A VM that is missing from one list is not gone yet: it is when it was missing from several in a
-  row, and no connection says otherwise.
-- Every VM has one task that reaches it and asks it how it is, again and again (`vm_bootstrap`).
-- The reasons for removing one are in `core.scheduling.instance_lifecycle.verdict`. Removal is asked
-  for until the VM is gone.
-- Refusals of the cloud change the limits, and so do VMs that never became ready, so that an image
-  that does not boot costs less and less.
+- A VM that is missing from one list is not gone yet: it is gone when it was missing from several in
+  a row, and no connection shows it alive.
+- Every VM has one task that connects to it and polls its state (`vm_bootstrap`).
+- The reasons for removing a VM are in `core.scheduling.instance_lifecycle.verdict`. The removal is
+  requested until the VM is gone.
+- Refusals of the cloud change the limits, and so do VMs that never became ready: an image that does
+  not boot causes fewer and fewer VMs.
+
+Source: docs/spec/cloud, section Life of an instance.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class InstancePool:
             tasks.create_task(self._list_again_and_again(), name="list of VMs")
             tasks.create_task(self._check_again_and_again(), name="verdicts")
 
-    # What others ask for.
+    # Requests of the fleet.
 
     def create(self, key: str, kind: InstanceType) -> None:
         """Have a VM made."""
@@ -187,7 +188,7 @@ class InstancePool:
 
     @property
     def unresolved(self) -> list[CloudMachine]:
-        """VMs of which it is not known yet what runs there."""
+        """VMs that have not reported yet which containers run there."""
         return [one for one in self.machines.values() if one.phase is InstancePhase.UNKNOWN]
 
     # Making.
@@ -261,8 +262,8 @@ class InstancePool:
         }
 
     def _tag_again(self, one: CloudMachine) -> None:
-        """The list shows other tags: it may be old, or they were not set, or somebody has changed
-        them.
+        """The list shows other tags: it may be old, or they were not set, or were changed from
+        outside.
         """
         now = self._clock()
         # Tags that were set a moment ago may be missing from a list that the cloud made earlier.
@@ -361,8 +362,8 @@ class InstancePool:
             one.changed.set()
 
     def _find(self, instance: Instance) -> None:
-        """A VM that an earlier dispatcher made, or that was given up too early: its time goes on
-        then.
+        """Add a VM that an earlier dispatcher made, or that was missing from lists: then its times
+        are kept.
         """
         tag, now = self.settings.tag, self._clock()
         before = self._given_up.pop(instance.id, GivenUp(now, now, ""))

@@ -1,10 +1,9 @@
-"""The runner: everything that a VM needs to supervise containers, in one tar archive named by its
-hash.
+"""The runner: a tar archive with everything that a VM needs to supervise containers.
 
-It contains the Python interpreter of this process with its standard library, the shared libraries
-besides the C library, this package, and the packages that a supervisor needs. The VM needs the same
-architecture and a C library at least as new. Owners and times are left out, so that the same files
-give the same hash.
+It is named by its hash. It contains the Python interpreter of this process with its standard
+library, the shared libraries besides the C library, this package, and the packages that a
+supervisor needs. The VM needs the same architecture and a C library at least as new. Owners and
+times are left out, so that the same files give the same hash.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ PROGRAMS = (
     "lading.hpc.conductor",
     "lading.client.mount.__main__",
 )
-"""The modules that are started on a VM. What they import, the engines included, is the content of
-the runner.
+"""The modules that are started on a VM. Their imports, the engines included, are the content of the
+runner.
 """
 _LEFT_OUT = {
     "test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages",
@@ -54,8 +53,8 @@ _LAUNCHER = """#!/bin/sh
 here=$(cd "$(dirname "$0")/.." && pwd -P)
 LD_LIBRARY_PATH=$here/lib exec "$here/bin/{name}" "$@"
 """
-# What is started from here must find neither our libraries nor our interpreter but through the
-# launcher. The interpreters of distributions look for packages elsewhere.
+# Programs started from here must find our libraries and our interpreter by the launcher only. The
+# interpreters of distributions look for packages elsewhere.
 _START = """import os, site, sys
 os.environ.pop("LD_LIBRARY_PATH", None)
 sys.executable = sys.prefix + "/bin/python"

@@ -86,7 +86,7 @@ class CloudSettings:
 
 
 def read(config: Config, *, set_id: str, template: Mapping[str, object]) -> CloudSettings:
-    """The settings in the configuration. Raises Invalid naming key, value and what is allowed."""
+    """The settings in the configuration. Raises Invalid naming key, value, allowed values."""
     cloud, containers = config.Containers.CloudVMs, config.Containers
     _check(cloud)
     for name, value in (

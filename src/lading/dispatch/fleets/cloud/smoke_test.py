@@ -1,4 +1,4 @@
-"""Runs a container on a VM as a test of its engine: sent over ssh as one argument of `python3 -c`.
+"""Program that runs a container on a VM as a test of its engine, sent over ssh to `python3 -c`.
 
 Only the standard library of Python 3.9 may be used. With crun the container has the programs of the
 VM, read-only, in its own namespaces; docker and podman are only asked whether they respond, as
@@ -47,7 +47,7 @@ def _run_crun(directory: str) -> str:
     with tempfile.TemporaryDirectory(dir=directory) as folder:
         bundle = Path(folder)
         (bundle / "config.json").write_text(json.dumps(_spec(bundle / "rootfs")))
-        # A hybrid machine's unified hierarchy is what crun stumbles over.
+        # crun fails on the unified hierarchy of a hybrid machine.
         command = (
             "umount -l /sys/fs/cgroup/unified 2>/dev/null; "
             'exec crun --root "$0/crun" --cgroup-manager=disabled run -b "$0" rehearsal'

@@ -209,7 +209,7 @@ class Shell:
         return CommandResult(255 if code is None else code, bytes(out or b""), bytes(err or b""))
 
     async def open(self, command: str) -> asyncssh.SSHClientProcess[bytes]:
-        """Start a command that goes on. Raises Unavailable."""
+        """Start a command that keeps running. Raises Unavailable."""
         assert self._connection is not None
         try:
             async with asyncio.timeout(self._timeout):

@@ -1,17 +1,14 @@
-"""The assignment of a supervisor on a cloud VM, with the prices of the VM.
+"""The assignment of a supervisor on a cloud VM: its container, directories, and price of the VM.
 
-Prices of spot VMs: the cloud's price history, cached, used for the cost of VMs and sent to their
-supervisors.
+The price counts with the container's share of the VM (`core.resources`). Preemptible VMs have the
+cloud's price history (`Prices`):
 
-- Only a driver that has prices is asked (`Priced`), for each type and zone of the preemptible VMs
-  that are there, once in its interval; when it refuses, what is known stays, and it is asked again
-  a minute later.
+- Only a driver that has prices is asked (`Priced`), for each type and zone of the present
+  preemptible VMs, once in its interval; when it refuses, the known prices stay, and it is asked
+  again a minute later.
 - A VM without a known price has the configured price of its type.
-- Each VM is told the history of its type and zone when that is new; its supervisors then say what
-  their containers have cost until now, each its share (`core.resources`).
-
-The assignment of a supervisor on a cloud VM: its container, its directories, and its share of
-the instance's price.
+- Each VM gets a new history of its type and zone; its supervisors then report the cost of their
+  containers until now.
 """
 
 from __future__ import annotations
@@ -35,7 +32,8 @@ from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
 _PERIOD, _AGAIN, _TIMEOUT = 5.0, 60.0, 60.0
-"""Seconds between two looks at what is due, until a failed query is repeated, and for one query."""
+"""Seconds between two looks for due queries, until a failed query is repeated, and for one query.
+"""
 _KEPT = 500
 """Changes of a spot price that are kept for a type and zone: more than a month has."""
 

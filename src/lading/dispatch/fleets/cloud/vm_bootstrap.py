@@ -1,13 +1,8 @@
-"""Connections to VMs: the preparation of a new VM, and polls of each VM's state.
+"""Connects to VMs: prepares each new one, then polls its state and reports it to the fleet.
 
-Prepares a new VM: connects, verifies, probes and checks it, copies the runner, starts the agent.
-
-A state that is not reached yet, or never will be, raises Unavailable with the reason as one line;
-the caller tries again.
-
-Connects to each VM and polls its state; passes the answers to the fleet.
-
-Limit of calls per second, for calls to a cloud and for probes.
+The preparation verifies the VM, runs the boot probe, checks its programs, copies the runner and
+starts the agent. A VM that is not ready yet, or never will be, raises Unavailable with the reason
+as one line; the caller tries again. `CallRate` limits calls per second to a cloud, and probes.
 """
 
 from __future__ import annotations
@@ -91,8 +86,8 @@ class SshBootstrap:
 
     @property
     def certificate_path(self) -> str:
-        """Where the certificate lies on a VM; "" without one. The name tells the content: it never
-        changes.
+        """Where the certificate lies on a VM; "" without one. The name has a hash of the content:
+        the file never changes.
         """
         if self.certificate is None:
             return ""
@@ -149,9 +144,10 @@ class SshBootstrap:
     async def _probe(self, shell: Shell, machine: CloudMachine) -> str:
         """Run the boot probe until it has succeeded once, in a few words. Raises Unavailable.
 
-        A file on the VM tells later dispatchers that it had: a probe that fails then, as systemd's
-        does when one service is degraded, says nothing about the containers that run there. The
-        file's name has the boot id in it, so that a VM that was started again is probed again.
+        A file on the VM records the success for later dispatchers: a probe that fails then, as
+        systemd's does when one service is degraded, means nothing for the containers that run
+        there. The file's name has the boot id in it, so that a VM that was started again is probed
+        again.
         """
         if machine.booted:
             return "it has succeeded before"
@@ -393,7 +389,8 @@ class InstanceWatch:
                 raise
             self._counts.probed(self._clock() - began, failed=False)
             if one.containers or one.posts:
-                # That one has ended is told at once; this is for what was not heard.
+                # The end of a supervisor is reported at once; this finds ends whose report was
+                # lost.
                 self._survey(one, await one.link.request("list", timeout=60.0))
             one.seen = self._clock()
             one.images.update(str(image) for image in answer.get("images") or [])

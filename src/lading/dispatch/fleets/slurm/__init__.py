@@ -1,1 +1,4 @@
-"""The Slurm fleet: each container is a batch job. Start with `slurm_fleet`."""
+"""The Slurm fleet: each container is a batch job.
+
+Start with `slurm_fleet`.
+"""

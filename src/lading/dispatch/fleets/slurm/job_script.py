@@ -1,10 +1,8 @@
-"""The batch job of a container: its script, and the arguments of `sbatch`.
+"""The batch job of a container in Slurm: its script, and the arguments of `sbatch`.
 
-The job script of a container in Slurm: starts the supervisor on a node, and is the completion
-hook.
-
-The script goes to `sbatch` on its standard input, so that the token in it is in no process list,
-job description or environment: Slurm keeps scripts where only its own user reads them. On the node:
+The script starts the supervisor on a node. It goes to `sbatch` on its standard input, so that the
+token in it is in no process list, job description or environment: Slurm keeps scripts where only
+its own user reads them. On the node:
 
 - A job that Slurm started again after a failure of its node runs nothing: the first run may still
   be alive there, and only one process may be responsible for a container. The dispatcher sees it
@@ -13,30 +11,28 @@ job description or environment: Slurm keeps scripts where only its own user read
   container.
 - SIGTERM to the script (`scancel --batch`) is passed to the supervisor, which saves output and log
   before it ends.
-- Afterwards, in place of `strigger`, which only Slurm's own user may set and which is many seconds
-  late: the remains of a dead supervisor are removed on the node, the only place where that is
-  possible; and if the nodes share a directory with the dispatcher, a file named after the job
-  reports the end at once.
+- At its end the script is the completion hook, in place of `strigger`, which only Slurm's own user
+  may set and which is many seconds late: the remains of a dead supervisor are removed on the node,
+  the only place where that is possible; and if the nodes share a directory with the dispatcher, a
+  file named after the job reports the end at once.
 
 A script for a job array has one assignment for each task. A node then has the tokens of all tasks;
 so only containers of one user that may run on the same nodes share an array.
 
-Source: docs/spec/dispatch, section Slurm fleet.
-
-The arguments of `sbatch`: templates of the configuration, filled with the needs of a container.
+The arguments come from templates of the configuration, filled with the needs of a container:
 
     %U uuid        %C vcpus            %M MiB of RAM         %T MiB of scratch disk    %G GPUs
     %W minutes     %P partitions       %I instance type      %% a percent sign
 
-Source: docs/spec/dispatch, section Slurm fleet.
-
-A gang is one job of as many tasks as it has containers, all on one node: %C is what one of them
-needs, the others what all do. One that no node can hold is a job of as many nodes, with a task on
-each: all letters are what one task needs.
+A gang is one job of as many tasks as it has containers, all on one node: %C is the need of one of
+them, the other letters that of all. A gang that no node can hold is a job of as many nodes, with a
+task on each: all letters are the need of one task.
 
 RAM is the container's, its block cache's and `ReserveExtraRAM`. An argument that names the run
 time, the partitions or the instance type of a container that has none is left out whole. No
 argument ever holds a token: arguments show in process lists.
+
+Source: docs/spec/dispatch, section Slurm fleet.
 """
 
 from __future__ import annotations
@@ -147,8 +143,8 @@ def write(site: JobSite, tasks: Sequence[Task]) -> bytes:
 
 
 def certificate_path(site: JobSite) -> str:
-    """Where the certificate lies on a node; "" when there is none. The name tells the content: it
-    never changes.
+    """Where the certificate lies on a node; "" when there is none. The name has a hash of the
+    content: the file never changes.
     """
     if not site.certificate:
         return ""
@@ -202,8 +198,8 @@ DEFAULT_GPU_ARGUMENTS = ("--gpus=%G",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Templates:
-    """What the configuration says about the command line of `sbatch`. `extra_ram` is bytes beside
-    the container's.
+    """The configured templates for the command line of `sbatch`. `extra_ram` is bytes beside the
+    container's.
     """
 
     arguments: Sequence[str] = DEFAULT_ARGUMENTS

@@ -1,24 +1,17 @@
 """Calls of Slurm's programs: limited, batched, and parsed.
 
-Calls of Slurm's programs: each has a time limit, and at most three run at a time.
+- Each call has a time limit, and at most three run at a time. `squeue` and `sinfo` are not counted
+  among the three, so that queries do not wait behind submissions. Standard error shows whether the
+  controller is unreachable or overloaded (Unavailable: try again later) or has refused the request
+  for good (JobRefused).
+- A line of `squeue` or `sinfo` that cannot be parsed is left out, never guessed at. A job belongs
+  to a dispatcher by its comment: `lading TOKEN ID ID ...`, the uuid of the dispatcher's token and
+  the last parts of the containers' uuids, one for each task of an array. So a dispatcher that
+  starts again finds its jobs, and leaves those of others alone.
+- `Batcher` groups requests that arrive during earlier work, similar ones in one batch, so that the
+  number of calls stays small. A single request is carried out at once: nothing waits for a timer.
 
 Source: docs/spec/dispatch, section Slurm fleet.
-
-`squeue` and `sinfo` are not counted among the three, so that queries do not wait behind
-submissions. Standard error tells whether the controller is unreachable or overloaded (try again
-later: Unavailable) or has refused the request for good (Refused).
-
-Parsing of the output of `squeue` and `sinfo`. A line that cannot be parsed is left out, never
-guessed at.
-
-A job belongs to a dispatcher when its comment says so: `lading TOKEN ID ID ...`, the uuid of the
-dispatcher's token and the last parts of the containers' uuids, one for each task of an array. So a
-dispatcher that starts again finds its jobs, and leaves those of others alone.
-
-Batches of similar requests: those that arrive during earlier work are done together afterwards.
-
-Nothing waits for a timer: a single request is done at once. Of many requests at once, similar ones
-form a batch, so that the number of calls stays small.
 """
 
 from __future__ import annotations
@@ -65,7 +58,7 @@ _UNSURE = (
     "communication shutdown",
     "unexpected message received",
 )
-"""The request was sent, and what came of it was lost on the way back."""
+"""The request was sent, and its result was lost on the way back."""
 _GONE = ("invalid job id", "already completing or completed", "job has already finished")
 _INHERITED = ("PATH", "HOME", "LANG", "SLURM_CONF", "USER", "LOGNAME", "TZ", "LD_LIBRARY_PATH")
 
@@ -293,8 +286,8 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeShape:
-    """A kind of node that is there at least once: what one container can have on it, and the
-    partitions it is in.
+    """A kind of node, with at least one node: the resources that a container can have on it, and
+    the partitions it is in.
 
     `default`: one of them is where jobs go that name none.
     """
@@ -457,7 +450,7 @@ class Batcher(Generic[_Request]):
 
     def _take(self) -> list[_Pending[_Request]]:
         """The first request and similar ones; none if another worker took them."""
-        # Whoever asked and left meanwhile wants nothing any more.
+        # Requests whose caller was cancelled meanwhile are dropped.
         self._waiting = [entry for entry in self._waiting if not entry.answer.done()]
         if not self._waiting:
             return []

@@ -1,11 +1,11 @@
 """The fleet of a Slurm cluster: each container is a batch job.
 
 - Capacity comes from `sinfo`: each kind of node is a worker that queues for itself, so a container
-  is handed to Slurm when some node can hold it, and Slurm finds the moment.
-- One look at the queue (`squeue`) in each interval tells about all jobs, whatever their number. A
-  slow look makes the interval longer; while Slurm does not answer, looks get rarer, nothing is
-  locked, and jobs that were alive count as alive. Containers that are already locked wait a little
-  for an answer: each lock counts as an attempt, and attempts are limited.
+  is handed to Slurm when some node can hold it, and Slurm decides when it starts.
+- One `squeue` in each interval reports about all jobs, whatever their number. A slow one makes the
+  interval longer; while Slurm does not answer, it is called less often, nothing is locked, and jobs
+  that were alive count as alive. Containers that are already locked wait a little for an answer:
+  each lock counts as an attempt, and attempts are limited.
 - Containers that are alike and arrive together become one job array.
 - Waiting jobs are kept in the order of the containers' priorities by their nice values, all with
   one `scontrol`.
@@ -211,7 +211,7 @@ class SlurmFleet:
         self._jobs.submitting(assignment.uuid)
         try:
             await self._starts.ask(assignment)
-        # The batch may have been handed to sbatch already: only a look at the queue can tell.
+        # The batch may have been handed to sbatch already: only `squeue` can show it.
         except asyncio.CancelledError:
             self._jobs.unsure(assignment.uuid)
             raise
@@ -232,7 +232,7 @@ class SlurmFleet:
         self._look_now.set()
 
     async def clean(self, uuid: str) -> None:
-        """Forget a job that has ended; cancel what Slurm has queued again. Raises Conflict,
+        """Forget a job that has ended; cancel it if Slurm has queued it again. Raises Conflict,
         Unavailable.
         """
         job = self._jobs.get(uuid)
@@ -321,7 +321,7 @@ class SlurmFleet:
         self._fault = f"Slurm does not answer: {error.message}"
         if not self._known:
             self._change.set()
-        # A refusal of one job says nothing about Slurm itself.
+        # The refusal of one job does not mean that Slurm is unavailable.
         self._failures += isinstance(error, Unavailable)
         if self._failures >= _ILL and self._well.is_set():
             self._well.clear()
@@ -388,7 +388,7 @@ class SlurmFleet:
         try:
             await self._tidy()
         except LadingError as error:
-            # The next look shows again what is to be done.
+            # The next look finds the same work again.
             event(_logger, "jobs not put in order", why=error)
 
     async def _tidy(self) -> None:
@@ -422,8 +422,8 @@ class SlurmFleet:
             except Unavailable as error:
                 if not self._shapes:
                     raise
-                # What the nodes were is good enough, and the next look asks again.
-                event(_logger, "Slurm does not say what its nodes are", why=error)
+                # The old kinds of nodes serve until the next look asks again.
+                event(_logger, "sinfo failed: the former kinds of nodes are used", why=error)
             else:
                 self._shapes_due = now + self._settings.sinfo_period
 

@@ -1,22 +1,21 @@
-"""The jobs of one dispatcher in Slurm: their states, from submissions, `squeue` and the completion
-hook.
+"""States of a dispatcher's jobs in Slurm, from submissions, `squeue` and the completion hook.
 
 Rules:
 
-- A job that was submitted is alive until a look at the queue that *began* after the submission does
-  not show it, and Slurm, asked about that job by its id, does not show it alive either. A failed
-  look says nothing.
-- While it is not known whether a submission succeeded, the job counts as alive; the next look that
-  shows it decides, or the next two that do not.
+- A job that was submitted is alive until a `squeue` that *began* after the submission does not show
+  it, and Slurm, asked about that job by its id, does not show it alive either. A failed `squeue`
+  changes nothing.
+- While it is not known whether a submission succeeded, the job counts as alive; the next `squeue`
+  that shows it decides, or the next two that do not.
 - A job that Slurm lost and queued again (same id) counts as ended: its first run may still be alive
-  on a node that Slurm cannot see, and the job's script runs nothing the second time. What is left
-  of it is cancelled by `clean`.
-- What has ended stays so: late rows about it are ignored. But a `slurmctld` that was killed may
-  give an id again: the answer to a submission says that the id is the new job's.
-- A further job for a container that has one is a stray, from a submission that had been given up,
+  on a node that Slurm cannot see, and the job's script runs nothing the second time. `clean`
+  cancels the queued job.
+- An ended job stays ended: late rows about it are ignored. But a `slurmctld` that was killed may
+  use an id again: the answer to a submission proves that the id is the new job's.
+- A further job for a container that has one is a stray, from a submission that had been abandoned,
   and is cancelled.
-- So is one whose end Slurm has not noticed ten looks after it was known here, by its hook: a killed
-  `slurmctld` forgets the ends of its last moments, and keeps the place of what has ended.
+- A job is cancelled as well if its hook reported its end and Slurm still shows it ten times later:
+  a killed `slurmctld` forgets the ends of its last moments, and keeps the resources of ended jobs.
 
 Source: docs/spec/dispatch, section Slurm fleet.
 """
@@ -161,14 +160,14 @@ class SlurmJobs:
             self._over.pop(id, None)
 
     def missing(self, rows: Iterable[QueueRow], look: int) -> list[Job]:
-        """The jobs that have ended if it is true what this look shows."""
-        # The end of a row that is cut off says whose it is.
+        """The jobs that have ended, if this `squeue` is right."""
+        # A cut row still has its owner, in its first words.
         shown = {row.job for row in rows if owner(row, token=self._token) is not None}
         alive = (job for job in self._jobs.values() if job.alive and job.id and not job.pending)
         return [job for job in alive if job.since < look and job.id not in shown]
 
     def observe(self, rows: Iterable[QueueRow], look: int, *, kept: Collection[str] = ()) -> None:
-        """Learn from a look at the queue, which says nothing about the containers `kept`."""
+        """Update the states from a `squeue`, which does not count for the containers `kept`."""
         seen = self._sort(rows, look)
         for uuid in dict.fromkeys((*self._jobs, *seen)):
             before = self._jobs.get(uuid) or Job(uuid=uuid)
@@ -189,7 +188,7 @@ class SlurmJobs:
             elif row.state != "COMPLETING" and look - self._over[row.job] >= _UNNOTICED:
                 self._strays.append(row.job)
                 self._over[row.job] = look
-        # What Slurm has forgotten need not be remembered here.
+        # Jobs that Slurm has forgotten are dropped here too.
         self._over = {job: since for job, since in self._over.items() if job in named}
         return seen
 

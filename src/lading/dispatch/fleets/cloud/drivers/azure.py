@@ -1,12 +1,12 @@
-r"""Azure: a VM with its network interface, which is tagged as the VM and goes with it.
+r"""Azure: VMs with a network interface, which has the tags of its VM and is removed with it.
 
 - The interface is made first. It is removed when the VM cannot be made; Azure removes it, and the
-  disks, with the VM; and whatever is left all the same, as of a dispatcher that was killed in
-  between, is removed at a list.
-- An order that Azure takes can fail afterwards for lack of capacity: the answer is waited for, for
-  a while.
+  disks, with the VM; interfaces that remain nevertheless, as of a dispatcher that was killed in
+  between, are removed at a list.
+- A request that Azure accepts can fail afterwards for lack of capacity: its result is awaited for a
+  while.
 - Preemptible VMs have priority Spot, at most at the price of their type, and are deleted when they
-  are taken away.
+  are preempted.
 
 Tags: names to 512 characters without <>%&\?/, values to 256, at most 50.
 
@@ -135,7 +135,7 @@ class AzureProvider:
             )
         # Computer names of Linux have at most 64 characters: 8 + 32 + 1 + 15 leaves room.
         name = f"compute-{_slug(self._settings.set_id)[:32]}-{secrets.token_hex(8)[:15]}"
-        # Told to `_sweep`: between the two calls the interface belongs to no VM yet.
+        # `_sweep` leaves it alone: between the two calls the interface belongs to no VM yet.
         self._settings.busy.add(name)
         try:
             address = self._add_interface(name, spec)
@@ -148,8 +148,8 @@ class AzureProvider:
                 with suppress(LadingError):
                     self._line.ask("DELETE", self._interface(name), params=_NETWORK)
                 raise
-        # The id of the image, the network or the group is wrong: only the configuration can name
-        # what Azure does not have.
+        # The id of the image, the network or the group is wrong: only the configuration can name an
+        # object that Azure does not have.
         except Missing as error:
             raise Invalid(
                 f"{error.message}; check Containers.CloudVMs (DriverParameters, ImageID)"
@@ -165,7 +165,7 @@ class AzureProvider:
         )
 
     def list(self) -> list[Instance]:
-        """Those with the tag that are not about to be deleted; what no VM has any more is
+        """The VMs with the tag that are not being deleted; interfaces and disks without a VM are
         removed.
         """
         machines = [
@@ -203,8 +203,8 @@ class AzureProvider:
             self._line.ask("PATCH", self._machine(id), params=_COMPUTE, body={"tags": dict(tags)})
 
     def destroy(self, id: str) -> None:
-        """Delete the VM; Azure deletes its interface and disks with it, and a list what that
-        leaves.
+        """Delete the VM; Azure deletes its interface and disks with it; `list` deletes those that
+        remain.
         """
         with suppress(Missing):
             # Skips the shutdown of the VM's system, which Azure would wait for.
@@ -426,7 +426,7 @@ def read(site: DriverSite) -> AzureSettings:
 
 
 def opening(site: DriverSite) -> ProviderLogin:
-    """Azure by its parameters. Raises Invalid for those that cannot be."""
+    """The login to Azure from the driver's parameters. Raises Invalid."""
     settings = read(site)
 
     def start() -> AzureProvider:

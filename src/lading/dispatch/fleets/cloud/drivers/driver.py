@@ -1,16 +1,15 @@
-"""The driver seam between the fleet of VMs and a cloud; drivers are found by the entry point group
-`lading.drivers`.
+"""The driver seam between the fleet of VMs and a cloud, and the look-up of drivers.
 
-An entry point names a function from a `DriverSite` to an asynchronous context manager of a driver.
-Rules:
+Drivers are found by the entry point group `lading.drivers`. An entry point names a function from a
+`DriverSite` to an asynchronous context manager of a driver. Rules:
 
-- `create` returns once the cloud has taken the order; the address may be known later only. When it
-  raises, a VM may have been made all the same: it is found in the list by its tags.
+- `create` returns once the cloud has accepted the request; the address may be known later only.
+  When it raises, a VM may have been made nevertheless: it is found in the list by its tags.
 - `list` has the VMs with the tags of the site, and no others; those that are being removed may be
   left out. It may be late: a VM may be missing at first, or show old tags.
 - `destroy` of a missing VM is no error.
-- Refusals are RateLimited, QuotaReached or NoCapacity; Unavailable is any other trouble that may
-  pass, Invalid what cannot be right with this configuration.
+- Refusals are RateLimited, QuotaReached or NoCapacity; Unavailable is any other temporary trouble,
+  Invalid a request that cannot succeed with this configuration.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Parameters = Mapping[str, object]
 
 
 class RateLimited(Unavailable):
-    """The cloud wants fewer calls."""
+    """The cloud refuses calls because there were too many."""
 
     def __init__(self, message: str = "", *, pause: float | None = None) -> None:
         super().__init__(message)
@@ -136,7 +135,7 @@ def find_driver(name: str) -> Opener:
 def text(
     parameters: Parameters, name: str, default: str | None = None, *, allowed: str = "a text"
 ) -> str:
-    """A parameter of a driver that is a text. Raises Invalid naming it and what is allowed."""
+    """A parameter of a driver that is a text. Raises Invalid naming it and the allowed values."""
     value = parameters.get(name, default)
     if not isinstance(value, str) or (default is None and not value):
         raise bad_parameter(name, value, allowed)

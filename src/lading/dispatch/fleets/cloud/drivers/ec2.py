@@ -1,9 +1,9 @@
-"""The driver for EC2 and compatible services (docs/spec/cloud, section Drivers).
+"""EC2 and compatible services: one VM a call, in a subnet that has room.
 
-- One VM a call, without a public address, terminated when it shuts itself down, its metadata
-  service in version 2 only.
-- The key pair is imported once, under a name that tells its fingerprint.
-- Subnets are tried in turn: after a refusal that a subnet may be the reason of, the next one.
+- VMs have no public address, are terminated when they shut themselves down, and have version 2 of
+  the metadata service only.
+- The key pair is imported once, under a name with its fingerprint.
+- Subnets are tried in turn: after a refusal that may be due to a subnet, the next one.
 - `AddedScratch` is a further EBS volume, `/dev/xvdt`. Preemptible VMs are one-time spot instances,
   at most at the price of their type.
 
@@ -11,6 +11,8 @@ Parameters: Region, AccessKeyID and SecretAccessKey (else those of the machine's
 name, or a list), SecurityGroupIDs (names; a list, or the keys of a mapping), EBSVolumeType,
 IAMInstanceProfile, AdminUsername, InstanceTypeQuotaGroups, SpotPriceUpdateInterval (24h), EBSPrice
 (dollars for a GiB and month, 0.1), Endpoint (of another service than Amazon's).
+
+Source: docs/spec/cloud, section Drivers.
 """
 
 from __future__ import annotations
@@ -123,7 +125,7 @@ class Ec2Driver:
             try:
                 answer = await self._call("run_instances", **wanted)
             except (_Refused, NoCapacity, QuotaReached) as error:
-                # Another subnet may do. Of several refusals one that tells of the type says most.
+                # Another subnet may have room. Of several refusals, one about the type is reported.
                 refused = error if refused is None or isinstance(error, NoCapacity) else refused
                 self._starts[self._subnet_of(index), False] += 1
             except LadingError:
@@ -378,7 +380,7 @@ async def open_ec2(site: DriverSite) -> AsyncGenerator[Ec2Driver]:
         text(site.parameters, "AccessKeyID", ""),
         text(site.parameters, "SecretAccessKey", ""),
     )
-    # Calls are tried again by the pool, which knows what a refusal means.
+    # The pool repeats calls, by the kind of refusal.
     config = AioConfig(
         connect_timeout=10,
         read_timeout=60,

@@ -1,10 +1,11 @@
 """Google Compute Engine, one zone of one project.
 
 - Tags are kept as JSON in the metadata item `lading-tags` of a VM, as Google's labels have neither
-  capital letters nor most signs. Those that labels can show are labels too, in small letters, but
-  for the secret: bills show labels. One label tells ours in a list; the metadata decides.
-- Google takes orders that it then cannot fill: the operation's end is waited for, for a while.
-- Preemptible VMs are of the model SPOT and are deleted when they are taken away.
+  capital letters nor most signs. Tags that fit into labels are labels too, in small letters, but
+  for the secret: bills show labels. Lists are filtered by one label; the metadata decides.
+- Google accepts requests that it then cannot fulfil: the end of the operation is awaited for a
+  while.
+- Preemptible VMs are of the model SPOT and are deleted when they are preempted.
 
 Parameters: Project, Zone, ServiceAccount (its e-mail address), KeyFile (its key, JSON or PEM),
 Network or Subnetwork (paths such as `global/networks/default`), ExternalAddress (true: VMs have
@@ -148,8 +149,8 @@ class GoogleProvider:
             metadata = there.get("metadata") or {}
             items = [one for one in metadata.get("items") or [] if one.get("key") != _TAGS]
             body = {
-                # Google refuses a change without the fingerprint of what is replaced: a concurrent
-                # change is not lost.
+                # Google refuses a change without the fingerprint of the replaced metadata: a
+                # concurrent change is not lost.
                 "fingerprint": metadata.get("fingerprint"),
                 "items": [*items, _item(_TAGS, json.dumps(dict(tags)))],
             }
@@ -279,7 +280,7 @@ def read(site: DriverSite) -> GoogleSettings:
 
 
 def opening(site: DriverSite) -> ProviderLogin:
-    """Google by its parameters. Raises Invalid for those that cannot be."""
+    """The login to Google from the driver's parameters. Raises Invalid."""
     settings = read(site)
 
     def start() -> GoogleProvider:

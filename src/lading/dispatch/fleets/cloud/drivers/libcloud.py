@@ -1,8 +1,8 @@
 """The driver for the clouds of Apache Libcloud: Azure, Google, OpenStack (parameter `Provider`).
 
 Libcloud blocks, and its connections are not thread-safe: a few threads have one connection each,
-opened on first use. A call that takes too long is given up here; its thread continues, each of its
-requests with a time limit, so that what it created is removed or found at the next list.
+opened on first use. A call that takes too long is abandoned here; its thread continues, each of its
+requests with a time limit, so that VMs that it created are removed or found at the next list.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ PROVIDERS: Mapping[str, Callable[[DriverSite], ProviderLogin]] = {
 _THREADS = 8
 """Calls at a time: each blocks a thread."""
 _LONGEST = 55.0
-"""Seconds for one call: less than `CloudSettings.operation_timeout`, so that its error is told."""
+"""Seconds for one call: less than `CloudSettings.operation_timeout`, so that its error is reported.
+"""
 _Answer = TypeVar("_Answer")
 
 

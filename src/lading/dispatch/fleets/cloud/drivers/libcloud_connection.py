@@ -1,14 +1,14 @@
 """Requests over a connection of Apache Libcloud, and the classification of a cloud's refusals.
 
-Source: docs/spec/cloud, section Drivers.
-
-Libcloud logs in, renews tokens, finds the service and speaks HTTP, each request with a time-out;
-what is asked for is written here, as its own verbs leave out what is needed: spot machines, user
-data, removal of what belongs to a VM.
+Libcloud logs in, renews tokens, finds the service and speaks HTTP, each request with a time-out.
+The requests are written here, as Libcloud's own methods lack spot machines, user data, and the
+removal of parts of a VM.
 
 - Everything that libcloud, its HTTP library or the network raises becomes one of the errors that a
   driver may raise.
 - A missing object is `Missing`: no error at removal, a wrong name in the configuration at creation.
+
+Source: docs/spec/cloud, section Drivers.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Provider(Protocol):
     """
 
     def create(self, spec: InstanceSpec) -> Instance:
-        """Make a VM; what belongs to it is removed again when that fails."""
+        """Make a VM; its parts are removed again when that fails."""
         ...
 
     def list(self) -> list[Instance]:
@@ -74,7 +74,7 @@ class Provider(Protocol):
         ...
 
     def destroy(self, id: str) -> None:
-        """Remove a VM and what belongs to it."""
+        """Remove a VM and its parts."""
         ...
 
     def close(self) -> None:

@@ -1,17 +1,12 @@
 """The driver `loopback`: VMs as namespaces of this machine, for trials and tests of the fleet.
 
-VMs as namespaces of this machine, each with its own network, address, processes, control group,
-disk and sshd.
-
-A VM sees the file systems of this machine read-only, except /tmp, with its own /run and /var/lib.
-All its processes end with the first one. Its state is a directory, so that it outlives its creator;
-it needs root.
+Each VM has its own network, address, processes, control group, disk and sshd. It sees the file
+systems of this machine read-only, except /tmp, with its own /run and /var/lib. All its processes
+end with the first one. Its state is a directory, so that it outlives its creator; it needs root and
+sshd.
 
     <root>/<id>/vm.json     its address, first process and the data of its owner
     <root>/<id>/disk        its /var/lib
-
-The driver whose VMs are namespaces of this machine, for trials and tests of the fleet. It needs
-root and sshd.
 
 Parameters: `Subnet` (10.88.0.0/16) and `Bridge` (lading0) of the network between this machine and
 its VMs. The server must be reachable at this machine's address there, the first one of the subnet.
@@ -195,7 +190,7 @@ class Machines:
             )
 
     def list(self) -> list[NamespaceMachine]:
-        """The VMs that live. What is left of others is removed."""
+        """The living VMs. The remains of others are removed."""
         found = []
         for folder in sorted(self.root.iterdir()) if self.root.is_dir() else ():
             one = self._read(folder)
@@ -243,7 +238,7 @@ class Machines:
                 stderr=log, start_new_session=True, cwd="/",
                 env={"PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"},
             )  # fmt: skip
-        # The keeper lives on without this process; whoever is its parent then reaps it.
+        # The keeper outlives this process; its new parent then reaps it.
         process.returncode = 0
         return process.pid
 

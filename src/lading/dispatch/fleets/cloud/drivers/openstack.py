@@ -2,11 +2,11 @@
 
 - Tags are the metadata of a server: names of letters, digits and -_:. and values to 255 characters
   each.
-- A provider type is the name or the id of a flavor. Names are looked up once, and again when one is
-  not known.
-- Nova takes orders that it then finds no host for: the server's state is waited for, for a while,
-  and one that is in ERROR is removed.
-- The key pair is imported once, under a name that tells its fingerprint. There are no preemptible
+- A provider type is the name or the id of a flavor. Names are looked up once, and again for an
+  unknown name.
+- Nova accepts requests for which it then finds no host: the server's state is awaited for a while,
+  and a server in state ERROR is removed.
+- The key pair is imported once, under a name with its fingerprint. There are no preemptible
   servers.
 
 Parameters: AuthURL, Username and Password with Project, Domain (both by name), or
@@ -319,7 +319,7 @@ def read(site: DriverSite) -> OpenStackSettings:
 
 
 def opening(site: DriverSite) -> ProviderLogin:
-    """OpenStack by its parameters. Raises Invalid for those that cannot be."""
+    """The login to OpenStack from the driver's parameters. Raises Invalid."""
     settings = read(site)
 
     def start() -> OpenStack:
