@@ -74,6 +74,13 @@ HIDDEN = frozenset(
 )
 """Columns that no response of the API shows."""
 
+IGNORED = frozenset(
+    {
+        "kind", "etag", "href", "created_at", "modified_at", "modified_by_user_uuid",
+        "modified_by_client_uuid",
+    }
+)  # fmt: skip
+"""Attributes of a container or request that a client may send and that are silently dropped."""
 RECIPE_FIELDS = (
     "command",
     "container_image",

@@ -41,6 +41,7 @@ from lading.core.containers.container import (
     FINAL,
     HELD,
     HIDDEN,
+    IGNORED,
     LIVE,
     TRANSITIONS,
     CancelChildren,
@@ -331,19 +332,6 @@ def _locked(
     }
     return _change(container, {**values, **implied}, minted)
 
-
-IGNORED = frozenset(
-    {
-        "kind",
-        "etag",
-        "href",
-        "created_at",
-        "modified_at",
-        "modified_by_user_uuid",
-        "modified_by_client_uuid",
-    }
-)
-"""Attributes that a client may send and that are silently dropped."""
 
 PROGRESS = frozenset(
     {

@@ -34,6 +34,7 @@ from msgspec import field, structs
 from lading.core.containers import mounts
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import (
+    IGNORED,
     Adopt,
     Confirm,
     ContainerState,
@@ -128,19 +129,6 @@ PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
 
 HIDDEN = frozenset({"secret_mounts", "runtime_token"})
 """Columns that no response of the API shows."""
-
-IGNORED = frozenset(
-    {
-        "kind",
-        "etag",
-        "href",
-        "created_at",
-        "modified_at",
-        "modified_by_user_uuid",
-        "modified_by_client_uuid",
-    }
-)
-"""Attributes that a client may send and that are silently dropped."""
 
 # Attributes that admins may set for tools that move records between clusters or repair them.
 _ADMIN_PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(

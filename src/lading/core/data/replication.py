@@ -322,14 +322,8 @@ def _throw_unnamed(
     for one in held:
         if terms.may_trash and _is_old(one, terms) and not volumes[one.volume].is_read_only:
             days = (terms.now_ns - one.moment_ns) // DAY_NS
-            yield GarbageStep(
-                kind=GarbageAction.TRASH,
-                hash=hash,
-                size=one.size,
-                volume=one.volume,
-                moment_ns=one.moment_ns,
-                reason=f"no collection names it, last put {days} days ago",
-            )
+            why = f"no collection names it, last put {days} days ago"
+            yield _removal(GarbageAction.TRASH, hash, one, why)
 
 
 # Deletes replicas whose time in the trash is over.
@@ -338,14 +332,13 @@ def _empty(hash: str, thrown: Sequence[Replica], terms: Terms, why: str) -> Iter
     for one in thrown:
         if terms.may_trash and one.moment_ns + lifetime < terms.now_ns:
             days = (terms.now_ns - one.moment_ns) // DAY_NS
-            yield GarbageStep(
-                kind=GarbageAction.DELETE,
-                hash=hash,
-                size=one.size,
-                volume=one.volume,
-                moment_ns=one.moment_ns,
-                reason=f"{days} days in the trash, {why}",
-            )
+            yield _removal(GarbageAction.DELETE, hash, one, f"{days} days in the trash, {why}")
+
+
+def _removal(kind: GarbageAction, hash: str, one: Replica, why: str) -> GarbageStep:
+    return GarbageStep(
+        kind=kind, hash=hash, size=one.size, volume=one.volume, moment_ns=one.moment_ns, reason=why
+    )
 
 
 # Older than the life of a signature: no valid signature can name it any more.

@@ -214,6 +214,11 @@ class Forkserver:
     def _send(self, message: Message, descriptors: tuple[int, ...] = ()) -> None:
         rpc.send_packet(self.connection, message, descriptors)
 
+    def _refuse(self, request: Message, uuid: str, error: LadingError | OSError) -> None:
+        text = error.message if isinstance(error, LadingError) else str(error)
+        error_line = " ".join(text.split())
+        self._send({"op": "refused", "id": request.get("id"), "uuid": uuid, "error": error_line})
+
     # Requests.
 
     def _start(self, request: Message) -> None:
@@ -226,15 +231,7 @@ class Forkserver:
                 raise LadingError(f"run_directory must be {self.run_root / uuid}")
             lock = _acquire_fresh(run_directory)
         except (LadingError, OSError) as error:
-            text = error.message if isinstance(error, LadingError) else str(error)
-            self._send(
-                {
-                    "op": "refused",
-                    "id": request.get("id"),
-                    "uuid": uuid,
-                    "error": " ".join(text.split()),
-                }
-            )
+            self._refuse(request, uuid, error)
             return
         try:
             worker = self._workers.assign(uuid, rpc.encode(config), lock)
@@ -319,15 +316,7 @@ class Forkserver:
         try:
             lock = journal.acquire_lock(directory)
         except (LadingError, OSError) as error:
-            text = error.message if isinstance(error, LadingError) else str(error)
-            self._send(
-                {
-                    "op": "refused",
-                    "id": request.get("id"),
-                    "uuid": uuid,
-                    "error": " ".join(text.split()),
-                }
-            )
+            self._refuse(request, uuid, error)
             return
         try:
             rank_launcher.write_down(directory, order)

@@ -151,9 +151,7 @@ class AzureProvider:
         # The id of the image, the network or the group is wrong: only the configuration can name an
         # object that Azure does not have.
         except Missing as error:
-            raise Invalid(
-                f"{error.message}; check Containers.CloudVMs (DriverParameters, ImageID)"
-            ) from error
+            raise error.at_creation() from error
         finally:
             self._settings.busy.discard(name)
         return Instance(

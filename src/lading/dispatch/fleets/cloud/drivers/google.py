@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from lading.core.errors import Invalid, LadingError
+from lading.core.errors import LadingError
 from lading.core.resources import GIB
 from lading.core.scheduling.instance_types import InstanceType
 from lading.dispatch.fleets.cloud.drivers.driver import (
@@ -105,9 +105,7 @@ class GoogleProvider:
         try:
             self._finish(self._line.ask("POST", self._path(), body=self._wanted(name, spec)))
         except Missing as error:
-            raise Invalid(
-                f"{error.message}; check Containers.CloudVMs (DriverParameters, ImageID)"
-            ) from error
+            raise error.at_creation() from error
         except LadingError:
             # It may be there in spite of that.
             with suppress(LadingError):

@@ -42,6 +42,10 @@ _LONGEST_WORDS = 300
 class Missing(Unavailable):
     """The cloud does not have the requested thing."""
 
+    def at_creation(self) -> Invalid:
+        """The same at the creation of a VM: only the configuration can name what is not there."""
+        return Invalid(f"{self.message}; check Containers.CloudVMs (DriverParameters, ImageID)")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:

@@ -119,9 +119,7 @@ class OpenStack:
         try:
             made = self._line.ask("POST", "/servers", body={"server": wanted}).document["server"]
         except Missing as error:
-            raise Invalid(
-                f"{error.message}; check Containers.CloudVMs (DriverParameters, ImageID)"
-            ) from error
+            raise error.at_creation() from error
         self._settle(str(made["id"]))
         return Instance(
             id=made["id"],
