@@ -110,7 +110,7 @@ _SIMPLE: Final = (
     ("/status.json", "How many listen for events.", (405, 503)),
     (
         "/debug.json",
-        "What listeners have still to be told; with the management token.",
+        "Events that listeners have not received yet; with the management token.",
         (401, 403, 405, 503),
     ),
     (

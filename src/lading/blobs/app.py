@@ -155,10 +155,10 @@ class _Store:
                     return await self._read(request, locators.parse(name))
         answer = await self._administration.answer(request, name)
         if answer is None:
-            told = (
+            fault = (
                 f"{request.method} /{name[:200]}: blocks take GET, HEAD and PUT /<md5>, and POST /"
             )
-            raise Malformed(told) if _HASH.match(name) else NotFound(f"Path not found: {told}")
+            raise Malformed(fault) if _HASH.match(name) else NotFound(f"Path not found: {fault}")
         return answer
 
     async def _put(self, request: Request, wanted: str | None) -> Response:

@@ -28,7 +28,7 @@ from lading.telemetry import event
 
 _PARTING = 2.0
 """Seconds for the release of the lease: the end of the process must not take longer."""
-_TOLD = 100
+_LISTED = 100
 """Number of containers whose status has the reason that the fleet is not known: a page of the
 queue's head.
 """
@@ -205,16 +205,16 @@ async def until_known(
 
 
 async def _post_trouble(client: ApiClient, fleet: Fleet, interval: float) -> None:
-    told = ""
+    logged = ""
     while True:
         # Not at once: where the fleet is known soon, no status is needed.
         await asyncio.sleep(interval)
         why = fleet.view().trouble
         if not why:
             continue
-        if why != told:
+        if why != logged:
             event(_logger, "dispatcher waits", why=why)
-            told = why
+            logged = why
         try:
             await _post_to_waiting(client, why)
         except LadingError as error:
@@ -224,7 +224,7 @@ async def _post_trouble(client: ApiClient, fleet: Fleet, interval: float) -> Non
 async def _post_to_waiting(client: ApiClient, why: str) -> None:
     filters = [["state", "=", "Queued"], ["priority", ">", 0]]
     found = await client.list(
-        "containers", filters=filters, order=["priority desc"], select=["uuid"], limit=_TOLD
+        "containers", filters=filters, order=["priority desc"], select=["uuid"], limit=_LISTED
     )
     status = {"reason": Category.CAPACITY, "sentence": f"The dispatcher cannot decide yet: {why}."}
     items = {str(one["uuid"]): status for one in found}

@@ -81,7 +81,7 @@ class ContainerActivity:
     """When it was first seen to be locked with this token by another dispatcher."""
     misfit_since: float | None = None
     """Since when it fits nowhere."""
-    told: str | None = None
+    reported: str | None = None
     """The last reported reason why it fits no worker."""
     waits: tuple[Wait, ...] = ()
     """The causes of its waiting since they were last reported."""
@@ -371,7 +371,7 @@ class DispatchState:
         """All containers but these fit somewhere now, or are gone."""
         for uuid in self._misfits.difference(misfits):
             one = self._activities[uuid]
-            one.misfit_since = one.told = None
+            one.misfit_since = one.reported = None
             self._misfits.discard(uuid)
 
     def is_news(self, uuid: str, text: str) -> bool:
@@ -380,7 +380,7 @@ class DispatchState:
         """
         one = self._change(uuid)
         self._misfits.add(uuid)
-        news, one.told = one.told != text, text
+        news, one.reported = one.reported != text, text
         return news
 
     def note_waits(

@@ -99,8 +99,8 @@ class Code:
         self._follow(pid)
         self._note(pid, mark)
         os.close(opener)
-        with open(faults, "rb") as told:
-            fault = told.read().decode()
+        with open(faults, "rb") as report:
+            fault = report.read().decode()
         if fault:
             self._fail_to_start(f"{_FAILED}: {fault}")
         self._ended.clear()
@@ -157,8 +157,8 @@ class Code:
             # The user's own code.
             os.execve(arguments[0], arguments, dict(environment))  # noqa: S606
         except OSError as error:
-            told = f"{doing}: {error.strerror or 'unknown'}{hints.get(error.errno or 0, '')}"
-            os.write(telling, told.encode("utf-8", "surrogateescape"))
+            report = f"{doing}: {error.strerror or 'unknown'}{hints.get(error.errno or 0, '')}"
+            os.write(telling, report.encode("utf-8", "surrogateescape"))
         finally:
             os._exit(127)
 
@@ -208,7 +208,7 @@ class Code:
     def _one_ended(self, pid: int, code: int) -> None:
         record = self._record
         direct = pid == record.pid
-        # Threads of traced processes end here too; without tracing all that is told of are
+        # Threads of traced processes end here too; without tracing all that are reported are
         # children.
         counts = self._tracer.ended(pid) or direct or not self._tracing
         if direct:

@@ -218,7 +218,7 @@ class Conductor:
             for task in watching:
                 task.cancel()
         if self.stop.is_set():
-            # Who was told to stop at once has not seen yet what there is to be ended.
+            # After a stop at once nobody has looked yet which processes are to be ended.
             await self._look()
         return verdict
 

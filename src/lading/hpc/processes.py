@@ -4,7 +4,7 @@ The exit codes of all processes of the code, by ptrace: no other interface works
 
 Any process's non-zero exit counts (docs/spec/hpc-daemon, section Processes).
 The kernel tells an exit code to the parent alone, and events of the
-process connector or of taskstats never leave the machine's first namespaces. A tracer is told of
+process connector or of taskstats never leave the machine's first namespaces. A tracer learns
 the end of everything that the traced ones start. They are stopped only when they start a process or
 thread, or get a signal; between those they run at full speed. When this process dies they go on
 untraced.

@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         help="prepare a rank of the gang of a supervisor there",
     )
     what.add_argument(
-        "--line", action="store_true", help="connect to the outpost that standard input names"
+        "--line", action="store_true", help="connect to the rank launcher that standard input names"
     )
     parser.add_argument(
         "--gpus", metavar="N,N", default="", help="numbers of the GPUs that the container may use"

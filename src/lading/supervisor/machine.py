@@ -85,7 +85,7 @@ _REMOTE = frozenset(
         "glusterfs",
     }
 )
-# FUSE file systems; those for programs on this machine cannot be told from remote ones.
+# FUSE file systems; those for programs on this machine look the same as remote ones.
 _BEHIND_A_PROGRAM = "fuse."
 
 

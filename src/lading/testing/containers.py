@@ -93,7 +93,7 @@ class Faults:
 
 
 class RecordWatch(Protocol):
-    """Who is told what happens to records."""
+    """Receiver of the changes of records."""
 
     def moved(self, uuid: str, old: str, new: ContainerState) -> None:
         """A record has another state; `old` is "" for a new one. It was written already."""

@@ -443,7 +443,7 @@ class _BodyReceiver:
 
     async def __call__(self, view: memoryview, progress: Progress, extend: Extend) -> int:
         """Receive the body into `view`, which is as long as the whole body; return the number of
-        bytes that came before the connection ended. `progress` is told the number of bytes so far
+        bytes that came before the connection ended. `progress` gets the number of bytes so far
         and returns the number allowed; `extend` waits for more memory.
         """
         cycle, protocol = self._cycle, self._protocol

@@ -121,9 +121,9 @@ def test_the_dispatcher_with_the_best_prospects_speaks() -> None:
         WaitReason("no worker", "N."),
         WaitReason("capacity", "C."),
     )
-    assert Scene(said=said).told == "C."
-    assert Scene(said=said[:2]).told == "N."
-    assert Scene().told is None
+    assert Scene(said=said).status == "C."
+    assert Scene(said=said[:2]).status == "N."
+    assert Scene().status is None
 
 
 def test_whom_clients_are_warned_about() -> None:

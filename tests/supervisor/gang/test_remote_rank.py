@@ -138,7 +138,7 @@ def test_the_first_line_alone_is_read(bench: Bench) -> None:
     with pytest.raises(Invalid, match="not the uuid"):
         read_invitation(reading)
     os.close(writing)
-    with pytest.raises(ExecutionError, match="nobody has said"):
+    with pytest.raises(ExecutionError, match="got no order"):
         read_invitation(reading)
     os.close(reading)
 
@@ -175,8 +175,8 @@ def test_who_is_invited_by_nobody_says_so(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: int) -> Invitation:
-        raise ExecutionError("nobody has said what this annex is for")
+        raise ExecutionError("this rank got no order")
 
     monkeypatch.setattr(module, "read_invitation", refuse)
     assert module.main("10.0.0.1", engines=Engine().make) == 1
-    assert "nobody has said" in capfd.readouterr().out
+    assert "got no order" in capfd.readouterr().out

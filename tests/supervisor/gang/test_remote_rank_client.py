@@ -81,6 +81,6 @@ def test_outposts_are_reached_by_lines(tmp_path: Path, monkeypatch: pytest.Monke
     assert '"address":"::1","port":8,"certificate":"CERT","key":"KEY"' in course
     # What lets it in is not told to the other end.
     assert "KEY" not in invitation
-    with pytest.raises(ExecutionError, match="2 outposts for 3 further ranks"):
+    with pytest.raises(ExecutionError, match="2 rank launchers for 3 further ranks"):
         RemoteRankClient(told).open(4)
     assert "KEY" not in repr(told)

@@ -57,7 +57,7 @@ async def get_status(call: ApiCall) -> ApiResponse:
         subject = ContainerRequest.from_record(row)
         scene = await _scene(tx, call, subject, container)
     waits = _first(subject, container, scene)
-    sentence = reuse.status_sentence(container, scene.told, waits)
+    sentence = reuse.status_sentence(container, scene.status, waits)
     known = (
         {"uuid": container.uuid, "container_state": container.state} if container else _NO_CONTAINER
     )
@@ -90,7 +90,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
             "state": subject.state,
             "priority": subject.priority,
             "outcome": ended["summary"] if ended else reuse.request_outcome(subject, container),
-            "scheduling_status": reuse.status_sentence(container, scene.told, waits),
+            "scheduling_status": reuse.status_sentence(container, scene.status, waits),
             "waits": [one.shown() for one in delays(subject, container, scene)],
             "container": {name: getattr(container, name) for name in _SHOWN} if container else None,
             "attempted_container_uuids": subject.attempted_container_uuids,

@@ -272,9 +272,9 @@ async def tell_secret(call: ApiCall) -> ApiResponse:
         await _check_running(tx, caller.container_uuid)
         record = await authorization.find_readable(tx, services, CREDENTIALS, call.uuid, caller)
         _check_current(services, record)
-        told: Record = {"container_uuid": caller.container_uuid}
+        known: Record = {"container_uuid": caller.container_uuid}
         await audit.note(
-            tx, services, record, "secret_access", f"secret of {record['uuid']} was read", told
+            tx, services, record, "secret_access", f"secret of {record['uuid']} was read", known
         )
     return ApiResponse(body={"external_id": record["external_id"], "secret": record["secret"]})
 

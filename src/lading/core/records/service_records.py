@@ -104,7 +104,7 @@ CREDENTIALS: Final = RecordType(
     plural="credentials",
     singular="credential",
     infix=Infix.CREDENTIAL,
-    doc="A secret of an outside service, which only running containers are told.",
+    doc="A secret of an outside service, which only running containers get.",
     fields=(
         *COMMON,
         text("name"),
@@ -118,7 +118,7 @@ CREDENTIALS: Final = RecordType(
             sealed=True,
             doc="The secret part; can be written, never read.",
         ),
-        moment("expires_at", "After it the secret is told nobody."),
+        moment("expires_at", "After it nobody gets the secret."),
     ),
     actions=(
         *CRUD,

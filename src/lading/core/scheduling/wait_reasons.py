@@ -61,7 +61,7 @@ class Scene:
     most: int = 1000
 
     @property
-    def told(self) -> str | None:
+    def status(self) -> str | None:
         """Status from the dispatcher that is nearest to running the container; None without one."""
         return min(self.said, key=_hopeless).sentence if self.said else None
 
@@ -251,9 +251,9 @@ def tell_waits(waits: Sequence[Wait], *, now: float) -> str:
     past = [one.until(now) for one in waits]
     if sum(one.seconds for one in past) < SHORTEST_WAIT:
         return ""
-    told = [f"{_shown(one.seconds)} {one.cause}" for one in past if one.seconds >= SHORTEST_WAIT]
+    long = [f"{_shown(one.seconds)} {one.cause}" for one in past if one.seconds >= SHORTEST_WAIT]
     longest = max(past, key=lambda one: one.seconds)
-    return "waited " + (", then ".join(told) or f"{_shown(longest.seconds)} {longest.cause}")
+    return "waited " + (", then ".join(long) or f"{_shown(longest.seconds)} {longest.cause}")
 
 
 def _shown(seconds: float) -> str:

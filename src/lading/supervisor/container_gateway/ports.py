@@ -84,7 +84,7 @@ def _find(first: int, port: int, shared: bool) -> Listeners:
 def _sockets_of(first: int) -> set[int]:
     """Inodes of the sockets of all processes in the container."""
     space = _link(f"/proc/{first}/ns/pid")
-    # Without a pid namespace of its own its processes cannot be told from others.
+    # Without a pid namespace of its own its processes look like all others.
     if space == _link("/proc/self/ns/pid"):
         return set()
     found: set[int] = set()

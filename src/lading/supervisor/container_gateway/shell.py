@@ -103,7 +103,7 @@ class ShellServer:
                     return_when=asyncio.FIRST_COMPLETED,
                 )
         except (OSError, asyncssh.Error):
-            # The client has gone or violated the protocol, and was told.
+            # The client has gone or violated the protocol, and asyncssh has answered.
             return
         finally:
             await cancel_all(carrying)

@@ -428,8 +428,8 @@ class NativeEngine:
         )
         self._reading, self._gate = os.pipe2(os.O_CLOEXEC)
         # A remote rank gets its input from the supervisor on the first machine.
-        is_annex = spec.spread is not None and spec.spread.rank > 0
-        given = spec if is_annex else replace(spec, stdin=self._reading)
+        is_remote = spec.spread is not None and spec.spread.rank > 0
+        given = spec if is_remote else replace(spec, stdin=self._reading)
         return crun.spawn(given, [*self._joining(), *files.command()], environment=dict(os.environ))
 
     def _configure(

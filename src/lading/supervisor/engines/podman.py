@@ -4,7 +4,7 @@
 Three things differ from Docker's daemon:
 
 - Attaching to a container already makes its first process, up to the moment before the command. So
-  a command that is not there is told then; and the process is known before anything runs.
+  a missing command is reported then; and the process is known before anything runs.
 - Podman removes the cgroup at the end, and on version 1 it does not tell that the kernel killed for
   lack of memory (podman 4.3: State.OOMKilled stays false). So the kernel's own count is read at the
   moment at which the process ends, before podman has noticed (`limits.counters`).

@@ -33,7 +33,7 @@ from lading.supervisor.gang.remote_rank_client import keep_alive, trust
 from lading.supervisor.process import standalone
 from lading.supervisor.supervisor import EngineMaker
 
-DIRECTORY, ANNEXES = "outposts", "annex"
+DIRECTORY, REMOTE_RANKS = "outposts", "annex"
 """Directories beside that of the supervisors."""
 _RANKS = "ranks"
 _PATIENCE = 3600.0
@@ -114,7 +114,7 @@ def hold(order: LaunchOrder, listener: socket.socket, directory: Path) -> int:
         asyncio.run(RankLauncher(order, listener).serve())
         _discard(directory)
     except (LadingError, OSError) as error:
-        _logger.error("container=%s its outpost ends: %s", order.uuid, error)
+        _logger.error("container=%s its rank launcher ends: %s", order.uuid, error)
         return 1
     return 0
 
@@ -175,7 +175,7 @@ class RankLauncher:
         try:
             await self._relay(reader, writer)
         except OSError as error:
-            _logger.error("container=%s its annex cannot be started: %s", self._order.uuid, error)
+            _logger.error("container=%s its rank cannot be started: %s", self._order.uuid, error)
         finally:
             writer.close()
             self._tasks.discard(task)
@@ -240,7 +240,7 @@ async def clear(run_root: Path, uuid: str, *, engines: EngineMaker) -> None:
     directory = place(run_root, uuid)
     if directory.exists():
         await asyncio.to_thread(_end_holder, directory)
-    for one in sorted((run_root.parent / ANNEXES).glob(f"{uuid}-*")):
+    for one in sorted((run_root.parent / REMOTE_RANKS).glob(f"{uuid}-*")):
         await standalone.finish_cleanup(one, engines=engines)
     await asyncio.to_thread(_discard, directory)
 

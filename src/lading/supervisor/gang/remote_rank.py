@@ -91,9 +91,9 @@ def read_invitation(descriptor: int) -> Invitation:
     try:
         found = rpc.read_line(descriptor, Invitation)
     except RequestError as error:
-        raise ExecutionError(f"what this annex is for cannot be read: {error.message}") from error
+        raise ExecutionError(f"the order of this rank cannot be read: {error.message}") from error
     if found is None:
-        raise ExecutionError("nobody has said what this annex is for")
+        raise ExecutionError("this rank got no order")
     return replace(found, assignment=check(found.assignment))
 
 

@@ -73,7 +73,7 @@ class RemoteRankClient:
             return None
         if outposts is not None and len(outposts.ranks) != nodes - 1:
             raise ExecutionError(
-                f"there are {len(outposts.ranks)} outposts for {nodes - 1} further ranks"
+                f"there are {len(outposts.ranks)} rank launchers for {nodes - 1} further ranks"
             )
         try:
             for rank in range(1, nodes):

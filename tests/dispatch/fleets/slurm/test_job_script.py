@@ -136,7 +136,7 @@ def test_annexes_of_a_gang_are_steps_of_the_job_on_its_other_nodes(tmp_path: Pat
     made = site(tmp_path)
     text = write(made, [Task(ONE, "secret", spread=True)]).decode()
     told = json.loads(
-        shlex.split(next(line for line in text.splitlines() if "told=" in line).strip())[0][5:]
+        shlex.split(next(line for line in text.splitlines() if "given=" in line).strip())[0][6:]
     )
     *command, rank, program, sterile, place, base = told["annex_command"]
     assert (rank, program, sterile, place, base) == ("{rank}", *made.command)

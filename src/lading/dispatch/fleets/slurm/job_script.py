@@ -66,9 +66,9 @@ echo "lading: $base belongs to another user; set Containers.SLURM.NodeDirectory"
 pid=
 trap '[ -z "$pid" ] || kill -TERM "$pid" 2>/dev/null' TERM
 gpus=${{SLURM_JOB_GPUS:-${{CUDA_VISIBLE_DEVICES:-${{ROCR_VISIBLE_DEVICES:-}}}}}}
-printf '%s' "$told" | {command} --lock-directory "$base/locks" ${{gpus:+--gpus "$gpus"}} "$uuid" &
+printf '%s' "$given" | {command} --lock-directory "$base/locks" ${{gpus:+--gpus "$gpus"}} "$uuid" &
 pid=$!
-told=
+given=
 wait "$pid"
 code=$?
 while kill -0 "$pid" 2>/dev/null; do
@@ -126,7 +126,8 @@ def write(site: JobSite, tasks: Sequence[Task]) -> bytes:
         f"export {name}={shlex.quote(value)}\n" for name, value in sorted(site.environment.items())
     )
     chosen = "".join(
-        f"{index})\n    uuid={task.uuid}\n    told={shlex.quote(_assignment(site, task))}\n    ;;\n"
+        f"{index})\n    uuid={task.uuid}\n    given={shlex.quote(_assignment(site, task))}\n"
+        "    ;;\n"
         for index, task in enumerate(tasks)
     )
     command = " ".join(shlex.quote(word) for word in site.command)
