@@ -171,6 +171,7 @@ SITES: Final[Mapping[str, Site]] = {
     "docs/python.md": Site(
         f"{UP}\n{IMAGE} /usr/bin/python3\n{COUNTS}", ("crun", "/usr/bin/python3")
     ),
+    "docs/reuse.md": Site(TOOLS + COUNTS, ("crun",)),
     "docs/why.md": Site(f"{ONE_AT_A_TIME}\n{IMAGE}\n{COUNTS}", ("crun",)),
     "docs/shell.md": Site(SFTP, ("crun", "ssh", "scp", "curl")),
     "docs/sharing.md": Site(UP + SOME + "lading put phage\n" + ENTER, ("curl",)),

@@ -357,13 +357,23 @@ async def _facts(
                     tx, services, acting, pdh, f"mounts [{one.target}]", uuid=uuid
                 )
     found |= await _outputs(tx, services, subject, acting)
+    contents_shown = {
+        target: content
+        for target, one in mounts.shown(subject.mounts, found).items()
+        if (content := services.contents.known.get(one)) is not None
+    }
     scopes = acting.scopes if access.is_limited(acting) else access.ALL_SCOPES
     return RequestFacts(
-        trees=trees, image_pdh=image, hashes=found, user_uuid=acting.user_uuid, scopes=scopes
+        trees=trees,
+        image_pdh=image,
+        hashes=found,
+        user_uuid=acting.user_uuid,
+        scopes=scopes,
+        contents=contents_shown,
     )
 
 
-async def _made(tx: Transaction, requests: Iterable[str]) -> dict[str, str]:
+async def outputs_of(tx: Transaction, requests: Iterable[str]) -> dict[str, str]:
     """The outputs of the requests that ended well, as portable data hashes by uuid."""
     rows = await records.among(tx, REQUESTS, "uuid", requests)
     made_by = {
@@ -388,7 +398,7 @@ async def _outputs(
     named = mounts.outputs(subject.mounts)
     if not named:
         return {}
-    hashes = await _made(tx, dict.fromkeys(one.request_uuid for one in named))
+    hashes = await outputs_of(tx, dict.fromkeys(one.request_uuid for one in named))
     present = await _present(tx, services, hashes.values(), acting)
     if access.is_limited(acting):
         for one in named:

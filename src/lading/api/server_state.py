@@ -11,6 +11,7 @@
   do not parse its manifest each time. The key of a tree is the text of its manifest, so that a tree
   never belongs to another text. A lock guards the cache, because manifests are worked on in
   threads.
+- `KnownContents`: what files and directories of collections contain, by collection and path.
 - `Tunnels`: the latest tunnel of each container's gateway. A gateway opens its tunnel soon after
   its container has started, and again when this server was restarted; a session that comes earlier
   waits for the tunnel for a moment.
@@ -54,6 +55,7 @@ from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
 from lading.core.quantities import format_time, parse_time
 from lading.core.records.schema import Record
 from lading.core.scheduling.wait_reasons import WaitReason
+from lading.core.values import JsonObject
 from lading.net.pipes import Pipe
 from lading.net.tunnel import Tunnel
 from lading.store import waiting
@@ -269,6 +271,20 @@ class Trees:
 
 def _key(text: str) -> tuple[int, bytes]:
     return len(text), hashlib.sha256(text.encode()).digest()
+
+
+# Paths whose contents are remembered; each takes some 300 bytes.
+_CONTENTS: Final = 100_000
+
+
+class KnownContents:
+    """Contents of files and directories of collections, by portable data hash and path, at most
+    `limit`. `lock` is held while new ones are found: that takes a block of memory.
+    """
+
+    def __init__(self, *, limit: int = _CONTENTS) -> None:
+        self.known = LruMap[tuple[str, str], JsonObject](limit)
+        self.lock = asyncio.Lock()
 
 
 # Tunnels of one server, each a connection with its file descriptor.

@@ -18,7 +18,15 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from lading.api.git_cache import GitCache
-from lading.api.server_state import EventBus, Spool, Statuses, Supervisors, Trees, Tunnels
+from lading.api.server_state import (
+    EventBus,
+    KnownContents,
+    Spool,
+    Statuses,
+    Supervisors,
+    Trees,
+    Tunnels,
+)
 from lading.config import Config
 from lading.core import ids
 from lading.core.containers import sessions
@@ -120,6 +128,7 @@ class ApiServices:
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     upkeep: Upkeep = field(default_factory=Upkeep)
     trees: Trees = field(default_factory=Trees)
+    contents: KnownContents = field(default_factory=KnownContents)
     tunnels: Tunnels = field(default_factory=Tunnels)
     supervisors: Supervisors = field(default_factory=Supervisors)
     turns: Turns = field(default_factory=Turns)

@@ -146,3 +146,16 @@ def test_what_is_waited_for_is_said_once(capsys: pytest.CaptureFixture[str]) -> 
     waits = [{"reason": "quota", "sentence": "The quota is 1."}]
     show_why({**answer, "attempted_container_uuids": [], "decision": None, "waits": waits})
     assert capsys.readouterr().out.count("The quota is 1.") == 1
+
+
+def test_what_never_counts_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    show_preview(
+        {
+            "decision": "new",
+            "container_uuid": None,
+            "reason": "no other",
+            "candidates": [],
+            "not_compared": ["names", "times"],
+        }
+    )
+    assert capsys.readouterr().out.splitlines()[-1] == "never compared: names, times"

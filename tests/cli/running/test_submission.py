@@ -40,3 +40,11 @@ def test_the_least_that_is_asked_for() -> None:
         "priority": 500,
         "use_existing": True,
     }
+
+
+def test_resources_are_matched_only_if_asked() -> None:
+    plain, asked = (
+        request_body(RequestSpec(command=("true",), match_resources=one), image="x", mounts={})
+        for one in (False, True)
+    )
+    assert ("match_resources" in plain, asked["match_resources"]) == (False, True)

@@ -312,3 +312,47 @@ def test_additional_zero_values_are_the_same_mounts() -> None:
     )
     assert not mounts.same_spelling(OUT, {"/out": {"kind": "tmp", "capacity": 2}})
     assert not mounts.same_spelling(OUT, {})
+
+
+def test_a_mount_shows_a_path_of_a_collection() -> None:
+    pdh, uuid, request = (
+        f"{'a' * 32}+1",
+        "zzzzz-4zz18-aaaaaaaaaaaaaaa",
+        "zzzzz-xvhdp-aaaaaaaaaaaaaaa",
+    )
+    collection: JsonObject = {"kind": "collection", "portable_data_hash": pdh}
+    shown = mounts.shown(
+        {
+            "/whole": collection,
+            "/dot": {**collection, "path": "./"},
+            "/file": {**collection, "path": "/a//b"},
+            "/inner": {"kind": "collection", "portable_data_hash": f"{pdh}/a", "path": "b"},
+            "/named": {"kind": "collection", "uuid": uuid, "path": "x"},
+            "/gone": {"kind": "collection", "uuid": "y", "path": "x"},
+            "/made": {"kind": "output", "container_request": request, "path": "x"},
+            "/written": {**collection, "path": "a", "writable": True},
+            "/text": {"kind": "text", "content": "x"},
+            "/bad": "no object",
+        },
+        {pdh: pdh, uuid: "c+1", request: "d+1", "y": None},
+    )
+    assert shown == {
+        "/file": (pdh, "a/b"),
+        "/inner": (pdh, "a/b"),
+        "/named": ("c+1", "x"),
+        "/made": ("d+1", "x"),
+    }
+
+
+def test_the_command_sees_content_and_target() -> None:
+    spec: JsonObject = {
+        "kind": "collection",
+        "portable_data_hash": "a+1",
+        "path": "x",
+        "exclude_from_output": True,
+    }
+    assert mounts.seen({"/in": spec, "/t": {"kind": "tmp"}}, {"/in": {"content": "c"}}) == {
+        "/in": {"kind": "collection", "content": "c", "exclude_from_output": True},
+        "/t": {"kind": "tmp"},
+    }
+    assert mounts.seen({"/in": "x"}, {"/in": {"content": "c"}}) == {"/in": "x"}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from lading.core.containers import constraints, recipe
 from lading.core.containers.container import Container, ContainerState
@@ -25,6 +26,7 @@ from tests.records import (
 )
 
 UUID = "zzzzz-4zz18-aaaaaaaaaaaaaaa"
+OTHER = f"{'e' * 32}+9"
 OUT: JsonObject = {"kind": "tmp", "capacity": 1000}
 
 
@@ -176,8 +178,11 @@ def test_any_tree_of_a_set_satisfies_and_the_newest_is_taken() -> None:
     assert satisfies(older, ours)
     assert not satisfies(older, git_recipe(TREES[:2]))
     keys = recipe.keys(ours)
-    assert keys[0] == recipe.ReuseKey(recipe.broad_key(ours), recipe.key(ours))
-    assert recipe.ReuseKey(str(older.broad_key), older.reuse_key) in keys
+    assert keys[0] == recipe.ReuseKey(recipe.broad_key(ours), None)
+    assert recipe.ReuseKey(str(older.broad_key), None) in keys
+    sized = recipe.keys(structs.replace(ours, match_resources=True))
+    assert sized[0] == recipe.ReuseKey(recipe.broad_key(ours), recipe.key(ours))
+    assert recipe.ReuseKey(str(older.broad_key), older.reuse_key) in sized
 
 
 def needs(**changes: Any) -> JsonObject:
@@ -206,6 +211,71 @@ def test_every_container_that_satisfies_is_found(
     if satisfies(theirs, ours):
         suitable = [one for one in recipe.keys(ours) if one.exact in (None, theirs.reuse_key)]
         assert theirs.broad_key in {one.broad for one in suitable}
+
+
+def test_the_size_of_a_container_that_succeeded_does_not_count() -> None:
+    small = made_of(
+        make_recipe(runtime_constraints=constraints.fill(needs(vcpus=8))),
+        state="Complete",
+        exit_code=0,
+    )
+    ours = make_recipe(runtime_constraints=constraints.fill(needs(ram=1 << 40)))
+    assert satisfies(small, ours)
+    assert recipe.ReuseKey(str(small.broad_key), None) in recipe.keys(ours)
+    assert not satisfies(small, structs.replace(ours, match_resources=True))
+    for changes in ({"exit_code": 1}, {"state": "Running"}, {"state": "Queued"}):
+        other = Container.from_record({**small.to_record(), "exit_code": None, **changes})
+        assert not satisfies(other, ours)
+    ranged = make_recipe(runtime_constraints=constraints.fill(needs(vcpus=[1, 4])))
+    assert not satisfies(small, ranged)
+
+
+def shows(path: str, content: JsonObject | None, *, pdh: str = INPUT) -> recipe.Recipe:
+    """A recipe that mounts a path of a collection, with what is known of its content."""
+    mounted = {"/in": {"kind": "collection", "portable_data_hash": pdh, "path": path}}
+    facts = recipe.RequestFacts(
+        image_pdh=IMAGE,
+        hashes={pdh: pdh},
+        user_uuid=USER,
+        contents={} if content is None else {"/in": content},
+    )
+    return recipe.resolve(make_request(mounts={"/out": OUT, **mounted}), facts, policy=POLICY)
+
+
+A_FILE: JsonObject = {"content": "f+1"}
+
+
+def test_the_name_of_an_input_file_outside_the_container_does_not_count() -> None:
+    made = made_of(shows("a.fq", A_FILE))
+    same = shows("b.fq", A_FILE, pdh=OTHER)
+    assert satisfies(made, same)
+    assert recipe.keys(same)[0].broad == made.broad_key
+    assert not satisfies(made, shows("a.fq", {"content": "e+1"}, pdh=OTHER))
+    assert made.mounts["/in"] == {
+        "kind": "collection",
+        "portable_data_hash": INPUT,
+        "path": "a.fq",
+    }
+    assert recipe.of_container(made).mount_contents == {"/in": A_FILE}
+
+
+def test_without_known_content_the_same_path_of_the_same_collection_is_equal() -> None:
+    """Containers made before contents were stored, and requests whose input could not be read."""
+    known, unknown = shows("a.fq", A_FILE), shows("a.fq", None)
+    old = made_of(unknown)
+    assert old.broad_key in {one.broad for one in recipe.keys(known)}
+    assert satisfies(old, known)
+    assert satisfies(made_of(known), unknown)
+    assert not satisfies(old, shows("b.fq", A_FILE))
+
+
+def test_a_directory_is_compared_with_whole_collections() -> None:
+    inner = shows("sub", {"portable_data_hash": OTHER})
+    whole = make_request(
+        mounts={"/out": OUT, "/in": {"kind": "collection", "portable_data_hash": OTHER}}
+    )
+    facts = recipe.RequestFacts(image_pdh=IMAGE, hashes={OTHER: OTHER}, user_uuid=USER)
+    assert satisfies(made_of(recipe.resolve(whole, facts, policy=POLICY)), inner)
 
 
 def test_a_container_that_waits_narrows_to_what_suits_all() -> None:

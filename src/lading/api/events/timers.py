@@ -17,6 +17,7 @@ import logging
 from datetime import timedelta
 from typing import Final
 
+from lading.api import mount_contents
 from lading.api.authorization import committer
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import groups
@@ -105,6 +106,7 @@ async def _satisfy(services: ApiServices, uuid: str) -> bool:
             return True
         principal = await committer(tx, services, row)
     fault, trees = "", None
+    await mount_contents.look_up(services, principal, [row["mounts"]])
     try:
         patience = 2 * services.config.Containers.GitTimeout
         trees = await look_up(

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from lading.api import authorization, completion
+from lading.api import authorization, completion, mount_contents
 from lading.api.container_assignment import AssignmentChoice, look_ahead
 from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
@@ -304,7 +304,11 @@ async def look_up_trees(call: ApiCall, given: Record) -> Trees | None:
 
 
 async def _look_up(call: ApiCall, given: Record) -> Trees | None:
-    return await look_up_given(call, given) if given.get("mounts") else NO_TREES
+    """The git trees of the mounts in a body; the contents of its other mounts are found too."""
+    if not given.get("mounts"):
+        return NO_TREES
+    await mount_contents.look_up(call.services, call.caller, [given["mounts"]])
+    return await look_up_given(call, given)
 
 
 async def _look_up_stored(call: ApiCall, given: Record) -> Trees | None:
@@ -443,6 +447,7 @@ async def _items(call: ApiCall) -> list[_Item]:
     if not 1 <= len(sent) <= MAX_ITEMS:
         raise Invalid(f"container_requests: has {len(sent)} items; 1 to {MAX_ITEMS} are possible")
     uuids = [call.services.new_uuid(Infix.REQUEST) for _ in sent]
+    await mount_contents.look_up(call.services, call.caller, [one.get("mounts") for one in sent])
     items = []
     for number, given in enumerate(sent):
         with _naming(number):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from lading.api import authorization, priorities
+from msgspec import structs
+
+from lading.api import authorization, mount_contents, priorities
 from lading.api.container_access import log_files, log_streaming
 from lading.api.container_access.gateway_client import read_claim
 from lading.api.container_assignment import UNSATISFIABLE, check_image, decide, find_nearest
@@ -72,9 +74,9 @@ async def get_why(call: ApiCall) -> ApiResponse:
         container = await _container(tx, row)
         decided = await _last(tx, call, "resolve")
         decision: Record | None = decided["properties"] if decided else None
-        if decision is not None and decision["decision"] == "new":
-            decision = {**decision, **await _nearest(tx, services, decision["container_uuid"])}
         subject = ContainerRequest.from_record(row)
+        if decision is not None and decision["decision"] == "new":
+            decision |= await _nearest(tx, services, subject, decision["container_uuid"])
         tried = await _tried(tx, subject)
         image = await _image_fault(tx, call, subject, container)
         earlier = tried[-1] if tried and container is not None and container.state in LIVE else None
@@ -97,6 +99,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
             "attempts": [{name: getattr(one, name) for name in _SHOWN} for one in tried],
             "decided_at": decided["event_at"] if decided else None,
             "decision": decision,
+            "not_compared": list(recipe.NOT_COMPARED),
             "waited": dispatching.waited(dispatched),
             "dispatch": dispatched,
         }
@@ -114,6 +117,7 @@ async def preview(call: ApiCall) -> ApiResponse:
         "state": request.RequestState.COMMITTED,
         "priority": given.get("priority") or 0,
     }
+    await mount_contents.look_up(services, caller, [given.get("mounts")])
     trees = await look_up_given(call, given)
     if trees is None:
         raise Unavailable(
@@ -142,6 +146,7 @@ async def preview(call: ApiCall) -> ApiResponse:
             if isinstance(decision.choice, Reuse)
             else None,
             "recipe": _recipe(decision.recipe),
+            "not_compared": list(recipe.NOT_COMPARED),
         }
     )
 
@@ -278,12 +283,15 @@ async def _last(tx: Transaction, call: ApiCall, event_type: str) -> Record | Non
     return max(rows, key=lambda row: int(row["id"])) if rows else None
 
 
-async def _nearest(tx: Transaction, services: ApiServices, container_uuid: str) -> Record:
+async def _nearest(
+    tx: Transaction, services: ApiServices, subject: ContainerRequest, container_uuid: str
+) -> Record:
     row = await records.get(tx, CONTAINERS, container_uuid)
     if row is None:
         return {"nearest": None, "near": []}
     made = Container.from_record(row)
-    near = await find_nearest(tx, services, recipe.of_container(made), made.created_at)
+    ours = structs.replace(recipe.of_container(made), match_resources=subject.match_resources)
+    near = await find_nearest(tx, services, ours, made.created_at)
     shown = reuse.explain(New("", ()), container_uuid=None, near=near)
     return {"nearest": shown["nearest"], "near": shown["near"]}
 

@@ -22,6 +22,7 @@ def show_preview(answer: Explanation) -> None:
     """Show the response of `container_requests/preview`: what a request would do."""
     click.echo(explanations.decision_text(answer, would="would "))
     show_trail(answer)
+    _show_not_compared(answer)
 
 
 def show_why(answer: Explanation) -> None:
@@ -33,6 +34,16 @@ def show_why(answer: Explanation) -> None:
     if answer.get("dispatch"):
         click.echo()
         show_decisions(answer["dispatch"])
+    _show_not_compared(answer)
+
+
+def _show_not_compared(answer: Explanation) -> None:
+    """Show what never counts for reuse, of a request that nothing was reused for."""
+    decision = answer.get("decision")
+    made = decision.get("decision") if isinstance(decision, Mapping) else decision
+    if made == "new" and answer.get("not_compared"):
+        click.echo()
+        click.echo(f"never compared: {', '.join(map(_text, answer['not_compared']))}")
 
 
 def show_decisions(decisions: Sequence[Explanation]) -> None:

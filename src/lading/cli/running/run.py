@@ -185,6 +185,11 @@ _record, _doing = option_of("The record"), option_of("What to do")
 )  # fmt: skip
 @_when("--no-reuse", is_flag=True, help="Run it even if it was run before.")
 @_when(
+    "--match-resources",
+    is_flag=True,
+    help="Reuse a result only if it was made with the same RAM and number of CPUs.",
+)
+@_when(
     "--container", metavar="UUID", help="Use this container, running or ended, if it did the same."
 )
 @_record("--name", help="Name of the request.")

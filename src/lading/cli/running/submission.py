@@ -66,6 +66,7 @@ class RequestSpec:
     project: str | None = None
     priority: int = PRIORITY
     use_existing: bool = True
+    match_resources: bool = False
     container: str | None = None
     network: bool = False
     """Access to the API and the internet."""
@@ -150,6 +151,7 @@ def _asked_for(spec: RequestSpec, after: Sequence[str]) -> dict[str, Any]:
     }
     return {
         "command": list(spec.command),
+        "match_resources": spec.match_resources,
         "scheduling_parameters": {name: value for name, value in scheduling.items() if value},
         "container_count_max": spec.attempts,
         "description": spec.description,

@@ -202,11 +202,12 @@ def cache_difference(
         if is_range(ours.get(key)) and common_range(ours[key], theirs.get(key)) is None:
             return key
     ours = {key: theirs.get(key) if is_range(value) else value for key, value in ours.items()}
-    # The sizes that Arvados may have stored for the same request.
+    # The sizes that Arvados may have stored for the same request, or for one with another ram.
     disk = (
         None,
         0,
         _disk_cache(ours.get("ram")),
+        _disk_cache(theirs.get("ram")),
         CACHE_MIN,
         CACHE_MAX,
         ours.get("keep_cache_disk"),

@@ -68,6 +68,7 @@ HIDDEN = frozenset(
         "secret_mounts_md5",
         "runtime_token",
         "supervisor_auth_uuid",
+        "mount_contents",
         "reuse_key",
         "broad_key",
     }
@@ -100,6 +101,7 @@ RECIPE_FIELDS = (
     "secret_mounts_md5",
     "service",
     "published_ports",
+    "mount_contents",
     "reuse_key",
     "broad_key",
 )
@@ -154,6 +156,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     secret_mounts_md5: str = EMPTY_OBJECT_DIGEST
     runtime_token: str | None = None
     supervisor_auth_uuid: str | None = None
+    mount_contents: JsonObject = field(default_factory=dict)
     reuse_key: str | None = None
     broad_key: str | None = None
 

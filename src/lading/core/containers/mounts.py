@@ -220,6 +220,44 @@ def resolve(
     return ordered_object(resolved)
 
 
+def shown(
+    mounts: Mapping[str, Json], hashes: Mapping[str, str | None]
+) -> dict[str, tuple[str, str]]:
+    """The portable data hash and the path of each mount that shows a file or directory below the
+    root of a collection, read-only, by target. `hashes` as for `resolve`.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for target, spec in mounts.items():
+        if not isinstance(spec, dict) or spec.get("writable"):
+            continue
+        name, inner = _named(spec)
+        if spec.get("kind") == MountKind.OUTPUT:
+            name = str(spec.get("container_request"))
+        pdh = hashes.get(name)
+        words = f"{inner}/{spec.get('path') or ''}".split("/")
+        path = "/".join(word for word in words if word not in ("", "."))
+        if pdh and path:
+            found[target] = pdh, path
+    return found
+
+
+def seen(mounts: Mapping[str, Json], contents: Mapping[str, Json]) -> JsonObject:
+    """The mounts as they are compared: what the command sees.
+
+    Where `contents` has {"content": ...} of a file or {"portable_data_hash": ...} of a directory
+    for a target, it stands in the place of the collection and the path, since the command sees
+    neither the name of the file outside the container nor what lies beside it.
+    """
+    compared: JsonObject = {}
+    for target, spec in mounts.items():
+        content = contents.get(target)
+        if isinstance(spec, dict) and isinstance(content, dict):
+            kept = {k: v for k, v in spec.items() if k not in ("portable_data_hash", "path")}
+            spec = ordered_object({**kept, **content})
+        compared[target] = spec
+    return compared
+
+
 def slower(
     mounts: Mapping[str, Json], scratch: Callable[[], str], *, output_path: str
 ) -> tuple[str, ...]:

@@ -13,6 +13,10 @@ A request may leave choices open: a range of sizes, a set of git trees, whether 
 A recipe has the values for a new container, and the `limits` and `alternatives` within which an
 existing one may differ; `toward` makes it as similar to a container as they allow, and then both
 are compared directly.
+
+Mounts are compared by what the command sees: `mount_contents` has the content of single files and
+of directories below a collection's root (`mounts.seen`). The amounts of ram and vcpus do not count
+for a container that succeeded, unless the request asks for it (`match_resources`) or has a range.
 """
 
 from __future__ import annotations
@@ -56,6 +60,20 @@ COMPARED = (
 )
 """Attributes that must be equal for reuse, in the order in which differences are named."""
 
+NOT_COMPARED = (
+    "user",
+    "project",
+    "name",
+    "priority",
+    "times and dependencies",
+    "output name, lifetime, storage classes and properties",
+    "scheduling (but nodes and launcher)",
+    "cache sizes",
+    "service and ports",
+    "names of input files outside the container",
+    "ram and vcpus of work that succeeded (unless match_resources, or a range, says so)",
+)
+"""Parts of a request that never count for reuse (docs/reuse.md)."""
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
 """Writes the text of `canonical`, except for very large and small fractions, in half the time."""
@@ -68,7 +86,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     `limits` are the request's ranges of sizes; `alternatives` further acceptable mounts by target,
     the newest first. Both belong to the request: a container has its own `constraint_ranges`
-    instead.
+    instead. `mount_contents`: see `mounts.seen`.
     """
 
     command: list[str]
@@ -82,6 +100,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     scheduling_parameters: JsonObject
     secret_mounts: JsonObject = msgspec.field(default_factory=dict)
     secret_mounts_md5: str = EMPTY_OBJECT_DIGEST
+    mount_contents: JsonObject = msgspec.field(default_factory=dict)
     output_storage_classes: list[str] = msgspec.field(default_factory=list)
     runtime_user_uuid: str | None = None
     runtime_auth_scopes: list[str] = msgspec.field(default_factory=lambda: ["all"])
@@ -90,6 +109,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     published_ports: JsonObject = msgspec.field(default_factory=dict)
     limits: JsonObject = msgspec.field(default_factory=dict)
     alternatives: Mapping[str, tuple[JsonObject, ...]] = msgspec.field(default_factory=dict)
+    match_resources: bool = False
 
     def __repr__(self) -> str:
         """Every attribute but the secrets."""
@@ -98,7 +118,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _SECRET = ("secret_mounts", "runtime_token")
-_OPEN = ("limits", "alternatives")
+_OPEN = ("limits", "alternatives", "match_resources")
 GIVEN: tuple[str, ...] = tuple(name for name in Recipe.__struct_fields__ if name not in _OPEN)
 """The attributes that recipe and container share."""
 
@@ -108,8 +128,9 @@ class RequestFacts:
     """Facts that the server looked up for a request, with its user's permissions.
 
     `image_pdh`: the portable data hash from `images.choose`. `hashes`, `trees`: see
-    `mounts.resolve`. `user_uuid` and `scopes`: of the runtime token if the request has one, else
-    the user who committed it and ["all"].
+    `mounts.resolve`. `contents`: what is known of the contents of files and directories that
+    mounts show, by target, see `mounts.seen`. `user_uuid` and `scopes`: of the runtime token if
+    the request has one, else the user who committed it and ["all"].
     """
 
     image_pdh: str
@@ -117,6 +138,7 @@ class RequestFacts:
     user_uuid: str
     scopes: tuple[str, ...] = ("all",)
     trees: Mapping[str, tuple[ResolvedGitTree, ...]] = field(default_factory=dict)
+    contents: Mapping[str, JsonObject] = field(default_factory=dict)
 
 
 def resolve(request: ContainerRequest, facts: RequestFacts, *, policy: Policy) -> Recipe:
@@ -127,6 +149,7 @@ def resolve(request: ContainerRequest, facts: RequestFacts, *, policy: Policy) -
         cwd=request.cwd,
         environment=ordered_object(request.environment),
         mounts=mounts.resolve(request.mounts, facts.hashes, facts.trees),
+        mount_contents=ordered_object(facts.contents),
         output_path=request.output_path or "",
         output_glob=request.output_glob,
         runtime_constraints=constraints.resolve(request.runtime_constraints, policy=policy),
@@ -147,6 +170,7 @@ def resolve(request: ContainerRequest, facts: RequestFacts, *, policy: Policy) -
         alternatives={
             target: tuple(one.mount for one in found) for target, found in facts.trees.items()
         },
+        match_resources=request.match_resources,
     )
 
 
@@ -162,6 +186,7 @@ def compared(recipe: Recipe) -> JsonObject:
     gang = hpc_gang.part_of_recipe(recipe.scheduling_parameters)
     return {
         **values,
+        "mounts": mounts.seen(recipe.mounts, recipe.mount_contents),
         "runtime_constraints": {**constraints.essential(recipe.runtime_constraints), **gang},
     }
 
@@ -190,7 +215,9 @@ class ReuseKey:
 
 def keys(recipe: Recipe) -> tuple[ReuseKey, ...]:
     """The keys of all containers that may satisfy the recipe, preferred ones first."""
-    sized = not any(name in recipe.limits for name in constraints.GROWING)
+    sized = recipe.match_resources and not any(
+        name in recipe.limits for name in constraints.GROWING
+    )
     variants = map(compared, itertools.islice(_variants(recipe), MAX_KEYS))
     return tuple(
         dict.fromkeys(ReuseKey(_broad(one), _digest(one) if sized else None) for one in variants)
@@ -210,6 +237,9 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
     # Only a waiting container can still be given other sizes.
     room = container.constraint_ranges if container.state is ContainerState.QUEUED else {}
     for name in constraints.GROWING:
+        if _is_any_size(recipe, container, name):
+            sizes[name] = theirs.get(name)
+            continue
         wanted = recipe.limits.get(name, sizes.get(name))
         offered = room.get(name, theirs.get(name))
         sizes[name] = (
@@ -221,7 +251,12 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
         if any(same(container.mounts.get(target), one) for one in several)
     }
     mounted = ordered_object({**recipe.mounts, **chosen}) if chosen else recipe.mounts
-    return structs.replace(recipe, runtime_constraints=ordered_object(sizes), mounts=mounted)
+    return structs.replace(
+        recipe,
+        runtime_constraints=ordered_object(sizes),
+        mounts=mounted,
+        mount_contents=_common_contents(recipe, container),
+    )
 
 
 def new_container(recipe: Recipe, *, uuid: str, now: str, priority: int = 0) -> Container:
@@ -295,8 +330,38 @@ def cache_difference(recipe: Recipe, container: Container, *, policy: Policy) ->
     return constraints.cache_difference(wanted, container.runtime_constraints, policy=policy)
 
 
+def _is_any_size(recipe: Recipe, container: Container, name: str) -> bool:
+    """Whether the container's amount of a resource does not count: its command succeeded with
+    it.
+    """
+    succeeded = container.state is ContainerState.COMPLETE and container.exit_code == 0
+    return succeeded and not recipe.match_resources and name not in recipe.limits
+
+
+def _common_contents(recipe: Recipe, container: Container) -> JsonObject:
+    """The contents of the recipe's mounts, but the container's where both mount the same path of
+    the same collection: of one of them the content may not be known.
+    """
+    return {
+        target: content
+        for target in recipe.mounts
+        if (
+            content := (
+                container if same(recipe.mounts[target], container.mounts.get(target)) else recipe
+            ).mount_contents.get(target)
+        )
+        is not None
+    }
+
+
 def _variants(recipe: Recipe) -> Iterator[Recipe]:
     """All recipes that the request allows, apart from sizes, in the order of preference."""
+    # Of containers made before contents were stored, the mounts themselves are compared.
+    for contents in [recipe.mount_contents, {}] if recipe.mount_contents else [{}]:
+        yield from _open_variants(structs.replace(recipe, mount_contents=contents))
+
+
+def _open_variants(recipe: Recipe) -> Iterator[Recipe]:
     open_sizes = [recipe.runtime_constraints]
     if "internet" not in recipe.runtime_constraints:
         open_sizes.append({**recipe.runtime_constraints, "internet": True})

@@ -109,6 +109,7 @@ PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
         "output_storage_classes": _DRAFT,
         "output_properties": _DRAFT,
         "use_existing": _DRAFT,
+        "match_resources": _DRAFT,
         "filters": _DRAFT,
         "depends_on": _DRAFT,
         "start_after": _DRAFT,
@@ -174,6 +175,7 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
     output_properties: JsonObject = field(default_factory=dict)
     priority: int | None = 0
     use_existing: bool = True
+    match_resources: bool = False
     expires_at: str | None = None
     filters: list[Json] | None = None
     depends_on: list[str] = field(default_factory=list)

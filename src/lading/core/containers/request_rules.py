@@ -152,6 +152,7 @@ CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
         "output_storage_classes": attributes.strings,
         "output_properties": attributes.json_object,
         "use_existing": attributes.flag,
+        "match_resources": attributes.flag,
         "runtime_token": attributes.text,
         "service": attributes.flag,
         "published_ports": _ports,

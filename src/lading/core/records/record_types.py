@@ -288,6 +288,7 @@ REQUESTS: Final = RecordType(
         number("output_ttl", "Seconds until the output is trashed; 0 is never."),
         number("priority", "0 to 1000; 0 is on hold or cancelled.", default=None),
         flag("use_existing", "Whether finished or running work may be reused.", default=True),
+        flag("match_resources", "Reuse finished work only if it had as much ram and vcpus."),
         moment("expires_at", "After it the priority counts as 0."),
         Field(
             name="filters", type=Type.ARRAY,
@@ -385,9 +386,10 @@ CONTAINERS: Final = RecordType(
         text("supervisor_auth_uuid", "The token of its supervisor.", hidden=True),
         Field(name="secret_mounts_md5", hidden=True, doc="Hash of the secret mounts, for reuse."),
         Field(name="reuse_key", hidden=True, doc="Hash of what is compared for reuse."),
+        Field(name="broad_key", hidden=True, doc="The same without ram and vcpus."),
         Field(
-            name="broad_key", hidden=True,
-            doc="The same without ram and vcpus, for requests with ranges.",
+            name="mount_contents", type=Type.OBJECT, default={}, hidden=True,
+            doc="What mounts of files and directories show, by target, as compared for reuse.",
         ),
     ),
     actions=(
