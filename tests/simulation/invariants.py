@@ -317,7 +317,10 @@ class Invariants:
         if not subject.use_existing:
             raise Broken(Invariant.REUSE, f"{what}, and asks for a new container")
         ours, theirs = subject.runtime_constraints, used.runtime_constraints
-        if (subject.command, ours["vcpus"]) != (used.command, theirs["vcpus"]):
+        # The size of a container that succeeded does not count.
+        succeeded = used.state == "Complete" and used.exit_code == 0
+        fits = succeeded or ours["vcpus"] == theirs["vcpus"]
+        if subject.command != used.command or not fits:
             raise Broken(Invariant.REUSE, f"{what}, which has another command or size")
         if used.state == "Cancelled" or (used.state == "Complete" and used.exit_code != 0):
             raise Broken(Invariant.REUSE, f"{what}, which has failed")

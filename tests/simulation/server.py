@@ -347,11 +347,13 @@ class ModelServer:
         return change
 
     def _candidates(self, made_of: recipe.Recipe) -> list[Candidate]:
-        keys = {(one.broad, one.exact) for one in recipe.keys(made_of)}
+        keys = recipe.keys(made_of)
         return [
             Candidate(one, one.log in self.records.saved, one.output in self.records.saved)
             for one in self.records.containers.values()
-            if (one.broad_key, one.reuse_key) in keys
+            if any(
+                one.broad_key == key.broad and key.exact in (None, one.reuse_key) for key in keys
+            )
         ]
 
     def _waiting(self, uuid: str | None) -> set[str]:
