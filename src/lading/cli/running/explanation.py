@@ -6,7 +6,7 @@ The texts are those of `client.explanations`, which the page shows too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -43,7 +43,7 @@ def _show_not_compared(answer: Explanation) -> None:
     made = decision.get("decision") if isinstance(decision, Mapping) else decision
     if made == "new" and answer.get("not_compared"):
         click.echo()
-        click.echo(f"never compared: {', '.join(map(_text, answer['not_compared']))}")
+        click.echo(f"never compared: {', '.join(map(str, answer['not_compared']))}")
 
 
 def show_decisions(decisions: Sequence[Explanation]) -> None:
