@@ -387,10 +387,7 @@ CONTAINERS: Final = RecordType(
         Field(name="secret_mounts_md5", hidden=True, doc="Hash of the secret mounts, for reuse."),
         Field(name="reuse_key", hidden=True, doc="Hash of what is compared for reuse."),
         Field(name="broad_key", hidden=True, doc="The same without ram and vcpus."),
-        Field(
-            name="mount_contents", type=Type.OBJECT, default={}, hidden=True,
-            doc="What mounts of files and directories show, by target, as compared for reuse.",
-        ),
+        mapping("mount_contents", "What mounts of files show, for reuse.", hidden=True),
     ),
     actions=(
         *CRUD,

@@ -201,9 +201,10 @@ def moment(name: str, doc: str = "", *, fixed: bool = False, readonly: bool = Fa
     return Field(name=name, type=Type.TIME, doc=doc, fixed=fixed, readonly=readonly)
 
 
-def mapping(name: str, doc: str = "", *, sealed: bool = False) -> Field:
+def mapping(name: str, doc: str = "", *, sealed: bool = False, hidden: bool = False) -> Field:
     """An object; `sealed`: encrypted in the database, and hidden."""
-    return Field(name=name, type=Type.OBJECT, default={}, doc=doc, hidden=sealed, sealed=sealed)
+    hidden = hidden or sealed
+    return Field(name=name, type=Type.OBJECT, default={}, doc=doc, hidden=hidden, sealed=sealed)
 
 
 def sequence(
