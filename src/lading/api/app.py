@@ -91,8 +91,8 @@ _READING: Final = frozenset({"GET", "HEAD", "PROPFIND"})
 _BODIED: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 # Bytes of a body that is read before its path is looked up; a larger one is refused early.
 _SMALL_BODY: Final = 64 << 10
+# Seconds for which it stays true who sent a request, while its body comes.
 _FRESH: Final = 1.0
-"""Seconds for which it stays true who sent a request, while its body comes."""
 _encode = msgspec.json.Encoder().encode
 _logger = logging.getLogger("lading.api")
 

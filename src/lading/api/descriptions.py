@@ -74,8 +74,8 @@ _REASONS: Final = {
 # Error statuses of all calls, and of writes.
 _ALWAYS: Final = (400, 405, 422, 503)
 _WRITES: Final = (409, 413, 507)
+# Further statuses of some actions, beside those of all actions of their kind.
 _ACTIONS: Final[dict[str, tuple[int, ...]]] = {"container_requests.log": (416, 502)}
-"""Further statuses of some actions, beside those of all actions of their kind."""
 _ANSWERS: Final[dict[str, Record]] = {
     "container_requests.container_status": {
         "type": "object",

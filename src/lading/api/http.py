@@ -78,10 +78,10 @@ _BESIDE: Final = frozenset(
 _TRANSPORT: Final = frozenset(
     {"alt", "api_token", "oauth_token", "_method", "reader_tokens", "pp", "prettyPrint"}
 )
+# Parameters that may be objects, or have the name of an attribute.
 _WITH_RECORDS: Final = frozenset(
     {"filters", "where", "include", "order", "uuid", "updates", "collections", "blocks"}
 )
-"""Parameters that may be objects, or have the name of an attribute."""
 _FORM: Final = "application/x-www-form-urlencoded"
 _TOO_DEEP: Final = f"{{what}}: more than {MAX_DEPTH} objects and arrays in each other"
 _decode = msgspec.json.Decoder().decode

@@ -28,8 +28,8 @@ from lading.core.records.schema import Record
 from lading.core.records.vocabulary import Vocabulary
 from lading.store import records
 
+# The programs of Arvados whose part this server has.
 _SERVICES: Final = ("arvados-controller", "arvados-ws", "keepstore", "keep-web")
-"""The programs of Arvados whose part this server has."""
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _NO_URL: Record = {"ExternalURL": ""}
 _LOGIN: Record = {
@@ -39,6 +39,7 @@ _LOGIN: Record = {
     "PAM": {"Enable": True},
     **{name: {"Enable": False} for name in ("Google", "LDAP", "OpenIDConnect", "SSO", "Test")},
 }
+# Settings of Workbench 2, which fails when a key is missing.
 _WORKBENCH: Record = {
     "SiteName": "Lading",
     "IdleTimeout": "0s",
@@ -52,7 +53,6 @@ _WORKBENCH: Record = {
         "",
     ),
 }  # fmt: skip
-"""Settings of Workbench 2, which fails when a key is missing."""
 
 
 async def get_config(call: ApiCall) -> ApiResponse:

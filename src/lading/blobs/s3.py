@@ -54,14 +54,10 @@ _UNLIMITED: Final = 1 << 50
 # Bytes read at a time.
 _CHUNK: Final = 1 << 18
 _IN_THREAD: Final = 1 << 18
+# Least rate in bytes a second: a request of n bytes may take n / rate longer than RequestTimeout.
 _LEAST_RATE: Final = 1 << 20
-"""Least rate in bytes a second: a request of n bytes may take n / rate longer than
-RequestTimeout.
-"""
+# Attempts of a request: the first may use a connection that is dead, the next one opens its own.
 _TRIES: Final = 2
-"""Attempts of a request: the first may use a connection that is dead, the next one opens its
-own.
-"""
 
 
 class S3Volume:

@@ -37,8 +37,8 @@ from lading.net.acceptor import end
 
 # Bytes. Larger rooms get a mapping; also the distance to the limit at which more is requested.
 _MAPPED = 1 << 20
+# Bytes granted to a large block before its first byte: the size of a huge page.
 _FIRST = 2 << 20
-"""Bytes granted to a large block before its first byte: the size of a huge page."""
 # Bytes by which a room grows.
 _STEP = 4 << 20
 # Mappings that are kept for reuse.

@@ -305,10 +305,9 @@ IMAGE_HASH = "docker_image_hash"
 
 # A portable data hash with hints.
 _LOCATOR = re.compile(r"([0-9a-f]{32}\+\d+)(\+[^+/]+)*")
+# The shortest prefix of an image hash: four digits. Less (`sha256:`, or `s`) would match every
+# image.
 _HASH = re.compile(r"(sha256:)?[0-9A-Fa-f]{4,64}")
-"""The shortest prefix of an image hash: four digits. Less (`sha256:`, or `s`) would match every
-image.
-"""
 # The name of the only file in an image's collection.
 _FILE = re.compile(r"(sha256:)?[0-9A-Fa-f]{64}\.tar")
 

@@ -30,10 +30,10 @@ from lading.dispatch.settings import DispatchSettings
 from lading.telemetry import event
 
 KIND = "arvados#container"
+# Containers in one fetch: their uuids fill a request of some 6 KB.
 _BATCH = 200
-"""Containers in one fetch: their uuids fill a request of some 6 KB."""
+# Containers of the first, short look: a page, which the API gives in one answer.
 _SOON = 100
-"""Containers of the first, short look: a page, which the API gives in one answer."""
 _ORDER = ("priority desc", "created_at asc", "uuid asc")
 _QUEUED = (("state", "=", "Queued"), ("priority", ">", 0))
 _WORKFLOWS = ("scheduling_parameters.supervisor", "=", True)

@@ -26,12 +26,11 @@ from lading.dispatch.state import DispatchState
 from lading.dispatch.status_publisher import DecisionLog, StatusPublisher
 from lading.telemetry import event
 
+# Seconds for the release of the lease: the end of the process must not take longer.
 _PARTING = 2.0
-"""Seconds for the release of the lease: the end of the process must not take longer."""
+# Number of containers whose status has the reason that the fleet is not known: a page of the
+# queue's head.
 _LISTED = 100
-"""Number of containers whose status has the reason that the fleet is not known: a page of the
-queue's head.
-"""
 _logger = logging.getLogger("lading.dispatch")
 
 

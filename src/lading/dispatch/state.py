@@ -103,8 +103,8 @@ class ContainerActivity:
                 yield since + patience
 
 
+# Stands for a container without record; never changed.
 _NO_ACTIVITY = ContainerActivity()
-"""Stands for a container without record; never changed."""
 
 
 class DispatchState:

@@ -133,8 +133,8 @@ class StatusPublisher:
 
 BATCH = 500
 """Decisions in one request, so that a request stays below 200 KB."""
+# Decisions kept while the API cannot be reached, some 10 MB; of more the oldest are lost.
 _MOST = 20_000
-"""Decisions kept while the API cannot be reached, some 10 MB; of more the oldest are lost."""
 
 
 @dataclass(frozen=True, slots=True)

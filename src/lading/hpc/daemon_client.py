@@ -25,8 +25,8 @@ PORT = 443
 _TIMEOUT = 10.0
 _KILL_TIME = 40.0
 _CHUNK = 1 << 16
+# Bytes of an answer; a daemon sends at most 4 MiB of a log.
 _MOST_BODY = 64 << 20
-"""Bytes of an answer; a daemon sends at most 4 MiB of a log."""
 _Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 

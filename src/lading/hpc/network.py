@@ -28,10 +28,9 @@ BRIDGE = "lading0"
 _EVERYBODY = "00:00:00:00:00:00"
 # The last two bytes of the conductor's hardware address; ranks have their number.
 _CONDUCTOR = 0xFFFF
+# Bytes of a packet that a wire takes whole, also where machines are in a tunnel themselves: VXLAN
+# puts 50 around it by IPv4, 70 by IPv6.
 _ROOM = 1380
-"""Bytes of a packet that a wire takes whole, also where machines are in a tunnel themselves: VXLAN
-puts 50 around it by IPv4, 70 by IPv6.
-"""
 _OWN = "10.77.255.254/16"
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 # linux/sched.h.

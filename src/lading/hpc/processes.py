@@ -38,10 +38,9 @@ WAIT_ALL = 0x40000000
 """__WALL: also for processes that were made without SIGCHLD, and for threads."""
 # Requests of ptrace(2) (linux/ptrace.h).
 _CONT, _SEIZE, _LISTEN = 7, 0x4206, 0x4208
+# PTRACE_O_TRACEFORK, TRACEVFORK, TRACECLONE: what a traced process starts is traced from its
+# beginning.
 _FOLLOW = 1 << 1 | 1 << 2 | 1 << 3
-"""PTRACE_O_TRACEFORK, TRACEVFORK, TRACECLONE: what a traced process starts is traced from its
-beginning.
-"""
 # PTRACE_EVENT_STOP.
 _EVENT_STOP = 128
 _GROUP_STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)

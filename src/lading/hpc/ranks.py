@@ -256,8 +256,8 @@ class Rank:
             )
 
 
+# Seconds for the image and the inputs to get to a machine.
 _READY_TIME = 600.0
-"""Seconds for the image and the inputs to get to a machine."""
 # Seconds for _CHUNK bytes of an output; slower machines count as lost.
 _SILENCE = 120.0
 _CHUNK = 1 << 18

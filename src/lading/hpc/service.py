@@ -39,10 +39,8 @@ _BODY_TIME = 600.0
 _LINGER_PAUSE = 3.0
 # Bytes read at a time.
 _CHUNK = 1 << 16
+# Bytes that are searched at a time, and their overlap: more than the longest thing searched for.
 _PIECE, _OVERLAP = 1 << 20, 1 << 8
-"""Bytes that are searched at a time, and their overlap: more than the longest thing searched
-for.
-"""
 LIMITS = HttpLimits(
     head_bytes=MOST_HEAD,
     idle_seconds=75.0,

@@ -27,14 +27,14 @@ from lading.core.protocols.connection_limits import (
     HttpLimits,
 )
 
+# Connections accepted in one pass of the event loop, so that other work is not delayed.
 _AT_ONCE: Final = 64
-"""Connections accepted in one pass of the event loop, so that other work is not delayed."""
+# Seconds without accepting after the system had no room for a connection.
 _PAUSE: Final = 0.2
-"""Seconds without accepting after the system had no room for a connection."""
+# Seconds between two checks for overdue connections, at least.
 _PERIOD: Final = 0.1
-"""Seconds between two checks for overdue connections, at least."""
+# Seconds between two warnings.
 _QUIET: Final = 1.0
-"""Seconds between two warnings."""
 # Errors of accept(2) that mean so.
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _logger = logging.getLogger("lading.connections")

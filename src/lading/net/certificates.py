@@ -20,10 +20,10 @@ from cryptography.x509.oid import NameOID
 
 YEAR = timedelta(days=366)
 DECADE = timedelta(days=3650)
+# The certificate is good from so long ago on: clocks differ.
 _SKEW = timedelta(days=1)
-"""The certificate is good from so long ago on: clocks differ."""
+# Order of the group of P-256: private keys are the numbers from 1 to one less than it.
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-"""Order of the group of P-256: private keys are the numbers from 1 to one less than it."""
 
 
 def make_certificate(

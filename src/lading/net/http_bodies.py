@@ -13,11 +13,11 @@ from contextlib import aclosing
 from lading.core.errors import Corrupt, Malformed
 from lading.core.protocols.http_head import HttpHead
 
+# Bytes of one piece, at most; as `net.pipes` passes them on.
 _PIECE = 1 << 17
-"""Bytes of one piece, at most; as `net.pipes` passes them on."""
 _LONGEST_LINE = 8192
+# Digits of a length: more bytes than any disk has.
 _LONGEST_NUMBER = 16
-"""Digits of a length: more bytes than any disk has."""
 _MOST_TRAILERS = 100
 
 

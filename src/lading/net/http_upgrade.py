@@ -29,8 +29,8 @@ LIMIT = 1 << 17
 # Seconds for the response to an upgrade.
 TIMEOUT = 30.0
 """Seconds for a connection to be made, and for an answer to it."""
+# Bytes of an error's text that are read.
 _MOST_TEXT = 1 << 16
-"""Bytes of an error's text that are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,14 +29,14 @@ CHUNK = 1 << 17
 """Bytes read at once where no other work waits: the limit of a connection's read buffer."""
 PIECE = 1 << 16
 """Bytes passed on in one turn."""
+# Bytes of a piece that takes no turn: what somebody types, and its echo.
 _SMALL = 1 << 12
-"""Bytes of a piece that takes no turn: what somebody types, and its echo."""
+# Seconds for the other side to take the rest of what was written.
 _LINGER = 5.0
-"""Seconds for the other side to take the rest of what was written."""
+# Seconds of processor time after which joined connections pause for as long.
 _BUSY = 0.001
-"""Seconds of processor time after which joined connections pause for as long."""
+# Processor time of reading a piece, as a share of that of writing it.
 _READING = 1.0
-"""Processor time of reading a piece, as a share of that of writing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +163,11 @@ async def read_head(pipe: Pipe, *, timeout: float) -> bytes:
 
 Account = Callable[[], tuple[float, int] | None]
 _ACCOUNT: Final = Path("/proc/self/schedstat")
+# Delay in seconds of an idle event loop that does not count as congestion.
 _GRAIN: Final = 0.001
-"""Delay in seconds of an idle event loop that does not count as congestion."""
 # Factor of the least rate at which the first congestion starts.
+# The first rate, in multiples of the lowest one.
 _FIRST: Final = 2.0
-"""The first rate, in multiples of the lowest one."""
 
 
 def read_account() -> tuple[float, int] | None:

@@ -94,8 +94,8 @@ def join_parts(parts: Sequence[Message]) -> dict[str, Any]:
 
 PACKET_LIMIT: Final = 1 << 20
 """Bytes of one packet: the sender's buffer in the kernel does not hold more by default."""
+# Descriptors of one packet: the kernel's limit (SCM_MAX_FD).
 _MOST_DESCRIPTORS: Final = 253
-"""Descriptors of one packet: the kernel's limit (SCM_MAX_FD)."""
 _SEND_TIMEOUT: Final = 10.0
 _Kind = TypeVar("_Kind")
 

@@ -47,8 +47,8 @@ from lading.core.records.schema import JSON, Type
 from lading.store.database import Dialect, Value
 from lading.store.permissions import reached, reaches
 
+# States of nearly all requests and containers: an index look-up by these is slow.
 _ENDED: Final = frozenset({"Final", "Complete", "Cancelled"})
-"""States of nearly all requests and containers: an index look-up by these is slow."""
 # Texts of a list that are written as placeholders; a longer list is one JSON text.
 _FEW: Final = 256
 _NUMBERS = (Type.INTEGER, Type.FLOAT, Type.BOOLEAN)

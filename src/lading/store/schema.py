@@ -180,11 +180,11 @@ async def migrate(tx: Transaction, dialect: Dialect, *, found: int | None, now: 
         )
 
 
+# Condition of unique indexes: records outside the trash.
 _PRESENT = {
     COLLECTIONS.plural: " WHERE is_trashed = 0 AND current_version_uuid = uuid",
     GROUPS.plural: " WHERE is_trashed = 0",
 }
-"""Condition of unique indexes: records outside the trash."""
 
 
 async def prepare(database: Database, *, now: str) -> None:

@@ -31,8 +31,8 @@ from lading.core.errors import ExecutionError, Failure, TooLarge
 from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.logs import Log
 
+# Bytes. A smaller file is read in the event loop, which is faster than starting a thread.
 _SMALL = 1 << 17
-"""Bytes. A smaller file is read in the event loop, which is faster than starting a thread."""
 # Bytes of a block of packed small files. Smaller than a block of 64 MiB, to bound the memory.
 _PACK = 8 << 20
 # Entries of an output that are examined in the event loop, and files sent with their manifest.

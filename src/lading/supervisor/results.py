@@ -51,19 +51,19 @@ from lading.supervisor.logs import Log
 from lading.supervisor.machine import Costing
 from lading.supervisor.session import Lost, SupervisorSession
 
+# Seconds to save the log of a container whose results nobody wants.
 _LOG_TIME = 2.0
-"""Seconds to save the log of a container whose results nobody wants."""
 _logger = logging.getLogger("lading.supervisor")
 LAST_CALL = 1.0
 """Seconds for a call in progress when the supervisor is told to stop: the server may have received
 the call already.
 """
+# Seconds to remove the scratch of a container whose files may fill the disk of the server.
 _FREE_TIME = 60.0
-"""Seconds to remove the scratch of a container whose files may fill the disk of the server."""
+# Seconds to report the end of a container whose results nobody wants.
 _LAST_TIME = 5.0
-"""Seconds to report the end of a container whose results nobody wants."""
+# Seconds in which results of a kept container are saved whatever signals arrive.
 _KEPT_SAVING = 60.0
-"""Seconds in which results of a kept container are saved whatever signals arrive."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ from lading.core.quantities import format_time
 from lading.supervisor.inputs import git_archives
 from lading.supervisor.supervisor_config import SupervisorConfig
 
+# md5 of `{}`.
 _NO_SECRETS = "99914b932bd37a50b983c5e7c90ae93b"
-"""md5 of `{}`."""
 # Attempts of a call; its time is limited instead.
 _MANY = 1_000_000
 # Seconds, the longest pause between two attempts.

@@ -78,8 +78,8 @@ from lading.supervisor.session import Activity, Lost, SupervisorSession, open_tr
 from lading.supervisor.supervisor_config import SupervisorConfig
 
 _DRAIN = 5.0  # seconds
+# Subdirectory of the run directory for everything that the command can write.
 _SCRATCH = "mounts"
-"""Subdirectory of the run directory for everything that the command can write."""
 _logger = logging.getLogger("lading.supervisor")
 EngineMaker = Callable[[str, EngineSettings], Engine]
 _Answer = TypeVar("_Answer")

@@ -33,8 +33,8 @@ from lading.dispatch.fleets.cloud.ssh_connection import Unverified
 from lading.net.rpc import LineChannel, Message
 
 _FOREVER = 1e9
+# Seconds after which an attempt to connect is given up.
 _CONNECT = 60.0
-"""Seconds after which an attempt to connect is given up."""
 _POST_LAG = 5.0
 _NOTHING = InstanceType(name="", provider_type="", resources=Resources())
 

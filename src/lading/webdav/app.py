@@ -72,8 +72,8 @@ _OFFERED: Final = {
     # Seconds that browsers may cache the permission: a day.
     "Access-Control-Max-Age": "86400",
 }
+# Levels below a resource for each value of Depth.
 _DEPTHS: Final = {"0": 0, "1": 1, "infinity": math.inf}
-"""Levels below a resource for each value of Depth."""
 WINDOW: Final = 30.0
 """Seconds below the least rate after which a slow body is refused."""
 _logger = logging.getLogger("lading.webdav")

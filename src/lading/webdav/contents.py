@@ -364,8 +364,8 @@ def tag_of(node: Node) -> str:
 _NO_TURN: Final = 1 << 20
 # Large uploads at a time; each holds two blocks of 64 MiB.
 _AT_ONCE: Final = 4
+# Most large uploads at a time with one token.
 _OF_ONE: Final = 2
-"""Most large uploads at a time with one token."""
 # Seconds of waiting for a turn.
 _TURN: Final = 120.0
 

@@ -41,12 +41,11 @@ _EVENTS = b"text/event-stream"
 # Bytes. Largest body of a request for another protocol, and most data kept that came after it. Such
 # bodies are short forms (user, command); more data stays in the kernel's buffer.
 _LARGEST_FORM = 1 << 16
+# Protocols that clients request with Upgrade but without Connection (docs/spec/api, section
+# Sessions and tunnels).
 _ALONE = frozenset({b"ssh", b"tunnel"})
-"""Protocols that clients request with Upgrade but without Connection (docs/spec/api, section
-Sessions and tunnels).
-"""
+# Table with the limits for connections without an acceptor.
 _UNCOUNTED = ConnectionTable(HttpLimits())
-"""Table with the limits for connections without an acceptor."""
 _TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain; charset=utf-8\r\n"
     b"Content-Length: %d\r\nConnection: close\r\n\r\n%b"
@@ -60,30 +59,28 @@ class ReceivingProtocol(HttpToolsProtocol):
     """Hosts and ports of containers."""
     _is_touch = False
     is_taken_over = False
+    # The request asks for another protocol, and the parser has stopped after its head.
     _is_switching = False
-    """The request asks for another protocol, and the parser has stopped after its head."""
+    # The request asks for another protocol in a form that the parser does not know; the parser
+    # reads the body to its end.
     _switches_after = False
-    """The request asks for another protocol in a form that the parser does not know; the parser
-    reads the body to its end.
-    """
     # Bytes of the body of a request for another protocol that have not come yet.
     _missing = 0
     # The data that the parser is working on.
     _data = b""
     early = b""
     """Bytes that follow a request for another protocol; the first bytes of that protocol."""
+    # Whether the head of the current message is complete.
     _has_head = False
-    """Whether the head of the current message is complete."""
+    # Whether a part of a head has come since the last response.
     _has_begun = False
-    """Whether a part of a head has come since the last response."""
+    # Number of events of the parser: heads, parts of bodies, ends of messages.
     _events = 0
-    """Number of events of the parser: heads, parts of bodies, ends of messages."""
+    # Bytes since the last event of the parser: heads, trailers, extensions of chunks. The parser
+    # does not limit them, so this class does.
     _unparsed = 0
-    """Bytes since the last event of the parser: heads, trailers, extensions of chunks. The parser
-    does not limit them, so this class does.
-    """
+    # Bytes read and discarded since the response to a refused message; -1 before.
     _forgotten = -1
-    """Bytes read and discarded since the response to a refused message; -1 before."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

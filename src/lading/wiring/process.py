@@ -25,12 +25,11 @@ from lading.wiring.directory import DataDirectory
 READY = b"ready\n"
 _PR_SET_PDEATHSIG = 1
 _GROUP = Path("/proc/self/autogroup")
+# System call numbers of sched_setattr(2), which most C libraries do not wrap.
 _SETTING_ATTRIBUTES = {"x86_64": 314, "aarch64": 274}
-"""System call numbers of sched_setattr(2), which most C libraries do not wrap."""
+# Its structure: size, policy, flags, nice, priority, runtime (the turn, in nanoseconds), deadline,
+# period.
 _ATTRIBUTES = "=IIQiIQQQ"
-"""Its structure: size, policy, flags, nice, priority, runtime (the turn, in nanoseconds), deadline,
-period.
-"""
 # Nanoseconds. With 0.1 ms a call lost its processor several times; a quarter as much waiting is
 # left with this value.
 _TURN = 1_300_000

@@ -72,8 +72,8 @@ _DRAIN = 10
 # Highest nice priority: calls need little processor time, and containers may use all processors.
 _PRIORITY = -20
 # Descriptors per connection. A session has a connection from the client and one to the container.
+# Connections per session or request to a port of a container; only one of the two is counted.
 _OF_FILES = 2
-"""Connections per session or request to a port of a container; only one of the two is counted."""
 
 
 class VolumeBlocks:

@@ -58,10 +58,9 @@ _LOG_LIMIT = 16 << 20
 _STEADY = 30.0
 # Bytes of the readiness message; a longer message of failure is cut.
 _LONGEST = 4096
+# umask for files in the trees of containers: programs in a container that are not root must be able
+# to read them.
 _OF_CONTAINERS = 0o022
-"""umask for files in the trees of containers: programs in a container that are not root must be
-able to read them.
-"""
 _logger = logging.getLogger("lading.up")
 # The write-ahead log and its shared memory grow beside the database, so they need space too.
 _SUFFIXES: Final = ("", "-wal", "-shm")
@@ -69,10 +68,10 @@ _SUFFIXES: Final = ("", "-wal", "-shm")
 _PERIOD: Final = 1.0
 # Share of the reserve that is preallocated for each file of the database.
 _PART: Final = 16
+# The log of the database grows by about a megabyte in a second of steady writing.
 _LEAST, _MOST = 8 << 20, 64 << 20
-"""The log of the database grows by about a megabyte in a second of steady writing."""
+# FALLOC_FL_KEEP_SIZE of linux/falloc.h: allocate blocks beyond the end, do not change the size.
 _KEEP_SIZE: Final = 1
-"""FALLOC_FL_KEEP_SIZE of linux/falloc.h: allocate blocks beyond the end, do not change the size."""
 _BLOCK: Final = 512
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)

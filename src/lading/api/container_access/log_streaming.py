@@ -62,8 +62,8 @@ from lading.store import records
 MISDIRECTED: Final = 421
 # crunch-run answers so for a directory.
 _NO_FILE: Final = 405
+# By then a supervisor of Lading has posted something.
 _FIRST_POST: Final = timedelta(seconds=5)
-"""By then a supervisor of Lading has posted something."""
 # Headers that are passed on; 18 digits hold every file size.
 _RANGE: Final = re.compile(r"bytes \d{1,18}-\d{1,18}/\d{1,18}")
 _DIGITS: Final = re.compile(r"\d{1,18}")
@@ -286,10 +286,9 @@ def _drop(pipe: Pipe) -> None:
 MEDIA: Final = "text/event-stream"
 PERIOD: Final = 0.5
 """Seconds between two looks."""
+# Looks without news after which a comment is sent, so that nobody on the way gives the connection
+# up.
 _SILENCE: Final = 30
-"""Looks without news after which a comment is sent, so that nobody on the way gives the connection
-up.
-"""
 # Bytes of a line without an end that are kept in memory for one reader.
 _LONGEST: Final = 1 << 16
 

@@ -394,11 +394,11 @@ async def check_dependencies(
 
 MAX_ITEMS: Final = 1000
 """Requests of one call; an atomic one holds the write lock for some 2 s then."""
+# Requests of a transaction of a call that is not atomic: about 0.1 s of the write lock.
 _TOGETHER: Final = 50
-"""Requests of a transaction of a call that is not atomic: about 0.1 s of the write lock."""
 
+# Seconds between the creation times of two items.
 _APART: Final = 1e-6
-"""Seconds between the creation times of two items."""
 
 
 @dataclass(slots=True)

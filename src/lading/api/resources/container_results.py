@@ -48,8 +48,8 @@ from lading.telemetry import event
 # stored block by block before the end is reported.
 MOST_BYTES: Final = 1 << 18
 _NAMES: Final = {"output": "output", "log": "logs"}
+# Bytes of a block of a saved log.
 _PACK: Final = 8 << 20
-"""Bytes of a block of a saved log."""
 _logger = logging.getLogger("lading.api")
 
 

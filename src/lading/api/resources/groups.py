@@ -261,12 +261,12 @@ async def _delete(unit: UnitOfWork, group: Record) -> None:
             await generic.remove(tx, services, GROUPS, inner, user_uuid=user)
 
 
+# Attributes whose records may be answered too, and the types of these.
 _INCLUDED: Final[Mapping[str, tuple[RecordType, ...]]] = {
     "owner_uuid": (USERS, GROUPS),
     "container_uuid": (CONTAINERS,),
     "collection_uuid": (COLLECTIONS,),
 }
-"""Attributes whose records may be answered too, and the types of these."""
 _OWNER: Final = Column("owner_uuid", Type.STRING)
 
 

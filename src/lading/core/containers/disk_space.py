@@ -22,29 +22,27 @@ from lading.core.resources import GIB, KIB, MIB, UNLIMITED, format_bytes
 
 AUTOMATIC = -1
 """Value of a configured reserve: a part of the disk."""
+# The automatic reserve is one fiftieth of the disk, bounded by these amounts.
 _PART = 50
-"""The automatic reserve is one fiftieth of the disk, bounded by these amounts."""
 _MOST = 1 * GIB
 # Inodes of the default reserve at most.
 _MOST_FILES = 100_000
+# The containers fill a disk only if they grew by more than this part of the reserve.
 _LITTLE = 32
-"""The containers fill a disk only if they grew by more than this part of the reserve."""
+# Bytes that a container may write in a second, into the kernel's page cache.
 _FASTEST = 2 * GIB
-"""Bytes that a container may write in a second, into the kernel's page cache."""
 # Seconds between two looks at a disk.
 _SHORTEST, _LONGEST = 0.05, 1.0
+# Growth that is too small for a walk.
 _LEAST_GROWTH, _LEAST_FILES = 16 * MIB, 1000
-"""Growth that is too small for a walk."""
+# Bytes of a quota that may stay unused when it counts as spent: writes may need whole blocks.
 _CLUSTER = 64 * KIB
-"""Bytes of a quota that may stay unused when it counts as spent: writes may need whole blocks."""
+# Seconds after which a container is measured again whatever free space shows: others may have freed
+# as much as it wrote.
 _PERIOD = 30.0
-"""Seconds after which a container is measured again whatever free space shows: others may have
-freed as much as it wrote.
-"""
+# A walk begins no sooner than after so many times the duration of the last one, with and without
+# suspicion.
 _DUTY, _IDLE_DUTY = 4, 200
-"""A walk begins no sooner than after so many times the duration of the last one, with and without
-suspicion.
-"""
 
 
 @dataclass(frozen=True, slots=True)

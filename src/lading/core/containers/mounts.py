@@ -69,6 +69,7 @@ class OutputReference:
     request_uuid: str
 
 
+# The keys of each kind and the types of their values; "" is any JSON value.
 _KEYS: Mapping[MountKind, Mapping[str, str]] = MappingProxyType(
     {
         MountKind.COLLECTION: {
@@ -97,7 +98,6 @@ _KEYS: Mapping[MountKind, Mapping[str, str]] = MappingProxyType(
         MountKind.TEXT: {"content": "string", "exclude_from_output": "boolean"},
     }
 )
-"""The keys of each kind and the types of their values; "" is any JSON value."""
 _PATH_KINDS = (
     MountKind.COLLECTION,
     MountKind.OUTPUT,

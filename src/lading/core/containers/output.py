@@ -38,10 +38,9 @@ MAX_DEPTH = 200
 EMPTY_MARK = ".keep"
 # Files between two calls of `ask`.
 _STRIDE = 256
+# Names that are sorted at once, in less than a tenth of a second, so that `ask` is called often
+# enough.
 _AT_ONCE = 1 << 17
-"""Names that are sorted at once, in less than a tenth of a second, so that `ask` is called often
-enough.
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,8 @@ NOT_COMPARED = (
 )
 """Parts of a request that never count for reuse (docs/reuse.md)."""
 
+# Writes the text of `canonical`, except for very large and small fractions, in half the time.
 _ENCODER = msgspec.json.Encoder(order="sorted")
-"""Writes the text of `canonical`, except for very large and small fractions, in half the time."""
 MAX_KEYS = 500
 """Maximum number of keys for one recipe; variants beyond it are not looked for."""
 

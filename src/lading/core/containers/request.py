@@ -243,6 +243,7 @@ _FILLED = frozenset({"runtime_constraints", "scheduling_parameters", "output_sto
 # Changes of these may change the priority of containers.
 _MOVES = frozenset({"state", "priority", "container_uuid", "expires_at"})
 _NOT_STARTED = (None, ContainerState.QUEUED, ContainerState.LOCKED)
+# Attributes of a draft that can change without losing its assigned container.
 _BESIDE_THE_RECIPE = _DESCRIPTIVE | {
     "state",
     "container_uuid",
@@ -257,7 +258,6 @@ _BESIDE_THE_RECIPE = _DESCRIPTIVE | {
     "modified_by_user_uuid",
     "committed_by_uuid",
 }
-"""Attributes of a draft that can change without losing its assigned container."""
 
 
 def create(

@@ -412,8 +412,8 @@ def parse_gateway_host(host: str) -> _Address | None:
     return (isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped) or address
 
 
+# Amazon's instance services by IPv6; the IPv4 ones are link-local.
 _METADATA = ipaddress.ip_network("fd00:ec2::/32")
-"""Amazon's instance services by IPv6; the IPv4 ones are link-local."""
 
 
 def _is_seen(host: str, seen: str) -> bool:

@@ -276,8 +276,8 @@ def diff(before: FileTree, after: FileTree) -> list[Difference]:
     return found
 
 
+# A directory under construction. A file of several tokens is a list of segments until the end.
 _Draft = dict[str, "File | list[Segment] | _Draft"]
-"""A directory under construction. A file of several tokens is a list of segments until the end."""
 
 
 def _draft_stream(

@@ -31,8 +31,8 @@ MOST_CHARACTERS = 65_536
 """Limit for all patterns together. Matching one path takes at most about as many steps as the
 patterns have characters.
 """
+# Directories whose states are cached; more than a path can have elements.
 _MOST_KNOWN = 512
-"""Directories whose states are cached; more than a path can have elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ class _Element:
         return True
 
 
+# The elements of a pattern; None is `**`.
 _Pattern = tuple[_Element | None, ...]
-"""The elements of a pattern; None is `**`."""
+# Patterns that can still match, each with the possible numbers of matched elements.
 _Alive = list[tuple[_Pattern, frozenset[int]]]
-"""Patterns that can still match, each with the possible numbers of matched elements."""
 
 
 class Globs:

@@ -30,10 +30,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _PUBLIC_KEY = re.compile(r"(?:ssh|ecdsa|sk)-[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+(?: [^\n\0]*)?\n?")
 # Bounds the size of the generated files.
 _MOST_RANKS = 100_000
+# Bytes of one argument or variable with its name: the limit of Linux (MAX_ARG_STRLEN).
 _MOST_VARIABLE = (1 << 17) - 1
-"""Bytes of one argument or variable with its name: the limit of Linux (MAX_ARG_STRLEN)."""
+# Bytes of all parameters as variables: half of the limit for arguments and environment.
 _MOST_VARIABLES = 1 << 20
-"""Bytes of all parameters as variables: half of the limit for arguments and environment."""
 REQUIRED = ("worldRank", "worldSize", "sshAddresses", "sshPrivateKey", "sshPublicKey")
 """Keys that must be set before the code is started."""
 

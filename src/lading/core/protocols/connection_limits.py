@@ -119,8 +119,8 @@ def reserve(free: float, size: int, *, now: float, rate: float) -> tuple[float, 
 NEVER: Final = float("inf")
 LOCAL: Final = ""
 """The address of a peer on a Unix socket."""
+# An Internet provider gives a customer at least this prefix, with 2**64 addresses.
 _IPV6_PREFIX: Final = 64
-"""An Internet provider gives a customer at least this prefix, with 2**64 addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

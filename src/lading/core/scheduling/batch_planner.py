@@ -77,11 +77,11 @@ from lading.core.scheduling.planning import (
     by_place,
 )
 
+# Of a worker's RAM, and of the quota, for containers that run workflows: the default that
+# `SupervisorFraction` has for VMs.
 _WORKFLOW_SHARE = 0.5
-"""Of a worker's RAM, and of the quota, for containers that run workflows: the default that
-`SupervisorFraction` has for VMs."""
+# Properties of a container that determine on which workers it fits.
 _Wanted = tuple[Resources, tuple[str, ...], Gpu]
-"""Properties of a container that determine on which workers it fits."""
 _WORKFLOWS_WAIT = (
     "Waiting for another workflow to end: "
     "those in progress have all the room that is set aside for workflows."

@@ -61,9 +61,9 @@ from lading.core.scheduling.instance_types import (
 )
 from lading.core.scheduling.planning import Place, StartDecision, TrackedContainer
 
+# A pass is repeated while it frees rooms that were kept. Each can free those of one gang, so that
+# two or three do; the limit only bounds the time of a step; the next step continues.
 _MOST_PASSES = 8
-"""A pass is repeated while it frees rooms that were kept. Each can free those of one gang, so that
-two or three do; the limit only bounds the time of a step; the next step continues."""
 
 
 class Planner:

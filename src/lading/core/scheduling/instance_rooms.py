@@ -140,8 +140,8 @@ ANY = 1 << 30
 """A number of containers that stands for no limit."""
 Signature = tuple[Resources, int]
 """The amount that is free in a room, and for how many more containers."""
+# Ids of rooms by type and signature.
 _Table = dict[str, dict[Signature, dict[str, None]]]
-"""Ids of rooms by type and signature."""
 
 
 @dataclass(frozen=True, slots=True)

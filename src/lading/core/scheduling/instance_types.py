@@ -32,8 +32,8 @@ from dataclasses import dataclass, replace
 from lading.core.errors import Invalid
 from lading.core.resources import Resources
 
+# The kernel of a VM keeps a twentieth of the RAM of its type.
 _KEPT = 20
-"""The kernel of a VM keeps a twentieth of the RAM of its type."""
 _PREEMPTIBLE = ".preemptible"
 
 
@@ -245,8 +245,8 @@ def check_types(types: Sequence[InstanceType]) -> None:
 
 CUDA, ROCM = "cuda", "rocm"
 _NVIDIA, _RENDER = re.compile(r"nvidia(\d+)"), re.compile(r"dri/renderD(\d+)")
+# The minor number of the first render node (renderD128), which Linux counts from 128 on.
 _FIRST_RENDER = 128
-"""The minor number of the first render node (renderD128), which Linux counts from 128 on."""
 _NVIDIA_SHARED = ("nvidiactl", "nvidia-modeset", "nvidia-uvm", "nvidia-uvm-tools")
 _KFD = "kfd"
 _ANY = ("any",)

@@ -24,8 +24,8 @@ DEFAULT_SPREAD = 10
 BUCKET = 50
 """Bits by which wanted values are shifted to compare them coarsely: the user's priority
 remains, so that containers of one priority share a job array, whatever their age."""
+# Priorities up to this are a user's; larger ones have the age in them already.
 _USER_PRIORITIES = 1000
-"""Priorities up to this are a user's; larger ones have the age in them already."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -60,8 +60,8 @@ WORKER = "this machine"
 _MACHINE = "/run/lading"
 # One message to the warm parent holds 256 KiB; a larger record is asked for.
 _MOST_KNOWN = 1 << 16
+# Fewest forked supervisors kept ready on a machine with few processors.
 _LEAST_IDLE = 4
-"""Fewest forked supervisors kept ready on a machine with few processors."""
 _logger = logging.getLogger("lading.dispatch")
 
 

@@ -50,10 +50,10 @@ CACHE_SIZE = 64 << 20
 """Bytes for pages of one connection: the records of some 20,000 containers, which the lists of a
 busy server read again and again.
 """
+# For the connections of slow queries, which read most pages once.
 _SMALL_CACHE = 4 << 20
-"""For the connections of slow queries, which read most pages once."""
+# Increase of the nice value for the checkpoint thread.
 _ASIDE = 10
-"""Increase of the nice value for the checkpoint thread."""
 _FAULTS = (sqlite3.Error, OverflowError, UnicodeEncodeError)
 _logger = logging.getLogger("lading.store")
 _TYPES = {"number": "INTEGER", "integer": "INTEGER", "boolean": "INTEGER", "float": "REAL"}
@@ -476,10 +476,8 @@ PATIENCE = 0.01
 """Seconds that one query may block the loop."""
 # Rows fetched before their size is checked.
 _BATCH = 20
+# Instructions of SQLite between two checks of the clock: a page of a hundred takes about 26,000.
 _STEPS = 50_000
-"""Instructions of SQLite between two checks of the clock: a page of a hundred takes about
-26,000.
-"""
 
 
 def bounded(cursor: sqlite3.Cursor, most: int) -> list[Row]:

@@ -35,8 +35,8 @@ _ALL = "00000000"
 _LOOPBACK = "0100007F"
 _ALL6 = "0" * 32
 _LOOPBACK6 = "00000000000000000000000001000000"
+# ::ffff:0:0/96 in the kernel's notation: words of four bytes in host byte order.
 _MAPPED = "0000000000000000FFFF0000"
-"""::ffff:0:0/96 in the kernel's notation: words of four bytes in host byte order."""
 
 
 async def connect(first: int | None, port: int) -> socket.socket:

@@ -33,14 +33,14 @@ from lading.supervisor.container_gateway import ports
 from lading.supervisor.engines import Engine, Exec, Execution, Size
 
 DEFAULT_USER = "root"
+# SSH user names that stand for no user; the second is that of Arvados' programs.
 _NAMELESS = ("", "_")
-"""SSH user names that stand for no user; the second is that of Arvados' programs."""
 # Seconds between keep-alive messages, so that idle connections survive NAT and proxies.
 _KEEPALIVE = 60
+# Ciphers with hardware support; the data is inside TLS already.
 _CIPHERS = ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes256-ctr", "aes128-ctr"]
-"""Ciphers with hardware support; the data is inside TLS already."""
+# Bytes of unread input of a command, above which the client is asked to wait.
 _HIGH = 1 << 18
-"""Bytes of unread input of a command, above which the client is asked to wait."""
 
 
 class ShellServer:

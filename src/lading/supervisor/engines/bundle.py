@@ -96,10 +96,9 @@ driver (ROCm and CUDA). The kernel hides addresses in iomem and ioports, and mes
 processes without the capabilities that no container has. buddyinfo, zoneinfo and softirqs contain
 counters without addresses, as vmstat and stat do.
 """
+# Masked directories whose files only the machine's root can read; no user of a user namespace is
+# that root.
 _FILES_OF_ROOT = ("/sys/kernel/slab",)
-"""Masked directories whose files only the machine's root can read; no user of a user namespace is
-that root.
-"""
 _OPEN = "go"
 OPEN_LINE = f"{_OPEN}\n".encode()
 """The line that the gate passes on to start the command."""
@@ -386,15 +385,15 @@ FILE_ATTRIBUTES: Final = (0x401C5820, 0x40086602, 0x40046602)
 """FS_IOC_FSSETXATTR, FS_IOC_SETFLAGS and FS_IOC32_SETFLAGS: with these a file would leave the
 project whose quota bounds the container (`supervisor.limits.disk_limits`).
 """
+# The kernel reads the lower 32 bits of the register only.
 _INT = 0xFFFFFFFF
-"""The kernel reads the lower 32 bits of the register only."""
 _HIGHEST_FAMILY = max(SOCKET_FAMILIES.values())
 _ARCHITECTURES: Final[Mapping[str, Sequence[str]]] = {
     "x86_64": ("SCMP_ARCH_X86_64", "SCMP_ARCH_X86"),
     "aarch64": ("SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"),
 }
+# Machines on which the flags are the second argument of `clone` (clone(2)).
 _FLAGS_SECOND = ("s390x", "s390")
-"""Machines on which the flags are the second argument of `clone` (clone(2))."""
 ANNOTATION: Final = "run.oci.seccomp_bpf_data"
 LIBRARY: Final = "libseccomp.so.2"
 # SCMP_ACT_ALLOW and SCMP_ACT_ERRNO of seccomp.h.

@@ -62,14 +62,14 @@ KEPT = "lading-kept"
 _TIMEOUT = 60.0
 # Seconds to receive the rest of the output after the end of the command.
 _DRAIN = 300.0
+# Seconds to receive the output of a command that was told to stop.
 _STOP_DRAIN = 2.0
-"""Seconds to receive the output of a command that was told to stop."""
 # Bytes read at a time.
 _CHUNK = 1 << 16
 _NOT_FOUND = 404
 _NVIDIA_CAPABILITIES = ("gpu", "nvidia", "compute", "utility")
+# Status of aiodocker's own error when it cannot connect.
 _NO_CONNECTION = 900
-"""Status of aiodocker's own error when it cannot connect."""
 # The first two numbers of a version.
 
 

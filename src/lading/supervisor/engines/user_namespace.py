@@ -287,8 +287,8 @@ _CLONE_NEWUSER, _CLONE_VM, _CLONE_VFORK = 0x10000000, 0x100, 0x4000
 _WAIT_ALL = 0x40000000
 # Bytes of the stack of the child, which only calls _exit.
 _STACK = 1 << 15
+# System call numbers of open_tree, move_mount and mount_setattr; the same on all architectures.
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
-"""System call numbers of open_tree, move_mount and mount_setattr; the same on all architectures."""
 # AT_FDCWD: a path relative to the working directory.
 _HERE = -100
 # OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC, AT_EMPTY_PATH, MOVE_MOUNT_F_EMPTY_PATH.

@@ -35,8 +35,8 @@ STREAMS = ("stdout", "stderr")
 _RANKS = "ranks"
 # Bytes copied at a time.
 _CHUNK = 1 << 20
+# Elements of a path in the output; deeper directories are left out, and a sentence says so.
 _MOST_DEPTH = 256
-"""Elements of a path in the output; deeper directories are left out, and a sentence says so."""
 # Sentences in the log; further ones are counted.
 _MOST_SENTENCES = 50
 # Characters of a name in a message.

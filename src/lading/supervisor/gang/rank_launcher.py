@@ -36,8 +36,8 @@ from lading.supervisor.supervisor import EngineMaker
 DIRECTORY, REMOTE_RANKS = "outposts", "annex"
 """Directories beside that of the supervisors."""
 _RANKS = "ranks"
+# Seconds for the supervisor to prepare its own inputs.
 _PATIENCE = 3600.0
-"""Seconds for the supervisor to prepare its own inputs."""
 # Seconds of a TLS handshake.
 _HANDSHAKE_TIME = 30.0
 # Seconds between the end of a connection, TERM and KILL of its rank.

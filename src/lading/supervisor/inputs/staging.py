@@ -49,8 +49,8 @@ from lading.supervisor.limits.disk_limits import check_room
 
 # Mode rwxrwsrwx: the command may run as any user; files get the group of the directory.
 _OPEN_DIRECTORY = 0o2777
+# Bytes that are copied between two checks of `stop`.
 _COPIED = 16 << 20
-"""Bytes that are copied between two checks of `stop`."""
 # Characters of a manifest that is parsed in a thread, so that the event loop is not delayed.
 _LARGE_TEXT = 1 << 20
 # Bytes. A file system with less free space counts as full.
@@ -448,12 +448,11 @@ def _copy_file(source: Path, target: Path, stop: confined.Stop) -> None:
     target.chmod(0o777)
 
 
+# Entries between two checks of `stop`.
 _STRIDE = 256
-"""Entries between two checks of `stop`."""
+# Files of a directory whose sizes are measured. Measuring all would take a third of the time of
+# saving small files; the bytes of all are counted when they are read.
 _MEASURED = 128
-"""Files of a directory whose sizes are measured. Measuring all would take a third of the time of
-saving small files; the bytes of all are counted when they are read.
-"""
 
 
 def find_entry(top: Path, path: str, *, measured: bool, stop: Stop = never) -> Entry | None:

@@ -162,8 +162,8 @@ _SHOWN = 100
 # Errors that blame the archive; all others blame the disk.
 _IMPOSSIBLE = (errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.E2BIG, errno.ERANGE)
 _MOST_MEMBERS = MOST_MEMBERS
+# Descriptors of folders that are kept open: consecutive members are mostly in one folder.
 _MOST_OPEN = 64
-"""Descriptors of folders that are kept open: consecutive members are mostly in one folder."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # null, zero, full, random, urandom; tty, console, ptmx.

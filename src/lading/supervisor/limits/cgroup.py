@@ -30,8 +30,8 @@ _CONTROLLERS = ("memory", "cpu", "cpuacct", "pids", "blkio", "io")
 _KILL_TIME = 10.0
 # Bytes of one read of a kernel file.
 _BUFFER = 1 << 16
+# Links of a directory without subdirectories: its name and its own ".".
 _BARE = 2
-"""Links of a directory without subdirectories: its name and its own "."."""
 
 
 @dataclass(frozen=True, slots=True)

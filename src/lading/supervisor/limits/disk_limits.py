@@ -52,20 +52,18 @@ from lading.core.resources import UNLIMITED, format_bytes
 
 PLACES = ("mounts", "bundle", "log")
 """Subdirectories of a run directory that grow by actions of a container."""
+# Seconds after the start of the command; a shorter container costs nothing.
 _FIRST = 0.2
-"""Seconds after the start of the command; a shorter container costs nothing."""
+# Seconds of a measurement; an unfinished one is dropped and the former one counts.
 _LONGEST_WALK = 60.0
-"""Seconds of a measurement; an unfinished one is dropped and the former one counts."""
+# Attempts to find the layer that a daemon has made, through the container's processes, which may
+# not have begun yet.
 _LAYER_TRIES = 100
-"""Attempts to find the layer that a daemon has made, through the container's processes, which may
-not have begun yet.
-"""
+# Seconds for all containers of a full disk to report their use, before one of them is ended by what
+# is known.
 _HEARING = 5.0
-"""Seconds for all containers of a full disk to report their use, before one of them is ended by
-what is known.
-"""
+# Seconds between two measurements on a disk that is nearly full.
 _CALM = 1.0
-"""Seconds between two measurements on a disk that is nearly full."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,10 +85,10 @@ class DiskWatch:
     clock: Callable[[], float] = time.monotonic
     _disks: dict[int, Path] = field(default_factory=dict)
     _uses: dict[int, Amount] = field(default_factory=dict)
+    # Use of each disk by the container when the disk last had space enough.
     _calm: dict[int, Amount] = field(default_factory=dict)
-    """Use of each disk by the container when the disk last had space enough."""
+    # Free space at the last measurement.
     _free: dict[int, Amount] = field(default_factory=dict)
-    """Free space at the last measurement."""
     _walked: float = 0.0
     _took: float = 0.0
     _measured: bool = False
@@ -244,10 +242,10 @@ USAGE_NAME = "disk"
 MAX_DEPTH = 400
 # st_blocks counts units of 512 bytes (stat(2)).
 _UNIT = 512
+# Bytes of that file, always written whole: its block is allocated before the disk is full.
 _LENGTH = 512
-"""Bytes of that file, always written whole: its block is allocated before the disk is full."""
+# Seconds after which the report of another supervisor is ignored: it has ended or hangs.
 _FRESH = 30.0
-"""Seconds after which the report of another supervisor is ignored: it has ended or hangs."""
 _PROC = Path("/proc")
 
 
@@ -409,8 +407,8 @@ SET_ATTRIBUTES: Final = 0x401C5820
 _INHERIT: Final = 0x200
 ATTRIBUTES: Final = struct.Struct("IIIII8s")
 """struct fsxattr: flags, hints, extents, project, and others."""
+# System call number of quotactl_fd (Linux 5.14), the same on all architectures.
 _QUOTACTL_FD: Final = 443
-"""System call number of quotactl_fd (Linux 5.14), the same on all architectures."""
 # Q_GETQUOTA and Q_SETQUOTA of linux/quota.h.
 _GET, _SET = 0x800007, 0x800008
 # PRJQUOTA.
@@ -421,15 +419,15 @@ QUOTA: Final = struct.Struct("QQQQQQQQI4x")
 _BLOCK: Final = 1024
 # QIF_BLIMITS and QIF_ILIMITS.
 _VALID_LIMITS: Final = 1 | 4
+# Projects of containers have numbers from here on; those of administrators are small.
 _FIRST_PROJECT: Final = 1 << 30
-"""Projects of containers have numbers from here on; those of administrators are small."""
 # Numbers tried before giving up; a number with files belongs to another container.
 _TRIES: Final = 16
+# Quotas are off, or not supported by the kernel or the file system.
 _NO_QUOTAS: Final = frozenset({errno.ESRCH, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
-"""Quotas are off, or not supported by the kernel or the file system."""
 _libc = ctypes.CDLL(None, use_errno=True)
+# Devices without project quotas, so that they are not asked for each container.
 _without: set[int] = set()
-"""Devices without project quotas, so that they are not asked for each container."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,10 +38,8 @@ from lading.supervisor.network.forwarder import CONFIGURATION, PORT, Forwarder, 
 
 UPLINK_PROGRAM, FILTER_PROGRAM = "slirp4netns", "nft"
 _HOSTS, _RESOLV = Path("/etc/hosts"), Path("/etc/resolv.conf")
+# Bytes. Larger packets cost less, and these go to slirp4netns only, which allows at most 65,521.
 _MTU = 65520
-"""Bytes. Larger packets cost less, and these go to slirp4netns only, which allows at most
-65,521.
-"""
 # Seconds for each helper program.
 _TIMEOUT = 20.0
 # Connections that wait to be accepted.

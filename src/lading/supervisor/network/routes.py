@@ -20,14 +20,14 @@ _NLM_REQUEST, _NLM_ACK, _NLM_DUMP, _NLM_CREATE = 1, 4, 0x300, 0x400
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY = 1, 4, 5
 _RT_TABLE_LOCAL, _RTPROT_BOOT, _RT_SCOPE_HOST, _RTN_UNICAST, _RTN_LOCAL = 255, 3, 254, 1, 2
+# Local, RTN_BROADCAST and RTN_ANYCAST routes.
 _MEANING_SELF = (_RTN_LOCAL, 3, 4)
-"""Local, RTN_BROADCAST and RTN_ANYCAST routes."""
 _SOL_NETLINK, _NETLINK_GET_STRICT_CHK = 270, 12
 _IFF_UP = 1
+# Index in every network namespace.
 _LOOPBACK_INDEX = 1
-"""Index in every network namespace."""
+# RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE and those of IPv6.
 _GROUPS = 0x10 | 0x40 | 0x100 | 0x400
-"""RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE and those of IPv6."""
 # Bytes of one read; the kernel's dumps use at most 32 KiB.
 _ROOM = 1 << 16
 # Seconds for the kernel's answer.

@@ -38,8 +38,8 @@ from lading.supervisor.supervisor import EngineMaker
 from lading.supervisor.supervisor_config import SupervisorConfig
 
 LOG = "supervisor.log"
+# Seconds for another attempt at deferred removals.
 _TIDY_TIME = 10.0
-"""Seconds for another attempt at deferred removals."""
 
 
 def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus: str = "") -> int:

@@ -36,8 +36,8 @@ from lading.supervisor.engines.bundle import Bundle, make_config
 from lading.supervisor.supervisor import supervise
 from lading.supervisor.supervisor_config import SupervisorConfig
 
+# Python 3.11 adapts a function by its eighth call.
 _TIMES = 12
-"""Python 3.11 adapts a function by its eighth call."""
 _NAME = "rehearsal-"
 _UUID = "zzzzz-dz642-000000000000000"
 _PDH = "d41d8cd98f00b204e9800998ecf8427e+0"

@@ -54,12 +54,12 @@ from lading.supervisor.supervisor_config import SupervisorConfig
 
 FREE = rpc.encode({"op": "free"})
 DONE = rpc.encode({"op": "done"})
+# Containers that one process serves at most.
 _LIVES = 1000
-"""Containers that one process serves at most."""
+# Resident bytes above which a process is not used again.
 _LARGE = 96 << 20
-"""Resident bytes above which a process is not used again."""
+# Iterations of the event loop in which cancelled tasks may end.
 _ROUNDS = 3
-"""Iterations of the event loop in which cancelled tasks may end."""
 _PAGE = resource.getpagesize()
 _logger = logging.getLogger("lading.supervisor")
 

@@ -63,8 +63,8 @@ from lading.net.certificates import make_certificate
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
+# Seconds for an answer of an agent: a fork takes milliseconds, a removal of files longer.
 _START_TIMEOUT, _CLEAN_TIMEOUT = 30.0, 120.0
-"""Seconds for an answer of an agent: a fork takes milliseconds, a removal of files longer."""
 _ALONE = "Ranks of it were left on instances, and its supervisor is on none."
 
 

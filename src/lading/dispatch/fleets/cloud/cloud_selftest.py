@@ -39,11 +39,11 @@ from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.ssh_connection import Shell, SshAddress
 from lading.dispatch.fleets.cloud.vm_bootstrap import PHASES, VmBootstrap
 
+# Seconds. Clouds list a new VM within a minute, and remove one within some; the command may fetch
+# an image.
 _PAUSE, _LIST_PATIENCE, _REMOVAL_PATIENCE, _COMMAND_TIMEOUT = 2.0, 90.0, 300.0, 600.0
-"""Seconds. Clouds list a new VM within a minute, and remove one within some; the command may fetch
-an image."""
+# Seconds for the check from a VM: three times the patience of its one request.
 _API_TIMEOUT = 60.0
-"""Seconds for the check from a VM: three times the patience of its one request."""
 _SMOKE_TEST = Path(__file__).with_name("smoke_test.py")
 _API_CHECK = Path(__file__).with_name("api_check.py")
 _Answer = TypeVar("_Answer")

@@ -24,8 +24,8 @@ from lading.core.scheduling.instance_lifecycle import Behavior, InstancePhase
 PREFIX = "arvados_dispatchcloud_"
 # Quantiles of a summary, over the last _KEPT values.
 _QUANTILES = (0.5, 0.9, 0.95, 0.99)
+# Latest observations from which the quantiles of a summary are taken.
 _KEPT = 1000
-"""Latest observations from which the quantiles of a summary are taken."""
 _OPERATIONS = ("Create", "List", "Destroy", "SetTags")
 _PLAIN = ("driver_operations", "boot_outcomes", "instances_disappeared")
 _OUTCOMES = ("success", "failure", "aborted", "disappeared")

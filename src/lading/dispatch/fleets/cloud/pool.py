@@ -46,8 +46,8 @@ from lading.dispatch.fleets.cloud.vm_bootstrap import CallRate, Consumer, Instan
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
+# Seconds for which a VM that was given up is remembered.
 _REMEMBERED = 3600.0
-"""Seconds for which a VM that was given up is remembered."""
 _KEPT = ("InstanceType", "IdleBehavior")
 _Answer = TypeVar("_Answer")
 

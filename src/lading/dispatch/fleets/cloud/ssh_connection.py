@@ -19,10 +19,10 @@ from lading.concurrency import cancel_all
 from lading.core.errors import Invalid, Unavailable
 
 SECRET_PATH = "/var/run/arvados-instance-secret"
+# Seconds, and how often no answer may come: a dead connection is noticed within 40 s.
 _KEEPALIVE, _KEEPALIVE_MISSES = 10.0, 3
-"""Seconds, and how often no answer may come: a dead connection is noticed within 40 s."""
+# Bytes that are read of a file at a time: eight packets of ssh.
 _PIECE = 1 << 18
-"""Bytes that are read of a file at a time: eight packets of ssh."""
 
 
 class Unverified(Unavailable):

@@ -31,11 +31,10 @@ from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
+# Seconds between two looks for due queries, until a failed query is repeated, and for one query.
 _PERIOD, _AGAIN, _TIMEOUT = 5.0, 60.0, 60.0
-"""Seconds between two looks for due queries, until a failed query is repeated, and for one query.
-"""
+# Changes of a spot price that are kept for a type and zone: more than a month has.
 _KEPT = 500
-"""Changes of a spot price that are kept for a type and zone: more than a month has."""
 
 
 @runtime_checkable

@@ -40,12 +40,12 @@ from lading.telemetry import event
 
 OLDEST_PYTHON = (3, 9)
 """The agent runs on the Python of the VM's image, all else on the interpreter that is copied."""
+# The exit code of a shell that has not found the program.
 _NOT_FOUND = 127
-"""The exit code of a shell that has not found the program."""
+# Seconds for one command on a VM that has just booted, and is slow for it.
 _COMMAND_TIMEOUT = 60.0
-"""Seconds for one command on a VM that has just booted, and is slow for it."""
+# Seconds for the copy of the runner: enough for 100 MB at 2 Mbit/s.
 _COPY_TIMEOUT = 600.0
-"""Seconds for the copy of the runner: enough for 100 MB at 2 Mbit/s."""
 _AGENT = Path(__file__).with_name("agent.py")
 
 
@@ -263,9 +263,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
+# Seconds between attempts to reach a VM: short at first, since most are ready soon after the cloud
+# lists them; never longer than a probe.
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.2, 1.5, 5.0
-"""Seconds between attempts to reach a VM: short at first, since most are ready soon after the cloud
-lists them; never longer than a probe."""
 
 
 class Consumer(Protocol):

@@ -80,15 +80,14 @@ done
 """
 
 
+# Starts an annex on the node of a rank (`supervisor.gang.remote_rank_client`); its input and output
+# are those of srun.
 _REACH = (
     "rank=$1; shift; "
     'exec srun --overlap --nodes=1 --ntasks=1 --relative="$rank" --kill-on-bad-exit=1 --quiet '
     '${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} '
     'sh -c \'exec "$@" --annex "$SLURM_LAUNCH_NODE_IPADDR"\' sh "$@"'
 )
-"""Starts an annex on the node of a rank (`supervisor.gang.remote_rank_client`); its input and
-output are those of srun.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

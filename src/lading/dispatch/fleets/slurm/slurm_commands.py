@@ -29,8 +29,8 @@ from lading.core.errors import ExecutionError, Failure, LadingError, Unavailable
 from lading.core.ids import Infix, is_uuid
 from lading.core.resources import MIB, Resources
 
+# Commands at a time, so that a dispatcher does not crowd out the users of slurmctld.
 _AT_A_TIME = 3
-"""Commands at a time, so that a dispatcher does not crowd out the users of slurmctld."""
 _AWAY = (
     "unable to contact slurm controller",
     "connect failure",
@@ -51,6 +51,7 @@ _AWAY = (
     "violates accounting",
     "unable to allocate resources",
 )
+# The request was sent, and its result was lost on the way back.
 _UNSURE = (
     "socket timed out",
     "zero bytes were transmitted",
@@ -58,7 +59,6 @@ _UNSURE = (
     "communication shutdown",
     "unexpected message received",
 )
-"""The request was sent, and its result was lost on the way back."""
 _GONE = ("invalid job id", "already completing or completed", "job has already finished")
 _INHERITED = ("PATH", "HOME", "LANG", "SLURM_CONF", "USER", "LOGNAME", "TZ", "LD_LIBRARY_PATH")
 

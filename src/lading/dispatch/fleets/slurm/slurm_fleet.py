@@ -57,10 +57,10 @@ from lading.dispatch.fleets.slurm.slurm_jobs import Job, SlurmJobs
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
+# Job arrays that are submitted at a time: as many as Slurm commands run at a time.
 _SUBMISSIONS = 3
-"""Job arrays that are submitted at a time: as many as Slurm commands run at a time."""
+# Commands that fail in a row before Slurm is taken not to be there.
 _ILL = 3
-"""Commands that fail in a row before Slurm is taken not to be there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,8 +54,8 @@ _MEANINGS: Mapping[str, str] = MappingProxyType(
         "COMPLETED": "its script came to its end",
     }
 )
+# Looks after which a job that has ended is no longer to be shown as running.
 _UNNOTICED = 10
-"""Looks after which a job that has ended is no longer to be shown as running."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,9 +86,9 @@ WORDS = Words(
 ENVIRONMENTS = ("AzurePublicCloud", "AzureChinaCloud", "AzureUSGovernment", "AzureGermanCloud")
 _COMPUTE, _NETWORK = {"api-version": "2022-03-01"}, {"api-version": "2021-05-01"}
 _MADE_AT = "created-at"
+# Seconds for which a creation is watched, and between two looks: Azure accepts some that it refuses
+# later.
 _WAIT, _PAUSE = 20.0, 1.0
-"""Seconds for which a creation is watched, and between two looks: Azure accepts some
-that it refuses later."""
 _Records = list[Mapping[str, Any]]
 # Characters that Azure refuses in names of tags.
 _BAD_NAME = re.compile(r"[<>%&\\?/]")

@@ -73,8 +73,8 @@ _WRONG = {
     "InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidSubnetID.NotFound",
     "InvalidGroup.NotFound", "InvalidParameterValue", "InvalidKeyPair.NotFound", "OptInRequired",
 }  # fmt: skip
+# Volume prices are for a month; AWS counts 30 days.
 _HOURS_OF_MONTH = 720
-"""Volume prices are for a month; AWS counts 30 days."""
 _LIVE = ("pending", "running", "stopping", "stopped")
 
 

@@ -66,9 +66,9 @@ WORDS = Words(
     wrong_said=re.compile(r"GoogleAuthError|private key|PEM|invalid_grant"),
 )  # fmt: skip
 _TAGS = "lading-tags"
+# Seconds for which a creation is watched, and between two looks: Google accepts some that it
+# refuses later.
 _WAIT, _PAUSE = 30.0, 1.0
-"""Seconds for which a creation is watched, and between two looks: Google accepts some
-that it refuses later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,11 +28,10 @@ PROVIDERS: Mapping[str, Callable[[DriverSite], ProviderLogin]] = {
     "google": google.opening,
     "openstack": openstack.opening,
 }
+# Calls at a time: each blocks a thread.
 _THREADS = 8
-"""Calls at a time: each blocks a thread."""
+# Seconds for one call: less than `CloudSettings.operation_timeout`, so that its error is reported.
 _LONGEST = 55.0
-"""Seconds for one call: less than `CloudSettings.operation_timeout`, so that its error is reported.
-"""
 _Answer = TypeVar("_Answer")
 
 

@@ -35,8 +35,8 @@ TIMEOUT = 30.0
 _CODE = re.compile(r"^\[(\w+)\]\s*(.*)$", re.DOTALL)
 # Matches no text.
 _NEVER = re.compile(r"(?!)")
+# Characters of a cloud's error that are shown: some answer with a page of HTML.
 _LONGEST_WORDS = 300
-"""Characters of a cloud's error that are shown: some answer with a page of HTML."""
 
 
 class Missing(Unavailable):

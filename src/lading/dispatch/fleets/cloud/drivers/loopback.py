@@ -41,8 +41,8 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
 )
 
 _RECORD = "vm.json"
+# Seconds for `ip`, and for the last process of a cgroup to end: both take milliseconds.
 _PATIENCE = 10.0
-"""Seconds for `ip`, and for the last process of a cgroup to end: both take milliseconds."""
 _CGROUPS = Path("/sys/fs/cgroup")
 _CONTROLLERS = ("memory", "cpu", "cpuacct", "pids", "blkio", "freezer", "devices")
 _INIT = """set -e

@@ -64,11 +64,11 @@ WORDS = Words(
 )
 # Names of metadata that Nova takes.
 _NAME = re.compile(r"[A-Za-z0-9_:. -]{1,255}")
+# Servers asked for at a time: below the default limit of Nova, 1,000.
 _PAGE = 500
-"""Servers asked for at a time: below the default limit of Nova, 1,000."""
+# Seconds for which a creation is watched, and between two looks: Nova accepts some for which it
+# then finds no host.
 _WAIT, _PAUSE = 15.0, 1.0
-"""Seconds for which a creation is watched, and between two looks: Nova accepts some
-for which it then finds no host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
