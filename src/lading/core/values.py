@@ -270,6 +270,13 @@ def between(least: float, most: float) -> Check:
     return check
 
 
+def amounts(name: str, value: Json) -> Json:
+    """An object of numbers that are not negative."""
+    for key, amount in as_object(name, value).items():
+        between(0, 1e18)(f"{name} [{key}]", amount)
+    return value
+
+
 def json_object(name: str, value: Json) -> Json:
     """An object."""
     return as_object(name, value)

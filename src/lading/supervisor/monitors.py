@@ -43,6 +43,7 @@ import msgspec
 from lading.client.api import ApiClient
 from lading.client.transport import HttpTransport, Response, Transport
 from lading.core.errors import LadingError, RequestError, TooLarge, Unauthenticated, Unavailable
+from lading.core.hpc.gang import read_gang
 from lading.supervisor.capture import save_log
 from lading.supervisor.engines import Engine
 from lading.supervisor.inputs.keep_mount import KeepMount
@@ -98,6 +99,14 @@ class Monitors:
         self.usage = UsageSampler(
             self.log, Path(self.assignment.run_directory), self.ram, time.monotonic
         )
+
+    @property
+    def used(self) -> dict[str, float]:
+        """What the command used in all, once it has ended; empty if that is not known."""
+        # Of a container on several machines, only the processes on this one are counted.
+        if read_gang(self.session.container.scheduling_parameters).nodes > 1:
+            return {}
+        return self.usage.used
 
     @asynccontextmanager
     async def beside(self, engine: Engine) -> AsyncGenerator[None]:

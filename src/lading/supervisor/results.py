@@ -25,7 +25,7 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,8 @@ class Results:
     inputs: Inputs | None = None
     limit: int = 0
     """Bytes that an output may have; 0 for no limit."""
+    usage: Mapping[str, float] = field(default_factory=dict)
+    """What the command used, as the container's attribute."""
 
     async def save(self, ending: Ending, *, started: bool, is_last: bool = False) -> None:
         """Store everything and report the end. Raises LadingError when the server cannot be
@@ -232,6 +234,8 @@ class Results:
         if self.costing.ended is not None:
             # The time of the end, not of this report, which the server may receive much later.
             changes["finished_at"] = format_time(self.costing.ended)
+        if self.usage:
+            changes["usage"] = dict(self.usage)
         if ending.exit_code is not None:
             changes["exit_code"] = ending.exit_code
         if ending.error or ending.warning:

@@ -580,9 +580,11 @@ class Supervisor:
         """Save the results and write the end; False when there was nothing to write or the server
         did not accept it.
         """
-        limit = self._assignment.output_limit
+        limit, used = self._assignment.output_limit, self._monitors.used if self._monitors else {}
         self._log.put_record(self._session.record)
-        results = Results(self._session, self._log, self._costing, self._stage, self._inputs, limit)
+        results = Results(
+            self._session, self._log, self._costing, self._stage, self._inputs, limit, used
+        )
         report = Report(results, self.stop, kept=self._kept, started=self._is_dead)
         is_told = await report.tell(ending, is_last=is_last)
         self._untold = report.untold or self._untold

@@ -29,7 +29,18 @@ def test_the_list_has_age_state_exit_code_and_reuse(site: Site, image: str) -> N
     site.lading("run", "--image", image, "--", "listed")
     waiting = site.lading("run", "--detach", "--image", image, "--", "waiting").stdout.strip()
     head, *lines = site.lading("request", "list", "--limit", "3").stdout.splitlines()
-    assert head.split() == ["REQUEST", "AGE", "STATE", "TOOK", "REUSED", "NAME", "OR", "COMMAND"]
+    assert head.split() == [
+        "REQUEST",
+        "AGE",
+        "STATE",
+        "TOOK",
+        "MEMORY",
+        "CPU",
+        "REUSED",
+        "NAME",
+        "OR",
+        "COMMAND",
+    ]
     assert lines[0].split()[0] == waiting
     assert "Queued" in lines[0]
     assert "yes" in lines[1].split()

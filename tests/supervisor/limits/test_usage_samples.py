@@ -56,6 +56,8 @@ def test_totals_and_maxima_at_the_end(log: Log, tmp_path: Path) -> None:
     sampled = usage(log, tmp_path, ram=40)
     sampled.report_host(CgroupCounters(1, {}))
     sampled.finish()
+    assert sampled.used["cpu"] == 2.0
+    assert sampled.used["memory"] > 0
     said = (log.directory / "crunch-run.txt").read_text().replace(f"{STAMP} ", "").splitlines()
     assert said[:2] == [
         "Total CPU usage was 1.500000 user and 0.500000 sys on 1.00 CPUs",

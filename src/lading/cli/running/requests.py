@@ -13,7 +13,7 @@ import click
 from lading.cli import display
 from lading.cli.options import MOMENT, PROPERTY
 from lading.cli.references import find_request
-from lading.cli.running import bulk_actions, explanation, following, selection
+from lading.cli.running import bulk_actions, explanation, following, selection, usage
 from lading.cli.running.following import Follower, LogFile, Watcher
 from lading.cli.running.run import run_time
 from lading.cli.running.selection import RequestSelection, selecting, state_option
@@ -54,7 +54,7 @@ def request() -> None:
     type=click.Choice(selection.SORTS),
     default="created",
     show_default=True,
-    help="The newest, the highest priority or the longest first; names and states from A to Z.",
+    help="The newest, the largest amount first; names and states from A to Z.",
 )
 @selecting
 @display.json_option
@@ -62,7 +62,8 @@ def list_(limit: int, sort: str, as_json: bool, **selected: Any) -> None:
     """List requests, the newest first.
 
     STATE is that of the container, once there is one; a command that failed is `failed` with its
-    exit code. On a narrow terminal columns are left out and long commands cut.
+    exit code. MEMORY is the most that it used, CPU the time of processors, beside what was asked
+    for. On a narrow terminal columns are left out and long commands cut.
     """
     wanted = RequestSelection(**selected)
     listed = with_session(
@@ -74,9 +75,9 @@ def list_(limit: int, sort: str, as_json: bool, **selected: Any) -> None:
         return
     now = datetime.now(UTC)
     display.table(
-        ("REQUEST", "AGE", "STATE", "TOOK", "REUSED", "NAME OR COMMAND"),
+        ("REQUEST", "AGE", "STATE", "TOOK", "MEMORY", "CPU", "REUSED", "NAME OR COMMAND"),
         (_row(one, now) for one in found),
-        optional=("REUSED", "AGE", "TOOK"),
+        optional=("REUSED", "CPU", "MEMORY", "AGE", "TOOK"),
     )
     if total is None:
         display.note(f"the newest {len(found)}; there are more: --limit")
@@ -92,6 +93,8 @@ def _row(one: RequestOutcome, now: datetime) -> tuple[str, ...]:
         display.age(one.request["created_at"], now),
         shown_state(one),
         "" if seconds is None else display.duration(seconds),
+        usage.shown_memory(one.container) if one.container else "",
+        usage.shown_cpu(one.container) if one.container else "",
         "yes" if one.container and is_reused(one.request, one.container) else "",
         one.request["name"] or shown_command(one.request),
     )
@@ -310,6 +313,7 @@ def _describe_container(found: Record, container: Record) -> list[tuple[str, str
         ("  given", _given(found["runtime_constraints"], container)),
         ("  started", container["started_at"] or ""),
         ("  took", _took(container)),
+        *((f"  {name}", text) for name, text in usage.describe(container)),
         ("  exit code", "" if container["exit_code"] is None else str(container["exit_code"])),
         ("  output", container["output"] or ""),
         *((f"  {key}", str(value)) for key, value in status.items()),

@@ -16,6 +16,7 @@ import click
 
 from lading.cli.options import DURATION, PROPERTY
 from lading.cli.references import find_project
+from lading.cli.running import usage
 from lading.cli.session import CliSession
 from lading.cli.users import find_user
 from lading.client.api import Record
@@ -40,11 +41,12 @@ _CONTAINER = (
     "finished_at",
     "runtime_status",
     "runtime_constraints",
+    "usage",
 )
 _NEEDED = ("uuid", "name", "state", "priority", "created_at", "container_uuid")
 STATES: Final = tuple(CONDITIONS)
 """States by which requests are selected: those of a request, and those that lists show."""
-SORTS: Final = ("created", "name", "state", "priority", "took")
+SORTS: Final = ("created", "name", "state", "priority", "took", "memory", "cpu")
 """Orders of lists."""
 
 
@@ -186,6 +188,8 @@ def _sort_key(one: RequestOutcome, sort: str, now: datetime) -> Any:
     amounts: dict[str, Callable[[], float | None]] = {
         "priority": lambda: one.request["priority"],
         "took": lambda: seconds_of(one, now),
+        "memory": lambda: usage.memory_of(one.container or {}),
+        "cpu": lambda: usage.cpu_of(one.container or {}),
     }
     amount = amounts[sort]()
     return amount is None, -(amount or 0)

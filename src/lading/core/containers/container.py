@@ -146,6 +146,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     output: str | None = None
     output_properties: JsonObject = field(default_factory=dict)
     exit_code: int | None = None
+    usage: JsonObject = field(default_factory=dict)
     cost: float = 0.0
     subrequests_cost: float = 0.0
     started_at: str | None = None

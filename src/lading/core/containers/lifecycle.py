@@ -365,8 +365,8 @@ WRITABLE: Mapping[tuple[ContainerState, ContainerState], frozenset[str]] = Mappi
         (ContainerState.LOCKED, ContainerState.RUNNING): PROGRESS | _SESSION | {"started_at"},
         (ContainerState.LOCKED, ContainerState.CANCELLED): _EARLY_END,
         (ContainerState.RUNNING, ContainerState.RUNNING): PROGRESS | _SESSION,
-        (ContainerState.RUNNING, ContainerState.COMPLETE): PROGRESS | {"finished_at"},
-        (ContainerState.RUNNING, ContainerState.CANCELLED): PROGRESS | {"finished_at"},
+        (ContainerState.RUNNING, ContainerState.COMPLETE): PROGRESS | {"finished_at", "usage"},
+        (ContainerState.RUNNING, ContainerState.CANCELLED): PROGRESS | {"finished_at", "usage"},
     }
 )
 """Attributes that a write may change, by the stored and the new state; missing pairs allow the
@@ -384,6 +384,7 @@ CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
         "output": attributes.pdh,
         "output_properties": attributes.json_object,
         "exit_code": attributes.whole(-(1 << 31), (1 << 31) - 1),
+        "usage": attributes.amounts,
         "started_at": attributes.moment,
         "finished_at": attributes.moment,
         "gateway_address": attributes.text,
@@ -396,6 +397,7 @@ _DEFAULTS: Mapping[str, Json] = MappingProxyType(
     {
         "runtime_status": {},
         "output_properties": {},
+        "usage": {},
         "gateway_address": "",
         "subrequests_cost": 0.0,
         "cost": 0.0,
@@ -421,7 +423,9 @@ class Role(StrEnum):
 
 FORBIDDEN: Mapping[Role, frozenset[str]] = MappingProxyType(
     {
-        Role.OWN: frozenset({"log", "priority", "gateway_address", "interactive_session_started"}),
+        Role.OWN: frozenset(
+            {"log", "priority", "gateway_address", "interactive_session_started", "usage"}
+        ),
         Role.SUPERVISOR: frozenset({"priority", "interactive_session_started"}),
     }
 )

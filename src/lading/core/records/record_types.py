@@ -375,6 +375,7 @@ CONTAINERS: Final = RecordType(
         text("log", "Portable data hash of the log."),
         text("output", "Portable data hash of the output."),
         number("exit_code", default=None),
+        mapping("usage", "What its command used: `memory`, bytes at most; `cpu`, seconds."),
         money("cost", "Dollars."),
         money("subrequests_cost", "Dollars that its own requests cost."),
         moment("started_at"),

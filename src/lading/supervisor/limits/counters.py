@@ -362,6 +362,10 @@ class UsageSampler:
     """Seconds between two looks at the memory."""
     look: float = _LOOK
     """Seconds between two looks for the container's processes, until they are there."""
+    used: Values = field(default_factory=dict)
+    """After `finish`: `memory`, bytes at most (with the page cache, where the kernel counts it);
+    `cpu`, seconds. What is not known is left out.
+    """
     _pid: int = 0
     _lines: Lines = field(init=False)
     _host: Lines = field(init=False)
@@ -439,6 +443,13 @@ class UsageSampler:
         # The control group may be gone.
         with contextlib.suppress(OSError):
             self.report()
+        cpu = self._lines.last.get("cpu")
+        peak = read_peak(self.folders) if self.folders is not None else 0.0
+        memory = peak or self._most.get("rss", 0.0)
+        self.used = {
+            **({"memory": memory} if memory else {}),
+            **({"cpu": cpu["user"] + cpu["sys"]} if cpu else {}),
+        }
         self.log.say("\n".join(self._summary()))
 
     async def _find(self, find_pid: Callable[[], int | None], hierarchy: Hierarchy) -> None:
