@@ -60,6 +60,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "mount": ("lading.cli.files.mount", "Show the store as a directory, through FUSE."),
         "image": ("lading.cli.images", "Add and list container images."),
+        "project": (
+            "lading.cli.projects",
+            "Create, list, show, rename, move, share and trash projects.",
+        ),
     },
     "Users": {
         "user": ("lading.cli.users", "Make, list, change and switch off users."),

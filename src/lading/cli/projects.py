@@ -1,0 +1,303 @@
+"""`lading project`: create, list, show, rename, move, trash and restore projects.
+
+Source: docs/spec/api, section Records (groups of the class `project`). The users' page is
+docs/sharing.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from lading.cli import display
+from lading.cli.files.sharing import share, unshare
+from lading.cli.options import PROPERTY
+from lading.cli.references import find_project
+from lading.cli.session import CliSession, with_session
+from lading.client.api import Record
+from lading.core.errors import Invalid, NotFound
+from lading.core.ids import Infix, is_uuid
+
+_FIELDS = (
+    "uuid",
+    "name",
+    "description",
+    "properties",
+    "owner_uuid",
+    "created_at",
+    "trash_at",
+    "delete_at",
+)
+_PAGE = 1000
+
+
+@click.group()
+def project() -> None:
+    """Create, list, show, rename, move, share and trash projects.
+
+    PROJECT is a uuid, a name, or a path of names as thesis/figures. Requests and collections go
+    into one with --project.
+    """
+
+
+@project.command()
+@click.argument("name")
+@click.option("--in", "parent", metavar="PROJECT", help="Make it in this project.")
+@click.option("--description", help="What it is for.")
+@click.option(
+    "--property", "properties", type=PROPERTY, multiple=True, metavar="K=V", help="To find it by."
+)
+@display.json_option
+def create(
+    name: str,
+    parent: str | None,
+    description: str | None,
+    properties: tuple[tuple[str, Any], ...],
+    as_json: bool,
+) -> None:
+    """Make a project called NAME; print the uuid."""
+
+    async def action(session: CliSession) -> Record:
+        attributes = {
+            "group_class": "project",
+            "name": name,
+            "description": description,
+            "properties": dict(properties),
+        }
+        if parent is not None:
+            attributes["owner_uuid"] = await find_project(session, parent)
+        return await session.api.create("groups", attributes)
+
+    made = with_session(action)
+    if as_json:
+        display.emit_json(_picked(made))
+        return
+    click.echo(made["uuid"])
+
+
+@project.command(name="list")
+@click.option("--in", "parent", metavar="PROJECT", help="Only those in this project.")
+@click.option("--mine", is_flag=True, help="Only those in your home.")
+@click.option("--trashed", is_flag=True, help="Those in the trash.")
+@display.json_option
+def list_projects(parent: str | None, mine: bool, trashed: bool, as_json: bool) -> None:
+    """List the projects that you can read, by path."""
+    if parent is not None and mine:
+        raise click.UsageError("give --in PROJECT or --mine")
+
+    async def action(session: CliSession) -> tuple[list[Record], dict[str, str]]:
+        filters: list[Any] = [["group_class", "=", "project"]]
+        if trashed:
+            filters.append(["is_trashed", "=", True])
+        owner = None
+        if parent is not None:
+            owner = await find_project(session, parent)
+        elif mine:
+            owner = str((await session.api.get("users", "current"))["uuid"])
+        if owner is not None:
+            filters.append(["owner_uuid", "=", owner])
+        pages = session.api.pages("groups", filters=filters, size=_PAGE, include_trash=trashed)
+        found = [one async for page in pages for one in page]
+        return found, await _owners(session, found)
+
+    found, owners = with_session(action)
+    if as_json:
+        display.emit_json([_picked(one) for one in found])
+        return
+    now, by_uuid = datetime.now(UTC), {one["uuid"]: one for one in found}
+    rows = sorted(
+        (
+            (
+                one["uuid"],
+                display.age(one["created_at"], now),
+                owners.get(one["owner_uuid"], ""),
+                path_of(one, by_uuid),
+            )
+            for one in found
+        ),
+        key=lambda row: row[-1],
+    )
+    display.table(("UUID", "AGE", "IN", "PROJECT"), rows, optional=("AGE",))
+
+
+@project.command()
+@click.argument("what", metavar="PROJECT")
+@display.json_option
+def show(what: str, as_json: bool) -> None:
+    """Show a project and how much is in it."""
+
+    async def action(session: CliSession) -> tuple[Record, dict[str, int], dict[str, str]]:
+        found = await _get(session, what)
+        inside = [["owner_uuid", "=", found["uuid"]]]
+        counts = {
+            "projects": await _count(session, "groups", [*inside, ["group_class", "=", "project"]]),
+            "collections": await _count(session, "collections", inside),
+            "requests": await _count(session, "container_requests", inside),
+        }
+        return found, counts, await _owners(session, [found])
+
+    found, counts, owners = with_session(action)
+    if as_json:
+        display.emit_json({**_picked(found), **counts})
+        return
+    owner = owners.get(found["owner_uuid"], "")
+    display.fields(
+        (
+            ("uuid", found["uuid"]),
+            ("name", found["name"]),
+            ("description", found["description"] or ""),
+            ("in", f"{found['owner_uuid']}{f' ({owner})' if owner else ''}"),
+            ("made", found["created_at"]),
+            ("properties", ", ".join(f"{k}={v}" for k, v in found["properties"].items())),
+            ("frozen", "yes" if found.get("frozen_by_uuid") else ""),
+            *((name, str(count)) for name, count in counts.items()),
+        )
+    )
+
+
+@project.command()
+@click.argument("what", metavar="PROJECT")
+@click.argument("name", metavar="NAME")
+@display.json_option
+def rename(what: str, name: str, as_json: bool) -> None:
+    """Call PROJECT by a new NAME."""
+    _change(what, f"is called {name} now", as_json, lambda _: _constant({"name": name}))
+
+
+@project.command()
+@click.argument("what", metavar="PROJECT")
+@click.argument("target", metavar="[TARGET]", required=False)
+@display.json_option
+def move(what: str, target: str | None, as_json: bool) -> None:
+    """Move PROJECT, with all that is in it, into the project TARGET, or to your home."""
+
+    async def changes(session: CliSession) -> Record:
+        if target is not None:
+            return {"owner_uuid": await find_project(session, target)}
+        return {"owner_uuid": (await session.api.get("users", "current"))["uuid"]}
+
+    _change(what, f"is in {target or 'your home'} now", as_json, changes)
+
+
+@project.command()
+@click.argument("what", metavar="PROJECT")
+@click.option("--yes", is_flag=True, help="Do it without asking.")
+@display.json_option
+def trash(what: str, yes: bool, as_json: bool) -> None:
+    """Put PROJECT into the trash, with all that is in it. Its requests that run are stopped."""
+    found = with_session(lambda session: _get(session, what))
+    if not yes:
+        click.confirm(
+            f"trash {found['name']} ({found['uuid']}) with all that is in it?",
+            abort=True,
+            err=True,
+        )
+    gone = with_session(lambda session: session.api.delete("groups", found["uuid"]))
+    if as_json:
+        display.emit_json(_picked(gone))
+        return
+    display.note(
+        f"{gone['uuid']} ({gone['name']}) is in the trash until {gone['delete_at']};"
+        f" 'lading project restore {gone['uuid']}' takes it out"
+    )
+
+
+@project.command()
+@click.argument("what", metavar="PROJECT")
+@display.json_option
+def restore(what: str, as_json: bool) -> None:
+    """Take PROJECT out of the trash, with all that is in it."""
+
+    async def action(session: CliSession) -> Record:
+        uuid = what
+        if not is_uuid(what, Infix.GROUP):
+            filters = [["name", "=", what], ["is_trashed", "=", True]]
+            found = await session.api.list("groups", filters=filters, limit=2, include_trash=True)
+            if not found:
+                raise NotFound(f"{what}: no project in the trash is called so")
+            if len(found) > 1:
+                raise Invalid(
+                    f"{what}: several projects in the trash are called so; give the uuid, "
+                    "see 'lading project list --trashed'"
+                )
+            uuid = str(found[0]["uuid"])
+        answer: Record = await session.api.action(
+            "groups", uuid, "untrash", body={"ensure_unique_name": True}
+        )
+        return answer
+
+    back = with_session(action)
+    if as_json:
+        display.emit_json(_picked(back))
+    else:
+        display.note(f"{back['uuid']} ({back['name']}) is back")
+
+
+# The same commands as for collections, where a user looks for them.
+project.add_command(share)
+project.add_command(unshare)
+
+
+def path_of(one: Record, by_uuid: dict[str, Record]) -> str:
+    """The names of a project and of those that it is in, as far as they are known."""
+    names, seen = [str(one["name"])], {one["uuid"]}
+    above = by_uuid.get(one["owner_uuid"])
+    while above is not None and above["uuid"] not in seen:
+        names.append(str(above["name"]))
+        seen.add(above["uuid"])
+        above = by_uuid.get(above["owner_uuid"])
+    return "/".join(reversed(names))
+
+
+async def _get(session: CliSession, what: str) -> Record:
+    uuid = await find_project(session, what)
+    if not is_uuid(uuid, Infix.GROUP):
+        raise Invalid(f"{what}: is a user; see 'lading user show'")
+    return await session.api.get("groups", uuid)
+
+
+async def _count(session: CliSession, plural: str, filters: list[Any]) -> int:
+    answer = await session.api.request(
+        "GET", plural, params={"filters": filters, "limit": 0, "count": "exact"}
+    )
+    return int(answer["items_available"])
+
+
+async def _owners(session: CliSession, found: list[Record]) -> dict[str, str]:
+    """Names of the users and projects that projects are in, by uuid."""
+    uuids = sorted({one["owner_uuid"] for one in found})
+    names: dict[str, str] = {}
+    for plural, field in (("users", "username"), ("groups", "name")):
+        rows = await session.api.list(
+            plural, filters=[["uuid", "in", uuids]], select=["uuid", field], limit=_PAGE
+        )
+        names |= {one["uuid"]: one[field] or "" for one in rows}
+    return names
+
+
+def _change(
+    what: str,
+    outcome: str,
+    as_json: bool,
+    changes: Callable[[CliSession], Awaitable[Record]],
+) -> None:
+    async def action(session: CliSession) -> Record:
+        found = await _get(session, what)
+        return await session.api.update("groups", found["uuid"], await changes(session))
+
+    changed = with_session(action)
+    if as_json:
+        display.emit_json(_picked(changed))
+    else:
+        display.note(f"{changed['uuid']} {outcome}")
+
+
+async def _constant(value: Record) -> Record:
+    return value
+
+
+def _picked(record: Record) -> Record:
+    return {name: record.get(name) for name in _FIELDS}

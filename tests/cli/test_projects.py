@@ -1,0 +1,80 @@
+"""lading project against a real API."""
+
+from __future__ import annotations
+
+import json
+
+from lading.cli.projects import path_of
+from tests.cli.site import Site
+
+
+def make(site: Site, name: str, *more: str) -> str:
+    return site.lading("project", "create", name, *more).stdout.strip()
+
+
+def test_projects_are_made_listed_and_shown(site: Site) -> None:
+    thesis = make(site, "thesis", "--description", "all of it", "--property", "year=2026")
+    figures = make(site, "figures", "--in", "thesis")
+    head, *lines = site.lading("project", "list").stdout.splitlines()
+    assert head.split() == ["UUID", "AGE", "IN", "PROJECT"]
+    assert [line.split()[-1] for line in lines][-2:] == ["thesis", "thesis/figures"]
+    inside = json.loads(site.lading("project", "list", "--json", "--in", "thesis").stdout)
+    assert [one["uuid"] for one in inside] == [figures]
+    mine = json.loads(site.lading("project", "list", "--json", "--mine").stdout)
+    assert [one["uuid"] for one in mine] == [thesis]
+    shown = site.lading("project", "show", "thesis").stdout
+    assert "all of it" in shown
+    assert "year=2026" in shown
+    counts = json.loads(site.lading("project", "show", "--json", thesis).stdout)
+    assert (counts["projects"], counts["collections"], counts["requests"]) == (1, 0, 0)
+    refused = site.lading("project", "list", "--mine", "--in", "thesis", code=2)
+    assert "give --in PROJECT or --mine" in refused.stderr
+
+
+def test_rename_and_move(site: Site) -> None:
+    old, into = make(site, "old name"), make(site, "target")
+    assert (
+        "is called new name now" in site.lading("project", "rename", "old name", "new name").stderr
+    )
+    (moved,) = [json.loads(site.lading("project", "move", "--json", old, "target").stdout)]
+    assert (moved["name"], moved["owner_uuid"]) == ("new name", into)
+    assert (
+        json.loads(site.lading("project", "show", "--json", "target/new name").stdout)["uuid"]
+        == old
+    )
+    assert "is in your home now" in site.lading("project", "move", "new name").stderr
+
+
+def test_trash_and_restore(site: Site) -> None:
+    uuid = make(site, "gone")
+    assert site.lading("project", "trash", "gone", code=130).stdout == ""
+    said = site.lading("project", "trash", "gone", "--yes").stderr
+    assert f"'lading project restore {uuid}' takes it out" in said
+    assert "no project is called so" in site.lading("project", "show", "gone", code=1).stderr
+    trashed = json.loads(site.lading("project", "list", "--trashed", "--json").stdout)
+    assert [one["uuid"] for one in trashed] == [uuid]
+    assert f"{uuid} (gone) is back" in site.lading("project", "restore", "gone").stderr
+    assert "no project in the trash" in site.lading("project", "restore", "gone", code=1).stderr
+
+
+def test_sharing_by_name(site: Site) -> None:
+    uuid = make(site, "shared")
+    site.lading("user", "create", "eve")
+    assert "eve" in site.lading("project", "share", "shared", "eve", "--can", "write").stdout
+    assert "eve" in site.lading("share", uuid).stdout
+    site.lading("project", "unshare", "shared", "eve")
+    assert "shared with nobody" in site.lading("share", "shared").stderr
+
+
+def test_a_user_is_no_project(site: Site) -> None:
+    user = json.loads(site.lading("user", "show", "--json").stdout)["uuid"]
+    assert "is a user" in site.lading("project", "rename", user, "x", code=1).stderr
+
+
+def test_paths_of_projects() -> None:
+    rows = {
+        "a": {"uuid": "a", "name": "A", "owner_uuid": "user"},
+        "b": {"uuid": "b", "name": "B", "owner_uuid": "a"},
+        "c": {"uuid": "c", "name": "C", "owner_uuid": "c"},
+    }
+    assert [path_of(one, rows) for one in rows.values()] == ["A", "A/B", "C"]
