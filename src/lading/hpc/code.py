@@ -1,21 +1,19 @@
-"""The code of a rank: start, supervision to its last process, end of all its processes.
+"""The user's code in the container of a rank: start, supervision, end, and progress.
 
 Orphans become children of the daemon, so that no process of the code gets lost, and when there are
-no children left the code has ended. How each process ended is known from `waitpid` for those that
+no children left the code has ended. The end of each process is known from `waitpid` for those that
 are or become children, and through a `Tracer` for all others. Without the right to trace, only the
 former count, and the query's `reason` says so.
 
 When the daemon is started again while the code runs, it finds the code's processes by a mark in
-their environment and follows them on; an exit code that nobody could see makes the end an Error,
+their environment and follows them; an exit code that was lost in between makes the end an Error,
 since it may have been one.
 
-Source: docs/spec/hpc-daemon, section Processes.
+The code may report its progress by a number in `/hpcaas/updates/percentComplete`, or on each line
+of a connection to `/hpcaas/updates/sock`; the last line counts where the file has no number. Other
+text is ignored.
 
-Progress that the code reports itself: a number in a file, or lines on a socket.
-
-The file is `/hpcaas/updates/percentComplete`. Code may also keep a connection to
-`/hpcaas/updates/sock` and write a number on each line; the last one counts where the file has none.
-Other text is ignored. Source: docs/spec/hpc-daemon, section Progress.
+Source: docs/spec/hpc-daemon, sections Processes and Progress.
 """
 
 from __future__ import annotations
@@ -135,7 +133,7 @@ class Code:
     def _become(
         self, arguments: list[str], environment: Mapping[str, str], *, gate: int, telling: int
     ) -> NoReturn:
-        """In the child: be the code, once the parent says so by closing the gate."""
+        """In the child: execute the code once the parent has closed the gate."""
         home = self._layout.home
         doing, hints = "its output cannot be kept", dict[int, str]()
         try:
@@ -166,7 +164,7 @@ class Code:
         return os.open(self.log(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def log(self, name: str) -> Path:
-        """The file with what the code wrote to `stdout` or `stderr`."""
+        """The file with the code's `stdout` or `stderr`."""
         return self._layout.own / f"{name}.txt"
 
     def _follow(self, pid: int) -> None:
@@ -208,8 +206,7 @@ class Code:
     def _one_ended(self, pid: int, code: int) -> None:
         record = self._record
         direct = pid == record.pid
-        # Threads of traced processes end here too; without tracing all that are reported are
-        # children.
+        # Threads of traced processes end here too; without tracing only children do.
         counts = self._tracer.ended(pid) or direct or not self._tracing
         if direct:
             record.exit_code = code
@@ -291,7 +288,7 @@ class Code:
         return {**mine, **processes.marked(self._record.mark)} if self._reattached else mine
 
     def reattach(self) -> None:
-        """Go on with what a daemon before this one started. Raises OSError."""
+        """Follow the code that an earlier daemon started. Raises OSError."""
         record = self._record
         if record.code is not CodeStatus.RUNNING or record.started_by is not StartedBy.DAEMON:
             if record.code is CodeStatus.RUNNING:
@@ -315,9 +312,7 @@ class Code:
             await _gone(found)
 
     async def look_outside(self) -> None:
-        """Notice code that another rank starts here through ssh, and its end; goes on until
-        cancelled.
-        """
+        """Notice code that another rank starts here through ssh, and its end, until cancelled."""
         record = self._record
         while True:
             if record.code is CodeStatus.RUNNING and record.started_by is StartedBy.EXTERNALLY:
@@ -359,7 +354,7 @@ class Code:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Stop following; the code goes on."""
+        """Stop following; the code continues."""
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -414,8 +409,8 @@ class Progress:
         place = self._layout.progress.with_name("sock")
         place.unlink(missing_ok=True)
         listening = socket.socket(socket.AF_UNIX)
-        # The code may be anybody's; and whoever may write the directory could put something else
-        # there for a chmod.
+        # The code may run as any user; and who may write the directory could replace the socket
+        # before a chmod.
         before = os.umask(0)
         try:
             listening.bind(str(place))
@@ -434,7 +429,7 @@ class Progress:
             self._server.close()
 
     def percent(self) -> float | None:
-        """0 to 100; None while the code has said nothing."""
+        """0 to 100; None while the code has reported none."""
         written = daemon_states.percent(read_text(self._layout.progress, most=_MOST_LINE))
         return self._said if written is None else written
 

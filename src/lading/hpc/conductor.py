@@ -1,12 +1,12 @@
-"""`python -m lading.hpc.conductor PLAN`: creates a cluster of containers, runs a command in it,
-ends it in any case.
+"""`python -m lading.hpc.conductor PLAN`: runs a command in a cluster of containers that it creates.
 
     network     a namespace with a bridge; it ends with the last process in it
     containers  N of them, each with sshd and the daemon; the supervisor owns their cgroup and ends
                 them
     configured  rank, size, addresses, ssh keys: all daemons respond, or nothing is started
     started     rank 0, or all
-    over        the others are ended; their output, also from other machines, is in the spool
+    over        the others are ended, in any case; their output, also from other machines, is in
+                the spool
 
 The output directory belongs to the containers: only the supervisor writes there, after all of them
 have ended.
@@ -86,8 +86,8 @@ class RankMember:
 
 
 class Conductor:
-    """Runs one plan. `write` gets the bytes for standard output and error, by name; `say` a line on
-    the ranks. All daemons must answer within `ready_time` seconds.
+    """Runs one plan. `write` gets the bytes for standard output and error, by name; `say` a line
+    about the ranks. All daemons must answer within `ready_time` seconds.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class Conductor:
         self.stop = asyncio.Event()
 
     async def run(self, gate: Callable[[], bool]) -> int:
-        """The gang's exit code. `gate` blocks, and says whether to go on. Raises ExecutionError:
-        nothing was run.
+        """The gang's exit code. `gate` blocks, and returns whether to continue. Raises
+        ExecutionError: nothing was run.
         """
         await self._make()
         await self._wait_for_daemons()
@@ -218,7 +218,7 @@ class Conductor:
             for task in watching:
                 task.cancel()
         if self.stop.is_set():
-            # After a stop at once nobody has looked yet which processes are to be ended.
+            # After a stop at once the states of the ranks to be ended are not known yet.
             await self._look()
         return verdict
 
@@ -247,14 +247,14 @@ class Conductor:
     def _show(self) -> None:
         for one in self._members:
             line = gang.status_line(one.view)
-            # Each state is said once, although it is looked at in each period.
+            # Each state is reported once, although it is checked in each period.
             if line != one.shown:
                 one.shown = line
                 self._say(line)
 
     async def _look_at(self, member: RankMember, *, wait: float = 0.0) -> None:
         try:
-            # A rank that hangs must not hold up what the others say for long.
+            # A rank that hangs must not delay the reports of the others for long.
             async with asyncio.timeout(wait + gang.PATIENCE / 4):
                 member.known, said = await member.caller.follow(member.known, wait=wait)
                 member.heard = self._time()
@@ -338,7 +338,7 @@ class Conductor:
                 if one.view.code is CodeStatus.RUNNING and not one.view.is_lost:
                     group.create_task(tell(one, "kill"))
                 elif one.view.code is CodeStatus.WAITING and not one.view.is_lost:
-                    # What another rank started there may have been too quick to be noticed.
+                    # Code that another rank started there may have ended unnoticed.
                     group.create_task(tell(one, "upload"))
         # Results that come too late are left out.
         with contextlib.suppress(TimeoutError):
@@ -395,13 +395,13 @@ async def conduct(plan: ClusterPlan, wires: tuple[network.Wire, ...] = ()) -> in
 def main(path: str) -> int:
     """The program; its exit code."""
     plan = read_plan(Path(path))
-    # Without the supervisor nobody would end the ranks, or keep what they leave.
+    # Without the supervisor nothing would end the ranks, or save their output.
     processes.end_with_parent()
     try:
         there = _place(plan.annex)
         wires: tuple[network.Wire, ...] = ()
         if plan.wire:
-            # How the others reach this machine they say later.
+            # The agents report later by which address they reach this machine.
             known = there and addresses.ip_version(there["leader"])
             wires = (
                 (network.make_wire(plan.wire, known),) if known else network.make_wires(plan.wire)

@@ -1,16 +1,13 @@
-"""`python -m lading.hpc.daemon [--port N] [--root DIR]`: the daemon of one container, from the
-standard library alone.
+"""`python -m lading.hpc.daemon [--port N] [--root DIR]`: the daemon of one container of a cluster.
 
-Certificate, key and authorization come with the environment: TLS_PUBLIC_CERT, TLS_PRIVATE_KEY,
-AUTHORIZATION; without them those of the start before this one are taken. The port may
-come as HPCAAS_PORT. HPCAAS_ALLOW_HTTP=1 allows results to be sent unencrypted. Everything else is
-configured through HTTPS. Source: docs/spec/hpc-daemon, section Start and identity.
+It uses the standard library alone. Certificate, key and authorization come with the environment:
+TLS_PUBLIC_CERT, TLS_PRIVATE_KEY, AUTHORIZATION; without them those of the previous start are taken.
+The port may come as HPCAAS_PORT. HPCAAS_ALLOW_HTTP=1 allows results to be sent unencrypted. All
+other settings come through HTTPS. Source: docs/spec/hpc-daemon, section Start and identity.
 
-Checks of shared file systems: the container is in FSError while one of them does not answer.
-
-A call to a network file system without a server blocks without limit. So each check runs in a
-thread of its own, with a time limit for its caller; while that thread is blocked, no other is
-started.
+The container is in FSError while a shared file system does not answer. A call to a network file
+system without a server blocks without limit. So each check runs in a thread of its own, with a time
+limit for its caller; while that thread is blocked, no other is started.
 """
 
 from __future__ import annotations
@@ -178,7 +175,7 @@ class HpcDaemon:
         return port
 
     async def close(self) -> None:
-        """Stop listening and following; the code goes on."""
+        """Stop listening and following; the code continues."""
         await self._service.close()
         self._progress.close()
         for task in tuple(self._tasks):
@@ -283,7 +280,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = read_options(sys.argv[1:] if arguments is None else arguments, environment)
         own = DaemonLayout(options.root, options.home).own
         own.mkdir(parents=True, exist_ok=True)
-        # Not even its own log may be read by others: it names what is uploaded where.
+        # Not even its own log may be read by others: it names the uploads and their addresses.
         os.umask(0o077)
         logging.basicConfig(
             filename=own / "log.txt",

@@ -1,8 +1,8 @@
 """Client of the daemon of one rank.
 
 The certificate is pinned and its name is not checked: nobody else has the key. The state is
-followed over one connection, on which the daemon answers when there is a change: TLS handshakes
-would cost the daemon more than all other work.
+followed over one connection, on which the daemon answers when there is a change: a TLS handshake
+for each query would cost the daemon more than all other work.
 """
 
 from __future__ import annotations

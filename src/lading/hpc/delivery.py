@@ -1,11 +1,11 @@
-"""Delivers the results of the code in `/hpcaas/results`: moves them to the results directory, or
-uploads them to a presigned URL.
+"""Delivers the results of the code: to the results directory, or by upload to a presigned URL.
 
-A presigned URL stands for one object, so everything is put into one `tar.gz` (names in order, owner
-root, times kept). It is sent with its length, since a presigned PUT accepts no chunks, and again
-with growing pauses after a timeout or a 5xx. The URL's query is the credential: it is in no log,
-error or response. A results directory other than `/hpcaas/results` gets the files themselves, each
-under a temporary name first, then renamed. Source: docs/spec/hpc-daemon, section Results.
+The code leaves them in `/hpcaas/results`. A presigned URL stands for one object, so all files are
+put into one `tar.gz` (names in order, owner root, times kept). It is sent with its length, since a
+presigned PUT accepts no chunks, and again with growing pauses after a timeout or a 5xx. The URL's
+query is the credential: it is in no log, error or response. A results directory other than
+`/hpcaas/results` gets the files themselves, each under a temporary name first, then renamed.
+Source: docs/spec/hpc-daemon, section Results.
 """
 
 from __future__ import annotations
@@ -51,10 +51,9 @@ class Delivery:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self) -> list[dict[str, Any]]:
-        """Deliver to every target there is; what was delivered where. Raises LadingError or
-        OSError.
+        """Deliver to every configured target; a report for each. Raises LadingError or OSError.
 
-        The upload comes first, while the files are still where the code left them.
+        The upload comes first, while the files are still in their place.
         """
         done: list[dict[str, Any]] = []
         source = self.layout.inside(RESULTS)

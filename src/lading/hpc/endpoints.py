@@ -1,4 +1,4 @@
-"""The handlers of the daemon's calls.
+"""The handlers of the HPC daemon's calls.
 
 A refused call changes nothing: everything is checked before anything is written. Source:
 docs/spec/hpc-daemon, section Commands, and the sections before and after it.
@@ -66,7 +66,7 @@ class Endpoints:
     """Answers calls. `deliver` starts the delivery of the results; `inherited` is the container's
     environment.
 
-    `percent`: how far the code says that it is.
+    `percent`: the progress that the code reports.
     """
 
     def __init__(

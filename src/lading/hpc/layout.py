@@ -1,34 +1,20 @@
-"""Files of the daemon: paths and modes, credentials, its record across restarts, size limits, waits
-for writes of the code.
+"""Files of the HPC daemon: paths, credentials, stored state, size limits, and notices of writes.
 
-Paths and modes of the daemon's files below a root; files are replaced whole.
-
-Files that the code may change are world readable and writable, in directories that everybody
-reaches. The daemon's own files (keys, state, log) are for root alone.
-Source: docs/spec/hpc-daemon, section Files.
-
-Identity of a daemon: certificate, key and authorization.
-
-They come with the environment, or are the files of an earlier start. They are taken out of the
-environment, also of what /proc/PID/environ shows: no program that the daemon starts finds them
-there.
-
-Keeping the files with the code's output within bounds while the code goes on writing to them.
-
-The code writes to the files itself, so that it does not notice when the daemon is started again.
-The oldest part of a file that has grown too long is given back to the file system as a hole:
-positions stay what they were.
-
-Waits for writes of the code with inotify(7), so that no polling is needed.
-
-Events are read only while somebody waits; in between the kernel merges equal ones. Where no more
-inotify instances are available, the waiting caller polls once a second.
-
-The daemon's record across its restarts: states, settings, parameters, the process of the code.
-
-Each change is on disk before it is acknowledged. The authorization is not part of it: it comes from
-the environment at each start. An unreadable file is moved aside, and the log says so. Source:
-docs/spec/hpc-daemon, section Memory over restarts.
+- Paths and modes: files are replaced whole. Files that the code may change are world readable and
+  writable, in directories that everybody can enter. The daemon's own files (keys, state, log) are
+  for root alone (docs/spec/hpc-daemon, section Files).
+- Identity: certificate, key and authorization come with the environment, or are the files of an
+  earlier start. They are removed from the environment, also as /proc/PID/environ shows it: no
+  program that the daemon starts finds them there.
+- Output of the code: the code writes to the files itself, so that it does not notice a restart of
+  the daemon. The oldest part of a file that has grown too long is returned to the file system as a
+  hole: positions stay valid.
+- Notices of writes by inotify(7), so that no polling is needed. Events are read only while a caller
+  waits; in between the kernel merges equal ones. Where no more inotify instances are available, the
+  waiting caller polls once a second.
+- Memory: states, settings, parameters, and the process of the code. Each change is on disk before
+  it is acknowledged. The authorization is not part of it. An unreadable file is moved aside, and
+  the log says so (docs/spec/hpc-daemon, section Memory over restarts).
 """
 
 from __future__ import annotations
@@ -268,10 +254,10 @@ _WITHOUT = 1.0
 
 
 class Notices:
-    """Notices of changes to files, and to what is directly in directories."""
+    """Notices of changes to files, and to the direct entries of directories."""
 
     def __init__(self, *, without: float = _WITHOUT) -> None:
-        """`without`: seconds between two looks where the kernel cannot tell."""
+        """`without`: seconds between two polls where the kernel sends no events."""
         self._without = without
         self._descriptor = -1
         self._waiting: set[asyncio.Event] = set()

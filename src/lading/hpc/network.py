@@ -1,14 +1,12 @@
-"""The private network of a cluster: on each machine a network namespace, a bridge in it, a link to
-each container.
+"""The private network of a cluster: on each machine a namespace with a bridge and links.
 
 If a cluster is on several machines, VXLAN joins the bridges; its packets go between the machines'
 own addresses by UDP, IPv4 or IPv6, so that the containers have the same addresses, and reach each
 other in the same way, wherever they are. Forwarding entries are written, not learned, since each
 machine may have another port.
 
-Everything is in the namespace of the conductor, which no one else sees, so that addresses never
-collide with those of the machine or of another cluster, and everything ends with the last process
-in it.
+Everything is in the namespace of the conductor, which is private, so that addresses never collide
+with those of the machine or of another cluster, and everything ends with the last process in it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""The plan of a cluster of containers, and the credentials of its daemons.
+"""The plan of a cluster, from supervisor to conductor, and the credentials of its daemons.
 
-The plan of a cluster from the supervisor to the conductor: JSON in a file that only they can
-read.
+The plan is JSON in a file that only these two can read.
 
-The credentials of a cluster of containers: a certificate, a key and an authorization for each
-daemon, one ssh key for all.
-
-They are new for each cluster, kept in memory and in the containers only, and useless when the
+The credentials are a certificate, a key and an authorization for each daemon, and one ssh key for
+all. They are new for each cluster, kept in memory and in the containers only, and useless when the
 cluster has ended. Times are arguments, and secrets come from `secrets`. Source:
 docs/spec/hpc-daemon, section Clusters.
 """

@@ -1,16 +1,14 @@
-"""The processes of this container as /proc shows them: descent, membership of the code, signals.
+"""Processes of a container: those that /proc shows, and the exit codes of all by ptrace.
 
-The exit codes of all processes of the code, by ptrace: no other interface works inside a container.
+/proc gives descent and membership of the code, for signals.
 
-Any process's non-zero exit counts (docs/spec/hpc-daemon, section Processes).
-The kernel tells an exit code to the parent alone, and events of the
-process connector or of taskstats never leave the machine's first namespaces. A tracer learns
-the end of everything that the traced ones start. They are stopped only when they start a process or
-thread, or get a signal; between those they run at full speed. When this process dies they go on
-untraced.
-
-All of it happens on one thread, from the handler of SIGCHLD, since the kernel takes a thread as the
-tracer.
+Any process's non-zero exit counts (docs/spec/hpc-daemon, section Processes), and no interface but
+ptrace gives it inside a container: the kernel reports an exit code to the parent alone, and events
+of the process connector or of taskstats never leave the machine's first namespaces. A tracer learns
+the end of every process that the traced ones start. They are stopped only when they start a process
+or thread, or get a signal; between those they run at full speed. When this process dies they
+continue untraced. All of it happens on one thread, from the handler of SIGCHLD, since the kernel
+takes a thread as the tracer.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _PR_SET_PDEATHSIG = 1
 # prctl(2).
 _PR_SET_CHILD_SUBREAPER = 36
 LAUNCHERS = frozenset({"orted", "prted", "hydra_pmi_proxy", "hydra_bstrap_proxy"})
-"""What `mpirun` starts on other machines, through ssh."""
+"""Programs that `mpirun` starts on other machines, through ssh."""
 MARK = "HPCAAS_RUN"
 """A variable in the environment of everything the daemon starts: it finds them again after its own
 restart.
@@ -38,7 +36,7 @@ WAIT_ALL = 0x40000000
 """__WALL: also for processes that were made without SIGCHLD, and for threads."""
 # Requests of ptrace(2) (linux/ptrace.h).
 _CONT, _SEIZE, _LISTEN = 7, 0x4206, 0x4208
-# PTRACE_O_TRACEFORK, TRACEVFORK, TRACECLONE: what a traced process starts is traced from its
+# PTRACE_O_TRACEFORK, TRACEVFORK, TRACECLONE: children of a traced process are traced from their
 # beginning.
 _FOLLOW = 1 << 1 | 1 << 2 | 1 << 3
 # PTRACE_EVENT_STOP.
@@ -200,12 +198,12 @@ class Tracer:
         self.processes.add(pid)
 
     def stopped(self, pid: int, status: int) -> None:
-        """Let a traced process that has stopped go on; `status` is what waitpid said."""
+        """Let a traced process that has stopped continue; `status` is what waitpid said."""
         number, event = os.WSTOPSIG(status), status >> 16
         if pid not in self.processes and _is_process(pid):
             self.processes.add(pid)
         if event == _EVENT_STOP and number in _GROUP_STOPS:
-            # Stopped by job control: it stays so until somebody continues it.
+            # Stopped by job control: it stays so until a signal continues it.
             self._ptrace(_LISTEN, pid, None, None)
         else:
             # A process that was killed meanwhile cannot be continued, which is no fault.

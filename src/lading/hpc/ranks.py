@@ -1,8 +1,7 @@
-"""The containers of a cluster: those on this machine, and ranks on other machines, each with its
-agent.
+"""The containers of a cluster: ranks on this machine, and ranks on other machines by agents.
 
-Ranks on other machines, from the conductor's side: each has an agent of the supervisor,
-connected by a pipe.
+An agent is a process on a further machine, in the network namespace of its one rank, connected to
+the conductor by a pipe:
 
     agent      {"port": 4789, "address": "10.0.0.2", "leader": "10.0.0.1"}
                its end of the VXLAN link is made
@@ -13,16 +12,13 @@ connected by a pipe.
                its rank must end
     agent      a tar archive of its output directory
 
-If ranks are on several machines, each machine has one rank with its own output directory. The
-archives are stored unchanged in the spool; when all ranks have ended the supervisor merges them
-into one directory.
+`SpreadGround` is the conductor's side. If ranks are on several machines, each machine has one rank
+with its own output directory. The archives are stored unchanged in the spool; when all ranks have
+ended the supervisor merges them into one directory.
 
-The other end of the pipe: a process on a further machine of a gang, in the network namespace
-of its one rank.
-
-It makes its end of the VXLAN link, starts the rank on the conductor's message, and ends on a
-message or when the connection is lost. The supervisor that started it ends the rest of its control
-group and sends the output.
+`serve` is the agent. It makes its end of the VXLAN link, starts the rank on the conductor's
+message, and ends on a message or when the connection is lost. The supervisor that started it ends
+the rest of its control group and sends the output.
 """
 
 from __future__ import annotations
@@ -99,8 +95,8 @@ class NativeGround:
 
 @dataclass(frozen=True, slots=True)
 class DockerGround:
-    """A network of the Docker daemon with no way out, and its containers. Whoever owns the gang
-    removes both.
+    """An internal network of the Docker daemon, and its containers. The owner of the gang removes
+    both.
 
     `config`: of a container, as the daemon's API takes it, complete but for what makes it a rank.
     `enter`: the machine itself has no address in such a network, where its services would be found,
@@ -142,7 +138,7 @@ class DockerGround:
             await container.start()
             shown = await container.show()
         if number == 0 and self.enter:
-            # By its process: what the daemon mounts the namespace on may not be seen from here.
+            # By its process: the file of the namespace may be in a mount that is not visible here.
             pid = int(shown.get("State", {}).get("Pid") or 0)
             self._enter(
                 f"/proc/{pid}/ns/net" if pid else str(shown["NetworkSettings"]["SandboxKey"])
@@ -234,9 +230,8 @@ class Rank:
         log = self.bundle / "crun.log"
         command = [*self.crun, "--log", str(log), verb, *arguments]
         try:
-            # What crun leaves running keeps its streams, so its own words are in the log. crun
-            # gives their files to the container, so that its input is not the /dev/null of the
-            # machine.
+            # The container keeps crun's streams, so crun's own messages are in the log. crun gives
+            # their files to the container, so that its input is not the /dev/null of the machine.
             process = await asyncio.create_subprocess_exec(
                 *command, stdin=asyncio.subprocess.PIPE, stdout=output, stderr=output
             )

@@ -1,8 +1,8 @@
-"""HTTPS server of the daemon: connections, authorization, bodies. `endpoints` has the calls.
+"""HTTPS server of the HPC daemon: connections, authorization, bodies.
 
-Without the authorization nothing is disclosed: it is compared before the path is examined or a body
-is read, in constant time. Bodies above 1 MiB are stored on disk, not in memory. Source:
-docs/spec/hpc-daemon, section Network interface.
+`endpoints` has the calls. Without the authorization nothing is disclosed: it is compared before the
+path is examined or a body is read, in constant time. Bodies above 1 MiB are stored on disk, not in
+memory. Source: docs/spec/hpc-daemon, section Network interface.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class DaemonService:
 
     def is_authorized(self, headers: Mapping[str, str]) -> bool:
         """Whether one of the headers has the right value. Every one of them is compared, whatever
-        the others say.
+        the result of the others.
         """
         right = False
         for name in _HEADERS:
@@ -119,7 +119,7 @@ class DaemonService:
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection
     ) -> None:
-        # The client has gone, was too slow, or does not speak TLS.
+        # The client has disconnected, was too slow, or does not use TLS.
         with contextlib.suppress(OSError, ssl.SSLError, TimeoutError, asyncio.IncompleteReadError):
             while await self._one(reader, writer, connection):
                 now = asyncio.get_running_loop().time()

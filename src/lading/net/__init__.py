@@ -1,5 +1,4 @@
-"""Network plumbing that servers and clients share: requests between processes, pipes, HTTP
-upgrades, tunnels, certificates, connection limits.
+"""Network code that servers and clients share: messages, pipes, upgrades, tunnels, certificates.
 
 Start with `rpc` (requests and replies between processes) and `pipes` (bytes between two
 connections).

@@ -1,10 +1,9 @@
-"""Accepting connections for all servers: counted, limited in time, dropped.
+"""Accepts the connections of all servers: counts them, limits waiting ones, drops them.
 
 A TLS handshake counts as waiting: it ends in time or gives way to a new connection, as other
 unauthenticated connections do. `core.protocols.connection_limits` decides which connections are
-admitted and dropped. Standard library only: the HPC daemon uses this.
-
-The client's connection, as an application finds it in the ASGI scope.
+admitted and dropped. An application finds its client's connection (`Peer`) in the ASGI scope.
+Standard library only: the HPC daemon uses this.
 """
 
 from __future__ import annotations
@@ -313,5 +312,5 @@ async def end(scope: Mapping[str, Any]) -> None:
     peer = (scope.get("state") or {}).get(PEER)
     if peer is not None:
         peer.abort()
-        # The event loop tells the server in its next pass.
+        # The event loop reports the end to the server in its next pass.
         await asyncio.sleep(0)

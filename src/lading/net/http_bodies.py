@@ -1,7 +1,8 @@
-"""Bodies of HTTP messages, read from a connection to where the head says they end (RFC 9112, 6.3).
+"""Reads bodies of HTTP messages from a connection, up to the end that the head announces.
 
-By hand: h11 copies each piece three times, and takes bytes of the connection that come after the
-body (`python -m bench.http` has the figures). Standard library only: the HPC daemon uses this.
+Source: RFC 9112, 6.3. Written by hand: h11 copies each piece three times, and takes bytes of the
+connection that come after the body (`python -m bench.http` has the figures). Standard library only:
+the HPC daemon uses this.
 """
 
 from __future__ import annotations

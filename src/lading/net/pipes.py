@@ -1,11 +1,9 @@
-"""Bytes passed on between two connections, and heads of HTTP messages read from one.
+"""Joins two connections: bytes in both directions, paced; and reads heads of HTTP messages.
 
 Little is buffered: a side that does not read stops the other side after a few hundred KiB. Where
 many connections are joined in an event loop with other work, `Turns` limits them to one piece in
-each pass of the loop.
-
-Pacing: large streams wait while calls are delayed (`core.protocols.connection_limits`); clock,
-kernel statistics and waits.
+each pass of the loop. Large streams wait while calls are delayed (`Pacer`, by the rules of
+`core.protocols.connection_limits`).
 """
 
 from __future__ import annotations
@@ -29,9 +27,9 @@ CHUNK = 1 << 17
 """Bytes read at once where no other work waits: the limit of a connection's read buffer."""
 PIECE = 1 << 16
 """Bytes passed on in one turn."""
-# Bytes of a piece that takes no turn: what somebody types, and its echo.
+# Bytes of a piece that needs no turn: typed input, and its echo.
 _SMALL = 1 << 12
-# Seconds for the other side to take the rest of what was written.
+# Seconds for the other side to read the rest of the written bytes.
 _LINGER = 5.0
 # Seconds of processor time after which joined connections pause for as long.
 _BUSY = 0.001

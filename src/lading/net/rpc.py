@@ -1,5 +1,4 @@
-"""Requests and replies between two processes of this product, and the JSON messages that carry
-them.
+"""Requests and replies between two processes of this product, as JSON messages.
 
 A message is one JSON object. There are two framings:
 
@@ -9,22 +8,19 @@ A message is one JSON object. There are two framings:
 
 `LineChannel` and `PacketChannel` send requests. A request has the members `op` and `id`; its
 replies repeat `id` and may come in any order. A reply with `"more": true` is followed by another
-part.
-Messages without a waiting request are passed to `stray`: events, and replies that come too late.
+part. Messages without a waiting request are passed to `stray`: events, and replies that come too
+late. Messages are decoded strictly.
 
 `LinePipe` exchanges messages in turns over a pair of pipes; `send_packet`, `receive_packet`,
 `write_line` and `read_line` are the single steps, for processes without an event loop.
 
 Both ends are of the same release: the runner that a dispatcher installs on a VM is made of its own
-code, and all others are started from the same installation. Formats that other programs know are
-not sent by this module: the daemon of an HPC container (HTTP), the gateway of a container (HTTP,
-SSH, yamux, as Arvados has them), progress lines of HPC codes, a runtime's console socket (OCI), and
-the verbs of `python -m lading.supervisor` that a dispatcher of Arvados calls. The agent on a VM
-(`dispatch.fleets.cloud.agent`) speaks this format with the standard library of Python 3.9 alone.
-
-Messages between processes of this product: JSON objects, decoded strictly, replies in parts.
-
-Pure: `lading.net.rpc` carries them over pipes, sockets and SSH channels.
+code, and all others are started from the same installation. Other formats are not sent by this
+module: those of the daemon of an HPC container (HTTP), of the gateway of a container (HTTP, SSH,
+yamux, as Arvados has them), progress lines of HPC codes, a runtime's console socket (OCI), and the
+verbs of `python -m lading.supervisor` that a dispatcher of Arvados calls. The agent on a VM
+(`dispatch.fleets.cloud.agent`) implements this format with the standard library of Python 3.9
+alone.
 """
 
 from __future__ import annotations

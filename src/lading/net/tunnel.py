@@ -184,7 +184,7 @@ class Tunnel:
                 await self._flush()
                 if data:
                     mine.room.clear()
-                    # What came while we flushed may have made room.
+                    # A window update during the flush may have made room.
                     if not self._state.room(stream) and not mine.is_over:
                         await mine.room.wait()
         self._state.finish(stream)

@@ -1,4 +1,4 @@
-"""Files of collections over HTTP, as one ASGI application (docs/spec/api, section Files over HTTP).
+"""Files of collections over HTTP, as one ASGI application.
 
     GET, HEAD                               files, directories, archives (`serving`)
     PROPFIND, PROPPATCH                     properties; Depth 0, 1 or infinity (default)
@@ -10,13 +10,13 @@ The API decides on permissions: it is called with the token of the request, or w
 user's token. Errors are one line of text with a documented status. Addresses can hold tokens and
 are never logged.
 
-Token of a request for a file (docs/spec/api, section Files over HTTP).
+The token comes from the first of these sources: the address, the Authorization header (Bearer,
+OAuth2, or the password of Basic with any user name), the parameter `api_token`, the cookie
+`arvados_api_token`. Other sites can make a browser send the cookie, so it permits reads only, and
+only for pages of this origin and plain links (`core.protocols.http_head`). A browser with a token
+in the address is redirected to the address without it and gets the token as a cookie.
 
-Sources in this order: in the address, in the Authorization header (Bearer, OAuth2, or the password
-of Basic with any user name), as the parameter `api_token`, in the cookie `arvados_api_token`. Other
-sites can make a browser send the cookie, so it permits reads only, and only for pages of this
-origin and plain links (`core.protocols.http_head`). A browser with a token in the address is
-redirected to the address without it and gets the token as a cookie.
+Source: docs/spec/api, section Files over HTTP.
 """
 
 from __future__ import annotations
@@ -305,7 +305,7 @@ def find_credential(
     """The credential of a request. Raises Forbidden for Basic credentials sent by a page of another
     site.
     """
-    # A token in the address was chosen by whoever made the link, so no other source counts.
+    # A token in the address was chosen by the author of the link, so no other source counts.
     if address.token is not None:
         return Credential(token=address.token)
     http_head.check_call(method, headers, scheme=scheme)

@@ -1,25 +1,17 @@
-"""Contents of collections: reads through caches of trees and blocks, byte ranges, and uploads.
+"""Contents of collections for the WebDAV server: cached trees and blocks, byte ranges, uploads.
 
-Reads of files through a cache of blocks on disk.
-
-A read uses one piece of memory and one file descriptor: a block is streamed into the cache,
-verified there and read in pieces, while the next block is fetched. Blocks are fetched with the
-token of the reader. A cached block is given to every reader with a signed locator from the API.
-
-Byte ranges of the Range header (RFC 9110, 14).
-
-An invalid header and more than `MOST` ranges are ignored: the reader gets the whole file. Ranges
-that overlap or touch are merged, so that no byte is sent twice.
-
-Cache of collections: the record as the caller sees it now, and the tree of its files.
-
-The record is fetched for each request, so that permissions, trash and changes take effect at once.
-The tree is cached by token and content: a large one takes time to parse, and its signatures belong
-to the token.
-
-Uploads of any size: one block is filled while the previous one is stored.
-
-The number of large uploads at a time is limited to bound memory; others wait.
+- `CollectionCache`: the record is fetched for each request as the caller sees it, so that
+  permissions, trash and changes take effect at once. The tree of files is cached by token and
+  content: a large one takes time to parse, and its signatures belong to the token.
+- `FileReader`: a read uses one piece of memory and one file descriptor: a block is streamed into a
+  cache on disk, verified there and read in pieces, while the next block is fetched. Blocks are
+  fetched with the token of the reader. A cached block is given to every reader with a signed
+  locator from the API.
+- `parse_ranges` (RFC 9110, 14): an invalid header and more than `MOST` ranges are ignored: the
+  reader gets the whole file. Ranges that overlap or touch are merged, so that no byte is sent
+  twice.
+- `DavUpload`: uploads of any size; one block is filled while the previous one is stored. The number
+  of large uploads at a time is limited to bound memory; others wait.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""XML of WebDAV: parsing of request bodies and streaming of responses (RFC 4918, 14 and 15).
+"""XML of WebDAV: parsing of request bodies and streaming of responses.
 
 Request bodies must be small, UTF-8 and without a document type, so that they cannot define
-entities.
+entities. Source: RFC 4918, 14 and 15.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Requests for files: parsing of their addresses, and the services that all requests share.
 
-Parsing of URLs into collection and path; the only place that checks paths of requests.
+No other module checks paths of requests.
 
     /c=ID/path                  ID is a uuid, or a portable data hash, which may be written with
                                 `-` for `+`
@@ -10,8 +10,6 @@ Parsing of URLs into collection and path; the only place that checks paths of re
 
 An element may be percent-encoded, but must not contain an encoded `/`. A path that ends in `/` is
 that of a directory. Source: docs/spec/api, section Files over HTTP.
-
-A parsed request for a file, and the services that all requests share.
 """
 
 from __future__ import annotations

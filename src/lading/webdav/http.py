@@ -1,22 +1,14 @@
 """HTTP of files: responses, conditional requests, and headers by media type.
 
-Responses over ASGI: whole bodies, and streams that end when the reader disconnects.
-
-A stream whose source fails after its start is aborted, so that no reader takes a part for the
-whole.
-
-Conditional requests: the If- headers (RFC 9110, 13).
-
-If-Match and If-Unmodified-Since refuse with 412. If-None-Match and If-Modified-Since answer a
-reader with 304 and a writer with 412. If-Match and If-Range use the strong comparison of entity
-tags, If-None-Match the weak one.
-
-Response headers of files: media type, disposition and sandbox.
-
-Files come from users and are served from the origin of the API. So every file is sent with
-`nosniff`, and every type that a browser could run (HTML, SVG, XML, all types not known as harmless)
-in a sandbox without scripts and origin. The type follows from the name by a table in this module,
-since the tables of machines differ.
+- Responses are whole bodies, or streams that end when the reader disconnects. A stream whose source
+  fails after its start is aborted, so that no reader takes a part for the whole.
+- Conditions (RFC 9110, 13): If-Match and If-Unmodified-Since refuse with 412. If-None-Match and
+  If-Modified-Since answer a reader with 304 and a writer with 412. If-Match and If-Range use the
+  strong comparison of entity tags, If-None-Match the weak one.
+- Headers: files come from users and are served from the origin of the API. So every file is sent
+  with `nosniff`, and every type that a browser could run (HTML, SVG, XML, all types not known as
+  harmless) in a sandbox without scripts and origin. The type follows from the name by a table in
+  this module, since the tables of machines differ.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""WebDAV locks (RFC 4918, 6 and 7): exclusive, with a time limit, in the memory of this server.
+"""WebDAV locks: exclusive, with a time limit, in the memory of this server.
 
 Locks coordinate clients that use them. Data is safe without locks: other writers, through another
 server or the API, change files atomically.
@@ -6,6 +6,8 @@ server or the API, change files atomically.
 A lock on a directory covers everything below it, or with depth 0 its list of members. A writer must
 send the token of each lock that covers its path (If header). An If header without a true list is
 refused with 412.
+
+Source: RFC 4918, 6 and 7.
 """
 
 from __future__ import annotations

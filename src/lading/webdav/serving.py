@@ -1,19 +1,16 @@
 """GET and HEAD: files in whole or in ranges, directories as an archive, a page, or JSON.
 
-Archives of directories, zip and tar, streamed: no file is in memory as a whole.
-
-A zip is stored, not compressed, as most data is already; large sizes are written as zip64, and the
-checksum of a file after its data, since it is not known before. A tar is in the pax format. Both
-carry directories, also empty ones, and the time of the collection's last change, so that the same
-content gives the same bytes.
-
-Directory listings: HTML without scripts, and JSON.
-
-All names and addresses are escaped, and the page may load nothing. Large listings are streamed.
-
 The address of a directory ends in `/`; without it the reader is redirected. The parameter `format`
 (zip, tar, json, html), else the Accept header, chooses the form of a directory.
 `disposition=attachment` makes a file a download.
+
+Archives are streamed: no file is in memory as a whole. A zip is stored, not compressed, as most
+data is compressed already; large sizes are written as zip64, and the checksum of a file after its
+data, since it is not known before. A tar is in the pax format. Both have directories, also empty
+ones, and the time of the collection's last change, so that the same content gives the same bytes.
+
+Listings are HTML without scripts, or JSON, and streamed. All names and addresses are escaped, and
+the page may load nothing.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""PUT, DELETE, MKCOL, COPY, MOVE, LOCK and UNLOCK: changes to the files of a collection (RFC 4918).
+"""PUT, DELETE, MKCOL, COPY, MOVE, LOCK and UNLOCK: changes to the files of a collection.
 
 A change is computed from the present collection and sent with its etag. If another writer was
 faster, it is computed again, so concurrent writers never lose each other's files. Writers to one
 collection run one after another in this server, which avoids most repetitions. Data is durable
 before the collection names it, and the collection before the response.
 
-Translation of writes into `replace_files`, or into the WebDAV status of an invalid write.
-
-PUT creates missing parent directories; MKCOL, COPY and MOVE require them (409). Only COPY and MOVE
+Writes are translated into `replace_files`, or into the WebDAV status of an invalid write. PUT
+creates missing parent directories; MKCOL, COPY and MOVE require them (409). Only COPY and MOVE
 replace a directory. Sources of copies and moves refer to the state before the call, so that the
 server changes everything at once. Source: RFC 4918, 9.
 """

@@ -1,10 +1,8 @@
-"""`lading cloud test`: tests the configured cloud with a temporary server, key and directory.
-
-The server of `lading cloud test`: a temporary installation whose dispatcher has one VM.
+"""`lading cloud test`: the test's temporary server, key and directory, and its command.
 
 The server and its records live in a directory of the test. The dispatcher is the real one with the
 cloud fleet; its driver lists this VM only, so the request of the test is handled like every
-request.
+request. `dispatch.fleets.cloud.cloud_selftest` has the steps.
 """
 
 from __future__ import annotations
@@ -163,8 +161,8 @@ class RunningServer:
             async with asyncio.timeout(self._patience):
                 return f"{await self._until_running()} runs on the VM"
         except TimeoutError as error:
-            # The container's wait report tells more than the time-out.
-            words = (await self._why()).get("scheduling_status") or "nothing is said about why"
+            # The container's wait report has the cause of the time-out.
+            words = (await self._why()).get("scheduling_status") or "no reason is known"
             raise Unavailable(f"it does not run after {self._patience:g} s: {words}") from error
 
     async def shell(self) -> str:
@@ -223,9 +221,7 @@ class RunningServer:
             if container["state"] == "Running":
                 return str(uuid)
             if request["state"] == "Final" or container["state"] in ("Complete", "Cancelled"):
-                said = (container.get("runtime_status") or {}).get(
-                    "error"
-                ) or "nothing is said about why"
+                said = (container.get("runtime_status") or {}).get("error") or "no reason is known"
                 raise Unavailable(f"its container ended as {container['state']}: {said}")
             if container["state"] == "Queued":
                 for wait in (await self._why()).get("waits", ()):

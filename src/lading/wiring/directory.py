@@ -202,7 +202,7 @@ class DataDirectory:
         """Write the file that clients source."""
         lines = (
             f"export ARVADOS_API_HOST={address}",
-            # Clients are told not to verify: the certificate is self-signed.
+            # Clients must not verify it: the certificate is self-signed.
             f"export ARVADOS_API_TOKEN={secrets.admin_token}",
             "export ARVADOS_API_HOST_INSECURE=1",
             f"export LADING_DATA={shlex.quote(str(self.root.absolute()))}",

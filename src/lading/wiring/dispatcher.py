@@ -1,15 +1,11 @@
 """Dispatcher processes: the one of `lading up`, and a further one by `lading dispatch`.
 
-The dispatcher process of `lading up`.
+    python -m lading.wiring.dispatcher --data DIR --listen HOST:PORT --parent PID --ready-fd N
 
-python -m lading.wiring.dispatcher --data DIR --listen HOST:PORT --parent PID --ready-fd N
-
-`lading dispatch`: one more dispatcher, on any machine, for a server anywhere.
-
-The dispatcher has its own token (docs/spec/dispatch, section Tokens). `lading admin
-dispatcher-token` writes the token, the address and the certificate of the server to one file, which
-the operator copies to the other machine. The data directory of the dispatcher has no records: only
-the state of running containers and a cache.
+A further dispatcher runs on any machine, for a server anywhere. It has its own token
+(docs/spec/dispatch, section Tokens). `lading admin dispatcher-token` writes the token, the address
+and the certificate of the server to one file, which the operator copies to the other machine. The
+data directory of the dispatcher has no records: only the state of running containers and a cache.
 """
 
 from __future__ import annotations

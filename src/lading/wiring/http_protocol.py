@@ -2,11 +2,11 @@
 
 `RECEIVE_INTO`: a large body is written straight into memory that the application names. Every other
 way to read a body copies it four times and wakes the application for each 64 KiB. The application
-finds the extension `RECEIVE_INTO` in the scope of a request that announces its length. While it is
-used, the connection passes its bytes to a buffered protocol instead of the HTTP parser, and a new
-parser continues after the last byte of the body.
+finds the extension in the scope of a request that announces its length. While it is used, the
+connection passes its bytes to a buffered protocol instead of the HTTP parser, and a new parser
+continues after the last byte of the body.
 
-`TAKE_OVER`: a request with the header Upgrade, for anything but our own websockets, may turn its
+`TAKE_OVER`: a request with the header Upgrade, other than for our own websockets, may turn its
 connection into plain bytes. Such a connection serves no second request, taken over or not. The
 header Connection has to name Upgrade, except for the protocols `ssh` and `tunnel`: Arvados' own
 programs do not send it with them.
@@ -157,7 +157,7 @@ class ReceivingProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Wait for the next request, or for the end of the connection."""
         if self.cycle.response_complete:
-            # What came of a body that nobody read.
+            # Received bytes of a body that the application did not read.
             self.cycle.body = bytearray()
         super().on_response_complete()
         limits = self._limits
@@ -186,7 +186,8 @@ class ReceivingProtocol(HttpToolsProtocol):
         self._events += 1
         self._check_head()
         self._table.serve(self._connection)
-        # uvicorn makes no new cycle for a websocket handshake; `before` tells the two cases apart.
+        # uvicorn makes no new cycle for a websocket handshake; `before` distinguishes the two
+        # cases.
         before = self.cycle
         super().on_headers_complete()
         # uvicorn's pipeline is unlimited; each waiting request keeps its head in memory.
@@ -440,8 +441,8 @@ class _BodyReceiver:
 
     async def __call__(self, view: memoryview, progress: Progress, extend: Extend) -> int:
         """Receive the body into `view`, which is as long as the whole body; return the number of
-        bytes that came before the connection ended. `progress` gets the number of bytes so far
-        and returns the number allowed; `extend` waits for more memory.
+        bytes that came before the connection ended. `progress` gets the number of bytes so far and
+        returns the number allowed; `extend` waits for more memory.
         """
         cycle, protocol = self._cycle, self._protocol
         # uvicorn sends this when the application reads; here the application never reads.

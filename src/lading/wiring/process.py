@@ -1,8 +1,6 @@
-"""Duties of the child processes of `lading up`: end with the parent, report readiness or
-failure.
+"""Duties of the child processes of `lading up`: options, end with the parent, report of readiness.
 
-Command-line arguments of the child processes of `lading up`; without secrets, since process
-lists show them.
+The command-line options have no secrets, since process lists show them.
 """
 
 from __future__ import annotations

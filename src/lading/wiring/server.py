@@ -1,9 +1,9 @@
-"""The server process: the API and the block store as one ASGI application on HTTPS and on the local
-socket.
+"""The server process: the API and the block store as one ASGI application.
 
-python -m lading.wiring.server --data DIR --listen HOST:PORT --parent PID --ready-fd N
+    python -m lading.wiring.server --data DIR --listen HOST:PORT --parent PID --ready-fd N
 
-uvicorn's server with the limits of the configuration: connections come through the acceptor.
+It serves HTTPS and the local socket by uvicorn, with the limits of the configuration: connections
+come through `net.acceptor`.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ async def _listen(
     }
     tls: dict[str, Any] = {"ssl_certfile": directory.certificate, "ssl_keyfile": str(directory.key)}
     public = LimitedServer(uvicorn.Config(app, **tls, **common, **forwarded), table)
-    # No proxy speaks to the local socket.
+    # No proxy connects to the local socket.
     local = LimitedServer(uvicorn.Config(app, proxy_headers=False, **common), table)
     with (
         contextlib.ExitStack() as sockets,

@@ -1,18 +1,15 @@
-"""Opening of the configured database and of the configured volumes.
+"""Opens the configured database and volumes, and moves records from SQLite to PostgreSQL.
 
-Queries of garbage collector and scrubber on the database.
-
-Move of the records of a data directory from SQLite to PostgreSQL; the blocks stay.
-
-The directory must not be served during the move. The SQLite file is kept under another name: to go
-back, remove `PostgreSQL.Connection` from the configuration and rename the file.
-
-Without `Volumes` there is one volume, the directory `blocks` of the data directory. It reports as
-many copies as a client requests, in every storage class: one machine cannot provide more, and
-Arvados' clients request two copies by default and fail with fewer. With `Volumes` each one counts
-as configured. A volume of other servers (`AccessViaHosts`) is used through the first of them;
-`authorities.pem` in the data directory holds authorities for their certificates beyond those of the
-machine.
+- Without `Volumes` there is one volume, the directory `blocks` of the data directory. It reports as
+  many copies as a client requests, in every storage class: one machine cannot provide more, and
+  Arvados' clients request two copies by default and fail with fewer. With `Volumes` each one counts
+  as configured. A volume of other servers (`AccessViaHosts`) is used through the first of them;
+  `authorities.pem` in the data directory holds authorities for their certificates beyond those of
+  the machine.
+- `RecordedReferences` has the queries of garbage collector and scrubber on the database.
+- During the move of the records the directory must not be served; the blocks stay. The SQLite file
+  is kept under another name: to go back, remove `PostgreSQL.Connection` from the configuration and
+  rename the file.
 """
 
 from __future__ import annotations

@@ -4,17 +4,13 @@ One parent owns its children, a server (API and blocks) for each address and the
 starts a child again when it dies by itself. Containers belong to their supervisors: when these
 processes are killed, containers continue, and the next start adopts them.
 
-Preallocated disk space for the files of the SQLite database.
-
-A container or another program may fill the disk. The end of that container must still be recorded,
-so disk blocks are preallocated after the end of the database and of its log, where the file system
-supports this (ext4, xfs, btrfs, tmpfs). No other program gets these blocks, the size of the files
-does not change, and SQLite grows into them.
-
-A process that does not use the database must do this: closing a file releases all locks of the
+The parent also makes the TLS certificate of the data directory at its first start, and preallocates
+disk space for the files of the SQLite database: a container or another program may fill the disk,
+and the end of that container must still be recorded. Disk blocks are preallocated after the end of
+the database and of its log, where the file system supports this (ext4, xfs, btrfs, tmpfs). No other
+program gets these blocks, the size of the files does not change, and SQLite grows into them. A
+process that does not use the database must do this: closing a file releases all locks of the
 process on the file.
-
-The TLS certificate of a data directory, made at its first start.
 """
 
 from __future__ import annotations
@@ -172,7 +168,7 @@ async def _serve(
     try:
         if not await start_all(services, stop):
             return 0
-        # Clients are told the address only when the server answers.
+        # Clients get the address only when the server answers.
         directory.write_env(secrets, address=addresses[0])
         on_ready(
             ServerReady(address=addresses[0], data=directory.root, seconds=loop.time() - started)

@@ -132,7 +132,9 @@ async def open_storage(directory: DataDirectory) -> AsyncGenerator[Storage]:
 
 @contextmanager
 def alone(directory: DataDirectory, what: str) -> Iterator[None]:
-    """Hold the lock of `what` in this directory. Raises Conflict when another process does."""
+    """Hold the lock for the work `what` in this directory. Raises Conflict when another process
+    does.
+    """
     descriptor = os.open(
         directory.root / f"{what}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
     )

@@ -1,17 +1,17 @@
 """The management interface of a fleet of VMs: the paths of Arvados' dispatcher, as values.
 
-Source: docs/spec/cloud, section Management.
-
-    GET  /arvados/v1/dispatch/containers                       {items: [entry]} in the order of the
-    queue GET  /arvados/v1/dispatch/container?container_uuid=        an entry, or 404
-    POST /arvados/v1/dispatch/containers/kill                  container_uuid, reason
-    GET  /arvados/v1/dispatch/instances                        {items: [instance]} by id
-    POST /arvados/v1/dispatch/instances/hold|drain|run|kill    instance_id, reason
-    GET  /metrics, /metrics.json, /_health/ping                the first two are the same, as they
-    are in Arvados
+    GET  /arvados/v1/dispatch/containers                  {items: [entry]} in the order of the queue
+    GET  /arvados/v1/dispatch/container?container_uuid=   an entry, or 404
+    POST /arvados/v1/dispatch/containers/kill             container_uuid, reason
+    GET  /arvados/v1/dispatch/instances                   {items: [instance]} by id
+    POST /arvados/v1/dispatch/instances/hold|drain|run|kill
+                                                          instance_id, reason
+    GET  /metrics, /metrics.json, /_health/ping           the first two are the same, as they are
+                                                          in Arvados
 
 An entry is {container, instance_resources, instance_types, instance_type: the first of them,
-first_seen_at, scheduling_status}. Whoever asks needs the ManagementToken.
+first_seen_at, scheduling_status}. Every call needs the ManagementToken. Source: docs/spec/cloud,
+section Management.
 """
 
 from __future__ import annotations
