@@ -133,7 +133,7 @@ def _list(given: argparse.Namespace) -> int:
         register.write_prices(sys.stdin.buffer.read())
     for found in register.look(_clean_up):
         _print(found.line)
-    # Tells the dispatcher to start nothing more on this machine (node_health).
+    # With this line the dispatcher starts nothing more on this machine.
     if register.broken:
         _print("broken")
     return 0

@@ -1,4 +1,4 @@
-"""Saving of the output, by the plan of `core.containers.output`, and of the log."""
+"""Saves the output, by the plan of `core.containers.output`, and the log."""
 
 from __future__ import annotations
 

@@ -1,14 +1,12 @@
-"""Specification of a container for the engine, with the GPUs that are locked for it.
+"""Specification of a container for its engine, and the locks on its GPUs.
 
-The GPUs of one container: locked for as long as it runs, so that no two containers share one.
+The specification is made from the record, the prepared mounts, and the streams.
 
-The holder of a GPU locks its file in a directory of the machine. The file names the run directory:
+The GPUs of a container are locked for as long as it runs, so that no two containers share one. The
+holder of a GPU locks its file in a directory of the machine. The file names the run directory:
 while that exists without its supervisor (killed, not cleaned up yet), the command may still be
 alive and use the GPU, so it stays taken. Locks end with their processes and directories, so nothing
 needs to be cleaned up.
-
-Specification of the container for the engine: its record, the prepared mounts, and the
-streams.
 """
 
 from __future__ import annotations

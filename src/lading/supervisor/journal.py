@@ -1,18 +1,15 @@
 """The run directory of a container: its lock, and the journal of the supervisor's steps.
 
-Record on disk of the steps that a supervisor has begun and finished, so that another process can
-undo them after a crash.
+The journal records the steps that a supervisor has begun and finished, so that another process can
+undo them after a crash. It has one JSON object a line. The first line names the engine of the
+container and its settings; each other line names a step and its progress. Nothing here is secret:
+neither tokens nor contents of mounts are written. After a crash of the machine no step remains to
+be undone, so the file is not synced.
 
-One JSON object a line. The first line names the engine of the container and its settings; each
-other line names a step and its progress. Nothing here is secret: neither tokens nor contents of
-mounts are written. After a crash of the machine nothing is left to undo, so the file is not synced.
-
-The lock of a run directory: its holder is the only supervisor of that container.
-
-`<run directory>/lock` contains `{"UUID": ..., "PID": ...}` and is held with flock for the life of
-the supervisor. The descriptor is closed on exec, so no child keeps the lock of a dead supervisor.
-Signal handlers are installed before the file is written, so a process that finds a pid there may
-send a signal.
+The holder of the lock is the only supervisor of that container. `<run directory>/lock` contains
+`{"UUID": ..., "PID": ...}` and is held with flock for the life of the supervisor. The descriptor is
+closed on exec, so no child keeps the lock of a dead supervisor. Signal handlers are installed
+before the file is written, so a process that finds a pid there may send a signal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """System calls that Python has no function for, and removal of directories that may contain mounts.
 
-Mount namespaces: a supervisor first leaves the namespace of the machine. Its mounts are visible to
-it and its children only and vanish with the last of these processes, also after kill -9.
+A supervisor first leaves the mount namespace of the machine. Its mounts are visible to it and its
+children only and vanish with the last of these processes, also after kill -9.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The log of one container during its run: files in the run directory (docs/spec/containers,
-section Log).
+"""The log of one container during its run: files in the run directory.
 
 Output of the command is kept up to the configured limit and as long as the disk has space. Further
 output is read and dropped, so that the command can continue, and the log says so. Lines of the
@@ -8,6 +7,8 @@ supervisor are kept whenever there is space.
 Each line begins with a UTC timestamp of nine fractional digits and a blank, taken at the beginning
 of the line; parts of lines are written through at once. The data is on disk, so a large log needs
 no memory.
+
+Source: docs/spec/containers, section Log.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class StampedFile:
         self._at_start = True
         self.size = 0
         self.tail = b""
-        """The beginning of the data that the disk did not take: it often tells the reason of a
+        """The beginning of the data that the disk did not take: it often has the reason of a
         failure.
         """
 

@@ -1,19 +1,13 @@
 """This machine: facts for the log and for containers, its faults, and its price.
 
-Facts about this machine for the container's log and for containers.
-
-Distinguishes a machine that cannot run containers from a container that cannot be run
-(docs/spec/containers, section Run).
-
-The messages of the engine decide: an unreachable engine, a root that cannot be mounted, a full
-disk. The machine is then marked in its register, or the configured hook is run instead, and a
-dispatcher drains it. Messages are matched rather than classes of failures, because a container can
-provoke many other failures.
-
-Kind of storage of a directory, in the words of `device_type`: ram, ssd, disk or network.
-
-Cost of one container while it runs: the prices of its machine, and the time of the last
-update.
+- Facts: kernel, processors, memory, file systems, and the kind of storage of a directory in the
+  words of `device_type` (ram, ssd, disk or network).
+- Faults: `is_broken` distinguishes a machine that cannot run containers from a container that
+  cannot be run (docs/spec/containers, section Run). The messages of the engine decide: an
+  unreachable engine, a root that cannot be mounted, a full disk. Messages are matched rather than
+  classes of failures, because a container can provoke many other failures. The machine is then
+  marked in its register, or the configured hook is run instead, and a dispatcher drains it.
+- `Costing`: cost of one container while it runs, from the prices of its machine.
 """
 
 from __future__ import annotations

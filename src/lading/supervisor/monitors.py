@@ -1,27 +1,19 @@
-"""Concurrent tasks beside the command: live view, samples, saving of the log, notices of
-preemption.
-
-Concurrent tasks beside the command: the live view, usage samples, saving of the log, notices of
-preemption, the cost, the mount of the inputs, the disk.
+"""Concurrent tasks beside the command: live log, samples, saving of the log, preemption, disk.
 
 Only the end of the mount and a full disk end the command; the end of the command ends all of them.
 The log is saved on request (USR1), before a preemption, and periodically: after half an hour, or
 when at least 32 MiB and as many bytes as saved before have been added (docs/spec/containers,
 section Log).
 
-The live view of a log: posts the growth of the log files while the container runs (API:
-containers/{uuid}/live).
+The live view posts the growth of the log files while the container runs (API:
+containers/{uuid}/live). The first post is made 200 ms after the start, so a shorter container costs
+none. Then each file that has grown is posted every update period, or at once after a certain
+amount; at most 4 MiB of each file in a period. When the server cannot accept a post, the next
+period tries again; the saved log does not depend on it.
 
-The first post is made 200 ms after the start, so a shorter container costs none. Then each file
-that has grown is posted every update period, or at once after a certain amount; at most 4 MiB of
-each file in a period. When the server cannot accept a post, the next period tries again; the saved
-log does not depend on it.
-
-Notices of preemption: the cloud will take this machine away. Used only when the dispatcher says
-that this is possible.
-
-EC2 (instance metadata service, version 2): `spot/instance-action` announces the end and its time;
-the rebalance recommendation says that it is likely. Azure (scheduled events): an event of type
+Notices of preemption are polled only when the dispatcher reports that preemption is possible. EC2
+(instance metadata service, version 2): `spot/instance-action` announces the end and its time; the
+rebalance recommendation announces that it is likely. Azure (scheduled events): an event of type
 Preempt that names this machine. Google: the word TRUE at `instance/preempted`. All are polled every
 five seconds, until more than five polls in a row have failed (docs/spec/containers, section Run).
 """
@@ -251,7 +243,7 @@ class LiveView:
                 continue
             # Wait for the first byte without a period: a silent command costs no wake-ups.
             await self._growth(1)
-            # No growth within the period: post what there is.
+            # No growth within the period: post the present data.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._growth(size), period)
 
@@ -265,7 +257,7 @@ class LiveView:
             # The server keeps no more of this file.
             except TooLarge:
                 self._names = tuple(one for one in self._names if one != name)
-            # The token was revoked: the container belongs to somebody else.
+            # The token was revoked: the container belongs to another supervisor.
             except Unauthenticated:
                 self._refused = True
                 self._on_lost()

@@ -1,6 +1,7 @@
 """The end of a container: its outcome, saving of output and log, and the last update of the record.
 
-Saving of output and log, and the last update of the record.
+`judge` determines the outcome of the command, `Ending` the corresponding update of the record
+(docs/spec/containers, section Run).
 
 One call reports the end and carries small results (`api.resources.container_results`). Large
 results, and those of a refused call, are stored step by step.
@@ -9,11 +10,6 @@ Faults of the output appear when it is planned, before the last line of the log,
 written. Then output and log are stored at the same time, as they are independent; when the output
 fails only now, the log is written again with the new state. When the server refuses the end itself,
 the container is Cancelled with the reason.
-
-Report of the end of a container by its supervisor, with or without the results.
-
-Outcome of a container, and the corresponding update of its record (docs/spec/containers, section
-Run).
 """
 
 from __future__ import annotations
@@ -51,16 +47,16 @@ from lading.supervisor.logs import Log
 from lading.supervisor.machine import Costing
 from lading.supervisor.session import Lost, SupervisorSession
 
-# Seconds to save the log of a container whose results nobody wants.
+# Seconds to save the log of a container that no request needs any more.
 _LOG_TIME = 2.0
 _logger = logging.getLogger("lading.supervisor")
 LAST_CALL = 1.0
-"""Seconds for a call in progress when the supervisor is told to stop: the server may have received
-the call already.
+"""Seconds for a call in progress when the supervisor gets a stop signal: the server may have
+received the call already.
 """
 # Seconds to remove the scratch of a container whose files may fill the disk of the server.
 _FREE_TIME = 60.0
-# Seconds to report the end of a container whose results nobody wants.
+# Seconds to report the end of a container that no request needs any more.
 _LAST_TIME = 5.0
 # Seconds in which results of a kept container are saved whatever signals arrive.
 _KEPT_SAVING = 60.0
@@ -114,7 +110,7 @@ class Results:
         )
 
     async def give_up(self, ending: Ending) -> None:
-        """Report the end without the output, which nobody wants any more; with the log if that
+        """Report the end without the output, which no request needs any more; with the log if that
         takes a moment only.
 
         Raises LadingError when the server cannot be reached.
@@ -262,7 +258,7 @@ def _as_output_error(error: BaseException, what: str) -> ExecutionError:
 
 
 class Report:
-    """Report of one container. `stop` is set when the supervisor is told to stop; `kept`: the
+    """Report of one container. `stop` is set when the supervisor gets a stop signal; `kept`: the
     container was kept after its command had failed; `started`: its command was run, and is dead.
 
     `untold` is left to report when the disk of the server has space again.
@@ -389,7 +385,7 @@ class Circumstances:
     """Further facts about the end of a command."""
 
     stopped: bool = False
-    """The supervisor was told to stop it."""
+    """The supervisor got a stop signal."""
     timed_out: bool = False
     """It exceeded its max_run_time."""
     preempted: str = ""
@@ -399,7 +395,7 @@ class Circumstances:
     full: str = ""
     """The place that has no space left, or ""."""
     wanted: bool = False
-    """Its request still wants it: the stop came from somebody else."""
+    """Its request still needs it: the stop came from outside."""
 
 
 _STOPPED = (

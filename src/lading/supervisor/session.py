@@ -1,15 +1,13 @@
-"""The calls of a supervisor to the API, between Locked and the end (docs/spec/containers, section
-Run).
+"""The calls of a supervisor to the API, from the lock of its container to the end.
 
-Two tokens: the supervisor's, which can change this one container, and the container's own, which
-reads and writes its data on behalf of its user. Calls are repeated for `unreachable_timeout`, as
-long as the run directory exists: whoever removes the whole data directory wants nothing to
-continue.
+Two tokens are used: the supervisor's, which can change this one container, and the container's own,
+which reads and writes its data on behalf of its user. Calls are repeated for `unreachable_timeout`,
+as long as the run directory exists: its removal means that nothing is to continue.
 
-Reports steps that take long before the command starts: `runtime_status.activity` of the Locked
-container.
+`Activity` reports steps that take long before the command starts: `runtime_status.activity` of the
+Locked container. Short steps are not reported, so that an ordinary container costs no further call.
 
-Short steps are not reported, so that an ordinary container costs no further call.
+Source: docs/spec/containers, section Run.
 """
 
 from __future__ import annotations
@@ -97,7 +95,7 @@ class SupervisorSession:
 
     @property
     def gateway_key(self) -> str:
-        """Secret shared by the server and this container's gateway; "" when the server wants no
+        """Secret shared by the server and this container's gateway; "" when the server uses no
         gateway.
         """
         return str(self.record.get("gateway_auth_secret") or "")
@@ -141,7 +139,7 @@ class SupervisorSession:
         self._given = _token(auth, self._uuid)
 
     async def secrets(self) -> Mapping[str, Any]:
-        """The secret mounts; requested unless the record says that there are none."""
+        """The secret mounts; requested unless the record shows that there are none."""
         if self.record.get("secret_mounts_md5") == _NO_SECRETS:
             return {}
         # The answer when a container has no secret mounts.
@@ -224,7 +222,7 @@ class SupervisorSession:
         await self.once.action("containers", self._uuid, "finish", body=body)
 
     async def is_wanted(self) -> bool:
-        """Whether a request wants the container; False when the server does not answer at once."""
+        """Whether a request needs the container; False when the server does not answer at once."""
         try:
             record = await self.once.get("containers", self._uuid, select=("uuid", "priority"))
         except LadingError:

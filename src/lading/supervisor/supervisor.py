@@ -388,7 +388,8 @@ class Supervisor:
         grace = self._assignment.stop_grace_period
         running = asyncio.ensure_future(self._engine.run(stop=self.stop, stop_grace=grace))
         try:
-            # Its first step lets the command go. What is done beside it took 1.5 ms before that.
+            # Its first step starts the command. Work beside it, when done first, delayed that by
+            # 1.5 ms.
             await asyncio.sleep(0)
             ended = await self._watch_command(running, seconds)
         finally:
@@ -443,8 +444,8 @@ class Supervisor:
             self.on_idle()
 
     async def _keep_failure(self, ended: Exit) -> None:
-        """Keep the container of a failed command for as long as its request wants, so that users
-        can examine it.
+        """Keep the container of a failed command for the time that its request asks for, so that
+        users can examine it.
         """
         seconds = amount(self._session.container.scheduling_parameters, KEEP_ON_FAILURE)
         if ended.code == 0 or not seconds or self.stop.is_set():
@@ -467,7 +468,7 @@ class Supervisor:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.stop.wait(), seconds)
 
-    # What they need.
+    # Parts and their inputs.
 
     def _accompany(self) -> Monitors:
         return Monitors(

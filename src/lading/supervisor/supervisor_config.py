@@ -1,7 +1,8 @@
 """Configuration of a supervisor: one container, a token for it alone, and the places it may use.
 
-An assignment is sent as JSON (to the warm parent, on standard input, or over ssh), so every field
-is a plain value. It contains a token: it is never written to disk and never logged.
+It is sent as JSON (to the warm parent, on standard input, or over ssh), so every field is a plain
+value; in messages it is called assignment. It contains a token: it is never written to disk and
+never logged.
 """
 
 from __future__ import annotations

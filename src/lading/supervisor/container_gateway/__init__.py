@@ -1,3 +1,4 @@
-"""The gateway into one running container: shell sessions, files and ports. Its modules are imported
-with the first connection.
+"""The gateway into one running container: shell sessions, files and ports.
+
+Its modules are imported with the first connection.
 """

@@ -35,7 +35,7 @@ _logger = logging.getLogger("lading.supervisor")
 
 
 class GatewayListener:
-    """The gateway of one container. `say` writes into its log."""
+    """The gateway of one container. `say` writes a line into its log."""
 
     def __init__(
         self,

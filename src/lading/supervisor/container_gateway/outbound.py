@@ -1,9 +1,9 @@
-"""The tunnel to the server, for gateways that the server cannot reach (docs/spec/shell, section
-Tunnel).
+"""The tunnel to the server, for gateways that the server cannot reach.
 
 The supervisor connects with its own token and its container's key. The server that accepts it
 records that it has the tunnel. Each stream that the server opens is a connection to the gateway.
-When the tunnel ends, as after a restart of the server, a new one is made.
+When the tunnel ends, as after a restart of the server, a new one is made. Source: docs/spec/shell,
+section Tunnel.
 """
 
 from __future__ import annotations

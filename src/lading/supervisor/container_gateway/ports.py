@@ -1,14 +1,10 @@
 """Connections to ports of one container, and of no other.
 
 A container has its own network namespace, in which the socket is made, or shares the machine's. In
-the latter case only sockets of its processes may accept the connection;
-this is checked before and after connecting.
-
-Listening sockets of a port, from the kernel's tables /proc/PID/net/tcp and tcp6 (proc(5)).
-
-A connection to a loopback address goes to a listener on exactly that address, and only without one,
-to listeners on all addresses. Containers that share the machine's network must get their own
-connections only, so all sockets that may accept one have to be theirs.
+the latter case only sockets of its processes may accept the connection; this is checked before and
+after connecting, by the kernel's tables /proc/PID/net/tcp and tcp6 (proc(5)). A connection to a
+loopback address goes to a listener on exactly that address, and only without one, to listeners on
+all addresses. So all sockets that may accept it have to be the container's.
 """
 
 from __future__ import annotations

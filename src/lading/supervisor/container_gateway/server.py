@@ -1,5 +1,4 @@
-"""The gateway: HTTPS for the server alone, with mutual proof of identity (docs/spec/shell, section
-Gateway).
+"""The gateway of a container: HTTPS for the server alone, with mutual proof of identity.
 
     POST /ssh, Upgrade: ssh                         an SSH server whose shell is in the container
     anything with X-Arvados-Container-Target-Port   that request, to a port of the container
@@ -7,6 +6,8 @@ Gateway).
 Each connection serves one request. The certificate is made when the gateway is first needed; its
 key is derived from the secret of the container, so that the server knows it, and the proofs are
 made for it (`core.containers.sessions`).
+
+Source: docs/spec/shell, section Gateway.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ _MOST_FORM = 1 << 16
 
 
 class GatewayServer:
-    """The gateway of one container. `key` is the secret shared with the server; `say` writes into
-    the container's log.
+    """The gateway of one container. `key` is the secret shared with the server; `say` writes a line
+    into the container's log.
     """
 
     def __init__(self, uuid: str, key: str, engine: Engine, say: Callable[[str], None]) -> None:

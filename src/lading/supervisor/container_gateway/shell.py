@@ -1,4 +1,4 @@
-"""An SSH server whose sessions are all in one container (docs/spec/shell, section SSH server).
+"""An SSH server whose sessions are all in one container.
 
 The server has authorized the caller already, so no password or key is asked for. A session runs a
 command or a shell by the engine's `execute`, with a terminal if the client wants one; sftp runs the
@@ -7,6 +7,8 @@ image's own sftp-server. Connections are forwarded to ports of the container its
 
 The detach keys leave a terminal while its command continues, until the command or the container
 ends.
+
+Source: docs/spec/shell, section SSH server.
 """
 
 from __future__ import annotations
@@ -203,7 +205,7 @@ class _Session(asyncssh.SSHServerSession[bytes]):
         self._task: asyncio.Task[None] | None = None
         self._beside: set[asyncio.Task[None]] = set()
 
-    # What the client says.
+    # Events of the client.
 
     def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
         self._channel = chan
@@ -277,7 +279,7 @@ class _Session(asyncssh.SSHServerSession[bytes]):
         if self._task is not None:
             self._task.cancel()
 
-    # What is done about it.
+    # Work of the session.
 
     async def _run(self) -> None:
         channel = self._channel

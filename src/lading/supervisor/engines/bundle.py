@@ -1,32 +1,25 @@
-"""The OCI bundle of a container, with its seccomp profile.
+"""The OCI bundle of a container: configuration for crun, root file system, and seccomp profile.
 
-The OCI bundle of a container: the configuration for crun (OCI runtime specification 1.0).
-
-Limits of every container, whatever its image says: no new privileges, the few capabilities that
+Limits of every container, whatever its image requests: no new privileges, the few capabilities that
 package tools need, a deny list of system calls that reach beyond the container or into rarely used
 kernel code, no view of the machine's kernel state. Its network namespace is its own and empty; the
-supervisor may connect it (see `notice`).
+supervisor may connect it (see `notice`). The configuration follows the OCI runtime specification
+1.0. The root is an overlay of the image's layers, with changes in the bundle or in memory.
 
-The root file system of a container: an overlay of its image's layers, with changes in its bundle
-or in memory.
-
-The system calls that a container is refused, as an OCI seccomp profile.
-
-Everything else is allowed. The list applies to each entry into the kernel: on x86-64 to the 64-bit
-and the 32-bit one; a process that uses the third one (x32) is killed. A filter cannot read
-arguments behind pointers, so `clone3` and `socketcall` are refused entirely, as if the kernel did
-not have them: C libraries then use `clone` and `socket`, whose arguments the filter sees.
+The seccomp profile lists the refused system calls; all others are allowed. It applies to each entry
+into the kernel: on x86-64 to the 64-bit and the 32-bit one; a process that uses the third one (x32)
+is killed. A filter cannot read arguments behind pointers, so `clone3` and `socketcall` are refused
+entirely, as if the kernel did not have them: C libraries then use `clone` and `socket`, whose
+arguments the filter sees.
 
 Allowed on purpose, as programs need them and they affect the container's own processes only:
 `ptrace` (debuggers), `personality` (gdb, SBCL, 32-bit programs), `modify_ldt` (Wine), `seccomp` and
 `landlock_*` (programs that confine themselves), `process_madvise`, `io_pgetevents`, the NUMA calls
 of MPI.
 
-Compiles a seccomp profile into a BPF program, once for all containers.
-
 crun compiles the profile for each container, which takes a millisecond of the sixteen of an empty
-container. It accepts a compiled program in an annotation. libseccomp compiles it here as it does in
-crun; where that fails, the profile alone is given.
+container. It accepts a compiled program (BPF) in an annotation. libseccomp compiles it here once
+for all containers, as it does in crun; where that fails, the profile alone is given.
 """
 
 from __future__ import annotations
@@ -67,8 +60,7 @@ MASKED = (
     "/proc/scsi",
     "/sys/devices/virtual/powercap",
     "/sys/firmware",
-    # memory of the kernel, where it lies, and what it is made of: with these an attack finds its
-    # place
+    # memory of the kernel, its addresses and structure, by which attacks find their targets
     "/proc/config.gz",
     "/proc/kallsyms",
     "/proc/kcore",
@@ -82,7 +74,7 @@ MASKED = (
     "/sys/kernel/notes",
     "/sys/kernel/slab",
     "/sys/kernel/vmcoreinfo",
-    # what others on the machine do: keys typed, packets that come, timers of all processes
+    # activity of others on the machine: typed keys, received packets, timers of all processes
     "/proc/interrupts",
     "/proc/keys",
     "/proc/latency_stats",
@@ -298,7 +290,7 @@ def mount_root(
         linux.unmount(_UNIFIED)
     for one in ("upper", "work"):
         (bundle / one).mkdir(mode=0o755, parents=True)
-    # overlayfs wants the topmost layer first.
+    # overlayfs expects the topmost layer first.
     lower = [str(one) for one in reversed(layers)]
     if namespace is None:
         rootfs = bundle / "rootfs"
@@ -370,7 +362,7 @@ NEW_NAMESPACES: Final[Mapping[str, int]] = {
 kernel reachable.
 """
 SOCKET_FAMILIES: Final[Mapping[str, int]] = {
-    "AF_UNSPEC": 0,  # what libraries ask for to learn what there is
+    "AF_UNSPEC": 0,  # libraries use it to list the available families
     "AF_UNIX": 1,  # programs of one container among each other
     "AF_INET": 2,
     "AF_INET6": 10,

@@ -1,19 +1,16 @@
-"""Starts of crun: the program in sealed memory, its control group, its streams.
+"""Starts crun: the program in sealed memory, in the container's cgroup, with safe streams.
 
-How the native engine starts crun in its container's cgroup, and what a failed start means.
+crun copies itself into a sealed memory file whenever it is started from disk, and starts again from
+there, so that no container can change it through /proc (CVE-2019-5736). That is a quarter of its
+processor time. A sealed copy (`SealedProgram`) is accepted as it is.
 
-A frequently started program, kept in a sealed memory file.
+A process can open its descriptors 0, 1 and 2 again by /proc/self/fd, for writing too, and change
+the owner and the mode of their files; crun gives all three to the command's user. So an input file
+is opened through a read-only mount: it may belong to the cache, which all containers of the machine
+share. A missing stream is /dev/null through such a mount, since its owner and mode are the
+machine's.
 
-crun copies itself into such a file whenever it is started from disk, and starts again from there,
-so that no container can change it through /proc (CVE-2019-5736). That is a quarter of its processor
-time. A sealed copy is accepted as it is.
-
-The streams of a container's command: descriptors 0, 1 and 2.
-
-A process can open its descriptors again by /proc/self/fd, for writing too, and change the owner and
-the mode of their files; crun gives all three to the command's user. So an input file is opened
-through a read-only mount: it may belong to the cache, which all containers of the machine share. A
-missing stream is /dev/null through such a mount, since its owner and mode are the machine's.
+`failure` interprets the message of a failed start.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""The docker engine: a daemon with the Docker API on a Unix socket. Podman differs in little
-(`podman`).
+"""The docker engine: a daemon with the Docker API on a Unix socket.
 
 The container is named after its record, so that the clean-up after a crash finds it. Its image is
 loaded from the image collection when the daemon does not have it, without the names in the archive;
 nothing is ever pulled. Before a daemon's image is used for a collection, the collection is proven
 to contain it (`image_archive`). Mounts are binds of host paths, so the daemon must run on this
 machine.
+
+Podman differs in little (`podman`).
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ KEPT = "lading-kept"
 _TIMEOUT = 60.0
 # Seconds to receive the rest of the output after the end of the command.
 _DRAIN = 300.0
-# Seconds to receive the output of a command that was told to stop.
+# Seconds to receive the output of a command after its stop signal.
 _STOP_DRAIN = 2.0
 # Bytes read at a time.
 _CHUNK = 1 << 16
@@ -136,7 +137,7 @@ class DockerEngine:
             self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
             sweep(self._images)
             await fetch(image, place, kept=self._kept)
-            # A daemon reuses layers by their hash alone, whoever brought them.
+            # A daemon reuses layers by their hash alone, whatever user they come from.
             archive = await asyncio.to_thread(ImageArchive, place)
             with archive:
                 await asyncio.to_thread(archive.prove, self._image, limit=self._cache_size)

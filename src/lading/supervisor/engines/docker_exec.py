@@ -132,7 +132,7 @@ class DockerExecution:
         """Send it a signal, if this process may."""
         pid = int((await self._look()).get("Pid") or 0)
         if pid > 1:
-            # The process may have ended, or its number may belong to somebody else now.
+            # The process may have ended, or its number may belong to another process now.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
 

@@ -1,5 +1,4 @@
-"""A gang of containers of a Docker daemon: the conductor makes them, labels of the daemon identify
-them.
+"""A gang of containers of a Docker daemon: made by a conductor, identified by labels.
 
 The conductor ends with the supervisor that started it. The clean-up removes every container and
 network with the label, also after a crash of all processes.

@@ -1,12 +1,7 @@
 """Commands beside the container's own: as child processes, and by `crun exec`.
 
-A command beside the container's own, as a child process of the supervisor, with pipes or a
-terminal.
-
-A runtime such as crun makes the terminal inside the container and passes its controlling end over a
-Unix socket.
-
-A command beside the container's own, by `crun exec`.
+A child process has pipes, or a terminal that a runtime such as crun makes inside the container; the
+runtime passes the controlling end over a Unix socket.
 
 crun gets the configuration of the container's own command with other arguments: the same
 capabilities and system calls, no new privileges, the container's environment and no other. It is
@@ -83,7 +78,7 @@ class ProcessExecution:
                     stdin.close()
 
     async def read(self) -> tuple[int, bytes]:
-        """What it wrote next."""
+        """Its next output: the descriptor's number and the bytes."""
         return await self._output.get()
 
     async def resize(self, size: Size) -> None:

@@ -209,7 +209,7 @@ class NativeEngine:
         # crun exits with 128 + signal for a command that a signal ended; a signal ends crun itself
         # only from outside, or because the container, which it is in, has used all of its memory.
         is_killed = code < 0 and not stop.is_set() and not full
-        # With a failure the log of crun tells whether the command was started.
+        # After a failure the log of crun shows whether the command was started.
         if code != 0 and not stop.is_set() and not is_killed:
             self._check_started()
         return Exit(
@@ -300,7 +300,7 @@ class NativeEngine:
         self._is_held = False
 
     async def remove(self) -> None:
-        """Kill what is left, remove the cgroup and the mounts. Idempotent."""
+        """Kill remaining processes, remove the cgroup and the mounts. Idempotent."""
         self._close_gate()
         await self._kill_rest()
         if self._network is not None:
@@ -336,8 +336,8 @@ class NativeEngine:
                 )
             self._namespace.open()
             # Files in memory are lost when this process is killed, and without a control group crun
-            # must know what is left to kill. The conductor of a gang reads files of its ranks on
-            # disk.
+            # must know the remaining processes to kill. The conductor of a gang reads files of its
+            # ranks on disk.
             if self._cgroup.join_files and spec.nodes == 1:
                 self._state = self._namespace.directory
         except OSError as error:

@@ -90,7 +90,7 @@ class NativeNetwork:
                 with contextlib.suppress(BlockingIOError):
                     # The state may arrive in parts; an incomplete one does not decode.
                     said += os.read(self._reading, most)
-                # crun has said nothing readable: no process.
+                # The output of crun is unreadable: no process.
                 with contextlib.suppress(msgspec.DecodeError):
                     return msgspec.json.decode(said, type=_State).pid
         finally:

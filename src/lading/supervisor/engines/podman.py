@@ -1,13 +1,13 @@
-"""The podman engine: podman's Docker-compatible API on a Unix socket (`podman system service`,
-`podman.socket`).
+"""The podman engine: the Docker-compatible API of podman's service on a Unix socket.
 
-Three things differ from Docker's daemon:
+The service is `podman system service`, or `podman.socket`. Three things differ from Docker's
+daemon:
 
 - Attaching to a container already makes its first process, up to the moment before the command. So
   a missing command is reported then; and the process is known before anything runs.
-- Podman removes the cgroup at the end, and on version 1 it does not tell that the kernel killed for
-  lack of memory (podman 4.3: State.OOMKilled stays false). So the kernel's own count is read at the
-  moment at which the process ends, before podman has noticed (`limits.counters`).
+- Podman removes the cgroup at the end, and on version 1 it does not report that the kernel killed
+  for lack of memory (podman 4.3: State.OOMKilled stays false). So the kernel's own count is read
+  when the process ends, before podman has noticed (`limits.counters`).
 - Its service reads a seccomp profile from a file, and takes masked paths among the security
   options.
 """

@@ -1,12 +1,15 @@
 """User namespaces: the one of a container, ranges of user ids, and idmapped mounts.
 
-The user namespace of a container: its files belong to its own ids, wherever that is possible.
+A container in a user namespace of its own has the ids 0 to `SIZE` - 1 like any other. Outside, they
+are ids of no user: nothing of the machine belongs to its root. Each of our processes has its own
+range, so two containers never share one at the same time.
 
-Layers, binds and the files of its streams are shown through idmapped mounts
-(`supervisor.engines.user_namespace`): a file of root on disk is one of the container's root, and a
-file that it writes to its output is root's on disk, as without user namespaces. The container's
-root has no rights outside, so it cannot pass directories that are closed to others: everything for
-it is mounted in a small directory that everybody may pass, in the supervisor's mount namespace.
+Files stay on disk with their owners: layers, binds and the files of the container's streams are
+shown through idmapped mounts (Linux 5.12). A file of root on disk is one of the container's root,
+and a file that it writes to its output is root's on disk, as without user namespaces. The
+container's root has no rights outside, so it cannot pass directories that are closed to others:
+everything for it is mounted in a small directory that everybody may pass, in the supervisor's mount
+namespace.
 
     <machine>/ids                        locks: the range of ids of each process
     <machine>/containers/<name>/         a file system in memory:
@@ -17,13 +20,6 @@ it is mounted in a small directory that everybody may pass, in the supervisor's 
 On a file system that cannot be idmapped (NFS, Lustre) the container has the machine's ids, if the
 policy allows, as on a kernel that is too old. A FUSE mount is shown unmapped: everybody may read
 the mount of collections.
-
-Ranges of user ids, user namespaces, and idmapped mounts (Linux 5.12).
-
-A container in a user namespace of its own has the ids 0 to `SIZE` - 1 like any other. Outside, they
-are ids of no user: nothing of the machine belongs to its root. Each of our processes has its own
-range, so two containers never share one at the same time. Files stay on disk with their owners; an
-idmapped mount shows files of root as files of the first id of the range.
 """
 
 from __future__ import annotations
@@ -377,7 +373,7 @@ def make_namespace(ids: IdRange) -> int:
     would copy the page tables.
     """
     stack = ctypes.create_string_buffer(_STACK)
-    # The ABI of x86-64 and aarch64 wants a stack aligned to 16 bytes; it grows downwards.
+    # The ABI of x86-64 and aarch64 requires a stack aligned to 16 bytes; it grows downwards.
     top = (ctypes.addressof(stack) + _STACK) & ~15
     flags = _CLONE_NEWUSER | _CLONE_VM | _CLONE_VFORK
     child = _libc.clone(ctypes.cast(_libc._exit, ctypes.c_void_p), top, flags, None)

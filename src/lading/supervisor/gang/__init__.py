@@ -1,3 +1,4 @@
-"""Gangs over several machines: connections between their ranks, and the directory that collects
-their output. Start with `remote_rank_client`.
+"""Gangs over several machines: connections between their ranks, and the collection of their output.
+
+Start with `remote_rank_client`.
 """

@@ -1,7 +1,7 @@
-"""The output of a gang: output of its ranks is merged into one directory when all of them are dead.
+"""Merges the output of a gang's ranks into one directory when all of them are dead.
 
-While ranks live, nobody else writes into the output directory. The conductor collects in its spool,
-a directory that no container sees:
+While ranks are alive, no other process writes into the output directory. The conductor collects in
+its spool, a directory that no container sees:
 
     <rank>.stdout, <rank>.stderr   streams of a rank, where every rank runs the command
     <rank>.tar                     the output directory of a rank on another machine

@@ -1,8 +1,7 @@
-"""The listener on a machine with remote ranks of a gang: starts their processes on request of the
-supervisor.
+"""Listener on a machine with remote ranks of a gang: starts them when the supervisor connects.
 
-The dispatcher has it made before the supervisor (`forkserver`, `admit`), and gives both the same
-certificate and key, made for this gang alone: the key proves membership, and nobody else gets
+The dispatcher starts the listener before the supervisor (`forkserver`, `admit`), and gives both the
+same certificate and key, made for this gang alone: the key proves membership, and nobody else gets
 further than the handshake. The supervisor connects once for each rank (`remote_rank_client`) and
 gets a remote rank (`remote_rank`) at the other end of the connection.
 

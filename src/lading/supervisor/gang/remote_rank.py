@@ -1,9 +1,9 @@
-"""`python -m lading.supervisor --annex ADDRESS`: a rank of a gang on another machine than its
-supervisor (`remote_rank_client`).
+"""`python -m lading.supervisor --annex ADDRESS`: a rank of a gang on a further machine.
 
-Standard input and output are the pipe to the supervisor, which owns the record: a remote rank reads
-it and writes nothing. Everything that it prepares is removed at its end; its output is sent through
-the pipe last.
+The supervisor of the gang is on another machine (`remote_rank_client`). Standard input and output
+are the pipe to it; it owns the record: a remote rank reads the record and writes nothing.
+Everything that a remote rank prepares is removed at its end; its output is sent through the pipe
+last.
 """
 
 from __future__ import annotations

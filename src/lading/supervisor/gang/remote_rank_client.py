@@ -1,19 +1,13 @@
-"""Remote ranks of a gang as their container's supervisor sees them, and the TLS between machines.
+"""Remote ranks of a gang as the supervisor sees them, and the TLS connections to their machines.
 
-Remote ranks: for a gang on several machines, one process on each further machine prepares and
-starts a rank there.
-
-The supervisor starts them with the command of its assignment (`annex_command`), or connects to
-listeners (`rank_launcher`), sends each its invitation, and passes their pipes to the conductor
+For a gang on several machines, one process on each further machine prepares and starts a rank. The
+supervisor starts these processes with the command of its assignment (`annex_command`), or connects
+to listeners (`rank_launcher`), sends each its invitation, and passes their pipes to the conductor
 (`hpc.ranks`). A remote rank ends with its pipe, so none outlives the supervisor.
 
-`python -m lading.supervisor --line`: a TLS connection to the listener on another machine of a
-gang (`rank_launcher`).
-
-The first line of standard input has the destination and the certificate of both ends; further input
-is sent there, and its data is written to standard output. It ends when either side does.
-
-TLS between machines of a gang, with one certificate and key on both ends.
+`python -m lading.supervisor --line` is the TLS connection to a listener, with one certificate and
+key on both ends. The first line of standard input has the destination and the certificate; further
+input is sent there, and received data is written to standard output. It ends when either side does.
 """
 
 from __future__ import annotations

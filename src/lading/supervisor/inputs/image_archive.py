@@ -1,16 +1,14 @@
 """Images of containers: archives of untrusted origin, and layers that are unpacked once.
 
-Image archives in docker-save layout, of untrusted origin: reading, and proof of their contents.
+An image in a collection is found by its portable data hash; its archive, in docker-save layout, is
+read only when an engine needs it.
 
-An archive names its layers and itself by hashes. Somebody who knows such a hash, but not the
-content, could name it to get content that another user's archive has brought to this machine. So
-nothing is used by its hash before the present archive was seen to contain that content (`prove`),
-once for each collection.
+An archive names its layers and itself by hashes. A user who knows such a hash, but not the content,
+could name it to get content that another user's archive has brought to this machine. So nothing is
+used by its hash before the present archive was seen to contain that content (`prove`), once for
+each collection.
 
-An image in a collection: found by its portable data hash; the archive is read only when an
-engine wants it.
-
-Unpacked image layers, each stored once on this machine, named by the hash of its content.
+Unpacked layers are stored once on this machine, named by the hash of their content:
 
     <cache>/images/<pdh>.json   the parts of an image, an entry of a `DiskCache`
     <cache>/images/<pdh>.lock   shared lock: in use
@@ -137,7 +135,9 @@ class ImageArchive:
         return data
 
     def prove_layer(self, member: str, diff_id: str, *, limit: int) -> int:
-        """Check that a layer has the content that its name says; return its size in the archive."""
+        """Check that a layer has the content of the hash in its name; return its size in the
+        archive.
+        """
         with self.open(member) as source:
             size = source.seek(0, 2)
             source.seek(0)
@@ -214,9 +214,7 @@ class Proofs:
             return file.read() == identity
 
     def add(self, pdh: str, identity: str) -> None:
-        """Remember it, and forget those that were not asked for during half a year. Raises
-        OSError.
-        """
+        """Store a proof, and delete those unused for half a year. Raises OSError."""
         descriptor = self._cache.lock(pdh, wait=False)
         # A process that has the lock is about to write the same.
         if descriptor is not None:

@@ -84,7 +84,7 @@ class KeepMount:
             # Shielded: a thread cannot be cancelled, and the process that it starts must be known.
             self._process = await asyncio.shield(launching)
         except asyncio.CancelledError:
-            # The thread goes on; its process is stored, so that close() ends it.
+            # The thread continues; its process is stored, so that close() ends it.
             with contextlib.suppress(Unavailable):
                 self._process = await launching
             raise

@@ -3,7 +3,7 @@
 Collections come from the cache of this machine, read-only and shared; a lease keeps them there
 until `close`. Large collections that are not cached are mounted and read on demand (`keep_mount`).
 
-Entries of the container's directories for `core.containers.output`: by descriptors, without
+`find_entry` reads the container's directories for `core.containers.output`: by descriptors, without
 following links.
 """
 
@@ -121,7 +121,7 @@ class Stage:
         """Make everything. `memory`: file systems in memory are made here, otherwise by the engine;
         `keep`: the mount of the container.
 
-        Raises ExecutionError that names what is missing or cannot be made.
+        Raises ExecutionError naming the missing input, or the path that cannot be made.
         """
         self._keep = keep
         if not memory:

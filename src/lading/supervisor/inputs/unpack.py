@@ -1,12 +1,10 @@
-"""Archives of untrusted origin: a bounded reader, and the unpacking of one layer.
-
-Unpacks one layer archive into a directory of its own, for overlayfs.
+"""Unpacks a layer archive of untrusted origin, read in bounded memory, for overlayfs.
 
 Ownership, modes, times and extended attributes are kept; whiteouts are translated for overlayfs.
 The archive is read once, as a stream, and hashed during that. Gzip is decompressed; the hash is
 that of the plain archive.
 
-Nothing is ever written outside the directory: each folder is opened below its parent without
+Nothing is ever written outside the target directory: each folder is opened below its parent without
 following links, and a symbolic link in the middle of a path is resolved inside the layer, including
 `..` and a leading `/`. The root itself is a directory and stays one.
 
@@ -16,11 +14,10 @@ give a container the disks of the machine. It may not set attributes of overlayf
 and so must the data that is read, so that a small file cannot fill a disk; headers have a separate
 limit, as they are held in memory.
 
-Reads tar archives of untrusted origin, one member after the other, in bounded memory.
-
 The tarfile module keeps every member that it has read, reads headers of any length and number into
 memory, and recurses once for each header that precedes another. A compressed archive of some
-kilobytes could take all memory of the machine or end the reader with RecursionError.
+kilobytes could take all memory of the machine or end the reader with RecursionError. So `TarReader`
+reads one member after the other and drops it.
 """
 
 from __future__ import annotations

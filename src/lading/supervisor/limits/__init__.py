@@ -1,1 +1,1 @@
-"""Limits of a container: control groups, disk space, GPUs; and samples of what it uses."""
+"""Limits of a container (control groups, disk space), and samples of its resource use."""

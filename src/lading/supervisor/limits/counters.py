@@ -1,28 +1,21 @@
 """Resource use of a container: counters of the kernel, and samples for the log.
 
-Reads counters of processes: from control groups of version 1 or 2, and from /proc
-(docs/spec/containers, section Log).
+Counters of processes are read from control groups of version 1 or 2, and from /proc. Each function
+returns numbers by the name that follows them in the log; unreadable ones are left out.
 
-Each function returns numbers by the name that follows them in the log; unreadable ones are left
-out.
+`events_at_end` is for daemons that do not report the kernel's counts for a container's limits. The
+daemon removes the control group when the container has ended, so the counts are read when the first
+process ends. When the daemon is quicker they are lost and count as 0.
 
-Counts of the kernel for a container's limits, for daemons that do not report them.
-
-The daemon removes the control group when the container has ended, so the counts are read when the
-first process ends. When the daemon is quicker they are lost and count as 0.
-
-Resource use of a container: lines for `crunchstat.txt` and `hoststat.txt`, maxima for its log
-(docs/spec/containers, section Log).
+`UsageSampler` writes `crunchstat.txt` and `hoststat.txt`. Each line is a kind, then pairs of value
+and unit; from the second sample on with the growth since:
 
 Each line is a kind, then pairs of value and unit; from the second sample on with the growth since:
 
     mem 1048576 cache 0 swap 0 pgmajfault 524288 rss
     cpu 0.1500 user 0.0200 sys 2 cpus -- interval 10.0000 seconds 0.1500 user 0.0200 sys
 
-`crunchstat.txt` covers the container's control group, or its processes on a machine without one.
-`hoststat.txt` covers the supervisor's own control group and the memory of the processes that serve
-the container; a container of less than a second has none. The log reports when memory passes 90, 95
-and 99 % of the request, and the totals and maxima at the end, in the words of Arvados.
+Source: docs/spec/containers, section Log.
 """
 
 from __future__ import annotations

@@ -1,27 +1,19 @@
-"""Disk space of a container: its use, the watch over it, and project quotas.
+"""Disk space of a container: measures its use, ends it in time, and sets project quotas.
 
-Watches the disk use of a container, and tells when it has to end (`core.containers.disk_space`
-has the rules).
-
-Free space is checked more often the less there is. The container's files are measured only when so
-much space has gone that it may be near its limit, or when the disk is nearly full.
-
-Disk use of a container on this machine, and its exchange between supervisors.
-
-`measure` walks over files that a container may change meanwhile. Removed files that are still open
-have no name: they are found by the descriptors and mappings of the container's processes (`held`).
-
-Project quotas of ext4 and xfs: the kernel bounds what a container can write below some
-directories.
-
-A file system supports them when it was made and mounted for it (ext4: `mkfs.ext4 -O project,quota`
-or `tune2fs`, mount option `prjquota`; xfs: mount option `prjquota`). Directories get a project
-number, which everything created in them inherits; the number has a limit of bytes and of files.
-Needs root.
-
-A process with CAP_SYS_RESOURCE is not bounded, and a process of the machine's own user namespace
-may change the project of its files: containers have neither that capability nor, by their seccomp
-profile, the calls.
+- `DiskWatch` decides when a container has to end, by the rules of `core.containers.disk_space`.
+  Free space is checked more often the less there is. The container's files are measured only when
+  so much space has gone that it may be near its limit, or when the disk is nearly full. Supervisors
+  exchange the measured use (`Neighbours`).
+- `measure` walks over files that a container may change meanwhile. Removed files that are still
+  open have no name: they are found by the descriptors and mappings of the container's processes
+  (`held_open`).
+- `Project` is a project quota of ext4 or xfs: the kernel bounds the use below some directories. A
+  file system supports it when it was made and mounted for it (ext4: `mkfs.ext4 -O project,quota` or
+  `tune2fs`, mount option `prjquota`; xfs: mount option `prjquota`). Directories get a project
+  number, which everything created in them inherits; the number has a limit of bytes and of files.
+  Needs root. A process with CAP_SYS_RESOURCE is not bounded, and a process of the machine's own
+  user namespace may change the project of its files: containers have neither that capability nor,
+  by their seccomp profile, the calls.
 """
 
 from __future__ import annotations
@@ -59,8 +51,8 @@ _LONGEST_WALK = 60.0
 # Attempts to find the layer that a daemon has made, through the container's processes, which may
 # not have begun yet.
 _LAYER_TRIES = 100
-# Seconds for all containers of a full disk to report their use, before one of them is ended by what
-# is known.
+# Seconds for all containers of a full disk to report their use, before one of them is ended by the
+# known figures.
 _HEARING = 5.0
 # Seconds between two measurements on a disk that is nearly full.
 _CALM = 1.0
@@ -316,7 +308,7 @@ def layers_of(pids: Iterable[int], *, proc: Path = _PROC) -> tuple[Path, ...]:
     """Upper directories of the overlays that are the root of these processes, where this machine
     sees them.
 
-    So a daemon need not tell where it keeps the changes of a container.
+    So a daemon need not report where it keeps the changes of a container.
     """
     found: dict[Path, None] = {}
     for pid in pids:

@@ -9,8 +9,6 @@
 The host's namespace gets no address, route or filter: everything ends with the processes of the
 container and with the supervisor, also when they are killed. The container cannot change the
 filter, as it has no rights over its own namespace (CAP_NET_ADMIN).
-
-Work inside the network namespace of another process.
 """
 
 from __future__ import annotations

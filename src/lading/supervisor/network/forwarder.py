@@ -1,15 +1,12 @@
 """Connections and name resolution that the supervisor makes for a container.
 
-TCP connections to a service, made by the supervisor for a container without access to it.
+`Forwarder` makes TCP connections to a service for a container without access to it. The bytes are
+not changed: TLS is between the container and the service, whose certificate the container verifies
+by the service's own name.
 
-The bytes are not changed: TLS is between the container and the service, whose certificate the
-container verifies by the service's own name.
-
-A resolver for a container: DNS queries from its loopback interface go to the resolvers of the
-machine.
-
-The machine's own may have a loopback address (127.0.0.53 of systemd-resolved), which the container
-cannot reach. Messages are not changed; TCP serves answers that are too long for UDP.
+`Resolver` forwards DNS queries from the container's loopback interface to the resolvers of the
+machine. The machine's own may have a loopback address (127.0.0.53 of systemd-resolved), which the
+container cannot reach. Messages are not changed; TCP serves answers that are too long for UDP.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Routes of this machine and of a namespace, by rtnetlink(7): a few messages, which take
-microseconds where a program such as `ip` takes milliseconds.
+"""Routes of this machine and of a namespace, by rtnetlink(7).
+
+A few messages take microseconds where a program such as `ip` takes milliseconds.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The warm parent: has everything imported and forks supervisors, which serve one container after
-the other.
+"""The warm parent: has everything imported and forks supervisors, which are used again.
 
     python -m lading.supervisor.process.forkserver --fd N --run DIR/run [--engine NAME]
 
@@ -10,34 +9,28 @@ when it had none); answers may come in another order than the requests. Descript
 answer that names them.
 
     {"op":"start","id":1,"assignment":{...}}
-        {"op":"started","id":1,"uuid":U,"pid":P}                    and one pidfd
-        {"op":"refused","id":1,"uuid":U,"error":"one line"}         nothing was started
-        {"op":"preparing","uuid":U}                                 later: its image and inputs take
-        a while to be made
-                                                                    ready; it takes disk only until
-                                                                    it asks
-        {"op":"asking","uuid":U}                                    it is ready, and waits for the
-        signal CONT {"op":"idle","uuid":U}                                      its command has
-        ended, its results are saved;
-                                                                    it takes disk only. Not sent for
-                                                                    all containers
-        {"op":"ended","uuid":U}                                     its supervisor has ended it in
-        good order
-    {"op":"signal","id":2,"uuid":U,"signal":"TERM"}                 TERM INT QUIT USR1 USR2 CONT
-    KILL
-        {"op":"signalled","id":2,"uuid":U,"delivered":true}         false: nothing runs under this
-        uuid
+        {"op":"started","id":1,"uuid":U,"pid":P}            and one pidfd
+        {"op":"refused","id":1,"uuid":U,"error":"one line"} nothing was started
+      and later, without `id`:
+        {"op":"preparing","uuid":U} its image and inputs take a while; it takes disk only until
+                                    it asks
+        {"op":"asking","uuid":U}    it is ready, and waits for the signal CONT
+        {"op":"idle","uuid":U}      its command has ended, its results are being saved; it takes
+                                    disk only. Not sent for all containers
+        {"op":"ended","uuid":U}     its supervisor has ended it in good order
+    {"op":"signal","id":2,"uuid":U,"signal":"TERM"}         TERM INT QUIT USR1 USR2 CONT KILL
+        {"op":"signalled","id":2,"uuid":U,"delivered":true} false: nothing runs under this uuid
     {"op":"list","id":3}
         {"op":"listed","id":3,"live":[{"uuid":U,"pid":P},...],"dead":[U,...],"more":false}
             and one pidfd for each of `live`, in its order. When there are many there are several
             answers, all but the last with "more":true. Supervisors that an earlier warm parent
             started count. `dead` are run directories whose supervisor is gone: send `clean` for
-            each. The last one has "outposts":[{"uuid":U,"ranks":N},...] too, alive or not.
+            each. The last answer also has "outposts":[{"uuid":U,"ranks":N},...], alive or not.
     {"op":"clean","id":4,"uuid":U}
         {"op":"cleaned","id":4,"uuid":U,"error":""}
-            sent when nothing of it is left: processes, cgroups, mounts, run directory. `error` is a
-            line that says what could not be undone, or that it is alive. What left nothing is clean
-            already. Its outpost is ended first.
+            sent when no process, cgroup, mount or run directory of it remains, also at once when
+            there was none. `error` is a line with the fault of the clean-up, or that it is alive.
+            Its outpost is ended first.
     {"op":"admit","id":5,"uuid":U,"ranks":N,"certificate":PEM,"key":PEM}
         {"op":"admitted","id":5,"uuid":U,"address":A,"port":P}
             a supervisor on another machine can have so many ranks of its gang here
@@ -48,20 +41,19 @@ answer that names them.
 
 A supervisor has ended when `ended` was sent or when its pidfd is readable, whichever is first: the
 process may stay for the next container (`supervisor.process.worker`). Signals therefore go through
-the warm parent for as long as there is one. The record of the container then says how it ended
-(state final), or does not, in which case `clean` must be answered before the record is given back
-or cancelled. The warm parent ends when the other end of the socket closes; supervisors live on
-until their containers have ended, in sessions of their own.
+the warm parent for as long as there is one. The record of the container then has its final state;
+if not, `clean` must be answered before the record is given back or cancelled. The warm parent ends
+when the other end of the socket closes; supervisors continue until their containers have ended, in
+sessions of their own.
 
 The run directory is locked (flock on `lock`) before the fork and for the supervisor's life, so a
 listing never takes a starting container for a dead one. USR1 and USR2 have handlers before that, so
 no probe can kill it: handlers and not SIG_IGN, which the container's command would inherit.
 
-Deferred removal of directories that could not be removed at once, by a process of low priority
-beside the warm parent.
-
-It is started with the warm parent, and once a minute while something was moved aside
-(`lading.removal`); after an attempt without progress the pause doubles, up to an hour.
+`DeferredRemoval` removes directories that could not be removed at once, by a process of low
+priority beside the warm parent. It is started with the warm parent, and once a minute while
+directories are waiting (`lading.removal`); after an attempt without progress the pause doubles, up
+to an hour.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The turn of a container to use processors: a container with a long preparation gives its own
-back.
+"""The turn of a container to use processors, which it waits for after a long preparation.
 
 The supervisor sends `preparing` when its preparation takes longer than a moment; from then on
 others may use its VCPUs and RAM. When all is ready it sends `asking` and waits for permission. A
@@ -21,7 +20,7 @@ PATIENCE = 0.5
 
 
 class Turn:
-    """The turn of one container. `say` sends a word to the starter of this process; `go` returns
+    """The turn of one container. `say` sends a message to the starter of this process; `go` returns
     when the container may continue.
     """
 

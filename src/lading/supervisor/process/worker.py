@@ -1,11 +1,8 @@
-"""Reusable supervisor processes of the warm parent: their environment, their turns, their pool.
-
-A reusable supervisor process of the warm parent: it serves one container after the other, each
-from a clean start.
+"""Reusable supervisor processes of the warm parent: each serves one container after the other.
 
 A newly forked process copies every page that it writes to, and specialises code again; that costs
 more than everything else that a supervisor does for a short container. So a supervisor that has
-ended a container in good order waits for the next.
+ended a container in good order waits for the next, which gets a clean start.
 
 Good order: nothing was raised, the run directory is gone (with it every mount and every file of
 that container), no task is left, and the process has not grown. Otherwise it exits, which the
@@ -17,12 +14,9 @@ run directory. The worker sends {"op": "preparing"} and {"op": "asking"}
 still to be saved, and {"op": "done"} when it has ended in good order and released the lock. When
 the parent's end closes, the worker ends as soon as it serves no container.
 
-The workers of the warm parent: assigns them to containers and retires idle ones.
-
-Only the warm parent gives a worker its next container. So a signal that it sends to the worker of a
-container reaches that container or nobody, never the next container.
-
-The process environment of one supervisor: its mount namespace, its signals, and its end.
+`WorkerPool` assigns workers to containers and retires idle ones. Only the warm parent gives a
+worker its next container. So a signal that it sends to the worker of a container reaches that
+container or nobody, never the next container.
 """
 
 from __future__ import annotations
@@ -209,7 +203,7 @@ class WorkerPool:
     """The live workers. `hire` forks another one, given its end of a new connection, and returns
     the pid.
 
-    `tell` receives reports about the container of a worker: "preparing", "asking"
+    `tell` is called with reports about the container of a worker: "preparing", "asking"
     (`supervisor.process.turn`), or "idle" when the command has ended and its results are being
     saved.
     """
