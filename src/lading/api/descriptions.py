@@ -73,6 +73,7 @@ _REASONS: Final = {
 }
 # Error statuses of all calls, and of writes.
 _ALWAYS: Final = (400, 405, 422, 503)
+# Conflicts with the present record, bodies beyond the limit, and a full disk concern writes alone.
 _WRITES: Final = (409, 413, 507)
 # Further statuses of some actions, beside those of all actions of their kind.
 _ACTIONS: Final[dict[str, tuple[int, ...]]] = {"container_requests.log": (416, 502)}

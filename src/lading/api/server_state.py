@@ -289,6 +289,8 @@ class KnownContents:
 
 # Tunnels of one server, each a connection with its file descriptor.
 MOST = 4096
+# Seconds that a session waits for a tunnel: when one breaks, the first attempts of the supervisor
+# come after 0.5 and 1 s.
 PATIENCE = 3.0
 
 

@@ -53,6 +53,7 @@ _NO_ROOM: Final = ("507", "InsufficientStorage", "QuotaExceeded", "XMinioStorage
 _UNLIMITED: Final = 1 << 50
 # Bytes read at a time.
 _CHUNK: Final = 1 << 18
+# Bytes whose MD5 takes half a millisecond; more would delay other calls in the event loop.
 _IN_THREAD: Final = 1 << 18
 # Least rate in bytes a second: a request of n bytes may take n / rate longer than RequestTimeout.
 _LEAST_RATE: Final = 1 << 20

@@ -38,6 +38,7 @@ from lading.hpc.processes import WAIT_ALL, Tracer
 
 # Seconds between SIGTERM and SIGKILL, and then until all processes must have ended.
 KILL_GRACE = 2.0
+# A process in an uninterruptible wait, as on a network file system, ends late or never.
 _KILL_TIME = 20.0
 # Seconds between two looks at processes.
 _LOOK_PERIOD = 1.0

@@ -153,6 +153,7 @@ class Conductor:
                 try:
                     await one.caller.ask("/v1/heartbeat")
                 except Unavailable:
+                    # It refuses connections until its interpreter has started.
                     await asyncio.sleep(0.05)
                 else:
                     return

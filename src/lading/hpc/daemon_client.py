@@ -23,7 +23,9 @@ from lading.hpc.plan import Identity
 PORT = 443
 # Seconds for a call; ending the code may take longer.
 _TIMEOUT = 10.0
+# Longer than the 22 s that the daemon itself takes at most to end the code (`hpc.code`).
 _KILL_TIME = 40.0
+# Bytes read at a time: most answers have a few hundred.
 _CHUNK = 1 << 16
 # Bytes of an answer; a daemon sends at most 4 MiB of a log.
 _MOST_BODY = 64 << 20

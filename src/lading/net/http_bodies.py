@@ -16,9 +16,11 @@ from lading.core.protocols.http_head import HttpHead
 
 # Bytes of one piece, at most; as `net.pipes` passes them on.
 _PIECE = 1 << 17
+# Bytes of the line of a chunk or trailer, as servers commonly allow for one header line.
 _LONGEST_LINE = 8192
 # Digits of a length: more bytes than any disk has.
 _LONGEST_NUMBER = 16
+# Trailer fields are read and dropped; a hostile peer must not send them for ever.
 _MOST_TRAILERS = 100
 
 

@@ -163,8 +163,7 @@ Account = Callable[[], tuple[float, int] | None]
 _ACCOUNT: Final = Path("/proc/self/schedstat")
 # Delay in seconds of an idle event loop that does not count as congestion.
 _GRAIN: Final = 0.001
-# Factor of the least rate at which the first congestion starts.
-# The first rate, in multiples of the lowest one.
+# Rate at the first congestion, in multiples of the least rate.
 _FIRST: Final = 2.0
 
 

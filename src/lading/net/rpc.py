@@ -92,6 +92,7 @@ PACKET_LIMIT: Final = 1 << 20
 """Bytes of one packet: the sender's buffer in the kernel does not hold more by default."""
 # Descriptors of one packet: the kernel's limit (SCM_MAX_FD).
 _MOST_DESCRIPTORS: Final = 253
+# Seconds in which a peer must take something of a message.
 _SEND_TIMEOUT: Final = 10.0
 _Kind = TypeVar("_Kind")
 

@@ -47,6 +47,7 @@ class Tunnel:
         keepalive: float = KEEPALIVE,
     ) -> None:
         self._pipe = pipe
+        # Streams that the server may open: sessions and requests to ports of one container.
         self._state = yamux.Multiplexer(connected=connected, most=1024 if accept else 0)
         self._accept = accept
         self._keepalive = keepalive

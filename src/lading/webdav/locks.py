@@ -23,6 +23,7 @@ from lading.core.errors import Conflict, LadingError, Malformed, Unavailable, fr
 _MOST: Final = 10_000
 # Seconds: the longest and the usual time of a lock.
 _LONGEST: Final = 3600.0
+# A client that names no time gets ten minutes.
 _USUAL: Final = 600.0
 _SECONDS: Final = re.compile(r"Second-([0-9]{1,10})", re.IGNORECASE)
 # URI or token, "(", ")", entity tag, Not.

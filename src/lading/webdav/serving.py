@@ -56,11 +56,16 @@ ARCHIVE_MEDIA: Final = {Format.ZIP: "application/zip", Format.TAR: "application/
 # A tar consists of blocks of 512 bytes, and of records of 20 blocks.
 _BLOCK: Final = 512
 _RECORD: Final = 20 * _BLOCK
+# Bytes that small writes of `zipfile` are gathered to: heads and directories are many and tiny.
 _CHUNK: Final = 1 << 18
+# A write of more bytes is passed on without a copy.
 _SMALL: Final = 1 << 12
 _Time = tuple[int, int, int, int, int, int]
+# The upper half of the external attributes of a zip member is the Unix mode; 0x10 marks a directory
+# for MS-DOS.
 _FILE_MODE: Final = 0o100644 << 16
 _FOLDER_MODE: Final = (0o040755 << 16) | 0x10
+# The time of a zip member has 7 bits for years from 1980.
 _EARLIEST: Final[_Time] = (1980, 1, 1, 0, 0, 0)
 
 

@@ -42,6 +42,7 @@ from lading.webdav.locks import LockCondition
 
 UPLOADED: Final = "file"
 """Path of the uploaded file in the manifest of the edit."""
+# Statuses of a write (RFC 4918, 9.7): a new resource, or one whose content is replaced.
 CREATED: Final = 201
 REPLACED: Final = 204
 

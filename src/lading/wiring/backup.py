@@ -40,6 +40,7 @@ _KEPT: Final = ("secrets.json", "config.yml", "tls.crt", "tls.key")
 _END: Final = "complete.json"
 # The first three digits of the hash name the directory; \1 refuses a block in another directory.
 _BLOCK: Final = re.compile(r"blocks/([0-9a-f]{3})/(\1[0-9a-f]{29})")
+# Bytes copied at a time.
 _CHUNK: Final = 1 << 20
 
 

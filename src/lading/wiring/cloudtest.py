@@ -56,6 +56,7 @@ from lading.wiring.dispatcher import holder_of, settings, template
 from lading.wiring.process import private_files
 from lading.wiring.up import choose_port, ensure_certificate, make_server
 
+# Port inside the container of the trial; nothing else runs there.
 PORT: Final = 8000
 PAGE: Final = "the page of the trial"
 _IMAGE: Final = "lading-cloud-test:1"

@@ -21,6 +21,7 @@ from pathlib import Path
 from lading.wiring.directory import DataDirectory
 
 READY = b"ready\n"
+# linux/prctl.h: the signal that this process gets when its parent ends.
 _PR_SET_PDEATHSIG = 1
 _GROUP = Path("/proc/self/autogroup")
 # System call numbers of sched_setattr(2), which most C libraries do not wrap.

@@ -71,8 +71,8 @@ _BACKLOG = 1024
 _DRAIN = 10
 # Highest nice priority: calls need little processor time, and containers may use all processors.
 _PRIORITY = -20
-# Descriptors per connection. A session has a connection from the client and one to the container.
-# Connections per session or request to a port of a container; only one of the two is counted.
+# Descriptors per counted connection: a session, or a request to a port of a container, has one from
+# the client, which is counted, and one to the container.
 _OF_FILES = 2
 
 

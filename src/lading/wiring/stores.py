@@ -46,8 +46,8 @@ from lading.store.schema import prepare
 from lading.wiring.directory import DataDirectory
 
 # Manifests may be large: keep few in memory.
-# Enough to show which collections a damaged block affects; the report lists no more.
 _PAGE: Final = 20
+# Enough to show which collections a damaged block affects; the report lists no more.
 _HITS: Final = 20
 _Page = Callable[[Transaction, str], Coroutine[Any, Any, list[StoredManifest]]]
 MOVED = "db.sqlite.moved"

@@ -68,6 +68,7 @@ _PART: Final = 16
 _LEAST, _MOST = 8 << 20, 64 << 20
 # FALLOC_FL_KEEP_SIZE of linux/falloc.h: allocate blocks beyond the end, do not change the size.
 _KEEP_SIZE: Final = 1
+# Bytes of a unit of `st_blocks` (stat(2)), whatever the block size of the file system.
 _BLOCK: Final = 512
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)

@@ -59,6 +59,7 @@ from lading.net.http_upgrade import TIMEOUT, parse_url, trusting
 from lading.net.pipes import Pipe, read_head
 from lading.store import records
 
+# 421 Misdirected Request (RFC 9110, 15.5.20): the supervisor has moved to another server.
 MISDIRECTED: Final = 421
 # crunch-run answers so for a directory.
 _NO_FILE: Final = 405

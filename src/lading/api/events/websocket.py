@@ -55,6 +55,7 @@ FRESH: Final = timedelta(seconds=1)
 """For how long it stays true who listens, where no token was changed in this process."""
 # Close codes: 4000 to 4999 are free for applications, 1013 is "try again later" (RFC 6455, 7.4).
 _REFUSED: Final = 4401
+# As the status of HTTP with the same last digits: no such path.
 _NOT_HERE: Final = 4404
 _LATER: Final = 1013
 # Each event is matched against each subscription: a client cannot make events costly for others.

@@ -49,6 +49,7 @@ are numbers of at most 18 digits.
 # A file may use data twice, so there can be more pieces than words, but not one for each pair of
 # block and file.
 _PIECES = 1 << 20
+# Four for each word of the text: far more than any writer makes, and still linear in its length.
 _PIECES_PER_WORD = 4
 _LOCATOR = re.compile(r"[0-9a-f]{32}\+(0|[1-9][0-9]{0,17})(?:\+[A-Z][A-Za-z0-9@_-]*)*")
 _FILE = re.compile(r"([0-9]{1,18}):([0-9]{1,18}):(.+)", re.DOTALL)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from lading.core.errors import Invalid
 
+# Port of ssh (RFC 4251) where an address names none.
 SSH_PORT = 22
 # A host name: at most 254 characters.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9])?")

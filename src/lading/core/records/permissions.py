@@ -187,6 +187,7 @@ class GroupClass(StrEnum):
     FILTER = "filter"
 
 
+# A filter is [attribute, operator, operand].
 _PARTS: Final = 3
 # Control characters, surrogates, and line and paragraph separators.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")

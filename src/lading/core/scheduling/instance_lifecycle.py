@@ -80,6 +80,8 @@ TABLE: Mapping[tuple[InstancePhase, InstanceEvent], InstancePhase] = MappingProx
 class InstanceTimes:
     """When a VM is shut down, in seconds (`Containers.CloudVMs`)."""
 
+    # The defaults of Arvados: a minute of an idle VM is cheaper than the boot of the next one; ten
+    # minutes without an answer mean that a VM will not recover.
     idle: float = 60.0
     booting: float = 600.0
     probe: float = 600.0

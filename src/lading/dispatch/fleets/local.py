@@ -84,18 +84,26 @@ class LocalSettings:
     """Directory in which the dispatchers of this machine share its capacity; None: this one has it
     alone.
     """
+    # Seconds between two looks at what the other dispatchers of this machine take.
     share_interval: float = 0.5
     kept: Amount = Amount()
     """Free space of the run directory's disk that is kept for records and blocks."""
+    # Seconds between two looks at the free space of the disk: statvfs, which costs microseconds.
     disk_interval: float = 1.0
     most_idle: int = 4
     """Supervisors that may save results beside those whose containers take the capacity."""
     most_preparing: int = 4
     """Supervisors that may fetch inputs and unpack images beside those."""
+    # Seconds for the warm parent to import everything and answer.
     ready_timeout: float = 60.0
+    # Seconds for the answer to a start: a fork, or the hand-over to an idle worker.
     start_timeout: float = 30.0
+    # Seconds for a clean-up: it may remove a large tree and wait for a container engine.
     clean_timeout: float = 120.0
+    # Seconds for the warm parent to end by itself; then it is killed. Supervisors continue.
     stop_timeout: float = 5.0
+    # Seconds between restarts of the warm parent: at once after one crash, rarely when it cannot
+    # start at all.
     restart_first: float = 0.05
     restart_longest: float = 5.0
 

@@ -132,6 +132,7 @@ class PostgresAddress:
             try:
                 return await self.connect(**settings)
             except Unavailable:
+                # A server that restarts refuses connections for a second or so.
                 await asyncio.sleep(0.05 * 2**attempt)
         return await self.connect(**settings)
 

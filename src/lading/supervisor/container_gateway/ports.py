@@ -29,6 +29,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _LISTEN = "0A"
 _ALL = "00000000"
 _LOOPBACK = "0100007F"
+# The unspecified address in /proc/net/tcp6: listeners on all addresses.
 _ALL6 = "0" * 32
 _LOOPBACK6 = "00000000000000000000000001000000"
 # ::ffff:0:0/96 in the kernel's notation: words of four bytes in host byte order.

@@ -36,6 +36,7 @@ LIMITS = HttpLimits(connections=4096, trusted=())
 """The callers are servers, which prove their identity; so the limit per address does not apply."""
 # Seconds for the program in the container to begin its response.
 _ANSWER_TIMEOUT = 300.0
+# Bytes of the form of a session: a user name and public keys, of which RSA ones have under 1 KiB.
 _MOST_FORM = 1 << 16
 
 

@@ -67,6 +67,7 @@ _DRAIN = 300.0
 _STOP_DRAIN = 2.0
 # Bytes read at a time.
 _CHUNK = 1 << 16
+# Status of the API for a container or an image that is not there.
 _NOT_FOUND = 404
 _NVIDIA_CAPABILITIES = ("gpu", "nvidia", "compute", "utility")
 # Status of aiodocker's own error when it cannot connect.

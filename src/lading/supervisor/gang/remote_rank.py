@@ -39,6 +39,7 @@ from lading.supervisor.session import SupervisorSession, open_transport
 from lading.supervisor.supervisor import EngineMaker
 from lading.supervisor.supervisor_config import SupervisorConfig, check
 
+# Seconds between SIGTERM and SIGKILL of a rank; `stop_grace_period` of its supervisor is 10.
 _GRACE = 5.0
 
 

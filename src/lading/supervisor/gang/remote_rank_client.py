@@ -122,6 +122,7 @@ class RemoteRankClient:
                     rpc.write_line(process.stdin.fileno(), line)
 
 
+# Seconds for TCP and TLS to the other machine, which may just have booted.
 _CONNECT_TIME = 60.0
 # Bytes read at a time.
 _CHUNK = 1 << 18

@@ -204,6 +204,7 @@ class Cgroup:
                 # It has ended already.
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            # SIGKILL takes effect within a millisecond or two; groups of version 1 send no event.
             time.sleep(0.002)
         for folder in self._folders:
             self._remove_folder(folder, until)
@@ -217,6 +218,7 @@ class Cgroup:
             except OSError:
                 if time.monotonic() > until:
                     raise
+                # rmdir is the only test; the kernel releases dead processes within a millisecond.
                 time.sleep(0.001)
         _remove_last(folder.parent)
 

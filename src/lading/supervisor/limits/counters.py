@@ -304,6 +304,8 @@ _SAMPLE = 1.0
 _FIRST = 0.2
 # Seconds between two looks for the container's process, and the number of looks.
 _LOOK = 0.05
+# One second in all: crun joins the group within milliseconds, so a process without one by then has
+# none, and is sampled by itself.
 _LOOKS = 20
 # Kinds whose values only grow; their growth is shown.
 _CUMULATIVE = frozenset({"cpu", "blkio", "net"})

@@ -89,10 +89,10 @@ from lading.supervisor.process.worker import WorkerPool, ignore_probes, work
 from lading.supervisor.supervisor import EngineMaker
 
 # Descriptors of one message; the kernel allows 253 (SCM_MAX_FD).
-# Descriptors of one message; the kernel passes 253 at most.
 _MOST_DESCRIPTORS = 200
 # Bytes of answers that the other side may leave unread, so that no request waits for it.
 _SEND_BUFFER = 1 << 20
+# Seconds for a child that was just forked to write its process id, which it does first of all.
 _START_TIME = 1.0
 _SIGNALS = {
     name: signal.Signals[f"SIG{name}"]

@@ -56,13 +56,20 @@ class CloudSettings:
     supervisor_fraction: float = 0.5
     most_containers: int = 0
     extra_ram: int = 0
+    # Seconds between two probes of a VM; `probe_rate` is for all VMs together, in probes a second.
     probe_interval: float = 10.0
     probe_rate: float = 10.0
+    # Seconds between two lists of the cloud: clouds charge or throttle lists. While VMs are being
+    # created or destroyed their addresses and ends are wanted sooner.
     sync_interval: float = 60.0
     busy_sync_interval: float = 2.0
+    # Seconds until a VM that is still listed is asked to go again.
     shutdown_timeout: float = 10.0
+    # Calls of the cloud in a second: clouds throttle an account, not a program.
     operation_rate: float = 10.0
+    # Seconds for one call. The drivers of libcloud give up in 55, with a better error.
     operation_timeout: float = 60.0
+    # One at a time: a refusal of the first, as by the quota, holds for the others too.
     concurrent_creates: int = 1
     misses: int = 4
     """Lists in a row that a VM is missing from before it counts as gone."""

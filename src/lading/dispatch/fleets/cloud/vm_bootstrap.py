@@ -81,6 +81,7 @@ class SshBootstrap:
     certificate: Path | None = None
     secret_path: str = SECRET_PATH
     port: int = 22
+    # Seconds for TCP and the ssh handshake.
     connect_timeout: float = 20.0
     passed: Callable[[str, str], None] = lambda _phase, _found: None
 

@@ -76,11 +76,17 @@ class SlurmSettings:
     site: JobSite
     templates: Templates = field(default_factory=Templates)
     poll_period: float = 2.0
+    # Seconds between two calls of `sinfo`: shapes of nodes change by hand, not by jobs.
     sinfo_period: float = 10.0
+    # Seconds between two looks at the directory of the completion hooks: one listing of a directory
+    # that is nearly always empty.
     hook_period: float = 0.1
+    # Seconds between two looks at a Slurm that answers slowly or not at all.
     longest_pause: float = 30.0
+    # Seconds for the removal of what a dead supervisor left where this machine sees it.
     clean_timeout: float = 30.0
     spread: int = DEFAULT_SPREAD
+    # Slurm sorts all pending jobs in each cycle of its scheduler (default `MaxJobCount` 10,000).
     most_waiting: int = 1000
     array_size: int = 1
 

@@ -91,6 +91,7 @@ class Ec2Settings:
     profile: str = ""
     user: str = "crunch"
     quota_groups: Mapping[str, str] = field(default_factory=dict)
+    # Seconds between two reads of the history of spot prices; AWS changes them gradually.
     price_interval: float = 86400.0
     volume_price: float = 0.1
 

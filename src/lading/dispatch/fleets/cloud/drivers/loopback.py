@@ -293,6 +293,7 @@ def _remove_groups(path: Path, until: float) -> None:
                 Path(folder).rmdir()
         if time.monotonic() > until:
             return
+        # A killed process leaves its group within a millisecond or two; the kernel sends no event.
         time.sleep(0.002)
 
 
