@@ -1,14 +1,15 @@
-"""Client of the API server over any transport (docs/spec/api, section Addresses and methods).
+"""Client of the API server over any transport: calls, and events about changed records.
 
 An error status raises the class of `lading.core.errors` for this status. Calls that may succeed
 later are repeated with growing pauses (docs/spec/api, section Retrying). A create may therefore
 arrive twice; pass `NO_RETRY` to prevent this.
 
-Events about changed records, received over the websocket (docs/spec/api, section Websocket).
+Events come over the websocket (docs/spec/api, section Websocket). A connection can break at any
+moment, and the events until the next connection are lost. Each new connection therefore begins with
+`Reconnected`, after which the consumer lists the records again. A server that sends nothing for
+longer than its keep-alive period counts as unreachable.
 
-A connection can break at any moment, and the events until the next connection are lost. Each new
-connection therefore begins with `Reconnected`, after which the consumer lists the records again. A
-server that sends nothing for longer than its keep-alive period counts as unreachable.
+Source: docs/spec/api, section Addresses and methods.
 """
 
 from __future__ import annotations

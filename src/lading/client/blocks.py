@@ -79,7 +79,7 @@ class BlockClient:
     """Puts and gets blocks with one token over one transport, which the caller closes.
 
     `trusting`: the way to the store cannot corrupt bytes (a socket of this machine), so that only
-    the store hashes what is put. `keeping`: copies and classes of what is put.
+    the store hashes sent blocks. `keeping`: copies and classes of sent blocks.
     """
 
     def __init__(

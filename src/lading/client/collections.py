@@ -1,9 +1,9 @@
-"""Upload of files into collections, and download (docs/spec/api, section Manifests).
+"""Uploads files into collections, and downloads them.
 
-Upload: small files of a directory are packed together into blocks in the order in which they are
-added, large files are cut into blocks of 64 MiB, and at most two blocks are sent while the next is
-filled. The same files added in the same order give the same manifest. Stored data is added by
-reference.
+Small files of a directory are packed together into blocks in the order in which they are added,
+large files are cut into blocks of 64 MiB, and at most two blocks are sent while the next is filled.
+The same files added in the same order give the same manifest. Stored data is added by reference.
+Source: docs/spec/api, section Manifests.
 """
 
 from __future__ import annotations

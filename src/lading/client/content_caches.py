@@ -1,6 +1,6 @@
 """Caches on disk that processes of one user share: blocks as files, collections as directories.
 
-Blocks kept as files: a `DiskCache` that any number of processes of one user share.
+`BlockFiles` keeps blocks as files:
 
     <directory>/<3 digits>/<hash>        a block, whole; its time of change is the last request
     <directory>/<3 digits>/<hash>.part   a block that a process fetches; the others wait for it
@@ -17,7 +17,7 @@ its file is on this machine. If the file changes while it is read, it is verifie
 
 A block without space (the limit is too small, the disk is full) is returned in memory and not kept.
 
-Cache of collections as directories on disk, shared by all containers that read them.
+`TreeCache` keeps collections as directories, shared by all containers that read them:
 
     <directory>/<key>          the files, read-only: all 0555, as Arvados shows them; files of git
                                trees 0555 or 0444
@@ -25,7 +25,8 @@ Cache of collections as directories on disk, shared by all containers that read 
     <directory>/<key>.part     a directory that is built or removed
 
 The key is a portable data hash, or `git-` and the hash of a git tree or blob. A directory is not
-synced to disk: one from before the last start of the machine counts as absent. See `disk_cache`.
+synced to disk: one from before the last start of the machine counts as absent. Both are built on
+`disk_cache`.
 """
 
 from __future__ import annotations
@@ -53,8 +54,7 @@ from lading.core.ids import is_pdh
 Fetch = Callable[[str, int], Awaitable[None]]
 """Writes the block at a locator to the beginning of an open file, verified (`BlockClient.save`)."""
 Borrow = Callable[[str], Awaitable[int | None]]
-"""A descriptor of what should be the block at a locator, not verified, if there is one
-(`client.fd_receiving`).
+"""A descriptor of the block at a locator, not verified, if there is one (`client.fd_receiving`).
 """
 _File = tuple[int, int]
 _Stamp = tuple[int, int, int]
@@ -66,7 +66,7 @@ _logger = logging.getLogger("lading.blockfiles")
 
 @dataclass(slots=True)
 class CacheCounts:
-    """What one process asked of the cache: blocks found, lent, fetched, and fetched without being
+    """Requests of one process to the cache: blocks found, lent, fetched, and fetched without being
     kept.
     """
 
@@ -102,9 +102,8 @@ class BlockFiles:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     async def open(self, locator: str) -> int:
-        """A descriptor of the block's bytes, which the caller closes; fetched when it is not there.
-
-        Raises what `fetch` raises, and OSError when the cache directory cannot be used.
+        """A descriptor of the block's bytes, which the caller closes; fetched when it is absent.
+        Raises the errors of `fetch`, and OSError when the cache directory cannot be used.
         """
         block = locators.parse(locator)
         size = block.size or 0
@@ -125,8 +124,8 @@ class BlockFiles:
         return self._cache.holds(locator[:32])
 
     def is_sound(self, descriptor: int) -> bool:
-        """Whether what a descriptor of `open` gives is what was verified; a file that was lent
-        could be changed.
+        """Whether a descriptor of `open` still has the verified bytes; a file that was lent could
+        be changed.
         """
         if not self._lent:
             return True
@@ -165,8 +164,8 @@ class BlockFiles:
         """Whether a lent file is the block; otherwise its descriptor is closed."""
         kept = False
         try:
-            # The thread gets its own descriptor: after a cancellation it goes on, when this one may
-            # be closed.
+            # The thread gets its own descriptor: after a cancellation it continues, when this one
+            # may be closed.
             kept = await asyncio.to_thread(self._check_lent, os.dup(descriptor), digest, size)
         finally:
             if not kept:
@@ -249,7 +248,7 @@ def _hash(descriptor: int) -> str:
     while count := os.preadv(descriptor, [piece], at):
         digest.update(piece[:count])
         at += count
-    # Who reads here and there goes on with the same open file.
+    # Readers of single parts continue with the same open file.
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_NORMAL)
     return digest.hexdigest()
 
@@ -267,7 +266,7 @@ _GIT = re.compile(r"git-[0-9a-f]{40}")
 _BLOCK = 4096
 # Nested directories; a limit is required, and collections have far fewer.
 _MOST_DEPTH = 1 << 16
-# Only what has a lock file is an entry: an archive on its way lies beside its tree.
+# Only a path with a lock file is an entry: an archive that is being received lies beside its tree.
 _TREE_LAYOUT = CacheLayout(lock="{}.lock", pattern="*.lock")
 
 
@@ -298,7 +297,7 @@ class TreeCache:
         """The directory of the collection, which exists while the context is open; `fill` is called
         if it is absent.
 
-        Raises Invalid when `pdh` is malformed, and what `fill` raises.
+        Raises Invalid when `pdh` is malformed, and the errors of `fill`.
         """
         if not (is_pdh(pdh) or _GIT.fullmatch(pdh)):
             raise Invalid(f"{pdh}: not a portable data hash")

@@ -10,8 +10,8 @@ it from eviction. Locks die with their process: after any kill the next process 
 or none, and removes the part. When the limit is passed, the entries that were not used for longest
 go; entries in use never do.
 
-Caches of files may go without lock files: then the part is locked while it is written, and an open
-descriptor is enough to go on reading an entry that is evicted. `CacheLayout` says which.
+Caches of files may do without lock files (`CacheLayout`): then the part is locked while it is
+written, and an open descriptor is enough to continue reading an entry that is evicted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PART, _LOCK, _LEDGER = ".part", ".lock", "ledger"
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _Entry = tuple[float, int, Callable[[], bool]]
-"""Last use in Unix seconds, size, and what removes the entry unless it is in use."""
+"""Last use in Unix seconds, size, and a function that removes the entry unless it is in use."""
 _logger = logging.getLogger("lading.client")
 Build = Callable[["EntryClaim"], Awaitable[None]]
 """Makes an entry at `EntryClaim.part`, and publishes it."""
@@ -115,8 +115,8 @@ class DiskCache:
     """The cache below `directory`, of at most `limit`, in bytes or in the unit of `weigh`.
 
     `weigh` gives the size of the entry at a path in a cache with lock files; the default is the
-    size that `EntryClaim.publish` was told. `is_whole` checks an entry that is at its place.
-    `aside` is a directory on the same file system for trees whose removal takes long (`removal`).
+    size given to `EntryClaim.publish`. `is_whole` checks an entry that is at its place. `aside` is
+    a directory on the same file system for trees whose removal takes long (`removal`).
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class DiskCache:
     async def acquire(self, key: str, build: Build) -> int:
         """As `hold`; `build` is called to make and publish an entry that is absent.
 
-        For caches with lock files. Raises what `build` raises, and Unavailable when the entry is
+        For caches with lock files. Raises the errors of `build`, and Unavailable when the entry is
         gone again and again as soon as it was built.
         """
         turn = self._turns.setdefault(key, asyncio.Lock())
@@ -249,7 +249,7 @@ class DiskCache:
             except BaseException:
                 os.close(descriptor)
                 raise
-            # Whoever had the lock has renamed or removed the file since.
+            # The former holder of the lock has renamed or removed the file since.
             os.close(descriptor)
 
     def publish(self, key: str) -> None:
@@ -296,7 +296,7 @@ class DiskCache:
     def _shrink(
         self, wanted: int, unused_since: float = 0.0, spare_since: float = math.inf
     ) -> tuple[int, int]:
-        """Evict until `wanted` fits too; the size of what is left, and how many entries went."""
+        """Evict until `wanted` fits too; the remaining size, and the number of evicted entries."""
         total, entries = self._survey()
         goal = self._limit
         if wanted and total + wanted > self._limit:

@@ -1,8 +1,6 @@
-"""Disks of this machine: free space, and the spread of directories on ext4.
+"""Disks of this machine: free space, checks against the reserve, spread of directories on ext4.
 
-Free space of a disk, and checks against its reserve (`core.containers.disk_space`).
-
-Block groups of directories on ext4: spreads subdirectories, so that creating files stays fast.
+The reserve is that of `core.containers.disk_space`.
 
 ext4 reuses the inode of a removed file after one minute at the earliest, and searches for a free
 inode from the start of the directory's block group. Where many files are created and removed, as by
@@ -31,7 +29,7 @@ def read_disk(path: str | Path) -> FileSystemSpace:
     found = os.statvfs(path)
     return FileSystemSpace(
         Amount(found.f_blocks * found.f_frsize, found.f_files),
-        # f_bavail and f_favail leave out what the file system keeps for root.
+        # f_bavail and f_favail leave out the part that the file system keeps for root.
         Amount(found.f_bavail * found.f_frsize, found.f_favail),
     )
 

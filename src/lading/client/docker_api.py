@@ -1,7 +1,7 @@
 """The API version of a daemon with Docker's API: Docker, podman.
 
-aiodocker asks for it with `version`, which takes podman a second: podman runs other programs to
-find their versions. A ping names it too.
+aiodocker queries it with `version`, which takes podman a second, as it runs other programs to find
+their versions. The response to a ping has it too.
 """
 
 from __future__ import annotations

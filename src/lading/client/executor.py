@@ -5,7 +5,7 @@
         for future in concurrent.futures.as_completed(futures):
             print(future.result().stdout)
 
-What is submitted within some milliseconds is one call of the API.
+Runs that are submitted within some milliseconds are one call of the API.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Executor(concurrent.futures.Executor):
         **options: Any,
     ) -> Iterator[Any]:
         """Submit a command or a function for each item of the iterables; the results, in their
-        order. `options` as for `submit`; `chunksize` has no effect: all is sent in few calls.
+        order. `options` as for `submit`; `chunksize` has no effect: the runs are sent in few calls.
 
         Raises TimeoutError when a result is not there `timeout` seconds after this call; those that
         have not ended are then cancelled.
@@ -87,7 +87,7 @@ class Executor(concurrent.futures.Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accept nothing more. `wait`: until all have ended; `cancel_futures`: cancel those that
-        have not. Containers go on if nobody waits for them.
+        have not. Containers continue if nothing waits for them.
         """
         self._is_shut = True
         if cancel_futures:

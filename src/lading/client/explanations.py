@@ -38,7 +38,7 @@ def why_fields(answer: Explanation) -> list[tuple[str, str]]:
 
 
 def decision_text(resolution: Explanation, *, would: str = "") -> str:
-    """What was decided about a request, with the reason; `would` begins the text of a preview."""
+    """The decision about a request, with the reason; `would` begins the text of a preview."""
     uuid = resolution.get("container_uuid")
     if resolution.get("decision") == "none":
         return f"{would}have no container: {_text(resolution.get('reason'))}"

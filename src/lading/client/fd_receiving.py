@@ -58,7 +58,8 @@ class FdReceiver:
         """
         borrowing = asyncio.create_task(asyncio.to_thread(self.borrow, locator))
         try:
-            # Shielded: after a cancellation the thread goes on, and its descriptor must be closed.
+            # Shielded: after a cancellation the thread continues, and its descriptor must be
+            # closed.
             return await asyncio.shield(borrowing)
         except asyncio.CancelledError:
             # The thread cannot be stopped: its descriptor is closed when it ends.

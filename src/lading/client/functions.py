@@ -81,7 +81,7 @@ class RemoteFunction(Generic[_Parameters, _Value]):
         self._signature = inspect.signature(function)
         self._name = function.__name__
         self.source = source_of(function)
-        """The text that is run: the function and what it needs of its module."""
+        """The executed text: the function and the parts of its module that it needs."""
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Value:
@@ -147,10 +147,9 @@ def _mounted(inputs: dict[str, Source], value: object) -> Record | None:
 
 
 def source_of(function: Callable[..., Any]) -> str:
-    """The text of a module with this function, and with what it needs of its own module: imports,
-    constants, and functions.
-
-    Raises Invalid when the source cannot be found, or needs something else.
+    """The text of a module with this function, and with the parts of its own module that it needs:
+    imports, constants, and functions. Raises Invalid when the source cannot be found, or needs
+    something else.
     """
     found: dict[str, str] = {}
     _collect(function, found)

@@ -1,9 +1,8 @@
-"""Listing of the files below paths, in manifest order: files of a directory by name, then its
-subdirectories.
+"""Lists the files below paths in manifest order, for uploads of a million files.
 
-Made for a million files: the listing is kept in a temporary file and read in order, a thousand
-files at a time, so that its memory does not depend on the number of files. Only the names of one
-directory are sorted in memory.
+The order is: files of a directory by name, then its subdirectories. The listing is kept in a
+temporary file and read in order, a thousand files at a time, so that its memory does not depend on
+the number of files. Only the names of one directory are sorted in memory.
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
 """Files of this machine that collections read and write.
 
-Writer of files below one directory, and nowhere else.
+`SafeWriter` writes files below one directory, and nowhere else. Each directory on the way is opened
+by its name in the previous one, without following symbolic links, so that neither `..` nor a link
+leads outside, even one that is created meanwhile. A file is written under a temporary name in its
+directory and renamed when complete. All functions block: call them in a thread. A lock serializes
+them, so that a cancelled caller may close at once.
 
-Each directory on the way is opened by its name in the previous one, without following symbolic
-links, so that neither `..` nor a link leads outside, even one that is created meanwhile. A file is
-written under a temporary name in its directory and renamed when complete. All functions block: call
-them in a thread. A lock serializes them, so that a cancelled caller may close at once.
-
-Reading of many small files with three system calls each and little Python code.
-
-A file is opened relative to the descriptor of its directory, so that the kernel resolves no path,
-and never through a symbolic link. Its content is read with one call into memory that all files
-share; a short read means the end of the file.
+`SmallFiles` reads many small files with three system calls each and little Python code. A file is
+opened relative to the descriptor of its directory, so that the kernel resolves no path, and never
+through a symbolic link. Its content is read with one call into memory that all files share; a short
+read means the end of the file.
 """
 
 from __future__ import annotations

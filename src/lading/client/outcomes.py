@@ -1,7 +1,7 @@
-"""How container requests ended, and the wait for their ends.
+"""Results of container requests, and the wait for them.
 
 Changes arrive over the websocket; without one, the server is polled, at least once a second. One
-list call asks about hundreds of requests, however many wait.
+list call queries hundreds of requests, however many wait.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ async def ended_among(api: ApiClient, uuids: Sequence[str]) -> list[RequestOutco
 
 @asynccontextmanager
 async def changes(api: ApiClient) -> AsyncGenerator[asyncio.Event]:
-    """An event that is set with each change that the websocket tells."""
+    """An event that is set with each change that the websocket reports."""
     changed = asyncio.Event()
 
     async def listen() -> None:

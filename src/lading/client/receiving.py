@@ -50,7 +50,7 @@ class Receiving(Protocol):
     ) -> None:
         """GET `path`; give the body to `sink`. `timeout`: seconds between two pieces.
 
-        Raises Unusual, Unavailable, and what `sink` raises.
+        Raises Unusual, Unavailable, and the errors of `sink`.
         """
         ...
 
@@ -78,7 +78,7 @@ class Receiver:
     async def receive(
         self, path: str, *, headers: Mapping[str, str], sink: Sink, timeout: float
     ) -> None:
-        """See Receiving. Raises Unusual, Broken, and what `sink` raises."""
+        """See Receiving. Raises Unusual, Broken, and the errors of `sink`."""
         head = HttpHead(
             f"GET {path} HTTP/1.1", (("Host", self._address.name), *headers.items())
         ).encode()
@@ -158,7 +158,7 @@ class _Connection(asyncio.BufferedProtocol):
         return self._is_kept and self._transport is not None and not self._transport.is_closing()
 
     async def get(self, head: bytes, sink: Sink, timeout: float) -> None:
-        """Send `head`, give the body to `sink`. Raises Unusual, Broken, and what `sink` raises."""
+        """Send `head`, give the body to `sink`. Raises Unusual, Broken, and the errors of `sink`."""
         if self._transport is None or self._transport.is_closing():
             raise Broken(ConnectionResetError("the connection was closed"))
         self.has_begun, self._in_head, self._filled, self._missing = False, True, 0, -1

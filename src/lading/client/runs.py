@@ -122,9 +122,7 @@ class Run:
 
     @property
     def uuid(self) -> str:
-        """The uuid of its request; waits until the server has it. Raises what it was refused
-        with.
-        """
+        """The uuid of its request; waits until the server has it. Raises the error of a refusal."""
         return self.placed.result()
 
     @property
@@ -174,13 +172,13 @@ class Run:
 
     @property
     def stdout(self) -> str:
-        """Wait for its end; what the command wrote to its standard output."""
+        """Wait for its end; the standard output of the command."""
         self.wait()
         return self.site.call(self.log("stdout.txt"))
 
     @property
     def stderr(self) -> str:
-        """Wait for its end; what the command wrote to its standard error."""
+        """Wait for its end; the standard error of the command."""
         self.wait()
         return self.site.call(self.log("stderr.txt"))
 
@@ -189,7 +187,9 @@ class Run:
         self.site.call(self.site.api.action("container_requests", self.uuid, "cancel"))
 
     def why(self) -> Record:
-        """What was reused and why, or what it waits for, as `lading request why --json`."""
+        """The reused container with the reason, or the reasons why it waits, as `lading request why
+        --json`.
+        """
         found: Record = self.site.call(
             self.site.api.action("container_requests", self.uuid, "why", method="GET")
         )
@@ -226,7 +226,7 @@ class Run:
             log="\n".join(lines),
         )
 
-    # What the event loop of the site does.
+    # Calls of the event loop of the site.
 
     def accept(self, uuid: str) -> None:
         """The server has created the request."""
@@ -283,7 +283,7 @@ class Run:
 
 
 class RunFuture(concurrent.futures.Future[_Value]):
-    """What a run comes to, as a future of `concurrent.futures`; `run` is the run.
+    """The result of a run, as a future of `concurrent.futures`; `run` is the run.
 
     It is never `running`: it can be cancelled until it is done.
     """
@@ -330,7 +330,7 @@ class RunFuture(concurrent.futures.Future[_Value]):
             if self.done():
                 return False
             super().cancel()
-            # `as_completed` and `wait` are told by this.
+            # This wakes `as_completed` and `wait`.
             self.set_running_or_notify_cancel()
             return True
 
@@ -360,11 +360,11 @@ class Runs(list[Run]):
 
     @property
     def failed(self) -> Runs:
-        """Those that are known to have failed, or were refused. Does not wait."""
+        """The runs that are known to have failed, or were refused. Does not wait."""
         return Runs(run for run in self if run.ended.done() and run.state != "succeeded")
 
     def cancel(self) -> None:
-        """Cancel those that have not ended."""
+        """Cancel the runs that have not ended."""
         for run in self:
             if not run.done():
                 run.cancel()
@@ -388,7 +388,7 @@ class Runs(list[Run]):
         return self.to_html()
 
     def to_html(self) -> str:
-        """A table of the first of them, those that failed before others; notebooks show it."""
+        """An HTML table of the first runs, failed ones first; notebooks show it."""
         shown = sorted(self, key=lambda run: not run.state.startswith(("failed", "refused")))
         rest = len(self) - _SHOWN
         more = f"<p>and {rest} more</p>" if rest > 0 else ""

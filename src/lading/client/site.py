@@ -2,16 +2,11 @@
 
     import lading
 
-    with lading.connect() as site:
-        sort = site.run(["sort", "/in/a.txt"], inputs={"/in/a.txt": "a.txt"}, stdout="sorted")
-        count = site.run(["wc", "-l", "/in/sorted"], inputs={"/in": sort.output})
-        print(count.result().stdout)
+A run is submitted at once, and its inputs may be outputs of runs that have not ended: the server
+starts it when they have. Runs that are submitted within some milliseconds are one call.
 
 A run is submitted at once, and its inputs may be outputs of runs that have not ended: the server
 goes on by itself. Runs that are submitted within some milliseconds are one call.
-
-All calls block, except `Run.__await__`; an event loop in a thread of its own does the work, so the
-API can be used in scripts, notebooks and other event loops alike.
 """
 
 from __future__ import annotations
@@ -161,7 +156,7 @@ class Site:
     def function(self, function: Any = None, /, **options: Any) -> Any:
         """A decorator: calls of the function are container requests, and an equal call has its
         value already. `options`: `image` (one of the Python environment that runs this, by
-        default), `python` (its interpreter in another image), `verbose` (say on the standard error
+        default), `python` (its interpreter in another image), `verbose` (write to standard error
         why a call has to be computed), and those of `run`.
 
         See `lading.client.functions.RemoteFunction`.
@@ -241,7 +236,7 @@ class Site:
         return ApiClient(transport, token), BlockClient(transport, token)
 
     async def _close(self) -> None:
-        # What was submitted is sent; only the waiting ends.
+        # Submitted runs are sent; only the waiting ends.
         await asyncio.gather(*self._submitting, return_exceptions=True)
         for task in self._watchers:
             task.cancel()
@@ -270,7 +265,7 @@ class Site:
             await self._send()
 
     async def _send(self) -> None:
-        """Send what is queued, in batches, until nothing is left."""
+        """Send the queued runs, in batches, until none is left."""
         try:
             while self._queue:
                 await asyncio.sleep(_TOGETHER)

@@ -1,11 +1,9 @@
-"""Transport of HTTP requests to a server. The only module that uses the HTTP library.
+"""Transport of HTTP requests to a server.
 
-Failures of the connection (refused, broken, timed out) raise `Unavailable`; a response with an
-error status is returned. One transport keeps one session with its pool of connections; the caller
-closes it.
-
-A part of an open file as the body of a request, read while it is sent, or sent with
-sendfile(2).
+No other module uses the HTTP library. Failures of the connection (refused, broken, timed out) raise
+`Unavailable`; a response with an error status is returned. One transport keeps one session with its
+pool of connections; the caller closes it. A request body may be a part of an open file
+(`FilePart`), read while it is sent, or sent with sendfile(2).
 """
 
 from __future__ import annotations

@@ -8,17 +8,16 @@ that changes while it is read is refused, as a content would be stored that the 
 Memory grows with the number of blocks, not of files; of the bytes of files at most `_ROOM` are in
 memory.
 
-Journal of an upload on this machine, so that an interrupted upload can continue.
-
-One file for each set of sources, with one JSON document per line, appended as the upload goes on:
+The journal (`UploadJournal`) has one file for each set of sources, with one JSON document per line,
+appended during the upload:
 
     {"key": ..., "block": "<hash>+<size>"}    these bytes of these unchanged files have this hash
     {"locator": "<signed locator>"}           the store has acknowledged this block
     {"collection": "<uuid>"}                  the collection of the last complete upload
 
 A line that was cut off by a kill is ignored. If the file is lost, blocks are hashed and sent again;
-an upload that cannot write it goes on without. Locators are signed for one token, so only the owner
-may read the file.
+an upload that cannot write it continues without it. Locators are signed for one token, so only the
+owner may read the file.
 """
 
 from __future__ import annotations
@@ -448,7 +447,7 @@ class UploadJournal:
             return
         try:
             self._file.write(_encoded(line))
-        # The disk is full, for example: the upload goes on without a journal.
+        # The disk is full, for example: the upload continues without a journal.
         except OSError:
             self._file.close()
             self._file = None
@@ -459,7 +458,7 @@ class UploadJournal:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         file = os.fdopen(descriptor, "r+b", buffering=0)
         try:
-            # Another upload of the same sources has it: this one goes on without a journal.
+            # Another upload of the same sources has it: this one continues without a journal.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             text = path.read_bytes()
         except OSError:

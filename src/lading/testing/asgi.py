@@ -1,12 +1,9 @@
 """ASGI applications in tests: called in this process, or served on a port or Unix socket.
 
-Transports for tests: an ASGI application called in this process, and one that loses messages.
-
 `AsgiTransport` gives the whole client without a socket: bodies come in the pieces that a server
 would read, paths are decoded as a server does, a websocket that is refused fails as one over the
-network. An exception of the application is raised to the caller, as tests want to see it.
-
-Real servers in the loop of a test: an ASGI application on a loopback port or a Unix socket.
+network. An exception of the application is raised to the caller, as tests need it. `FlakyTransport`
+loses messages. `serving` runs a real server in the loop of a test.
 """
 
 from __future__ import annotations
@@ -292,7 +289,7 @@ def _decoded(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 class ListeningServer(uvicorn.Server):
-    """A server that says when it listens, and where."""
+    """A server with an event for the moment when it listens, and its address."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -305,7 +302,7 @@ class ListeningServer(uvicorn.Server):
         self.listening.set()
 
     async def main_loop(self) -> None:
-        """Serve until told to stop, without looking every now and then."""
+        """Serve until `stopping` is set, without polling."""
         await self.on_tick(0)
         await self.stopping.wait()
 

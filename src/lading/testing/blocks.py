@@ -1,12 +1,4 @@
-"""Blocks for tests: a volume in memory, a block store in this process, collections that name
-blocks.
-
-A volume in memory that fills up, fails and rots on demand.
-
-A block store in this process, and a client of it.
-
-Collections that name blocks, in memory.
-"""
+"""Blocks for tests: a volume in memory with faults, a block store, collections that name blocks."""
 
 from __future__ import annotations
 
@@ -80,7 +72,7 @@ class MemoryVolume:
         return into[: len(data)]
 
     async def head(self, hash: str) -> Stored:
-        """What is known of a block."""
+        """Size and time of a block."""
         self._fail()
         found = self._find(hash)
         return Stored(hash, len(found.data), found.at)
@@ -94,7 +86,7 @@ class MemoryVolume:
                 yield Stored(hash, len(found.data), found.at)
 
     async def space(self) -> Space:
-        """What there is and what is left."""
+        """Total and free bytes."""
         self._fail()
         return Space(self.capacity, self._free())
 
@@ -238,7 +230,7 @@ class MemoryReferences:
             yield self.named[name]
 
     async def naming(self, hash: str) -> list[Hit]:
-        """Those that name a block, each with a file of its own name."""
+        """The collections that name a block, each with a file of its own name."""
         return [
             Hit(name, name, ["file"]) for name, named in self.named.items() if hash in named.hashes
         ]

@@ -1,9 +1,10 @@
-"""A mean cloud without machines. On a simulated loop whole days of VMs pass in a moment.
+"""A fake cloud with faults, without machines.
 
-What goes wrong is drawn from a seed: calls fail before or after they have had their effect, or
-hang; VMs are missing from lists, listed twice, show old tags; they never boot, break, die, are
-taken back; agents lose their connection, or keep one over which nothing comes any more; supervisors
-crash before or after their container runs. What must never be raises AssertionError.
+On a simulated loop whole days of VMs pass in a moment. The faults are drawn from a seed: calls fail
+before or after they have had their effect, or hang; VMs are missing from lists, listed twice, show
+old tags; they never boot, break, die, are preempted; agents lose their connection, or keep one that
+transmits nothing any more; supervisors crash before or after their container runs. A forbidden
+state raises AssertionError.
 """
 
 from __future__ import annotations
@@ -71,13 +72,13 @@ class Troubles:
     taken: float = 0.0
     """A VM vanishes some time after it was made."""
     loses_link: float = 0.0
-    """A connection breaks at a request, which may have been heard."""
+    """A connection breaks at a request, which may have arrived."""
     freezes: float = 0.0
     """From a request on nothing comes over a connection any more, though it stays."""
     mute: float = 0.0
     """An attempt to reach a VM has no answer at all."""
     impostor: float = 0.0
-    """At an attempt to reach a VM somebody else answers, with another key."""
+    """At an attempt to reach a VM another machine answers, with another key."""
     slow_copy: float = 0.0
     """Longest time until a VM that is reached can be used."""
     late_tags: float = 0.0
@@ -135,9 +136,9 @@ class FakeCloud:
     """Implements `Driver`; its method `reach` is a `VmBootstrap`. `of_set` is the same cloud for
     another dispatcher.
 
-    `work` is what a supervisor does with an assignment; `gone` hears of containers of which nothing
-    is left, `lost` of those whose supervisor ended before its time. `pays` says what a container
-    costs in dollars an hour. `made` may spoil a VM, which it is given with its number.
+    `work` is what a supervisor does with an assignment; `gone` is called with containers whose
+    remains are removed, `lost` with those whose supervisor ended too early. `pays` is the price of
+    a container in dollars an hour. `made` may spoil a VM, which it is given with its number.
     """
 
     preemption = ""
@@ -219,7 +220,7 @@ class FakeCloud:
         return found
 
     async def list(self) -> list[Instance]:
-        """Those that are there, most of the time."""
+        """The present VMs, with faults."""
         return await self.list_set(self._set_id)
 
     async def tag(self, id: str, tags: Mapping[str, str]) -> None:
@@ -260,10 +261,10 @@ class FakeCloud:
         """Calls take no time from now on."""
         self._slowest = 0.0
 
-    # What happens to VMs.
+    # Events of VMs.
 
     def foreign(self, id: str) -> None:
-        """A VM of somebody else."""
+        """Add a VM of another owner."""
         self.vms[id] = FakeVm(
             Instance(id=id, address="9.9.9.9"), "", _NOTHING, self._now(), _FOREVER
         )
@@ -325,7 +326,7 @@ class FakeCloud:
             if now >= vm.taken:
                 self.take(vm.instance.id)
             elif now >= vm.dies:
-                # Nobody hears of it again; what ran there has ended all the same.
+                # It is lost without a report; its containers have ended all the same.
                 self._empty(vm)
 
     # The way to a VM.
@@ -429,7 +430,7 @@ class FakeCloud:
             agent.ended(uuid)
 
     def clear(self, vm: FakeVm, uuid: str) -> None:
-        """What a supervisor left is cleared away."""
+        """Remove the remains of a supervisor."""
         vm.left.discard(uuid)
         vm.posts.pop(uuid, None)
         if not any(uuid in other.lives or uuid in other.posts for other in self.vms.values()):
@@ -459,8 +460,8 @@ class FakeCloud:
 
 
 class CloudOfSet:
-    """Implements `Driver` for one InstanceSetID; whoever touches a VM of another has made a
-    fault.
+    """Implements `Driver` for one InstanceSetID; a call for a VM of another set is a fault of the
+    caller.
     """
 
     preemption = ""
@@ -500,7 +501,7 @@ class CloudOfSet:
 
 
 class _Agent:
-    """The other end of a link: what `agent.py` and the warm parent do on a real VM."""
+    """The other end of a link, with the behaviour of `agent.py` and the warm parent on a real VM."""
 
     def __init__(self, cloud: FakeCloud, vm: FakeVm) -> None:
         self._cloud = cloud
@@ -509,7 +510,7 @@ class _Agent:
         self._frozen = False
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """What it says."""
+        """Its messages, line by line."""
         while (line := await self._lines.get()) is not None:
             yield line
 
@@ -522,7 +523,7 @@ class _Agent:
         self._lines.put_nowait(None)
 
     def write(self, data: bytes) -> None:
-        """Hear a request."""
+        """Take a request."""
         request = msgspec.json.decode(data)
         now = asyncio.get_running_loop().time()
         vm, troubles = self._vm, self._cloud.troubles
@@ -539,7 +540,7 @@ class _Agent:
         self._say(answer)
 
     def _answer(self, request: Mapping[str, Any], now: float) -> dict[str, Any]:
-        """Do what a request says; the fields of its answer."""
+        """Carry out a request; the fields of its answer."""
         vm, uuid = self._vm, request.get("uuid")
         match request["op"]:
             case "ping":

@@ -1,15 +1,12 @@
-"""A small server behind the `Transport` protocol: what a dispatcher and a supervisor see of the
-API, and mean.
+"""A fake server for dispatchers behind the `Transport` protocol: containers, with faults.
 
 It keeps containers with their transition table, locks and tokens, sends events after each change,
 and counts what the design forbids: two users of one container at the same time. Faults are drawn
 from a seed: an answer of 503, one that comes after the change was made, lists that are answered
-late and hence are old. `tokens` has those of further dispatchers by their secrets; whoever shows
-another secret is the first one.
+late and hence are old. `tokens` has those of further dispatchers by their secrets; a caller with
+another secret is the first dispatcher.
 
-What a transport lacks that has single exchanges only.
-
-A dispatcher that runs in the background of a test, with pauses that are too short to notice.
+`dispatching` runs a dispatcher in the background of a test, with very short pauses.
 """
 
 from __future__ import annotations
@@ -99,7 +96,7 @@ class RecordWatch(Protocol):
         """A record has another state; `old` is "" for a new one. It was written already."""
 
     def unheard(self, uuid: str) -> None:
-        """A container was locked, and the answer that said so was lost."""
+        """A container was locked, and the answer was lost."""
 
 
 class FakeContainers(ExchangesOnly):
@@ -163,7 +160,7 @@ class FakeContainers(ExchangesOnly):
         return uuid
 
     def hold(self, uuid: str, state: ContainerState, *, by: str = TOKEN) -> None:
-        """Put a container in a state in which somebody holds its lock."""
+        """Put a container in a state in which it is locked."""
         self.records[uuid] |= {"state": state.value, "locked_by_uuid": by}
 
     def change_priority(self, uuid: str, priority: int) -> None:
@@ -185,7 +182,7 @@ class FakeContainers(ExchangesOnly):
         return not self._live
 
     def left(self) -> list[str]:
-        """Those that have not ended."""
+        """The containers that have not ended."""
         return list(self._live)
 
     async def until(self, uuid: str, *states: ContainerState) -> None:
@@ -217,7 +214,7 @@ class FakeContainers(ExchangesOnly):
         self.records[uuid] |= more
 
     def finish(self, uuid: str, token: str) -> None:
-        """The command has ended, and the supervisor says so."""
+        """Report the end of the command, as its supervisor."""
         self._using.pop(uuid, None)
         self._check(uuid, token)
         self._move(uuid, ContainerState.COMPLETE)
@@ -227,7 +224,7 @@ class FakeContainers(ExchangesOnly):
         self._using.pop(uuid, None)
 
     async def events(self) -> AsyncGenerator[RecordEvent | Reconnected]:
-        """What the websocket would bring."""
+        """The events of the websocket."""
         stream: asyncio.Queue[RecordEvent | Reconnected] = asyncio.Queue()
         self._streams.append(stream)
         yield Reconnected()
@@ -280,7 +277,7 @@ class FakeContainers(ExchangesOnly):
         return Response(200, {}, msgspec.json.encode(answer))
 
     async def _answer_late(self, where: list[str], patience: float) -> None:
-        """What was asked for is done; the answer may be lost."""
+        """The request is carried out; the answer may be lost."""
         for _ in range(self._random.randint(0, self.faults.slow)):
             await asyncio.sleep(0)
         await self._linger()
@@ -488,7 +485,7 @@ async def dispatching(
 ) -> AsyncIterator[None]:
     """A dispatcher of `fleet` while inside, for at most `limit` seconds.
 
-    Raises what ends it in an ExceptionGroup, TimeoutError when the inside takes too long.
+    Raises its errors in an ExceptionGroup, TimeoutError when the context takes too long.
     """
     client = ApiClient(server, "secret", retry=NO_RETRY)
     async with asyncio.timeout(limit), asyncio.TaskGroup() as tasks:

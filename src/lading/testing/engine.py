@@ -1,9 +1,7 @@
-"""A container engine for tests: the command runs as a plain process of this machine, with nothing
-around it.
+"""A container engine for tests: the command runs as a plain process, without isolation.
 
 Where the command or its environment names the target of a bind, it gets the source instead.
-`faults` makes a method raise; whatever it did is in `calls`, and `started` is set when the command
-runs.
+`faults` makes a method raise; all calls are in `calls`, and `started` is set when the command runs.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class StubEngine:
         return self._process.pid if self._process and self._process.returncode is None else None
 
     async def check(self) -> str:
-        """Always well, unless told otherwise."""
+        """Succeed, unless `faults` names it."""
         self._called("check")
         return "stub engine"
 
@@ -62,7 +60,7 @@ class StubEngine:
         await image.name()
 
     async def create(self, spec: ContainerSpec) -> None:
-        """Remember what to run."""
+        """Keep the specification."""
         self._called("create")
         self.spec = spec
         self._streams = [
@@ -150,7 +148,7 @@ class StubEngine:
         self._process = await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
 
     async def kill(self) -> None:
-        """Kill those that the command started, and what was run beside it."""
+        """Kill the command's processes, and the commands beside it."""
         self._called("kill")
         if self._process is not None:
             self._kill(signal.SIGKILL)
@@ -161,7 +159,7 @@ class StubEngine:
                 await process.wait()
 
     async def remove(self) -> None:
-        """Kill the command and those that it started."""
+        """Kill the command and its processes."""
         self.calls.append("remove")
         self._close()
         if self._process is not None:

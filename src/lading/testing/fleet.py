@@ -1,9 +1,9 @@
-"""A mean fleet without processes: slow, forgetful, and always within the rules of `dispatch.fleet`.
+"""A fake fleet without processes: slow, with faults, within the rules of `dispatch.fleet`.
 
-What goes wrong is drawn from a seed: a start may fail before or after the process exists, a process
-may crash before, during or after its work, a signal may get lost, clearing away may fail at first.
-What the rules forbid raises AssertionError: two living processes of one container, a start on a
-worker that has no room or does not exist.
+The faults are drawn from a seed: a start may fail before or after the process exists, a process may
+crash before, during or after its work, a signal may get lost, cleaning may fail at first. A breach
+of the rules raises AssertionError: two living processes of one container, a start on a worker that
+has no room or does not exist.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Meanness:
 
 @dataclass(slots=True)
 class FakeProcess:
-    """What stands for one supervisor."""
+    """The supervisor of one container, without a process."""
 
     assignment: StartRequest | None
     worker: str
@@ -62,7 +62,7 @@ Work = Callable[[StartRequest], Awaitable[None]]
 class FakeFleet:
     """Implements `Fleet`.
 
-    `work` is what a supervisor does; without it processes live until `end` or a TERM. `processes`
+    `work` is the work of a supervisor; without it processes live until `end` or a TERM. `processes`
     are there from before, as after a restart of the dispatcher: containers with their worker and
     whether they live.
     """
@@ -100,7 +100,7 @@ class FakeFleet:
         self.look = look
 
     def view(self) -> FleetView:
-        """What is known now."""
+        """The known state."""
         shown = {
             uuid: SupervisorProcess(
                 one.worker,
@@ -173,7 +173,7 @@ class FakeFleet:
         self._touch()
 
     def ask_all(self) -> None:
-        """From now on it is known what every worker runs."""
+        """All workers have reported their containers from now on."""
         self.unasked = ()
         self._touch()
 
@@ -190,7 +190,7 @@ class FakeFleet:
         failure: Failure = Failure.INFRASTRUCTURE,
         spending: Spending | None = None,
     ) -> None:
-        """The process ends now; what is said about that."""
+        """End a process now; the message about it."""
         one = self.processes[uuid]
         one.alive, one.fate, one.failure, one.spending = False, fate, failure, spending
         self._touch()

@@ -1,10 +1,7 @@
-"""Files for tests of engines: a tiny image, and a device tree.
+"""Files for tests of engines: a tiny image, and a device tree with fake GPUs.
 
-A tiny image for tests: some programs of this machine with their libraries, as docker save would
-write it.
-
-A device tree whose GPUs are none: device files like /dev/null in a directory, with the names
-that drivers give.
+The image has some programs of this machine with their libraries, as docker save would write it. The
+device tree is a directory of device files like /dev/null, with the names that drivers give.
 """
 
 from __future__ import annotations

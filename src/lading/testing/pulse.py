@@ -1,9 +1,7 @@
 """Waiting in tests without sleeping or polling.
 
-A way for a command to tell a test that it has got somewhere: it writes to a fifo, the test waits
-without polling.
-
-Waiting in tests without sleeping: look at a condition again whenever something changed.
+A command of a test reports its progress by writing to a fifo (`Bell`). Waiters for a condition
+check it again whenever something changed (`Pulse`).
 """
 
 from __future__ import annotations

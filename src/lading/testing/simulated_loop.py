@@ -1,6 +1,6 @@
-"""An event loop on simulated time without sockets. Only `advance` moves its clock.
+"""An event loop on simulated time without sockets.
 
-`play` runs a coroutine on such a loop, from one timer to the next.
+Only `advance` moves its clock. `play` runs a coroutine on such a loop, from one timer to the next.
 """
 
 from __future__ import annotations
@@ -105,8 +105,7 @@ def play(work: Coroutine[Any, Any, _Result], *, longest: float = 1e6, tick: floa
     """Run it in a time that passes as fast as nothing happens. Raises AssertionError when it takes
     too long.
 
-    With a `tick` time goes on by so many seconds, and what falls due in between happens together at
-    its end.
+    With a `tick` time advances by so many seconds, and all timers within are run at its end.
     """
     loop = SimulatedLoop()
     task = loop.create_task(work)

@@ -1,10 +1,9 @@
-"""A small server, as an ASGI application: what one supervisor sees of the API and of the block
-store, and mean.
+"""A fake server for supervisors, as an ASGI application: API and block store, with faults.
 
-It keeps containers, collections and blocks in memory, refuses what the real one refuses (writes
-with the wrong token, after the end, an output that is no collection), counts every call, and can be
-told to fail: `faults` maps `"METHOD kind"` to the statuses of the next answers to such calls, 0
-dropping the connection's answer.
+It keeps containers, collections and blocks in memory, refuses what the real server refuses (writes
+with the wrong token, after the end, an output that is no collection), and counts every call.
+`faults` maps `"METHOD kind"` to the statuses of the next answers to such calls, 0 dropping the
+connection's answer.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""A whole API in one process: SQLite in a directory, or PostgreSQL; a clock that moves by hand;
-blocks in memory.
+"""A whole API in one process, with a clock that moves by hand and blocks in memory.
 
-`async with world(tmp_path) as it:` gives the application, tokens of the admin and of the
-dispatcher, and short ways to call it. Clients take `it.app` through an ASGI transport.
-
-A seal for tests: a fixed key, nonces from a seeded source.
+The database is SQLite in a directory, or PostgreSQL; sealed columns use a fixed key and nonces from
+a seeded source. `async with world(tmp_path) as it:` gives the application, tokens of the admin and
+of the dispatcher, and short ways to call it. Clients take `it.app` through an ASGI transport.
 """
 
 from __future__ import annotations
@@ -110,7 +108,7 @@ class ApiReply:
 
 @dataclass(slots=True, kw_only=True)
 class World:
-    """The application with what surrounds it."""
+    """The application with its clock, blocks, tokens and database."""
 
     app: Application
     config: Config
@@ -285,9 +283,9 @@ async def world(
 ) -> AsyncIterator[World]:
     """A fresh world below an empty directory; `overrides` are configuration keys.
 
-    `postgresql` says where an empty PostgreSQL database is, to be used instead of SQLite; then
-    events are relayed too. Worlds on one database need different seeds. `database` is one that is
-    open and prepared already.
+    `postgresql` is the address of an empty PostgreSQL database, used instead of SQLite; then events
+    are relayed too. Worlds on one database need different seeds. `database` is one that is open and
+    prepared already.
     """
     settings = {
         "ClusterID": CLUSTER,

@@ -1,5 +1,4 @@
-"""The normal form of an image: one deterministic tar in docker-save layout, its layers and its
-members (docs/spec/containers, section Images).
+"""The normal form of an image: one deterministic tar in docker-save layout (write and read).
 
     manifest.json      [{"Config": "<hex>.json", "RepoTags": null,
                          "Layers": ["<hex>/layer.tar", ...]}]
@@ -13,15 +12,14 @@ file.
 The bytes of the archive for a layer depend on the layer only. A block of the store begins and ends
 where a large layer does, so that images that share a layer share its blocks.
 
-Writes a layer tar from files of this machine; the same files give the same bytes.
+A layer written from files of this machine (`write_layer`) has its entries sorted by path, with
+numeric owners and whole seconds: the same files give the same bytes. A file with several names
+becomes one file and hard links.
 
-Entries are sorted by path, with numeric owners and whole seconds. A file with several names becomes
-one file and hard links.
+`Members` reads files of an image archive or directory by name, without unpacking it. The names are
+untrusted: links are followed inside the archive only, and nothing outside a directory is read.
 
-Access to the files of an image archive or directory by name, without unpacking it.
-
-The names are untrusted: links are followed inside the archive only, and nothing outside a directory
-is read.
+Source: docs/spec/containers, section Images.
 """
 
 from __future__ import annotations
@@ -467,7 +465,7 @@ def _uncompress(program: str, file: IO[bytes], size: int, target: Path, source: 
             f"run 'apt install {program}'"
         ) from None
     assert process.stdin is not None
-    # BrokenPipeError: the program ended early; its exit code says why.
+    # BrokenPipeError: the program ended early; its exit code is checked below.
     with suppress(BrokenPipeError), process.stdin as pipe:
         while size > 0 and (data := file.read(min(_CHUNK, size))):
             pipe.write(data)

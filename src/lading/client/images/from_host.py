@@ -16,14 +16,10 @@ The content of the image is found as follows:
 Documentation and files that only root may read are left out. Owners are root, times are zero: the
 same programs on the same machine give the same image.
 
-Python environments of this machine, for images: their files, and their compiled modules.
-
 A virtual environment brings its packages and the standard library of its interpreter, without the
 interpreter's own site-packages (unless the environment includes them) and without the library's
-tests.
-
-Modules in an image are compiled once, here: files that a container compiles are not kept, so that
-each container would compile them again. The compiled files do not depend on times and are made
+tests. Modules in an image are compiled once, here: files that a container compiles are not kept, so
+that each container would compile them again. The compiled files do not depend on times and are made
 without hash randomisation: the same modules give the same bytes.
 """
 

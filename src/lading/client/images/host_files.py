@@ -1,22 +1,13 @@
-"""Files of this machine for an image: packages, libraries of programs, and paths with their
-parents.
+"""Files of this machine for an image: Debian packages, libraries of programs, paths with parents.
 
-Installed Debian packages, read from dpkg's files: owner of a path, files and dependencies of a
-package.
-
-dpkg lists paths as they were before /bin, /lib and others became links into /usr; both spellings
-find the owner.
-
-Loader and libraries of the programs of this machine, as listed by the program's own loader.
-
-The loader only lists the libraries; the program is never run. First the loader runs without its
-cache: libraries that it finds then are also found in an image, which has no cache. Directories that
-only the cache or LD_LIBRARY_PATH names are reported.
-
-Selection of paths of this machine for an image, with everything that leads to them.
-
-A path brings its parent directories, each symbolic link on the way (so that /bin stays a link if it
-is one) and the targets of the links.
+- Packages are read from dpkg's files: owner of a path, files and dependencies of a package. dpkg
+  lists paths as they were before /bin, /lib and others became links into /usr; both spellings find
+  the owner.
+- Libraries are listed by the program's own loader; the program is never run. First the loader runs
+  without its cache: libraries that it finds then are also found in an image, which has no cache.
+  Directories that only the cache or LD_LIBRARY_PATH names are reported.
+- A path brings its parent directories, each symbolic link on the way (so that /bin stays a link if
+  it is one) and the targets of the links.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Client of registries, by the OCI distribution specification (the Docker registry HTTP API v2).
+"""Client of registries, and the steps of `lading image pull` up to the normal form of the image.
 
-A tag is resolved to a manifest, an index to the manifest for a platform; everything else is fetched
-by its digest and refused when its digest differs. An interrupted layer is continued (Range).
-Redirects are followed without the login, which is for the registry only.
-
-From a registry to the normal form: the steps of `lading image pull` before the image is
-stored.
+It follows the OCI distribution specification (the Docker registry HTTP API v2). A tag is resolved
+to a manifest, an index to the manifest for a platform; everything else is fetched by its digest and
+refused when its digest differs. An interrupted layer is continued (Range). Redirects are followed
+without the login, which is for the registry only.
 """
 
 from __future__ import annotations
@@ -94,7 +92,7 @@ class Blob(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Document(msgspec.Struct, frozen=True, rename="camel"):
-    """A manifest or an index; their fields tell which."""
+    """A manifest or an index, distinguished by their fields."""
 
     schema_version: int = 2
     manifests: list[Blob] | None = None

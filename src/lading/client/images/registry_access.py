@@ -1,22 +1,18 @@
-"""Access to a registry: names of images, the login, and layers that were fetched before.
+"""Access to a registry: the login, names of images, and a cache of fetched layers.
 
-Login to a registry: name and password of the user, and the registry's challenge.
+Logins are those of `docker login` and `podman login`: the first of `$REGISTRY_AUTH_FILE`,
+`$DOCKER_CONFIG/config.json`, `~/.docker/config.json` and `$XDG_RUNTIME_DIR/containers/auth.json`
+that contains the host. A registry responds 401 with a challenge (RFC 7235): `Basic`, or `Bearer`
+with the address of a token service.
 
-Names and passwords are those of `docker login` and `podman login`: the first of
-`$REGISTRY_AUTH_FILE`, `$DOCKER_CONFIG/config.json`, `~/.docker/config.json` and
-`$XDG_RUNTIME_DIR/containers/auth.json` that contains the host. A registry responds 401 with a
-challenge (RFC 7235): `Basic`, or `Bearer` with the address of a token service.
+Names of images are `HOST[:PORT]/REPOSITORY[:TAG][@sha256:HEX]`. The host is required, unlike in
+Docker's names, which leave it out for Docker Hub: a name states from where an image is fetched.
 
-Names of images in a registry: `HOST[:PORT]/REPOSITORY[:TAG][@sha256:HEX]`.
-
-The host is required, unlike in Docker's names, which leave it out for Docker Hub: a name says from
-where an image is fetched.
-
-Layers fetched from registries, kept on this machine by their digest in a `DiskCache`.
+Fetched layers are kept on this machine by their digest in a `DiskCache`:
 
     <directory>/sha256/<hex>         a whole layer as the registry has it, verified before it gets
                                      this name
-    <directory>/sha256/<hex>.part    a layer that is fetched; fetching goes on at its end, also
+    <directory>/sha256/<hex>.part    a layer that is being fetched, continued at its end, also
                                      after a kill
 
 Images share layers: the next version of an image fetches only its new ones. Layers that were unused
@@ -280,7 +276,7 @@ class LayerCache:
         self._cache.publish(_key(digest))
 
     def tidy(self) -> None:
-        """Forget what has not been used for long, and the oldest beyond the room."""
+        """Delete layers that were not used for long, and the oldest ones beyond the room."""
         self._cache.evict(unused_since=time.time() - _KEPT_DAYS * 86400)
 
 

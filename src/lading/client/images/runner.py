@@ -1,11 +1,10 @@
-"""Builds the image in which `arvados-cwl-runner --submit` runs a workflow: `arvados/jobs:VERSION`,
-without a registry.
+"""Builds the image `arvados/jobs:VERSION`, in which `arvados-cwl-runner` runs workflows.
 
-It is also the image of each tool of a workflow that names none: a Debian or Ubuntu root with the
-programs that such tools expect, made by mmdebstrap from the package sources of this machine, and a
-Python environment, first on PATH, with `arvados-cwl-runner`. The packages of the default version
-are pinned with their hashes in `runner.txt`. The image is kept in the user's cache directory, named
-by the hash of its inputs.
+No registry is needed. The image is used by `arvados-cwl-runner --submit`, and is also the image of
+each tool of a workflow that names none: a Debian or Ubuntu root with the programs that such tools
+expect, made by mmdebstrap from the package sources of this machine, and a Python environment, first
+on PATH, with `arvados-cwl-runner`. The packages of the default version are pinned with their hashes
+in `runner.txt`. The image is kept in the user's cache directory, named by the hash of its inputs.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ image.
 _LEFT_OUT: Final = ("doc", "info", "lintian", "locale", "man")
 _ARCHIVE, _DESCRIPTION = "image.tar", "image.json"
 _PROXIES: Final = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
-# Options of pip that say how to reach the index; all others are ignored.
+# Options of pip about access to the index; all others are ignored.
 _PIP: Final = (
     "index-url",
     "extra-index-url",
@@ -306,7 +305,7 @@ def _forget_environments(cache: Path) -> None:
 
 
 def make_run(tell: Callable[[str], None]) -> RunCommand:
-    """Returns a function that runs programs; `tell` gets their progress messages."""
+    """A function that runs programs and calls `tell` with their progress messages."""
 
     def run(command: Sequence[str], *, given: str = "", environ: Mapping[str, str]) -> str:
         return run_program(command, given=given, environ=environ, tell=tell)

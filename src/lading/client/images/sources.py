@@ -1,18 +1,14 @@
 """Reads each kind of source of `lading image add` into the normal form.
 
-The content of a file or directory tells its kind: `manifest.json` is docker-save, `index.json` or
-`oci-layout` is OCI, directories such as bin and usr are a root file system. A source that does not
-exist as a file is the name of an image of the local Docker.
+The kind of a file or directory follows from its content: `manifest.json` is docker-save,
+`index.json` or `oci-layout` is OCI, directories such as bin and usr are a root file system. A
+source that does not exist as a file is the name of an image of the local Docker.
 
-An image of one layer from a root file system, given as a tar or a directory.
-
-A tar is kept byte for byte. Of a directory, owners, modes and times are kept; device files and
-sockets are left out.
-
-Images in docker-save (all versions) and OCI layout.
-
-Both may be a directory or a tar. The configuration is taken byte for byte, so that the image keeps
-its identity; each layer is verified against the digest that the configuration lists.
+- A root file system, a tar or a directory, becomes an image of one layer. A tar is kept byte for
+  byte. Of a directory, owners, modes and times are kept; device files and sockets are left out.
+- docker-save (all versions) and OCI layouts may be a directory or a tar. The configuration is taken
+  byte for byte, so that the image keeps its identity; each layer is verified against the digest
+  that the configuration lists.
 """
 
 from __future__ import annotations
@@ -219,7 +215,7 @@ class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Index(msgspec.Struct, frozen=True, rename="camel"):
-    """An OCI index or manifest; their fields tell which."""
+    """An OCI index or manifest, distinguished by their fields."""
 
     manifests: list[Descriptor] | None = None
     config: Descriptor | None = None

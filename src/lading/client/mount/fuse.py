@@ -1,9 +1,8 @@
-"""The binding to libfuse 3. The only module that uses it; import it only to mount, as it loads the
-library.
+"""The binding to libfuse 3.
 
-libfuse calls from its own threads. Attributes are filled in and files are read without the
-dictionaries and byte strings of the binding: a read goes from the block's descriptor into libfuse's
-buffer.
+No other module uses libfuse; import this one only to mount, as it loads the library. libfuse calls
+from its own threads. Attributes are filled in and files are read without the dictionaries and byte
+strings of the binding: a read goes from the block's descriptor into libfuse's buffer.
 """
 
 from __future__ import annotations

@@ -1,17 +1,13 @@
 """Nodes of a mount: lookup of a path, and collections and listings that are loaded on demand.
 
-Collections and listings, loaded on demand and kept while they are valid.
+A directory whose content is on the server answers `peek` from its cache, at once, from any thread;
+`find` and `list` query the server and run in the event loop. Inside a collection everything is
+known: its tree.
 
 An entry is valid until an event reports a change, or until its time limit, as events can be lost. A
 collection is loaded again only if its portable data hash has changed. A failed request is not
 repeated for some seconds, so that with a silent server calls fail at once and not each after its
 time limit.
-
-Nodes that a path of a mount leads to, and the lookup.
-
-A directory whose content is on the server answers `peek` from its cache, at once, from any thread;
-`find` and `list` ask the server and run in the event loop. Inside a collection everything is known:
-its tree.
 """
 
 from __future__ import annotations

@@ -1,23 +1,15 @@
 """Answers to calls of the kernel: from the nodes of a mount, and bytes of files from open blocks.
 
-Bytes of files, from open blocks, with read-ahead.
+Each method of `Operations` may be called from any thread and raises OSError with the errno for the
+caller of the system call: ENOENT for missing names, EACCES for unreadable ones, EIO for everything
+else, with the reason in the log. Files are not opened: a read names its path, which saves two calls
+for each file, an important part of the time for small files. A file that is being read stays
+readable when its collection is deleted or the server is silent.
 
 `OpenBlocks` keeps descriptors of the blocks read last. A reader holds a block while it copies from
 it, so that its descriptor is not closed, and its number not reused, during the read. A block that
 is not open is loaded in the event loop, once for any number of readers, while they wait in their
-threads.
-
-Read-ahead: sequential reading of a file fetches the next blocks while the current one is read.
-
-The file system's calls, answered from the layout and the blocks.
-
-Each method may be called from any thread and raises OSError with the errno for the caller of the
-system call: ENOENT for missing names, EACCES for unreadable ones, EIO for everything else, with the
-reason in the log.
-
-Files are not opened: a read names its path, which saves two calls for each file, an important part
-of the time for small files. A file that is being read stays readable when its collection is deleted
-or the server is silent.
+threads. Sequential reading of a file fetches the next blocks while the current one is read.
 """
 
 from __future__ import annotations
@@ -52,7 +44,7 @@ from lading.core.errors import (
     Unavailable,
 )
 
-# Open blocks, without those that are being read.
+# Number of open blocks, without those being read.
 _KEPT_OPEN = 32
 # Blocks that are fetched ahead.
 _AHEAD = 2
@@ -182,7 +174,7 @@ class OpenBlocks:
                 self._load(locator, renew), name=f"block {digest}"
             )
             task.add_done_callback(lambda done: self._done(digest, done))
-        # Shielded: a reader that gives up must not cancel the load of the others.
+        # Shielded: a reader that is cancelled must not cancel the load of the others.
         await asyncio.shield(task)
 
     async def close(self) -> None:

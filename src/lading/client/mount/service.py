@@ -1,15 +1,9 @@
 """One mount from start to end: the server, the cache, the kernel; its process and its mount point.
 
 In a separate process (`python -m lading.client.mount`) the settings are JSON on standard input, as
-they contain a token; one line of JSON on standard output says that it is mounted, or the reason why
-not. With `tied`, the process ends when its standard input does, so that it never outlives its
-parent.
-
-Starting a mount in a process of its own, and ending it. These functions block.
-
-The process (`client.mount.__main__`) and its parent exchange lines of `net.rpc`.
-
-Mount points: checks, and unmounting.
+they contain a token; one line of JSON on standard output reports that it is mounted, or the fault.
+The lines are those of `net.rpc`. With `tied`, the process ends when its standard input does, so
+that it never outlives its parent. The functions that start and end such a process block.
 """
 
 from __future__ import annotations
@@ -90,7 +84,7 @@ class MountService:
 
     def __init__(self, settings: MountSettings, files: BlockFiles, operations: Operations) -> None:
         self.ended = asyncio.Event()
-        """Set when the mount has ended, for example because somebody unmounted it."""
+        """Set when the mount has ended, for example by an unmount from outside."""
         self._settings = settings
         self._files = files
         self._operations = operations

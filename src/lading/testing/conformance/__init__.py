@@ -1,4 +1,4 @@
-"""Conformance suites for those who write an engine, a fleet, a driver or a volume.
+"""Conformance suites for authors of an engine, a fleet, a driver or a volume.
 
 Each suite is a class of tests with a fixture that its subclass gives: `engines`, `isolation`
 (engines that isolate the command), `fleets`, `drivers`, `volumes`. They need pytest, and

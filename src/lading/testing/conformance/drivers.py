@@ -1,8 +1,8 @@
-"""Conformance suite of drivers of cloud VMs (`lading.dispatch.fleets.cloud.drivers.driver.Driver`).
+"""Conformance suite of drivers of cloud VMs.
 
-A test module subclasses `DriverSuite` and gives two fixtures: `driver`, opened with `site` for the
-instance set "one" of an account where there are no VMs, and `spec`, made by `specs` with an image
-that the cloud has.
+A test module subclasses `DriverSuite` for a `lading.dispatch.fleets.cloud.drivers.driver.Driver`
+and gives two fixtures: `driver`, opened with `site` for the instance set "one" of an account
+without VMs, and `spec`, made by `specs` with an image that the cloud has.
 """
 
 from __future__ import annotations

@@ -70,11 +70,11 @@ class Kit:
         )
 
     async def run(self, script: str, **more: Any) -> tuple[Exit, str, str]:
-        """How a shell script ends, and what it wrote."""
+        """Exit, output and errors of a shell script."""
         return await self.run_command(("sh", "-c", script), **more)
 
     async def run_command(self, command: tuple[str, ...], **more: Any) -> tuple[Exit, str, str]:
-        """How a command ends, and what it wrote."""
+        """Exit, output and errors of a command."""
         engine = self.make(self.settings)
         out, err = self.directory / "out.txt", self.directory / "err.txt"
         try:
@@ -93,7 +93,7 @@ class Kit:
         return ended, out.read_text(), err.read_text()
 
     async def run_and_stop(self, script: str) -> int:
-        """The exit code of a script that is told to stop once it has rung `/made/bell`."""
+        """The exit code of a script that is stopped once it has rung `/made/bell`."""
         made = self.bind("/made")
         with Bell(Path(made.source) / "bell") as bell:
             task = asyncio.create_task(self.run(script, binds=(made,)))
@@ -135,7 +135,7 @@ class Kit:
 
 
 async def heard(execution: Execution) -> tuple[int, str, str]:
-    """How it ends, and what it writes to output and error."""
+    """Exit, output and errors of an execution."""
     said = {1: b"", 2: b""}
     async with asyncio.timeout(PATIENCE):
         while (piece := await execution.read())[1]:
@@ -147,7 +147,7 @@ async def heard(execution: Execution) -> tuple[int, str, str]:
 
 
 async def until(execution: Execution, word: str) -> str:
-    """What it writes, up to a word."""
+    """Its output up to a word."""
     said = b""
     async with asyncio.timeout(PATIENCE):
         while word.encode() not in said:
