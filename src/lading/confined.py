@@ -91,6 +91,7 @@ class ConfinedTree:
                 os.close(here)
                 here = below
         except BaseException:
+            # Whatever ends it, a signal too: the descriptor would leak.
             os.close(here)
             raise
         return ConfinedTree(here)
@@ -284,6 +285,7 @@ def remove(place: str | Path, *, keep: str = "", stop: Stop = never) -> None:
     except FileNotFoundError:
         return
     try:
+        # Somebody else has removed it meanwhile.
         with suppress(FileNotFoundError):
             if not _unlink(place.name, folder):
                 _Removal(folder, stop, keep).directory(place.name)
@@ -471,6 +473,7 @@ def _elements(path: str) -> list[str]:
 
 def _enter(folder: int, name: str, make: int | None) -> int:
     if make is not None:
+        # What is there must be a directory, which the next line checks.
         with suppress(FileExistsError):
             os.mkdir(name, make, dir_fd=folder)
     return os.open(name, _DIRECTORY, dir_fd=folder)

@@ -84,6 +84,7 @@ def retry(aside: Path, *, stop: Stop = never) -> int:
             _logger.info("%s: removed at last", aside / name)
     left = len(waiting(aside))
     if not left:
+        # Another process may have put something aside meanwhile.
         with suppress(OSError):
             aside.rmdir()
     return left

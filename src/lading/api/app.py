@@ -498,6 +498,7 @@ async def _hand_over(response: ApiResponse, request_id: str, take_over: TakeOver
 
 
 async def _live(receive: Receive, send: Send) -> None:
+    # Cancelled where the server ends without an orderly shutdown.
     with suppress(asyncio.CancelledError):
         while True:
             message = await receive()

@@ -100,6 +100,7 @@ class Wakeups:
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
+    # A time-out is a result here: the caller looks again in any case.
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -200,6 +201,7 @@ class ApiServices:
         return ids.system_user(self.config.ClusterID)
 
 
+# One key for each installation; tests have several in one process.
 @lru_cache(4)
 def _container_key(root_token: str) -> bytes:
     """The key from which the secrets of containers' tokens are derived."""

@@ -177,6 +177,7 @@ class Administration:
         try:
             data = await mount.volume.get(hash, room.view)
         except BaseException:
+            # The response releases the memory at its end; without a response nobody else would.
             room.release()
             raise
         return BlockAnswer(data, len(data), {}, room=room)

@@ -188,6 +188,7 @@ class _Store:
                     name, room.view[:size], desired=desired, places=places, draft=draft
                 )
             except BaseException:
+                # Cancelled, too: a draft takes space until it is discarded.
                 if draft is not None:
                     await draft[1].discard()
                 raise
@@ -258,6 +259,7 @@ class _Store:
         try:
             data = await self._mounts.get(wanted.hash, room.view)
         except BaseException:
+            # The response releases the memory at its end; without a response nobody else would.
             room.release()
             raise
         return BlockAnswer(data, len(data), headers, room=room, rate=self._rate)

@@ -165,6 +165,7 @@ class Collector:
         replicas = []
         for uuid in volumes:
             mount = self._mounts.find(uuid)
+            # Another server may have deleted it since the index was read.
             with suppress(NotFound):
                 stored = await self._mounts.attempt(mount, mount.volume.head(hash))
                 replicas.append(Replica(uuid, stored.size, stored.mtime_ns))

@@ -311,6 +311,7 @@ class DirectoryVolume:
             with os.scandir(self._bin) as entries:
                 for entry in entries:
                     match = _BINNED.fullmatch(entry.name)
+                    # Another server that empties the same trash was faster.
                     with suppress(FileNotFoundError):
                         if match:
                             found.append(Discarded(match[1], entry.stat().st_size, int(match[2])))
@@ -479,6 +480,7 @@ def _list_folder(folder: Path, prefix: str) -> list[Stored]:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if _HASH.fullmatch(entry.name) and entry.name.startswith(prefix):
+                    # The collector may have moved it to the trash since the directory was read.
                     with suppress(FileNotFoundError):
                         state = entry.stat()
                         found.append(Stored(entry.name, state.st_size, state.st_mtime_ns))

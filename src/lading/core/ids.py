@@ -94,6 +94,7 @@ def make_ordered_uuid(cluster: str, infix: str, entropy: bytes, *, milliseconds:
     return f"{cluster}-{infix}-{_beginning(milliseconds // _PERIOD)}{ending}"
 
 
+# Uuids are made in bursts: all of one period have the same beginning.
 @lru_cache(4)
 def _beginning(period: int) -> str:
     """Common first characters of the uuids of one period."""

@@ -231,6 +231,7 @@ class Conductor:
                 return verdict
             if self.stop.is_set():
                 return GangResult(128 + signal.SIGTERM, "told to stop")
+            # Sleeps one period, or until told to stop.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stop.wait(), PERIOD)
 

@@ -77,6 +77,7 @@ class DaemonClient:
                 line = await self._connect()
             reply = await self._exchange(line, "GET", "/v1/query", b"", headers, wait + _TIMEOUT)
         except BaseException:
+            # A reply that is cut off would be taken for that of the next call.
             if line is not None:
                 line[1].transport.abort()
             raise

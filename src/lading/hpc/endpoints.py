@@ -157,6 +157,7 @@ class Endpoints:
                     digest.update(chunk)
                     file.write(chunk)
                 file.flush()
+                # The size in the response is a promise: the file is on disk before it has its name.
                 os.fsync(file.fileno())
             aside.replace(place)
         finally:

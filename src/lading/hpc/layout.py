@@ -163,6 +163,7 @@ def write(path: Path, content: str | bytes, *, mode: int) -> None:
             os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
+            # Before the rename: a file with its final name is whole, also after a power failure.
             os.fsync(file.fileno())
         aside.replace(path)
     except OSError:

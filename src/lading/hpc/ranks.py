@@ -409,6 +409,7 @@ async def serve(
     await pipe.open()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, pipe.reader.feed_eof)
+    # The conductor has gone; there is nobody to report to.
     with contextlib.suppress(BrokenPipeError):
         try:
             await network.make_bridge(wire, alone=True)

@@ -123,6 +123,7 @@ class Acceptor:
             accepted.setblocking(False)
             is_remote = listening.family in (socket.AF_INET, socket.AF_INET6)
             if is_remote:
+                # The second of two small writes would wait for the first one's acknowledgement.
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._admit(accepted, str(peer[0]) if is_remote else LOCAL)
 

@@ -170,6 +170,7 @@ class Tunnel:
             await cancel_all(*ways)
             self._streams.pop(stream, None)
             self._state.reset(stream)
+            # The connection is broken: the stream ends with it.
             with contextlib.suppress(OSError):
                 await self._flush()
             await pipe.close()
@@ -220,5 +221,6 @@ class Tunnel:
                 return
             self._heard, number = False, number + 1
             self._state.ping(number)
+            # A broken connection is noticed by its reader.
             with contextlib.suppress(OSError):
                 await self._flush()

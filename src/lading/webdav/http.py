@@ -51,6 +51,7 @@ async def begin_stream(stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     try:
         first = await anext(stream, b"")
     except BaseException:
+        # Nobody will iterate over it any more, so its files would stay open.
         await stream.aclose()
         raise
     rest = _rest(first, stream)

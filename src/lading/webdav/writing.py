@@ -288,6 +288,7 @@ class DavWriter:
                     request, address, lambda now: _reserve(now, address), uploaded=uploaded
                 )
         except BaseException:
+            # The client does not get its token, so nobody could release the lock before its time.
             self._parts.locks.release(
                 address.collection, address.path, lock.token, holder=request.holder
             )

@@ -161,6 +161,7 @@ def run_further(
         configure()
         asyncio.run(_serve(check(membership), fleet, directory, load(config), on_ready))
     except asyncio.CancelledError:
+        # SIGTERM: the orderly end. Containers continue.
         return 0
     finally:
         os.close(lock)

@@ -105,6 +105,7 @@ async def _reach(services: ApiServices, container: Container, key: str) -> Gatew
         _drop(plain)
         raise _silent(container.uuid) from error
     except BaseException:
+        # Cancelled: the client has gone.
         _drop(plain)
         raise
 

@@ -423,6 +423,7 @@ def _check(gateway: Gateway, response: HttpHead) -> None:
 
 async def _feed(pipe: Pipe, exchange: _Exchange, *, chunked: bool) -> None:
     writer, more, stream = pipe.writer, True, exchange.turns.stream()
+    # The container closed its side; its answer is still read by the other way.
     with contextlib.suppress(OSError):
         while more:
             message = await exchange.receive()

@@ -145,6 +145,7 @@ class _Session:
                 text = await self._socket.receive_text()
             except (WebSocketDisconnect, KeyError):
                 return
+            # The client may leave while its answer is written.
             with contextlib.suppress(WebSocketDisconnect):
                 try:
                     await self._answer(decode(text, "message"))
@@ -160,6 +161,7 @@ class _Session:
         keep up.
         """
         code = _LATER
+        # The client has left, or takes nothing any more; both end the session.
         with contextlib.suppress(WebSocketDisconnect, TimeoutError):
             try:
                 await self._pass_on_all()

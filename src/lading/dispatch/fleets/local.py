@@ -441,6 +441,7 @@ class LocalFleet:
         except TimeoutError:
             return await _kill(process)
         except asyncio.CancelledError:
+            # Nobody waits for it any more, and its successor needs the same files.
             await _kill(process)
             raise
 

@@ -413,6 +413,7 @@ class PostgresDatabase:
                 if not isinstance(fault, TransactionInterrupted) or attempt == ATTEMPTS - 1:
                     raise fault from error
             except asyncio.CancelledError:
+                # The connection may be in the middle of an answer.
                 self._writer.drop()
                 raise
         raise AssertionError("the last attempt returns or raises")
@@ -453,6 +454,7 @@ async def _commit(writer: PostgresWriter, group: Group) -> None:
 
 async def _roll_back(writer: PostgresWriter) -> None:
     """Roll back; the first error is the one raised."""
+    # A connection that fails here has no transaction any more; it is dropped below.
     with contextlib.suppress(*FAULTS):
         if not writer.connection.is_closed():
             await writer.connection.execute("ROLLBACK")

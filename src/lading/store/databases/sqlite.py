@@ -254,6 +254,7 @@ class SqliteDatabase:
                     with _Translated(self._path):
                         writer.connection.execute("RELEASE block")
             except BaseException:
+                # Cancelled, too: another block of the group must not commit half of this one.
                 self._undo_block(group)
                 raise
             waiter = group.join(writer.callbacks)
@@ -301,6 +302,7 @@ class SqliteDatabase:
     def _undo_block(self, group: Group) -> None:
         """Roll the block back; the first error is the one raised."""
         connection = self._writer.connection
+        # SQLite may have rolled back by itself, as on a full disk.
         with suppress(sqlite3.Error):
             if group.waiters and connection.in_transaction:
                 connection.execute("ROLLBACK TO block")
@@ -334,6 +336,7 @@ class SqliteDatabase:
                 connection.execute("COMMIT")
         except LadingError as error:
             if connection.in_transaction:
+                # The error of the commit is the one that the writers get.
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
             settle(group.waiters, error)

@@ -64,6 +64,7 @@ async def connect(first: int | None, port: int) -> socket.socket:
             f"port {port} of the container: {str(error) or 'no answer in time'}"
         ) from error
     except BaseException:
+        # Cancelled: the client has gone.
         made.close()
         raise
     return made

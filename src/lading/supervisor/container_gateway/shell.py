@@ -338,6 +338,7 @@ class _Session(asyncssh.SSHServerSession[bytes]):
         if self._execution is not None and self._is_left:
             self._entry.leave(self._execution, b"".join(self._input))
         elif self._execution is not None:
+            # Shielded: the processes of a session must end even when the session is cancelled.
             await asyncio.shield(asyncio.ensure_future(self._execution.close()))
 
     def _send_signal(self, name: str) -> None:

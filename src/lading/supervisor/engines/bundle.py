@@ -180,6 +180,7 @@ def _user_namespace(ids: IdRange | None) -> dict[str, Any]:
     return {"uidMappings": mappings, "gidMappings": mappings}
 
 
+# The paths of a machine do not change while it runs; forks inherit the result.
 @functools.lru_cache(maxsize=1)
 def _masked() -> tuple[str, ...]:
     """Masked paths that others than the machine's root may read: each costs a mount, some
@@ -469,6 +470,7 @@ class _Comparison(ctypes.Structure):
     )
 
 
+# The same for all containers of a machine.
 @functools.lru_cache(maxsize=1)
 def make_annotation(machine: str, library: str = LIBRARY) -> Mapping[str, str]:
     """Annotation of a bundle for this machine (`uname -m`); empty when it cannot be compiled."""

@@ -124,6 +124,7 @@ class SealedProgram:
 
     def seal(self) -> None:
         """Make the copy of the program on PATH. Without permission or support there is none."""
+        # Without a sealed copy crun makes one for itself at every start.
         with contextlib.suppress(OSError):
             path = shutil.which(self._name) or ""
             mark, content = _mark(path), Path(path).read_bytes()

@@ -151,6 +151,7 @@ class DockerEngine:
                 f"image {image.pdh}: cannot be read: {error.strerror}", failure
             ) from error
         finally:
+            # What is left here `sweep` removes before the next image.
             with contextlib.suppress(OSError):
                 place.unlink()
 

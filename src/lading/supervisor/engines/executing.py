@@ -118,6 +118,7 @@ class ProcessExecution:
                 await asyncio.wait_for(self._process.wait(), _GRACE)
         if self._process.returncode is None:
             await self.signal(signal.SIGKILL)
+            # It has ended by itself meanwhile.
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()

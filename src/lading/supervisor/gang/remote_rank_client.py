@@ -233,4 +233,5 @@ def keep_alive(connection: socket.socket) -> None:
         *more,
         (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 40_000),
     ):
+        # Milliseconds without an acknowledgement; keep-alive does not cover that case (tcp(7)).
         connection.setsockopt(level, name, value)

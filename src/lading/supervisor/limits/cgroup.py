@@ -44,6 +44,7 @@ class Hierarchy:
     roots: Mapping[str, Path]
 
 
+# Parsed once: the controllers of a machine stay while it runs.
 @lru_cache(maxsize=4)
 def find_hierarchy(mounts: str, *, read: bool = True) -> Hierarchy:
     """The controllers in the text of /proc/mounts; none when no useful controller is mounted.
@@ -178,6 +179,7 @@ class Cgroup:
             return True
         try:
             for folder in self._folders:
+                # crun or the daemon has removed it already.
                 with contextlib.suppress(FileNotFoundError):
                     folder.rmdir()
         except OSError:

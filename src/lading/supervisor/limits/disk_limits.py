@@ -335,6 +335,7 @@ class Neighbours:
         fail.
         """
         shares = {str(device): _Use(one.taken, one.grown) for device, one in uses.items()}
+        # The others take it for one that writes nothing, until its next report.
         with contextlib.suppress(OSError):
             descriptor = os.open(
                 self._run / USAGE_NAME, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600

@@ -167,6 +167,7 @@ class ContainerNetwork:
                 )
                 made.questions.bind((rules.RESOLVER, PORT))
         except BaseException:
+            # One of several sockets could not be bound: the ones before it would leak.
             made.close()
             raise
         return made

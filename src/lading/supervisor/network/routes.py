@@ -123,6 +123,7 @@ def _destinations(kind: int, interface: int = 0) -> Iterator[str]:
     """
     for family in _FAMILIES:
         with _socket() as asking:
+            # Without it the kernel ignores the fields of the question and sends everything.
             asking.setsockopt(_SOL_NETLINK, _NETLINK_GET_STRICT_CHK, 1)
             body = _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, kind, 0)
             body += _attribute(_RTA_OIF, struct.pack("=i", interface)) if interface else b""

@@ -187,6 +187,7 @@ class CloudFleet:
         try:
             outposts = await self._send_out(assignment) if assignment.others else None
         except BaseException:
+            # Cancelled, too: a reserved place would stay taken for ever.
             self._starting.discard(uuid)
             self._leave(uuid)
             raise

@@ -197,6 +197,7 @@ class InstanceJournal:
         self._path = path
         self._entries: dict[str, InstanceRecord] = {}
         if path is not None:
+            # It is a memory only: without it VMs are asked anew what runs on them.
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 self._entries = msgspec.json.decode(
                     path.read_bytes(), type=dict[str, InstanceRecord]

@@ -488,6 +488,7 @@ class InstancePool:
         try:
             await self._operations.turn()
         except asyncio.CancelledError:
+            # A coroutine that is never awaited would warn.
             if asyncio.iscoroutine(call):
                 call.close()
             raise

@@ -471,6 +471,7 @@ class Batcher(Generic[_Request]):
         except LadingError as error:
             failure = error
         except BaseException:
+            # Those who wait for this batch must not wait for ever.
             failure = Unavailable("The dispatcher is being stopped.")
             raise
         finally:

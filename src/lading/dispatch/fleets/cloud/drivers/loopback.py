@@ -255,8 +255,10 @@ class Machines:
 
     def _remove(self, folder: Path, pid: int) -> None:
         if pid:
+            # It has ended already.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+            # It was made by an earlier process, which was its parent.
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
         _ip("netns", "del", _space(folder), check=False)
@@ -265,6 +267,7 @@ class Machines:
         for path in _hierarchies():
             _remove_groups(path / f"lading-vm-{_short(folder)}", until)
         while folder.exists() and time.monotonic() < until:
+            # Mounts vanish a moment after their last process; the next attempt succeeds.
             with contextlib.suppress(OSError):
                 confined.remove(folder)
 

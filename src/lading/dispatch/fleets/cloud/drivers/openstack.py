@@ -213,6 +213,7 @@ class OpenStack:
         try:
             wait_for(done, longest=_WAIT, pause=_PAUSE)
         except LadingError:
+            # The first error says why; a server that stays is found by the next list.
             with suppress(LadingError):
                 self.destroy(id)
             raise
