@@ -1,9 +1,7 @@
 """Concurrent work that ends with its caller: several coroutines, and long work in a thread.
 
-Long work in a thread that can be told to end.
-
-A thread cannot be cancelled from outside. So the work gets a function that tells whether it should
-end, and descriptors of its own, so that the caller may close its own ones at once.
+A thread cannot be cancelled from outside. So the work in it gets a function that returns whether it
+should end, and descriptors of its own, so that the caller may close its own ones at once.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ async def cancel_all(*tasks: asyncio.Future[Any]) -> None:
 
 
 class StopEvent(asyncio.Event):
-    """An event that, when set, also interrupts what tasks do in `unless`."""
+    """An event that, when set, also interrupts the work of tasks in `unless`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +76,7 @@ class StopEvent(asyncio.Event):
 
 
 class _Scope:
-    """Cancels a task once, some seconds after it was told to stop."""
+    """Cancels a task once, some seconds after its stop was set."""
 
     def __init__(self, task: asyncio.Task[Any], grace: float, deaf: float) -> None:
         self.has_cancelled = False
@@ -134,7 +132,7 @@ async def drain(
 ) -> None:
     """Wait for the task: `limit` seconds, or `grace` seconds once `stop` is set. Raises its error.
 
-    A task that does not end in time goes on.
+    A task that does not end in time continues.
     """
     stopped = asyncio.create_task(stop.wait(), name="drain")
     try:

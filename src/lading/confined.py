@@ -7,7 +7,7 @@ relative to the descriptor of the one before and with O_NOFOLLOW: no link is eve
 refused, and what is opened lies below the top whatever happens meanwhile. Every loop is iterative.
 
 Start with `ConfinedTree.open`. Paths are relative, "" is the top. All functions block and raise
-OSError: ELOOP or ENOTDIR where a link stands in the way, as openat(2) says.
+OSError: ELOOP or ENOTDIR where a link is in the way, as in openat(2).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SMALL = 1 << 20
 
 
 class Stopped(Exception):
-    """A long step ended early because its `stop` said so."""
+    """A long step ended early because its `stop` returned true."""
 
 
 def never() -> bool:

@@ -1,5 +1,6 @@
-"""The configuration of containers: how they are requested, run and retried (`Containers`), on Slurm
-clusters and cloud VMs, and on this machine (`Local`). `config` has the other sections.
+"""The configuration of containers: requests, runs, retries, Slurm, cloud VMs, this machine.
+
+`config` has the other sections.
 """
 
 from __future__ import annotations

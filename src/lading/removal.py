@@ -5,7 +5,7 @@ That must not keep resources of a container, nor stop the clean-up. So `discard`
 seconds: the rest is moved into the directory `removed` beside its kind, on the same file system,
 and `retry` continues with it later.
 
-    <data>/removed/           left by containers: run directories and ranks of gangs
+    <data>/removed/           remains of containers: run directories and ranks of gangs
     <data>/cache/removed/     layers of images and input collections
 
 Both are shown by `lading doctor`. Warm parents retry when they start, and once a minute while

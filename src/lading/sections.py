@@ -1,5 +1,6 @@
-"""Sections of a configuration: dataclasses built from plain values and exported as such (`config`
-declares them).
+"""Sections of a configuration: dataclasses built from plain values and exported as such.
+
+`config` declares them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Logging at the shell: one line an event, `key=value`, never a token.
 
-Tokens never reach a log: values that look like one are replaced before they are written.
+Values that look like tokens are replaced before they are written.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""The commands of `lading`. `main` finds the command and imports only its module."""
+"""The commands of `lading`.
+
+`main` finds the command and imports only its module.
+"""

@@ -1,8 +1,6 @@
-"""`lading admin`: backup and restoration of this machine's data, tokens for further dispatchers,
-storage, and the move of the records to PostgreSQL.
+"""`lading admin`: backups, tokens for further dispatchers, storage, and the move to PostgreSQL.
 
-The work is in `wiring.backup`, `wiring.dispatcher`, `wiring.upkeep` and
-`wiring.stores`.
+The work is in `wiring.backup`, `wiring.dispatcher`, `wiring.upkeep` and `wiring.stores`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Commands on cloud VMs: `lading instance`, and `lading cloud test`.
 
-`lading instance`: the VMs of a cloud dispatcher, through its management interface.
-
-`lading cloud test`: a test of a cloud configuration with real VMs (the work is in
-`wiring.cloudtest`).
+`lading instance` uses the management interface of a cloud dispatcher. `lading cloud test` tests a
+cloud configuration with real VMs; its work is in `wiring.cloudtest`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The installed program `lading`: passes `lading hpc daemon` to the daemon, everything else to the
-command line.
+"""The installed program `lading`: starts the HPC daemon, or else the command line.
 
-The daemon uses the standard library only, so that `pip install --no-deps` in an image is enough for
-it. Therefore nothing else may be imported here.
+The daemon (`lading hpc daemon`) uses the standard library only, so that `pip install --no-deps` in
+an image is enough for it. Therefore nothing else may be imported here.
 """
 
 from __future__ import annotations

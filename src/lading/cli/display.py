@@ -53,8 +53,8 @@ def emit_json(value: object) -> None:
 
 
 def plain(text: str) -> str:
-    """A text from somebody else, a name for example, with control characters spelt out (`\\x1b`),
-    so that it cannot control the terminal.
+    """A text from another user, a name for example, with control characters spelt out (`\\x1b`), so
+    that it cannot control the terminal.
     """
     if text.isprintable():
         return text
@@ -74,7 +74,7 @@ def table(
     """Print rows below headings, in columns; states are coloured on a terminal.
 
     On a narrow terminal the columns `optional` are left out, the first one first, and texts of the
-    last column are cut. What goes to a file or a program is never cut.
+    last column are cut. Output to a file or a program is never cut.
     """
     lines = [list(headings), *([_one_line(cell) for cell in row] for row in rows)]
     if sys.stdout.isatty():
@@ -87,8 +87,8 @@ def table(
 
 
 def fit(lines: list[list[str]], width: int, optional: Sequence[str] = ()) -> list[list[str]]:
-    """The lines of a table, headings first, cut to `width` characters as `table` says. Uuids are
-    never cut.
+    """The lines of a table, headings first, cut to `width` characters by the rules of `table`.
+    Uuids are never cut.
     """
     left = list(optional)
     while True:

@@ -2,8 +2,6 @@
 
 A check examines one thing and never changes it. Containers need either the native engine (root,
 crun, overlayfs) or Docker; all other results are warnings or information.
-
-`lading doctor`: the capabilities of this machine, and a command for each fault.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class CheckResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One check: what was found, and the command that corrects it ("" if nothing is wrong)."""
+    """One check: its finding, and the command that corrects it ("" if nothing is wrong)."""
 
     name: str
     verdict: CheckResult
@@ -348,7 +346,7 @@ _CHECKS = (
 
 
 def _is_optimised(prefix: str, arguments: str | None) -> bool:
-    # Debian's Python is optimised but does not say so. Without information, as for an embedded
+    # Debian's Python is optimised but does not report it. Without information, as for an embedded
     # Python, no warning is given.
     return prefix == "/usr" or arguments is None or "--enable-optimizations" in arguments
 

@@ -1,4 +1,4 @@
-"""`lading image`: add, pull, list images; build those for workflows and for HPC."""
+"""`lading image`: add, pull and list images; build those for workflows and for HPC."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The `lading` command: finds the sub-command, imports only its module, and shows each error as one
-line.
+"""The `lading` command: finds the sub-command, imports only its module, and shows errors.
 
 `lading --help` imports only click, so that it responds at once; the table below names the module of
-each sub-command. Exit codes: that of the command for `lading run`, 2 for wrong usage, 130 after
-Ctrl-C, 1 for all other errors.
+each sub-command. An error is one line. Exit codes: that of the command for `lading run`, 2 for
+wrong usage, 130 after Ctrl-C, 1 for all other errors.
 """
 
 from __future__ import annotations

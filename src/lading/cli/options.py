@@ -1,6 +1,7 @@
-"""Types of option values: sizes and ranges, durations and moments, assignments.
+"""Options of commands: types of their values, and sections of `--help`.
 
-Options of commands in sections of `--help`, the most needed ones first.
+Values are sizes and ranges, durations and moments, assignments. The most needed sections come
+first.
 """
 
 from __future__ import annotations

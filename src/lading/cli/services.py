@@ -1,9 +1,7 @@
 """Commands that serve: `lading up`, and `lading dispatch` for a further dispatcher.
 
-`lading dispatch`: a further dispatcher for any server (the work is in
-`wiring.dispatcher`).
-
-`lading up`: the whole system on this machine (the work is in `wiring.up`).
+`lading up` is the whole system on this machine; its work is in `wiring.up`, that of `lading
+dispatch` in `wiring.dispatcher`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from lading.client.environment import default_data_directory, find_server
 from lading.client.retry import RetryPolicy
 
 _Answer = TypeVar("_Answer")
-# A person waits, so it gives up sooner than a service.
+# A person waits, so it fails sooner than a service.
 _PATIENCE = RetryPolicy(attempts=6, give_up_after=15.0)
 
 

@@ -22,7 +22,7 @@ _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _ALL: Final = ("all",)
 _READ_ONLY: Final = ("GET /",)
 _BLOCKS: Final = f"GET {_API}keep_services/accessible"
-# A new collection, its blocks, and what clients ask for before an upload (docs/spec/api, section
+# A new collection, its blocks, and the queries of clients before an upload (docs/spec/api, section
 # Scopes).
 _UPLOAD: Final = (
     f"POST {_API}collections",

@@ -158,7 +158,7 @@ class _Connection(asyncio.BufferedProtocol):
         return self._is_kept and self._transport is not None and not self._transport.is_closing()
 
     async def get(self, head: bytes, sink: Sink, timeout: float) -> None:
-        """Send `head`, give the body to `sink`. Raises Unusual, Broken, and the errors of `sink`."""
+        """Send `head`, give the body to `sink`. Raises Unusual, Broken, the errors of `sink`."""
         if self._transport is None or self._transport.is_closing():
             raise Broken(ConnectionResetError("the connection was closed"))
         self.has_begun, self._in_head, self._filled, self._missing = False, True, 0, -1

@@ -501,7 +501,7 @@ class CloudOfSet:
 
 
 class _Agent:
-    """The other end of a link, with the behaviour of `agent.py` and the warm parent on a real VM."""
+    """The other end of a link; it acts as `agent.py` and the warm parent on a real VM."""
 
     def __init__(self, cloud: FakeCloud, vm: FakeVm) -> None:
         self._cloud = cloud

@@ -1,3 +1,1 @@
-"""Commands on stored data: put, get, copy, compare, mount, share, and maintenance of the block
-store.
-"""
+"""Commands on stored data: put, get, copy, compare, mount, share, and care of the block store."""

@@ -1,11 +1,8 @@
 """Changes of collections: `lading cp`, `mv`, `rm`, `trash` and `undelete`.
 
-`lading cp`, `mv` and `rm`: changes of files in collections, made by the server by reference.
-
-A change is computed from the present state of the collection. If another client changes the
-collection in between, it is computed again. Source: docs/spec/api, section Collections.
-
-`lading trash` and `undelete`: move collections to the trash and back.
+`cp`, `mv` and `rm` change files by reference, on the server. A change is computed from the present
+state of the collection. If another client changes the collection in between, it is computed again.
+Source: docs/spec/api, section Collections.
 """
 
 from __future__ import annotations

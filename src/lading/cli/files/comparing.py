@@ -1,10 +1,8 @@
 """`lading diff` and `du`: differences between collections, and the space they take.
 
-Comparison of two trees of stored files by content.
-
-Equal files may be packed into different blocks, for example when a neighbour in the same block has
-changed. Files of one size whose segments differ are therefore read and compared by their SHA-256
-hashes.
+Trees are compared by content. Equal files may be packed into different blocks, for example when a
+neighbour in the same block has changed. Files of one size whose segments differ are therefore read
+and compared by their SHA-256 hashes.
 """
 
 from __future__ import annotations

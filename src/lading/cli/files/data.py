@@ -1,11 +1,8 @@
 """`lading put`, `get`, `ls` and `cat`: upload, download and listing of files.
 
-Resumable downloads: complete files are not fetched again, other existing files only if
-requested.
-
-The journal names the files that were written completely, with their stamps: a file that is
-unchanged since is kept. Any other existing file raises Conflict before the first file is written,
-or is replaced if `overwrite` is set.
+Downloads are resumable. The journal names the files that were written completely, with their
+stamps: a file that is unchanged since is kept. Any other existing file raises Conflict before the
+first file is written, or is replaced if `overwrite` is set.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def mount(
         process = service.launch(settings, log=log)
     answer = {"mounted": str(place), "pid": process.pid, "log": str(cache / "mount.log")}
     # Set so that subprocess does not wait for it, or warn, at the end.
-    process.returncode = 0  # It goes on without us.
+    process.returncode = 0  # It continues without this process.
     _report(
         options["as_json"],
         answer,

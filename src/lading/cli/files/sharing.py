@@ -1,5 +1,4 @@
-"""`lading share` and `unshare`: permission links on a collection or project, and URLs with a token
-that reads one collection.
+"""`lading share` and `unshare`: permission links, and URLs with a token for one collection.
 
 Source: docs/spec/api, sections Links and Scopes. The users' page is docs/sharing.md.
 """

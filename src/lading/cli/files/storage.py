@@ -1,7 +1,7 @@
 """`lading admin volumes`, `gc` and `scrub`: maintenance of the block store on its own machine.
 
-They work on the data directory itself, also while a server uses it (`wiring.upkeep` says why that
-is safe).
+They work on the data directory itself, also while a server uses it: the lock of `wiring.upkeep`
+makes that safe.
 """
 
 from __future__ import annotations

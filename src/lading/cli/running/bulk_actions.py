@@ -1,7 +1,7 @@
-"""`lading request cancel`, `delete` and `rerun`: actions on requests that are named, or on all that
-match options.
+"""`lading request cancel`, `delete` and `rerun`: actions on many requests.
 
-Those that match are counted and confirmed before the first is changed.
+The requests are named, or match options; those that match are counted and confirmed before the
+first is changed.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def rerun(
         is_sure=yes,
         fields=_REPEATED,
     )
-    # Those that others need come first, as in the batch an item may name earlier ones only.
+    # Requests that others need come first, as in the batch an item may name earlier ones only.
     found = sorted(found, key=lambda one: (one["created_at"], one["uuid"]))
     changes = {"state": "Committed", "priority": priority, "use_existing": reuse}
     made = with_session(lambda session: _submit(session, found, changes))
@@ -204,7 +204,7 @@ def _chosen(
     fields: tuple[str, ...] = (),
 ) -> list[Record]:
     """The requests that are named, or those that match and were confirmed. Raises UsageError,
-    NotFound, and Invalid where nobody can be asked.
+    NotFound, and Invalid where no confirmation is possible.
     """
     if bool(named) == (wanted != RequestSelection()):
         raise click.UsageError(
@@ -247,7 +247,7 @@ async def _each(uuids: Sequence[str], action: Callable[[str], Awaitable[Record]]
 def _tell(
     found: Sequence[Record], done: Sequence[Record], said: tuple[str, str], *, as_json: bool
 ) -> None:
-    """Print what was done with each; `said`: of one that was Final, and of another."""
+    """Print the result for each; `said`: the words for one that was Final, and for another."""
     if as_json:
         display.emit_json(done)
         return

@@ -1,5 +1,4 @@
-"""Output of the server's explanations: why a request got its container, similar containers, and
-differences.
+"""Prints the server's explanations of a request: decision, similar containers, differences.
 
 The texts are those of `client.explanations`, which the page shows too.
 """
@@ -19,7 +18,7 @@ _LONGEST = 48
 
 
 def show_preview(answer: Explanation) -> None:
-    """Show the response of `container_requests/preview`: what a request would do."""
+    """Show the response of `container_requests/preview`: the effect that a request would have."""
     click.echo(explanations.decision_text(answer, would="would "))
     show_trail(answer)
     _show_not_compared(answer)
@@ -38,7 +37,7 @@ def show_why(answer: Explanation) -> None:
 
 
 def _show_not_compared(answer: Explanation) -> None:
-    """Show what never counts for reuse, of a request that nothing was reused for."""
+    """Show the attributes that never count for reuse, for a request without reuse."""
     decision = answer.get("decision")
     made = decision.get("decision") if isinstance(decision, Mapping) else decision
     if made == "new" and answer.get("not_compared"):

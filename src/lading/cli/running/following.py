@@ -1,18 +1,11 @@
-"""Following of a request: its log, in the chosen form, and its end.
+"""Follows a request to its end: its growing log in the chosen form, its retries, its outcome.
 
-Memory for a few pieces of each file is enough for files of any size: they are written as they are
-read.
+Changes arrive over the websocket and are fetched at once. Without a websocket, and for the log, the
+server is polled: every 50 ms at first, less often while nothing happens, at least once a second.
 
-Log files of a container, read in pieces as they grow; timestamps are removed.
-
-Each line of a log file begins with a timestamp and a blank. A line may come in several pieces.
-Memory for a few pieces is enough for a log of any size.
-
-Following of a request to its end: its growing log, its retries, its outcome.
-
-Changes arrive over the websocket and are looked up at once. Without a websocket, and for the log,
-the server is polled: every 50 ms at first, less often while nothing happens, at least once a
-second.
+Each line of a log file begins with a timestamp and a blank, which are removed; a line may come in
+several pieces. Bytes are written as they are read: memory for a few pieces of each file is enough
+for a log of any size.
 """
 
 from __future__ import annotations
@@ -313,7 +306,7 @@ class Sink(Protocol):
         ...
 
     def flush(self) -> None:
-        """Show what is buffered."""
+        """Show the buffered bytes."""
         ...
 
 
@@ -331,8 +324,8 @@ class Watcher:
 
 
 class Follower:
-    """Follows one request. A signal handler may call `cancel` meanwhile. The user is told after
-    `patience` seconds why the request waits.
+    """Follows one request. A signal handler may call `cancel` meanwhile. After `patience` seconds
+    the user gets the reason why the request waits.
     """
 
     def __init__(
@@ -361,7 +354,7 @@ class Follower:
         async with self._listening():
             pause, asked = _SHORTEST, False
             while True:
-                # Once: the request is cancelled when the server says so.
+                # Once: the request is cancelled when the server confirms it.
                 if self._cancelling and not asked:
                     asked = True
                     self._request = await self._api.action(

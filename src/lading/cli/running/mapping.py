@@ -1,12 +1,11 @@
-"""`lading map`: one command for each of many files, or for each row of a table.
+"""`lading map`, one command for each of many files or rows of a table; and `lading wait`.
 
 `{}` and `{column}` are replaced in the command, in inputs, variables and names. Requests are
 created by one call for each 1,000, all or none. Their outputs become one collection with a
 directory for each.
 
-`lading wait`: wait for many requests, and say how they ended.
-
-The exit code is 0 if all of them succeeded, else the exit code of the first that failed.
+`lading wait` waits for many requests and reports how they ended. The exit code is 0 if all of them
+succeeded, else the exit code of the first that failed.
 """
 
 from __future__ import annotations
@@ -301,7 +300,7 @@ async def _store(
 async def _await_all(
     session: CliSession, uuids: Sequence[str], *, is_quiet: bool
 ) -> list[RequestOutcome]:
-    """Wait for the end of all; the first Ctrl-C cancels those that have not ended."""
+    """Wait for the end of all; the first Ctrl-C cancels the requests that have not ended."""
     cancelling: list[asyncio.Task[None]] = []
 
     async def cancel_all() -> None:

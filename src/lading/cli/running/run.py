@@ -352,7 +352,7 @@ async def interruptible(
     uuid: str, cancel: Callable[[], None]
 ) -> AsyncGenerator[Callable[[], bool]]:
     """Inside, the first Ctrl-C (or SIGTERM) calls `cancel`, the second exits. Yields a function
-    that tells whether there was one.
+    that returns whether there was one.
     """
     loop, count = asyncio.get_running_loop(), 0
     task = asyncio.current_task()

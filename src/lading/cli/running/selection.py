@@ -1,5 +1,6 @@
-"""Selection of requests by name, project, user, property, age and state: the options that several
-commands share, the calls that find the requests, and their order.
+"""Selection of requests by name, project, user, property, age and state.
+
+It has the options that several commands share, the calls that find the requests, and their order.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class RequestSelection:
     since: int = 0
     """Those submitted in so many seconds until now."""
     failed: bool = False
-    """Those that have ended without success, Cancelled ones too."""
+    """Only requests that have ended without success, Cancelled ones too."""
 
     @property
     def is_counted(self) -> bool:
@@ -164,7 +165,7 @@ async def find(
     async with aclosing(select(session, wanted, fields, size=size)) as every:
         async for one in every:
             found.append(one)
-            # One more says whether there are others.
+            # One more shows whether there are others.
             if is_cut and len(found) > most:
                 total = await count(session, wanted) if wanted.is_counted else None
                 return Found(found[:most], total)

@@ -95,7 +95,7 @@ def parse_input(text: str) -> Input:
     # A file of this name has precedence over stored data.
     if path.exists():
         return Input(target=target, path=path)
-    # What is written as a path is no name.
+    # A text in the form of a path is no name.
     if source.startswith(("/", ".", "~")):
         raise Invalid(f"{text}: {source} is no file here")
     return Input(target=target, stored=need_reference(source))

@@ -1,8 +1,7 @@
-"""Memory and processor time that a command used, beside what was asked for, with a suggestion where
-the two are far apart.
+"""Memory and processor time that a command used, beside its request, with a suggestion.
 
-The container's attribute `usage` has the amounts, from its end on. A container may write its own
-end, so its values are checked.
+The suggestion is made where the two are far apart. The container's attribute `usage` has the
+amounts, from its end on. A container may write its own end, so its values are checked.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from lading.core.quantities import parse_time
 _FAR = 0.5
 """Part of the memory asked for below which less is suggested."""
 _SPARE = 1.25
-"""Room above the peak in what is suggested."""
+"""Room above the peak in suggested amounts."""
 _LEAST = 64 << 20
 """Bytes; smaller requests are not worth a word."""
 _LONG = 5.0
-"""Seconds; the processor time of shorter commands says little."""
+"""Seconds; the processor time of shorter commands is no measure."""
 
 
 def memory_of(container: Mapping[str, Any]) -> float | None:
