@@ -67,7 +67,7 @@ def test_a_gang_is_asked_for(site: Site, here: Path) -> None:
 
 
 def test_one_container_is_no_cluster() -> None:
-    assert _lading("run", "--size", "1", "--", "x").returncode == 2
+    assert _lading("run", "--size", "1", "--", "x").returncode == 125
 
 
 def test_lines_on_ranks_are_shown_however_they_are_cut(capsys: pytest.CaptureFixture[str]) -> None:

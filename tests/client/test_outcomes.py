@@ -17,18 +17,37 @@ REQUEST = {"uuid": "zzzzz-xvhdp-000000000000001", "state": "Final", "container_u
 @pytest.mark.parametrize(
     ("container", "code", "fault"),
     [
-        (None, 1, "it never ran (see: lading request why zzzzz-xvhdp-000000000000001)"),
+        (None, 125, "it never ran (see: lading request why zzzzz-xvhdp-000000000000001)"),
         ({"state": "Complete", "exit_code": 0}, 0, ""),
         ({"state": "Complete", "exit_code": 3}, 3, "exit code 3"),
         ({"state": "Complete", "exit_code": 300}, 1, "exit code 300"),
-        ({"state": "Complete", "exit_code": None}, 1, "exit code None"),
-        ({"state": "Cancelled", "runtime_status": {"error": "c: no disk."}}, 1, "no disk"),
-        ({"state": "Cancelled", "runtime_status": None}, 1, "it was cancelled"),
+        ({"state": "Complete", "exit_code": None}, 125, "exit code None"),
+        ({"state": "Cancelled", "runtime_status": {"error": "c: no disk."}}, 125, "no disk"),
+        ({"state": "Cancelled", "runtime_status": None}, 125, "it was cancelled"),
     ],
 )
 def test_the_code_and_the_fault(container: dict[str, Any] | None, code: int, fault: str) -> None:
     outcome = RequestOutcome(REQUEST, container and {"uuid": "c", "exit_code": None, **container})
     assert (outcome.exit_code, outcome.fault) == (code, fault)
+
+
+_START = "the command cannot be started: "
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        ({"failure": "timeout", "error": "stopped after its max_run_time of 2 s"}, 124),
+        ({"failure": "oom", "error": "x"}, 125),
+        ({"error": f"{_START}executable file `x` not found in $PATH: No such file"}, 127),
+        ({"error": f'{_START}exec: "/x": stat /x: no such file or directory: unknown'}, 127),
+        ({"error": f"{_START}open executable: Permission denied; is the program in it?"}, 126),
+        ({"error": f"{_START}chdir to `/nowhere`: No such file or directory"}, 126),
+    ],
+)
+def test_codes_without_an_exit_code(status: dict[str, Any], code: int) -> None:
+    container = {"uuid": "c", "state": "Cancelled", "exit_code": None, "runtime_status": status}
+    assert RequestOutcome(REQUEST, container).exit_code == code
 
 
 class Api(ApiClient):

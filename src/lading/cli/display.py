@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from lading.cli.exit_codes import note_json
+
 # Names of this module too: texts for people come from one place.
 from lading.core.quantities import age as age
 from lading.core.quantities import duration as duration
@@ -41,7 +43,9 @@ _COLOURS = {
     "missing": "red",
 }
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, callback=note_json, help="Print JSON, for programs."
+)
 
 
 def emit_json(value: object) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lading.cli import display
-from lading.cli.options import ASSIGNMENT, DURATION, SIZE
+from lading.cli.options import ASSIGNMENT, DURATION, SIZE, PassingCommand
 from lading.cli.running.submission import Input, RequestSpec
 from lading.cli.session import with_session
 from lading.core.hpc.daemon_configuration import file_name
@@ -30,7 +30,7 @@ def hpc() -> None:
     """Run MPI programs, unchanged, in clusters of containers."""
 
 
-@hpc.command(context_settings={"allow_interspersed_args": False})
+@hpc.command(cls=PassingCommand, context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, metavar="[--] COMMAND...")
 @click.option(
     "--size", type=click.IntRange(2), required=True, metavar="N", help="How many containers."

@@ -1,14 +1,16 @@
 """The `lading` command: finds the sub-command, imports only its module, and shows errors.
 
 `lading --help` imports only click, so that it responds at once; the table below names the module of
-each sub-command. An error is one line. Exit codes: that of the command for `lading run`, 2 for
-wrong usage, 130 after Ctrl-C, 1 for all other errors.
+each sub-command. An error is one line on standard error, with `--json` of JSON. Exit codes: 2 for
+wrong usage, 130 after Ctrl-C, 1 for all other errors; of commands that run something its exit code,
+and 125 for errors (`exit_codes`).
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import json
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -16,6 +18,7 @@ from typing import Any, NoReturn
 import click
 
 from lading import __version__
+from lading.cli import exit_codes
 from lading.core.errors import LadingError
 
 # Section -> command -> module and help text. The texts are here so that `--help` imports no
@@ -139,6 +142,21 @@ class LazyGroup(click.Group):
             if isinstance(group, click.Group) and name in group.commands
         ]
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the sub-command; an error leaves the process with its exit code."""
+        # Behind -- they are those of the user's command.
+        words = ctx.args[: ctx.args.index("--")] if "--" in ctx.args else ctx.args
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, LadingError, BaseExceptionGroup) as error:
+            is_usage = isinstance(error, click.UsageError)
+            _leave(
+                error,
+                exit_codes.own_code(ctx, 0),
+                # Wrong usage may have ended the command line before its options were read.
+                as_json=exit_codes.is_json(ctx) or (is_usage and "--json" in words),
+            )
+
     def format_commands(
         self,
         ctx: click.Context,  # noqa: ARG002 (click calls it so)
@@ -169,34 +187,46 @@ class LazyGroup(click.Group):
                 standalone_mode=False,
                 **extra,
             )
-        except click.UsageError as error:
-            path = error.ctx.command_path if error.ctx else "lading"
-            fail(f"{error.format_message().rstrip('.')} (see '{path} --help')", 2)
         except click.ClickException as error:
-            fail(error.format_message(), error.exit_code)
+            _leave(error)
         except click.Abort:
             # click raises Abort after Ctrl-C; it turns a closed pipe of our output into exit code
             # 1.
-            fail("interrupted", 130)
-        except LadingError as error:
-            fail(error.message, 1)
-        # Commands that run tasks raise groups; the first error stands for all.
-        except BaseExceptionGroup as group:
-            fail(_first(group), 1)
+            fail("interrupted", exit_codes.INTERRUPTED)
         sys.exit(result if isinstance(result, int) else 0)
 
 
-def fail(message: str, code: int) -> NoReturn:
-    """Print an error as one line on standard error, and exit."""
+def fail(message: str, code: int, *, as_json: bool = False, status: int | None = None) -> NoReturn:
+    """Print an error as one line on standard error, and exit. `status`: that of the API."""
     # Imported here: a successful command without output does not need it.
     from lading.cli import display
 
-    display.note(" ".join(message.split()))
+    line = " ".join(message.split())
+    if as_json:
+        known = {} if status is None else {"status": status}
+        click.echo(json.dumps({"error": {"message": line, **known, "exit_code": code}}), err=True)
+    else:
+        display.note(line)
     sys.exit(code)
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> str:
-    """The message of the first LadingError in a group; other errors are raised again."""
+def _leave(error: BaseException, own: int = 0, *, as_json: bool = False) -> NoReturn:
+    """Print an error and exit, with `own` unless that is 0."""
+    # Commands that run tasks raise groups; the first error stands for all.
+    if isinstance(error, BaseExceptionGroup):
+        error = _first(error)
+    if isinstance(error, LadingError):
+        fail(error.message, own or 1, as_json=as_json, status=error.status)
+    assert isinstance(error, click.ClickException)
+    said = error.format_message()
+    if isinstance(error, click.UsageError):
+        path = error.ctx.command_path if error.ctx else "lading"
+        said = f"{said.rstrip('.')} (see '{path} --help')"
+    fail(said, own or error.exit_code, as_json=as_json)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> LadingError:
+    """The first LadingError in a group; other errors are raised again."""
     # Any other error is a fault of this program and must be seen whole.
     ours, others = group.split(LadingError)
     if ours is None or others is not None:
@@ -204,7 +234,8 @@ def _first(group: BaseExceptionGroup[BaseException]) -> str:
     error: BaseException = ours
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return error.message if isinstance(error, LadingError) else str(error)
+    assert isinstance(error, LadingError)
+    return error
 
 
 @click.group(

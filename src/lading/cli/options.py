@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from lading.cli.exit_codes import pass_on
 from lading.cli.running.submission import Input, parse_input
 from lading.core.errors import Invalid
 from lading.core.quantities import format_time, parse_duration, parse_size
@@ -178,6 +179,15 @@ class SectionedCommand(click.Command):
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+class PassingCommand(SectionedCommand):
+    """A command that ends with the exit code of what it runs; its own failures are 125."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As `click.Command`; wrong usage is a failure of its own too."""
+        pass_on(ctx)
+        return super().parse_args(ctx, args)
 
 
 def option_of(section: str) -> Callable[..., Callable[[_Command], _Command]]:

@@ -7,6 +7,7 @@ list call queries hundreds of requests, however many wait.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ _SHOWN = ("uuid", "name", "state", "priority", "container_uuid", "output_uuid", 
 _SHOWN_OF_CONTAINER = ("uuid", "state", "exit_code", "runtime_status", "output")
 
 
+_TIMED_OUT, _NO_RESULT, _CANNOT_RUN, _NOT_FOUND = 124, 125, 126, 127
+
+
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
     """A request, and its container, if it has one."""
@@ -30,10 +34,14 @@ class RequestOutcome:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command; 1 if it has none because the system ended it."""
+        """The exit code of the command. Without one: 124 after its max_run_time, 127 if it was not
+        found, 126 if it cannot be run, else 125.
+        """
         container = self.container
-        if container is None or container["state"] != "Complete" or container["exit_code"] is None:
-            return 1
+        if container is None:
+            return _NO_RESULT
+        if container["state"] != "Complete" or container["exit_code"] is None:
+            return _code_of(container.get("runtime_status") or {})
         code = int(container["exit_code"])
         # Other values cannot be exit codes of a process.
         return code if 0 <= code < 256 else 1
@@ -47,6 +55,18 @@ class RequestOutcome:
         if container["state"] != "Complete":
             return reason(container)
         return f"exit code {container['exit_code']}" if self.exit_code else ""
+
+
+def _code_of(status: Record) -> int:
+    """The exit code for a container without one, as env(1) and timeout(1) give them."""
+    error = str(status.get("error") or "")
+    if status.get("failure") == "timeout":
+        return _TIMED_OUT
+    # `supervisor.engines` begin the message so; the rest is that of crun or of the daemon.
+    if "the command cannot be started" not in error:
+        return _NO_RESULT
+    is_missing = re.search("not found|no such file", error, re.IGNORECASE)
+    return _NOT_FOUND if is_missing and "chdir" not in error else _CANNOT_RUN
 
 
 def reason(container: Record) -> str:

@@ -39,8 +39,8 @@ async def follow(future: concurrent.futures.Future[_Value]) -> _Value:
 
 
 class RunFailed(LadingError):
-    """A run has not succeeded. `run` is the run, `exit_code` that of its command (1 if the system
-    ended it), `log` the last lines of its standard error; the message has them, too.
+    """A run has not succeeded. `run` is the run, `exit_code` that of its command (124 to 127 if
+    it has none), `log` the last lines of its standard error; the message has them, too.
     """
 
     def __init__(self, message: str, run: Run, *, exit_code: int, log: str) -> None:
@@ -167,7 +167,7 @@ class Run:
 
     @property
     def exit_code(self) -> int:
-        """Wait for its end; the exit code of the command, 1 if the system ended it."""
+        """Wait for its end; the exit code of the command, 124 to 127 if it has none."""
         return self.wait().exit_code
 
     @property

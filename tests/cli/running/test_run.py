@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import signal
@@ -11,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lading.cli.running.run import interruptible, run_time
+from lading.cli.running.run import has_data, interruptible, run_time, standard_input
 from lading.client.outcomes import RequestOutcome
+from lading.core.errors import Invalid
 from lading.core.quantities import parse_time
 from tests.cli.site import Play, Site
 
@@ -44,7 +46,7 @@ def test_an_output_is_not_mixed_with_an_older_one_unasked(
     (here / "old" / "file").write_text("older")
     command = ("run", "--image", image, "--output", "old")
     # No container is acted: nothing is submitted.
-    refused = site.lading(*command, "--", "mix", code=1)
+    refused = site.lading(*command, "--", "mix", code=125)
     assert "old: has files already; name another directory, or --overwrite" in refused.stderr
     assert "submitted" not in refused.stderr
     site.command(*command, "--overwrite", "--", "mix", plays=[Play(files={"new": b"N"})])
@@ -84,7 +86,7 @@ def test_json_is_apart_from_what_the_command_writes(site: Site, image: str) -> N
 def test_what_the_system_ended_is_said(site: Site, image: str) -> None:
     play = Play(stdout=b"begun\n", error="Out of memory: it needed more than 256 MiB.")
     done = site.command(
-        "run", "--image", image, "--attempts", "1", "--", "hog", plays=[play], code=1
+        "run", "--image", image, "--attempts", "1", "--", "hog", plays=[play], code=125
     )
     assert done.stdout == "begun\n"
     assert "lading: not finished: Out of memory: it needed more than 256 MiB (see:" in done.stderr
@@ -206,7 +208,7 @@ def test_a_container_chosen_by_hand(site: Site, image: str) -> None:
     )
     assert json.loads(again.stdout)["container_uuid"] == chosen
     refused = site.lading(
-        "run", "--image", image, "--container", chosen, "--", "by", "foot", code=1
+        "run", "--image", image, "--container", chosen, "--", "by", "foot", code=125
     )
     assert "does not satisfy the request: command[1] differs" in refused.stderr
 
@@ -269,56 +271,51 @@ def test_preview_stores_nothing(site: Site, image: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "said"),
     [
         (
             ["--input", "x", "--", "c"],
-            2,
             "x: not TARGET=SOURCE; write for example /in/reads.fq=reads.fq",
         ),
         (
             ["--input", "in=/etc", "--", "c"],
-            2,
             "TARGET must be an absolute path in the container, or stdin",
         ),
-        (["--input", "/../in=/etc", "--", "c"], 2, "TARGET must be an absolute path"),
+        (["--input", "/../in=/etc", "--", "c"], "TARGET must be an absolute path"),
         (
             ["--input", "/in=nosuch", "--", "c"],
-            1,
             "--input /in: no file here; nosuch: names nothing stored",
         ),
-        (["--input", "/in=./nosuch", "--", "c"], 2, "./nosuch is no file here"),
-        (["--input", "/in=a", "--input", "/in=a", "--", "c"], 1, "--input /in: given twice"),
-        (["--input", "/out=a", "--", "c"], 1, "/out: is where the output goes"),
+        (["--input", "/in=./nosuch", "--", "c"], "./nosuch is no file here"),
+        (["--input", "/in=a", "--input", "/in=a", "--", "c"], "--input /in: given twice"),
+        (["--input", "/out=a", "--", "c"], "/out: is where the output goes"),
         (
             ["--ram", "lots", "--", "c"],
-            2,
             "'lots': write an amount, or the least and the most, for example 2GiB-8GiB",
         ),
-        (["--max-run-time", "long", "--", "c"], 2, "not a duration: 'long'"),
-        (["--env", "=x", "--", "c"], 2, "'=x' is not K=V"),
-        (["--env", "NO_SUCH_VARIABLE", "--", "c"], 2, "NO_SUCH_VARIABLE is not set here"),
-        (["--nosuch", "--", "c"], 2, "No such option"),
-        (["--image", "nosuch:1", "--", "c"], 1, "nosuch:1"),
+        (["--max-run-time", "long", "--", "c"], "not a duration: 'long'"),
+        (["--env", "=x", "--", "c"], "'=x' is not K=V"),
+        (["--env", "NO_SUCH_VARIABLE", "--", "c"], "NO_SUCH_VARIABLE is not set here"),
+        (["--nosuch", "--", "c"], "No such option"),
+        (["--image", "nosuch:1", "--", "c"], "nosuch:1"),
         (
             ["--vcpus", "8-2", "--", "c"],
-            2,
             "'8-2': write an amount, or the least and the most, for example 2-8",
         ),
-        (["--ram", "1GiB-2GiB-3GiB", "--", "c"], 2, "for example 2GiB-8GiB"),
-        (["--start-after", "soon", "--", "c"], 2, "'soon' is no moment; write for example 2h30m"),
-        (["--property", "x", "--", "c"], 2, "'x' is not K=V"),
-        (["--after", "000000", "--", "c"], 1, "000000: no request has this name"),
-        (["--storage-class", "nosuch", "--", "c"], 1, "'nosuch' is not a configured storage class"),
-        (["--preemptible", "--", "c"], 1, "preemptible instances are not configured"),
-        (["--project", "x", "--", "c"], 1, "x: no project is called so"),
+        (["--ram", "1GiB-2GiB-3GiB", "--", "c"], "for example 2GiB-8GiB"),
+        (["--start-after", "soon", "--", "c"], "'soon' is no moment; write for example 2h30m"),
+        (["--property", "x", "--", "c"], "'x' is not K=V"),
+        (["--after", "000000", "--", "c"], "000000: no request has this name"),
+        (["--storage-class", "nosuch", "--", "c"], "'nosuch' is not a configured storage class"),
+        (["--preemptible", "--", "c"], "preemptible instances are not configured"),
+        (["--project", "x", "--", "c"], "x: no project is called so"),
     ],
 )
 def test_mistakes_are_named(
-    site: Site, image: str, here: Path, arguments: list[str], code: int, said: str
+    site: Site, image: str, here: Path, arguments: list[str], said: str
 ) -> None:
     (here / "a").write_text("a")
-    done = site.lading("run", "--image", image, *arguments, code=code)
+    done = site.lading("run", "--image", image, *arguments, code=125)
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
@@ -371,8 +368,8 @@ async def test_a_cancellation_that_is_none_of_ours_goes_on() -> None:
 @pytest.mark.parametrize(
     ("container", "code"),
     [
-        (None, 1),
-        ({"state": "Cancelled", "exit_code": None}, 1),
+        (None, 125),
+        ({"state": "Cancelled", "exit_code": None}, 125),
         ({"state": "Complete", "exit_code": 0}, 0),
         ({"state": "Complete", "exit_code": 137}, 137),
         ({"state": "Complete", "exit_code": 256}, 1),
@@ -410,3 +407,49 @@ def test_without_a_command_that_of_the_image_is_run(site: Site, image: str) -> N
     uuid = json.loads(done.stdout)["uuid"]
     assert "(that of the image)" in site.lading("request", "show", uuid).stdout
     assert "(that of the image)" in site.lading("request", "list").stdout
+
+
+def test_standard_input_reaches_the_command(site: Site, image: str) -> None:
+    def submit(text: bytes) -> tuple[str, dict[str, object]]:
+        arguments = ("--detach", "--json", "--stdin", "--image", image, "--", "sort")
+        made = json.loads(site.lading("run", *arguments, stdin=text).stdout)
+        return made["container_uuid"], made["mounts"]["stdin"]
+
+    container, mount = submit(b"b\na\n")
+    assert (mount["kind"], mount["path"]) == ("collection", "stdin")
+    stored = site.lading("cat", f"{mount['portable_data_hash']}/stdin")
+    assert stored.stdout == "b\na\n"
+    assert submit(b"b\na\n")[0] == container
+    assert submit(b"other\n")[0] != container
+    twice = ("--stdin", "--input", f"stdin={mount['portable_data_hash']}/stdin")
+    refused = site.lading("run", "--image", image, *twice, "--", "sort", code=125, stdin=b"x")
+    assert "--input stdin: given twice" in refused.stderr
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", _Terminal())
+    with pytest.raises(Invalid, match="--stdin: standard input is a terminal"), standard_input():
+        pass
+
+
+def test_data_that_waits_on_standard_input(tmp_path: Path) -> None:
+    assert not has_data(io.StringIO("x"))
+    (tmp_path / "file").write_text("x")
+    with (tmp_path / "file").open() as file:
+        assert has_data(file)
+        file.read()
+        assert not has_data(file)
+    with open(os.devnull) as file:
+        assert not has_data(file)
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as pipe:
+        assert not has_data(pipe)
+        os.write(writing, b"x")
+        assert has_data(pipe)
+        os.close(writing)
+    assert not has_data(pipe)

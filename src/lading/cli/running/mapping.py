@@ -22,8 +22,9 @@ from typing import Any
 import click
 
 from lading.cli import display
+from lading.cli.exit_codes import TIMED_OUT
 from lading.cli.files import data
-from lading.cli.options import DURATION, SectionedCommand, option_of
+from lading.cli.options import DURATION, PassingCommand, option_of
 from lading.cli.references import FileReference, find_project, find_request, find_tree
 from lading.cli.running import selection
 from lading.cli.running.run import check_target, interruptible, run
@@ -41,11 +42,8 @@ from lading.client.api import ApiClient, Record
 from lading.client.outcomes import RequestOutcome, wait_for_all
 from lading.core.errors import Invalid, NotFound
 
-_TIMED_OUT = 124
-"""As timeout(1) of GNU coreutils."""
 
-
-@click.command()
+@click.command(cls=PassingCommand)
 @click.argument("requests", nargs=-1, metavar="[REQUEST]...")
 @click.option("--name", metavar="PATTERN", help="Those with such a name, as 'sort.*'.")
 @click.option("--project", metavar="PROJECT", help="Those of this project.")
@@ -71,7 +69,7 @@ def wait(
         ended = with_session(action)
     except TimeoutError:
         display.note(f"some have not ended after {display.duration(timeout)}")
-        sys.exit(_TIMED_OUT)
+        sys.exit(TIMED_OUT)
     if as_json:
         display.emit_json([_row(one) for one in ended])
     else:
@@ -136,11 +134,21 @@ _PAGE = 1000
 _UPLOADS = 8
 """Inputs that are stored at a time: beyond that the server's disk is the limit."""
 _PLACEHOLDER = re.compile(r"\{([\w.-]*)\}")
-_OWN = {"inputs", "output", "overwrite", "preview", "detach", "as_json", "container", "command"}
+_OWN = {
+    "inputs",
+    "output",
+    "overwrite",
+    "preview",
+    "detach",
+    "as_json",
+    "container",
+    "command",
+    "stdin",
+}
 _data, _doing = option_of("Data"), option_of("What to do")
 
 
-@click.command(cls=SectionedCommand, context_settings={"allow_interspersed_args": False})
+@click.command(cls=PassingCommand, context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, metavar="[--] COMMAND...")
 @_data(
     "-i",

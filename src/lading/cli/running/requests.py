@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from lading.cli import display
+from lading.cli.exit_codes import pass_on
 from lading.cli.options import MOMENT, PROPERTY
 from lading.cli.references import find_request
 from lading.cli.running import bulk_actions, explanation, following, selection, usage
@@ -193,7 +194,7 @@ def logs(
     """Show the output of the command: its standard output on ours, its standard error on ours.
 
     With --json, one document with the text of each file, or with the decisions. With --follow, the
-    exit code is that of the command; 1 if it was not run to its end.
+    exit code is that of the command; 124 to 127 without one, as `lading run` has it.
     """
     if dispatch and (follow or name or timestamps):
         raise click.UsageError(
@@ -206,6 +207,7 @@ def logs(
     if dispatch:
         _show_decisions(uuid, as_json=as_json)
     elif follow:
+        pass_on(click.get_current_context())
         sys.exit(with_session(lambda session: _follow(session, uuid)))
     else:
         with_session(

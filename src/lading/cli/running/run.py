@@ -8,18 +8,25 @@ exits.
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
+import shutil
 import signal
+import stat
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+import tempfile
+import termios
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from lading.cli import display
+from lading.cli.exit_codes import INTERRUPTED
 from lading.cli.files import data
 from lading.cli.options import (
     ASSIGNMENT,
@@ -29,7 +36,7 @@ from lading.cli.options import (
     NUMBERS,
     PROPERTY,
     SIZES,
-    SectionedCommand,
+    PassingCommand,
     option_of,
 )
 from lading.cli.references import FileReference, find_project, find_request, find_tree
@@ -48,20 +55,17 @@ from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome, reason
 from lading.client.request_states import is_reused
-from lading.core.errors import Conflict
+from lading.core.errors import Conflict, Invalid
 from lading.core.ids import EMPTY_PDH
 from lading.core.quantities import parse_time
 
-# As shells report an end by SIGINT: 128 + 2.
-_INTERRUPTED = 130
-
-
+_STDIN = "stdin"
 _data, _needs, _when = option_of("Data"), option_of("Needs"), option_of("When and how often")
 _record, _doing = option_of("The record"), option_of("What to do")
 
 
 @click.command(
-    cls=SectionedCommand,
+    cls=PassingCommand,
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
 @click.argument("command", nargs=-1, metavar="[--] [COMMAND...]")
@@ -79,6 +83,7 @@ _record, _doing = option_of("The record"), option_of("What to do")
     metavar="TARGET=SOURCE",
     help="Mount a path, a HASH, a UUID or REQUEST[/path] there.",
 )
+@_data("--stdin", is_flag=True, help="Give our standard input, a pipe or a file, to the command.")
 @_data(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
@@ -220,6 +225,7 @@ def run(
     preview: bool,
     detach: bool,
     as_json: bool,
+    stdin: bool,
     **options: Any,
 ) -> None:
     """Run COMMAND in a container, show its output, and exit with its exit code.
@@ -238,6 +244,9 @@ def run(
     SOURCE is a file or directory here, a portable data hash, a uuid, or one of them with /PATH; the
     uuid of another request stands for its output. With --json, the outcome is printed as JSON on
     standard output, and the output of the command goes to standard error.
+
+    The exit code is that of the command: 127 if it is not in the image, 126 if it cannot be run,
+    124 after --max-run-time, 125 if Lading refused or failed, 130 after Ctrl-C.
     """
     if not command and not options["image"]:
         raise click.UsageError(
@@ -252,13 +261,53 @@ def run(
         use_existing=not no_reuse,
         **options,
     )
-    if preview:
-        _preview(spec, as_json)
-    elif detach:
-        _detach(spec, as_json)
-    else:
-        check_target(output, overwrite=overwrite)
-        sys.exit(with_session(lambda session: follow_to_end(session, spec, output, as_json)))
+    with ExitStack() as held:
+        if stdin:
+            spec = replace(spec, inputs=(*spec.inputs, held.enter_context(standard_input())))
+        elif not any(one.target == _STDIN for one in inputs) and has_data(sys.stdin):
+            display.note("standard input is not given to the command; --stdin gives it")
+        if preview:
+            _preview(spec, as_json)
+        elif detach:
+            _detach(spec, as_json)
+        else:
+            check_target(output, overwrite=overwrite)
+            sys.exit(with_session(lambda session: follow_to_end(session, spec, output, as_json)))
+
+
+@contextmanager
+def standard_input() -> Generator[Input]:
+    """Inside, standard input as an input: its content is kept in a file. Raises Invalid for a
+    terminal.
+    """
+    if sys.stdin.isatty():
+        raise Invalid(
+            "--stdin: standard input is a terminal; pipe something, or give a file: "
+            "--input stdin=FILE"
+        )
+    with tempfile.TemporaryDirectory(prefix="lading-") as folder:
+        # The name is a part of the content, so it is always the same.
+        path = Path(folder) / _STDIN
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        yield Input(target=_STDIN, path=path)
+
+
+def has_data(stream: TextIO) -> bool:
+    """Whether a pipe or a file has bytes to be read now; nothing is read."""
+    try:
+        descriptor = stream.fileno()
+        held = os.fstat(descriptor)
+        if stat.S_ISREG(held.st_mode):
+            return held.st_size > os.lseek(descriptor, 0, os.SEEK_CUR)
+        if not stat.S_ISFIFO(held.st_mode):
+            return False
+        size = bytearray(4)
+        fcntl.ioctl(descriptor, termios.FIONREAD, size)
+    # A stream without a descriptor, or a closed one.
+    except (OSError, ValueError):
+        return False
+    return any(size)
 
 
 def check_target(directory: Path | None, *, overwrite: bool) -> None:
@@ -336,7 +385,7 @@ async def follow_to_end(
     code = outcome.exit_code
     # A command that ended well before the cancellation keeps its code.
     if was_interrupted() and code != 0:
-        code = _INTERRUPTED
+        code = INTERRUPTED
     report(outcome, is_interrupted=was_interrupted())
     if output is not None and outcome.request["output_uuid"]:
         tree = await find_tree(session, FileReference(outcome.request["output_uuid"]))
@@ -377,7 +426,7 @@ async def interruptible(
         if count < 2:
             raise
         display.note(f"left {uuid}; see: lading request show {uuid}")
-        raise click.exceptions.Exit(_INTERRUPTED) from None
+        raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
