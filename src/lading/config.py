@@ -289,6 +289,32 @@ class VolumeSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TES:
+    """The GA4GH Task Execution Service."""
+
+    AnonymousToken: str = key(
+        "",
+        "Token with which requests without credentials act; empty: they are refused.",
+        private=True,
+    )
+    APIKeyName: str = key(
+        "", "Header or query parameter in which clients may send their token.", private=True
+    )
+    PublicServiceInfo: bool = key(True, "Anybody may read service-info.", private=True)
+    LegacyStates: bool = key(
+        True,
+        "Below `/v1`, show the states that clients of TES 1.0 know in place of CANCELING and"
+        " PREEMPTED.",
+        private=True,
+    )
+    Reuse: bool = key(
+        False,
+        "Tasks that do not choose are given the result of an earlier equal one.",
+        private=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Everything that can be configured. `lading up` needs none of it."""
 
@@ -318,6 +344,7 @@ class Config:
     Users: Users = field(default_factory=Users, metadata={"doc": Users.__doc__})
     PostgreSQL: PostgreSQL = field(default_factory=PostgreSQL, metadata={"doc": PostgreSQL.__doc__})
     SQLite: SQLite = field(default_factory=SQLite, metadata={"doc": SQLite.__doc__})
+    TES: TES = field(default_factory=TES, metadata={"doc": TES.__doc__})
 
 
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -354,6 +381,7 @@ _LAYOUT = sections.SectionLayout(
             "PostgreSQL": PostgreSQL,
             "SQLite": SQLite,
             "Services": Services,
+            "TES": TES,
         },
         "Services": {"ContainerWebServices": ContainerWebServices},
         "Containers": {"SLURM": SLURM, "ShellAccess": ShellAccess, "CloudVMs": CloudVMs},

@@ -172,6 +172,7 @@ SITES: Final[Mapping[str, Site]] = {
         f"{UP}\n{IMAGE} /usr/bin/python3\n{COUNTS}", ("crun", "/usr/bin/python3")
     ),
     "docs/reuse.md": Site(TOOLS + COUNTS, ("crun",)),
+    "docs/tes.md": Site(f"{UP}\n{IMAGE} tee\n{ENTER}", ("crun", "curl")),
     "docs/why.md": Site(f"{ONE_AT_A_TIME}\n{IMAGE}\n{COUNTS}", ("crun",)),
     "docs/shell.md": Site(SFTP, ("crun", "ssh", "scp", "curl")),
     "docs/sharing.md": Site(UP + SOME + "lading put phage\n" + ENTER, ("curl",)),

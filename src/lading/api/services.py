@@ -219,15 +219,16 @@ def make_policy(config: Config) -> Policy:
         default_storage_classes=tuple(name for name, one in classes.items() if one.get("Default")),
         image_formats=tuple(config.Containers.SupportedDockerImageFormats),
         reuse_after_shell=config.Containers.ShellAccess.ReuseAfterShell,
-        preemptible=_has_preemptible(config),
-        always_preemptible=_has_preemptible(config)
+        preemptible=has_preemptible(config),
+        always_preemptible=has_preemptible(config)
         and config.Containers.AlwaysUsePreemptibleInstances,
         spot_attempts=config.Containers.CloudVMs.SpotAttempts,
         retry_limits={**RETRY_LIMITS, **_retry_limits(config.Containers.RetryLimits)},
     )
 
 
-def _has_preemptible(config: Config) -> bool:
+def has_preemptible(config: Config) -> bool:
+    """Whether requests may ask for preemptible machines."""
     types = config.InstanceTypes.values()
     return any(one.Preemptible for one in types) or (
         bool(types) and config.Containers.PreemptiblePriceFactor > 0

@@ -30,6 +30,7 @@ import uvicorn
 from lading.api.app import OWNED_PATHS, Application, make_app
 from lading.api.bootstrap import FirstTokens
 from lading.api.container_access.port_addresses import PortAddresses, make_sites
+from lading.api.services import has_preemptible
 from lading.blobs.app import make_app as make_block_app
 from lading.blobs.app import owns
 from lading.blobs.fd_passing import FdPasser
@@ -41,10 +42,14 @@ from lading.core.data.replication import DesiredReplication
 from lading.core.errors import LadingError, Unavailable
 from lading.core.protocols.connection_limits import Connection, ConnectionTable, HttpLimits
 from lading.core.quantities import format_time
+from lading.core.tes.mapping import TaskSite
 from lading.net.acceptor import Acceptor, Peer
 from lading.store.database import Database
 from lading.store.schema import prepare
 from lading.telemetry import configure
+from lading.tes.app import TesIdentity
+from lading.tes.app import make_app as make_tes
+from lading.tes.app import owns as owns_task_path
 from lading.webdav import file_request
 from lading.webdav.app import make_app as make_gateway
 from lading.wiring.directory import DataDirectory, Secrets
@@ -99,9 +104,11 @@ class VolumeBlocks:
         return f"{name}+{len(data)}"
 
 
-def combine(api: App, blocks: App, files: App, sites: PortAddresses) -> App:
-    """One application for blocks, files of collections and the API, which also answers unknown
-    paths.
+def combine(
+    api: App, blocks: App, files: App, sites: PortAddresses, tasks: App | None = None
+) -> App:
+    """One application for blocks, files of collections, TES (`tasks`) and the API, which also
+    answers unknown paths.
     """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,6 +118,8 @@ def combine(api: App, blocks: App, files: App, sites: PortAddresses) -> App:
             return await api(scope, receive, send)
         if file_request.is_file_path(path):
             return await files(scope, receive, send)
+        if tasks is not None and owns_task_path(path):
+            return await tasks(scope, receive, send)
         return await (blocks if owns(scope["method"], path) else api)(scope, receive, send)
 
     return app
@@ -151,7 +160,8 @@ async def serve(
             # its callers.
             async with HttpTransport(unix_socket=directory.socket) as transport:
                 files = _make_gateway(transport, config, directory)
-                app = combine(api, blocks, files, sites)
+                tasks = make_tasks_app(transport, config)
+                app = combine(api, blocks, files, sites, tasks)
                 heard = (listen, *sites.addresses(listen))
                 await _listen(app, tending, directory, heard, stop, on_ready, sites, config)
     finally:
@@ -179,6 +189,19 @@ def _make_gateway(transport: HttpTransport, config: Config, directory: DataDirec
         cache_bytes=config.Collections.WebDAVCacheSize,
         anonymous=config.Users.AnonymousUserToken,
         min_rate=config.API.MinTransferRate,
+    )
+
+
+def make_tasks_app(transport: HttpTransport, config: Config) -> App:
+    """The TES application of a server whose API `transport` leads to."""
+    return make_tes(
+        transport,
+        config.TES,
+        TesIdentity(cluster=config.ClusterID, url=config.ExternalURL),
+        site=TaskSite(preemptible=has_preemptible(config), reuse=config.TES.Reuse),
+        # The same on all servers of an installation, which serve each other's pages.
+        secret=config.Collections.BlobSigningKey.encode(),
+        clock=lambda: datetime.now(UTC),
     )
 
 

@@ -1,0 +1,293 @@
+"""The container request that carries out a task.
+
+| task | request |
+|---|---|
+| inputs with content | text mounts |
+| inputs with a `keep:` URL | collection mounts |
+| volumes | tmp mounts |
+| outputs | the nearest directory above all of them is the output path, a tmp mount |
+| resources | runtime_constraints, scheduling_parameters, the capacity of the output |
+| tags | properties `tes.tag.NAME`, which filters of lists can name |
+
+The property `tes` holds the document without the contents of its inputs, which the mounts have, and
+warnings. A task is run anew unless it asks for reuse: tasks often write their results themselves.
+
+Source: GA4GH Task Execution Service 1.1.0; docs/tes.
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from lading.core.ids import is_pdh
+from lading.core.tes.document import (
+    DocumentFault,
+    array,
+    is_pattern,
+    mapping,
+    objects,
+    parse_keep,
+    pointer,
+    string,
+)
+from lading.core.values import Json, JsonObject, printable
+
+PROPERTY = "tes"
+"""Property of requests that are tasks: {"task", "warnings"}."""
+IDEMPOTENCY = "tes.key"
+"""Property with the digest of the Idempotency-Key with which a task was created."""
+TAG = "tes.tag."
+"""Prefix of the properties with tags."""
+NO_OUTPUT = "/.lading-output"
+"""Output path of a task without outputs."""
+GB = 10**9
+_CORES, _RAM_GB, _DISK_GB = 1, 2.0, 10.0
+_MOST_RETRIES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSite:
+    """Facts of the installation. `preemptible`: whether some instance type is preemptible; `reuse`:
+    whether tasks that do not choose may be given the result of an earlier one.
+    """
+
+    preemptible: bool = False
+    reuse: bool = False
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 10 else None
+
+
+def _flag(text: str) -> bool | None:
+    return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(
+        text.strip().lower()
+    )
+
+
+def _size(text: str) -> int | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return math.ceil(found * GB) if 0 < found < 1 << 31 else None
+
+
+BACKEND: Mapping[str, Callable[[str], Json]] = MappingProxyType(
+    {
+        "gpu_count": _whole,
+        "gpu_ram_gb": _size,
+        "gpu_type": lambda text: text or None,
+        "keep_on_failure": _whole,
+        "max_run_time": _whole,
+        "missing_outputs": lambda text: text if text in ("ignore", "fail") else None,
+        "network": _flag,
+        "partition": lambda text: text or None,
+        "reuse": _flag,
+    }
+)
+"""The backend parameters that have an effect, each with its reader; None is an unsupported
+value.
+"""
+_KNOWN_WITHOUT_EFFECT = ("internal_path_prefix",)
+"""Parameters that Cromwell sends with every task."""
+
+
+def rules(task: JsonObject) -> Iterator[DocumentFault]:
+    """Faults of a task that this server cannot run."""
+    executors = objects(task, "executors")
+    if len(executors) > 1:
+        yield DocumentFault("/executors", "must have one executor; make a task of each")
+    for name in ("stdin", "stdout", "stderr"):
+        if name in executors[0]:
+            yield DocumentFault(
+                f"/executors/0/{name}", "is not supported; redirect in the command of a shell"
+            )
+    if output_path(task) == "/":
+        # A mount there would hide the image's own files.
+        yield DocumentFault("/outputs", "must all be below one directory other than '/'")
+    yield from _faults_of_places(task)
+    if mapping(task, "resources").get("backend_parameters_strict"):
+        for name, value in mapping(mapping(task, "resources"), "backend_parameters").items():
+            if (text := _unsupported(name, str(value))) is not None:
+                at = "/resources/backend_parameters" + pointer(name)
+                yield DocumentFault(at, text)
+
+
+def _faults_of_places(task: JsonObject) -> Iterator[DocumentFault]:
+    """Inputs that would lie at the place of a volume or of the output."""
+    taken = {output_path(task), *(_plain(str(one)) for one in array(task, "volumes"))}
+    for number, one in enumerate(objects(task, "inputs")):
+        if _plain(string(one, "path")) in taken:
+            text = "is the path of a volume, or of the directory of all outputs"
+            yield DocumentFault(f"/inputs/{number}/path", text)
+
+
+def output_path(task: Mapping[str, Json]) -> str:
+    """The nearest directory above all outputs, where the part of a path before its wildcards
+    counts.
+    """
+    places = []
+    for one in objects(task, "outputs"):
+        path, prefix = _plain(string(one, "path")), _plain(string(one, "path_prefix"))
+        places.append(prefix if is_pattern(path, prefix) else posixpath.dirname(path))
+    return posixpath.commonpath(places) if places else NO_OUTPUT
+
+
+def ignores_missing(task: JsonObject) -> bool:
+    """Whether a task may end well without some of its outputs."""
+    backend = mapping(mapping(task, "resources"), "backend_parameters")
+    asked = {name.lower(): value for name, value in backend.items()}.get("missing_outputs")
+    return "ignore" in (asked, mapping(task, "tags").get("lading.missing_outputs"))
+
+
+def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObject:
+    """The attributes of the request of a checked task. `key` is the digest of the client's
+    Idempotency-Key, or "".
+    """
+    executor = objects(task, "executors")[0]
+    backend, warnings = _backend(task, site)
+    resources = mapping(task, "resources")
+    tags = mapping(task, "tags")
+    properties: JsonObject = {PROPERTY: {"task": _stored(task), "warnings": [*warnings]}}
+    if key:
+        properties[IDEMPOTENCY] = key
+    properties |= {f"{TAG}{name}": value for name, value in tags.items()}
+    reuse = backend.get("reuse", site.reuse) is True
+    preemptible = resources.get("preemptible") is True and site.preemptible
+    scheduling: JsonObject = {
+        "max_run_time": backend.get("max_run_time", 0),
+        "partitions": [backend["partition"]] if "partition" in backend else [],
+        "preemptible": preemptible,
+    }
+    if "keep_on_failure" in backend:
+        scheduling["keep_on_failure"] = backend["keep_on_failure"]
+    request: JsonObject = {
+        "name": string(task, "name") or None,
+        "description": string(task, "description") or None,
+        "properties": properties,
+        "state": "Committed",
+        "priority": 500,
+        "use_existing": reuse,
+        "command": executor["command"],
+        "container_image": executor["image"],
+        "cwd": _plain(string(executor, "workdir")) or ".",
+        "environment": mapping(executor, "env"),
+        "mounts": _mounts(task),
+        "output_path": output_path(task),
+        "runtime_constraints": _constraints(task, backend),
+        "scheduling_parameters": scheduling,
+    }
+    if (retries := _whole(string(tags, "lading.retries") or "-")) is not None:
+        request["container_count_max"] = 1 + min(retries, _MOST_RETRIES)
+    if string(tags, "lading.project"):
+        request["owner_uuid"] = tags["lading.project"]
+    return request
+
+
+def _constraints(task: JsonObject, backend: Mapping[str, Json]) -> JsonObject:
+    resources = mapping(task, "resources")
+    found: JsonObject = {
+        "vcpus": resources.get("cpu_cores", _CORES),
+        "ram": _bytes(resources.get("ram_gb", _RAM_GB)),
+        "internet": backend.get("network", True),
+    }
+    if any(name in backend for name in ("gpu_count", "gpu_ram_gb", "gpu_type")):
+        found["gpu"] = {
+            "stack": "cuda",
+            "device_count": backend.get("gpu_count", 1),
+            "driver_version": "",
+            "hardware_target": [backend["gpu_type"]] if "gpu_type" in backend else [],
+            "vram": backend.get("gpu_ram_gb", 0),
+        }
+    return found
+
+
+def _bytes(gigabytes: Json) -> int:
+    return math.ceil(gigabytes * GB) if isinstance(gigabytes, int | float) else 0
+
+
+def _mounts(task: JsonObject) -> JsonObject:
+    disk = _bytes(mapping(task, "resources").get("disk_gb", _DISK_GB))
+    found: JsonObject = {
+        _plain(str(one)): {"kind": "tmp", "capacity": disk} for one in array(task, "volumes")
+    }
+    found[output_path(task)] = {"kind": "tmp", "capacity": disk if task.get("outputs") else 0}
+    for one in objects(task, "inputs"):
+        found[_plain(string(one, "path"))] = _input_mount(one)
+    return found
+
+
+def _input_mount(one: JsonObject) -> JsonObject:
+    if "content" in one:
+        return {"kind": "text", "content": one["content"]}
+    name, path = parse_keep(string(one, "url"))
+    named = {"portable_data_hash": name} if is_pdh(name) else {"uuid": name}
+    return {"kind": "collection", **named, "path": path}
+
+
+def _stored(task: JsonObject) -> JsonObject:
+    """The document without the contents of inputs, and without parameters that have no effect."""
+    stored = dict(task)
+    if "inputs" in task:
+        stored["inputs"] = [
+            {name: value if name != "content" else "" for name, value in one.items()}
+            for one in objects(task, "inputs")
+        ]
+    resources = mapping(task, "resources")
+    if "backend_parameters" in resources:
+        kept = mapping(resources, "backend_parameters").items()
+        used = {name: value for name, value in kept if _unsupported(name, str(value)) is None}
+        stored["resources"] = {**resources, "backend_parameters": used}
+    return stored
+
+
+def with_contents(task: JsonObject, mounts: Mapping[str, Json]) -> JsonObject:
+    """The document that `make_request` stored, with the contents of its inputs again."""
+    if "inputs" not in task:
+        return task
+    inputs: list[Json] = []
+    for one in objects(task, "inputs"):
+        found = mapping(mounts, _plain(string(one, "path"))) if "content" in one else {}
+        inputs.append({**one, "content": found.get("content", "")} if found else one)
+    return {**task, "inputs": inputs}
+
+
+def _backend(task: JsonObject, site: TaskSite) -> tuple[JsonObject, list[str]]:
+    """The backend parameters that have an effect, and warnings about what has none."""
+    found: JsonObject = {}
+    warnings: list[str] = []
+    resources = mapping(task, "resources")
+    for name, value in mapping(resources, "backend_parameters").items():
+        fault = _unsupported(name, str(value))
+        if fault is not None:
+            warnings.append(f"warning: backend parameter {printable(name)} {fault}; it is ignored")
+        elif (plain := name.lower()) in BACKEND:
+            found[plain] = BACKEND[plain](str(value))
+    if resources.get("preemptible") and not site.preemptible:
+        warnings.append(
+            "warning: no preemptible machines are configured here; the task runs on others"
+        )
+    if resources.get("zones"):
+        warnings.append(
+            "warning: zones have no effect here; name a partition in backend_parameters"
+        )
+    return found, warnings
+
+
+def _unsupported(name: str, value: str) -> str | None:
+    """The reason why a backend parameter has no effect, or None."""
+    plain = name.lower()
+    if plain in _KNOWN_WITHOUT_EFFECT:
+        return None
+    if plain not in BACKEND:
+        return f"is not supported; these are: {', '.join(BACKEND)}"
+    return None if BACKEND[plain](value) is not None else f"has no value {printable(value)!r}"
+
+
+def _plain(path: str) -> str:
+    return path if path == "/" else path.removesuffix("/")

@@ -1,0 +1,90 @@
+"""The files of an output collection that the outputs of a task name.
+
+Wildcards are those of the POSIX shell: `*`, `?` and `[...]` within one element of a path; a leading
+dot must be written. A match is taken with everything below it.
+
+Source: GA4GH Task Execution Service 1.1.0, tesOutput; docs/tes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lading.core.data import filetree
+from lading.core.data.filetree import File, FileTree, Node
+from lading.core.data.globs import compile_globs
+from lading.core.tes.document import is_pattern, objects, string
+from lading.core.tes.mapping import ignores_missing, output_path
+from lading.core.values import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """A file of an output: its path in the container, the same in the collection, its size in
+    bytes.
+    """
+
+    path: str
+    stored: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutputs:
+    """The files of all outputs, and the container paths of outputs that the task did not make:
+    those that it must make in `missing`, wildcards and outputs that it need not make in
+    `unmatched`.
+    """
+
+    files: tuple[OutputFile, ...] = ()
+    missing: tuple[str, ...] = ()
+    unmatched: tuple[str, ...] = ()
+
+
+def find_outputs(task: JsonObject, tree: FileTree) -> TaskOutputs:
+    """The outputs of a checked task in the collection with the content of its output path."""
+    root = output_path(task)
+    files: dict[str, OutputFile] = {}
+    missing: list[str] = []
+    unmatched: list[str] = []
+    lenient = ignores_missing(task)
+    for one in objects(task, "outputs"):
+        path = string(one, "path").removesuffix("/")
+        wild = is_pattern(path, string(one, "path_prefix"))
+        matches = list(_matches(tree, path[len(root) + 1 :], wild=wild))
+        if not matches:
+            (unmatched if wild or lenient else missing).append(path)
+        for stored, node in matches:
+            files |= {file.path: file for file in _files(root, stored, node)}
+    return TaskOutputs(tuple(files.values()), tuple(missing), tuple(unmatched))
+
+
+def _matches(tree: FileTree, path: str, *, wild: bool) -> Iterator[tuple[str, Node]]:
+    if not wild:
+        node = filetree.find(tree, path)
+        if node is not None:
+            yield path, node
+        return
+    # `**` is no wildcard of its own here, as it is in globs.
+    elements = ["*" if set(one) == {"*"} else one for one in path.split("/")]
+    globs = compile_globs(["/".join(elements)])
+    for stored, node in filetree.walk(tree):
+        names = stored.split("/")
+        if len(names) != len(elements) or not (
+            globs.keeps_file(stored) if isinstance(node, File) else globs.keeps_directory(stored)
+        ):
+            continue
+        if all(
+            not name.startswith(".") or element.startswith(".")
+            for name, element in zip(names, elements, strict=True)
+        ):
+            yield stored, node
+
+
+def _files(root: str, stored: str, node: Node) -> Iterator[OutputFile]:
+    if isinstance(node, File):
+        yield OutputFile(f"{root}/{stored}", stored, node.size)
+        return
+    for below, file in filetree.files(node):
+        yield OutputFile(f"{root}/{stored}/{below}", f"{stored}/{below}", file.size)

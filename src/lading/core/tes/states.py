@@ -1,0 +1,149 @@
+"""States of tasks, from the records of a request and its container.
+
+| request | container | state |
+|---|---|---|
+| Committed | none, Queued | QUEUED; INITIALIZING when an earlier attempt was lost |
+| Committed | Locked | INITIALIZING |
+| Committed | Running, ended | RUNNING |
+| Committed, priority 0 | any | CANCELING |
+| Final | Complete, exit code 0, all outputs present | COMPLETE |
+| Final | Complete, exit code 0, an output missing | SYSTEM_ERROR |
+| Final | Complete, other exit code; ended for lack of memory | EXECUTOR_ERROR |
+| Final | reclaimed with its machine | PREEMPTED |
+| Final, priority 0 | not Complete | CANCELED |
+| Final | anything else | SYSTEM_ERROR |
+
+Clients of TES 1.0 do not know CANCELING and PREEMPTED, and some poll them for ever: `legacy` shows
+RUNNING and SYSTEM_ERROR in place of these, and RUNNING for a task that runs again.
+
+Source: GA4GH Task Execution Service 1.1.0, tesState; docs/tes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from lading.core.containers.container import ContainerState
+from lading.core.containers.request import RequestState
+from lading.core.errors import Failure, Malformed
+from lading.core.values import Json, printable
+
+
+class TaskState(StrEnum):
+    """The states of TES 1.1. PAUSED and UNKNOWN are never shown."""
+
+    UNKNOWN = "UNKNOWN"
+    QUEUED = "QUEUED"
+    INITIALIZING = "INITIALIZING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    COMPLETE = "COMPLETE"
+    EXECUTOR_ERROR = "EXECUTOR_ERROR"
+    SYSTEM_ERROR = "SYSTEM_ERROR"
+    CANCELED = "CANCELED"
+    CANCELING = "CANCELING"
+    PREEMPTED = "PREEMPTED"
+
+
+_LEGACY: Mapping[TaskState, TaskState] = MappingProxyType(
+    {TaskState.CANCELING: TaskState.RUNNING, TaskState.PREEMPTED: TaskState.SYSTEM_ERROR}
+)
+_OPEN = frozenset(
+    {TaskState.QUEUED, TaskState.INITIALIZING, TaskState.RUNNING, TaskState.CANCELING}
+)
+_ENDED = ("state", "=", "Final")
+# Conditions that every request in a state meets. Others may meet them too.
+_CONDITIONS: Mapping[TaskState, tuple[tuple[str, str, Json], ...]] = MappingProxyType(
+    {
+        TaskState.CANCELING: (("state", "=", "Committed"), ("priority", "=", 0)),
+        TaskState.COMPLETE: (
+            _ENDED,
+            ("container.state", "=", "Complete"),
+            ("container.exit_code", "=", 0),
+        ),
+        TaskState.CANCELED: (_ENDED, ("priority", "=", 0)),
+        TaskState.EXECUTOR_ERROR: (_ENDED, ("container.state", "in", ["Complete", "Cancelled"])),
+        TaskState.PREEMPTED: (_ENDED, ("container.state", "=", "Cancelled")),
+    }
+)
+
+
+def parse_state(text: str) -> TaskState:
+    """The state that a filter names. Raises Malformed."""
+    try:
+        return TaskState(text)
+    except ValueError:
+        known = ", ".join(TaskState)
+        raise Malformed(f"state: {printable(text)!r} is none of {known}") from None
+
+
+def conditions(state: TaskState, *, legacy: bool) -> list[list[Json]]:
+    """Filters of requests that hold for every task in `state`; the caller checks each task
+    found.
+    """
+    if state in _OPEN and (legacy or state not in _CONDITIONS):
+        return [["state", "=", "Committed"]]
+    if legacy:
+        return [[*_ENDED]]
+    return [[*one] for one in _CONDITIONS.get(state, (_ENDED,))]
+
+
+def is_shown(state: TaskState, *, legacy: bool) -> bool:
+    """Whether any task is ever shown in this state."""
+    return state not in (TaskState.UNKNOWN, TaskState.PAUSED) and not (legacy and state in _LEGACY)
+
+
+def state_of(
+    request: Mapping[str, Any],
+    container: Mapping[str, Any] | None,
+    *,
+    legacy: bool = False,
+    lacks_outputs: bool = False,
+) -> TaskState:
+    """The state of a task. `request` has state, priority, attempted_container_uuids; `container`
+    state, exit_code, runtime_status.
+    """
+    if request["state"] != RequestState.FINAL:
+        state = _open_state(request, container, legacy=legacy)
+    else:
+        state = _ended_state(request, container, lacks_outputs=lacks_outputs)
+    return _LEGACY.get(state, state) if legacy else state
+
+
+def failure(container: Mapping[str, Any] | None) -> str:
+    """The failure class that a container's record names, or ""."""
+    status = (container or {}).get("runtime_status") or {}
+    return str(status.get("failure") or "")
+
+
+def _open_state(
+    request: Mapping[str, Any], container: Mapping[str, Any] | None, *, legacy: bool
+) -> TaskState:
+    if not request["priority"]:
+        return TaskState.CANCELING
+    found = container["state"] if container else ContainerState.QUEUED
+    again = bool(request["attempted_container_uuids"])
+    if found == ContainerState.QUEUED and not again:
+        return TaskState.QUEUED
+    if found in (ContainerState.QUEUED, ContainerState.LOCKED):
+        # States go forward only; clients of TES 1.0 know no way back from RUNNING.
+        return TaskState.RUNNING if again and legacy else TaskState.INITIALIZING
+    return TaskState.RUNNING
+
+
+def _ended_state(
+    request: Mapping[str, Any], container: Mapping[str, Any] | None, *, lacks_outputs: bool
+) -> TaskState:
+    if container and container["state"] == ContainerState.COMPLETE:
+        if container["exit_code"] != 0:
+            return TaskState.EXECUTOR_ERROR
+        return TaskState.SYSTEM_ERROR if lacks_outputs else TaskState.COMPLETE
+    match failure(container):
+        case Failure.OOM:
+            return TaskState.EXECUTOR_ERROR
+        case Failure.PREEMPTED:
+            return TaskState.PREEMPTED
+    return TaskState.SYSTEM_ERROR if request["priority"] else TaskState.CANCELED

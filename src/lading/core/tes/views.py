@@ -1,0 +1,176 @@
+"""Tasks as clients see them: the three views, and the logs of attempts.
+
+A field that a view excludes is absent, not empty; a field that the client did not send is absent
+too. Sizes of files are texts of decimal digits.
+
+Source: GA4GH Task Execution Service 1.1.0, tesTask, tesTaskLog, tesExecutorLog; docs/tes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lading.core.containers.container import ContainerState
+from lading.core.errors import Failure
+from lading.core.tes.listing import TaskView
+from lading.core.tes.mapping import PROPERTY, with_contents
+from lading.core.tes.outputs import TaskOutputs
+from lading.core.tes.states import TaskState, failure
+from lading.core.values import Json, JsonObject
+
+MAX_TEXT = 64 << 10
+"""Bytes of stdout or stderr in an executor's log: the last ones."""
+_STAMP = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskAttempt:
+    """A container of a task with what its log needs. `stdout` and `stderr` are the ends of the
+    streams, `output` the portable data hash of the output collection, `notes` sentences for the
+    system log.
+    """
+
+    container: Mapping[str, Any]
+    number: int
+    outputs: TaskOutputs = TaskOutputs()
+    output: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def show_task(
+    request: Mapping[str, Any],
+    state: TaskState,
+    *,
+    view: TaskView,
+    attempts: Sequence[TaskAttempt] = (),
+) -> JsonObject:
+    """A task in a view. `request` has uuid, properties, created_at, and mounts for FULL."""
+    if view is TaskView.MINIMAL:
+        return {"id": request["uuid"], "state": state}
+    task: JsonObject = document_of(request)
+    if view is TaskView.FULL:
+        task = with_contents(task, request["mounts"])
+    elif "inputs" in task:
+        task = {**task, "inputs": [_without(one, "content") for one in _list(task["inputs"])]}
+    shown: JsonObject = {
+        "id": request["uuid"],
+        "state": state,
+        **task,
+        "creation_time": request["created_at"],
+    }
+    if attempts:
+        shown["logs"] = [_task_log(one, full=view is TaskView.FULL) for one in attempts]
+    return shown
+
+
+def document_of(request: Mapping[str, Any]) -> JsonObject:
+    """The document that a request was made of, without the contents of its inputs."""
+    task: JsonObject = request["properties"][PROPERTY]["task"]
+    return task
+
+
+def warnings_of(request: Mapping[str, Any]) -> tuple[str, ...]:
+    """The warnings of the creation of a task."""
+    return tuple(request["properties"][PROPERTY]["warnings"])
+
+
+def _without(value: Json, name: str) -> Json:
+    return (
+        {key: one for key, one in value.items() if key != name}
+        if isinstance(value, dict)
+        else value
+    )
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def has_begun(container: Mapping[str, Any]) -> bool:
+    """Whether the command of a container has been started."""
+    return bool(container["started_at"])
+
+
+def _task_log(attempt: TaskAttempt, *, full: bool) -> JsonObject:
+    container = attempt.container
+    log: JsonObject = {"logs": _executor_logs(attempt, full=full)}
+    if has_begun(container):
+        log["start_time"] = container["started_at"]
+    if container["finished_at"]:
+        log["end_time"] = container["finished_at"]
+    log["metadata"] = _metadata(attempt)
+    log["outputs"] = [
+        {
+            "url": f"keep:{attempt.output}/{one.stored}",
+            "path": one.path,
+            "size_bytes": str(one.size),
+        }
+        for one in attempt.outputs.files
+    ]
+    if full and (notes := _system_logs(attempt)):
+        log["system_logs"] = [*notes]
+    return log
+
+
+def _executor_logs(attempt: TaskAttempt, *, full: bool) -> list[Json]:
+    """The log of the executor once it has ended: its exit code is required."""
+    container = attempt.container
+    if container["exit_code"] is None or container["state"] != ContainerState.COMPLETE:
+        return []
+    log: JsonObject = {
+        "start_time": container["started_at"],
+        "end_time": container["finished_at"],
+        "exit_code": container["exit_code"],
+    }
+    if full:
+        log |= {"stdout": attempt.stdout, "stderr": attempt.stderr}
+    return [log]
+
+
+def _metadata(attempt: TaskAttempt) -> JsonObject:
+    container = attempt.container
+    found = {
+        "container_uuid": container["uuid"],
+        "attempt": str(attempt.number),
+        "output": attempt.output,
+        "log": container["log"],
+        "exit_class": failure(container),
+        "cost": f"{container['cost']:g}" if container["cost"] else "",
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _system_logs(attempt: TaskAttempt) -> list[str]:
+    """The cause of a failure first, then what outputs lack, then the notes."""
+    container = attempt.container
+    found: list[str] = []
+    status = container["runtime_status"] or {}
+    if container["state"] == ContainerState.CANCELLED and status.get("error"):
+        found.append(f"{failure(container) or 'error'}: {status['error']}")
+    elif failure(container) == Failure.OOM:
+        found.append("oom: the command used more memory than ram_gb allows")
+    if attempt.outputs.missing:
+        found.append(f"missing outputs: {', '.join(attempt.outputs.missing)}")
+    found += [f"warning: no file matches the output {path}" for path in attempt.outputs.unmatched]
+    if status.get("warning"):
+        found.append(f"warning: {status['warning']}")
+    return found + list(attempt.notes)
+
+
+def text_end(data: bytes, size: int, where: str) -> str:
+    """The end of a stream as text. `data` are the last bytes of the `size` bytes of its log file,
+    in which each line begins with its time; a first line tells how many bytes were left out, and
+    that `where` has the whole.
+    """
+    # The first line is cut, and so is its time.
+    start = data.find(b"\n") + 1 if size > len(data) else 0
+    plain = _STAMP.sub(b"", data[start:])
+    kept = plain[-MAX_TEXT:]
+    left = size - len(data) + start + len(plain) - len(kept)
+    text = kept.decode(errors="replace")
+    return f"[{left} bytes of the log left out; {where}]\n{text}" if left else text

@@ -1,0 +1,169 @@
+"""Requests made of tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lading.core.tes.document import InvalidTask, read_task
+from lading.core.tes.mapping import (
+    IDEMPOTENCY,
+    NO_OUTPUT,
+    TaskSite,
+    make_request,
+    output_path,
+    rules,
+    with_contents,
+)
+
+RUN: Any = {"image": "alpine", "command": ["true"]}
+PDH = "0" * 32 + "+1"
+SITE = TaskSite()
+
+
+def read(**changes: Any) -> Any:
+    return read_task({"executors": [RUN], **changes})
+
+
+def request(site: TaskSite = SITE, **changes: Any) -> Any:
+    return make_request(read(**changes), site=site)
+
+
+def test_the_smallest_task() -> None:
+    assert request() == {
+        "name": None,
+        "description": None,
+        "properties": {"tes": {"task": {"executors": [RUN]}, "warnings": []}},
+        "state": "Committed",
+        "priority": 500,
+        "use_existing": False,
+        "command": ["true"],
+        "container_image": "alpine",
+        "cwd": ".",
+        "environment": {},
+        "mounts": {NO_OUTPUT: {"kind": "tmp", "capacity": 0}},
+        "output_path": NO_OUTPUT,
+        "runtime_constraints": {"vcpus": 1, "ram": 2 * 10**9, "internet": True},
+        "scheduling_parameters": {"max_run_time": 0, "partitions": [], "preemptible": False},
+    }
+
+
+def test_inputs_volumes_and_outputs_become_mounts() -> None:
+    sent: Any = {
+        "inputs": [
+            {"path": "/in/a", "content": "x"},
+            {"path": "/in/b/", "url": f"keep:{PDH}/d"},
+            {"path": "/in/c", "url": "keep:zzzzz-4zz18-000000000000000/e"},
+        ],
+        "outputs": [
+            {"path": "/out/a", "url": "keep:"},
+            {"path": "/out/d/*", "path_prefix": "/out/d", "url": "keep:"},
+        ],
+        "volumes": ["/v/"],
+        "resources": {"disk_gb": 0.5},
+    }
+    made = request(**sent)
+    assert made["mounts"] == {
+        "/v": {"kind": "tmp", "capacity": 5 * 10**8},
+        "/out": {"kind": "tmp", "capacity": 5 * 10**8},
+        "/in/a": {"kind": "text", "content": "x"},
+        "/in/b": {"kind": "collection", "portable_data_hash": PDH, "path": "d"},
+        "/in/c": {"kind": "collection", "uuid": "zzzzz-4zz18-000000000000000", "path": "e"},
+    }
+    stored = made["properties"]["tes"]["task"]
+    assert stored["inputs"][0]["content"] == ""
+    assert with_contents(stored, made["mounts"]) == read(**sent)
+    assert with_contents({}, {}) == {}
+
+
+def test_tags_steer_and_can_be_found() -> None:
+    made = request(tags={"a b": "c", "lading.project": "zzzzz-j7d0g-000000000000000",
+                         "lading.retries": "2"})  # fmt: skip
+    assert made["properties"]["tes.tag.a b"] == "c"
+    assert made["owner_uuid"] == "zzzzz-j7d0g-000000000000000"
+    assert made["container_count_max"] == 3
+    keyed: Any = make_request(read(), site=SITE, key="k")
+    assert keyed["properties"][IDEMPOTENCY] == "k"
+
+
+def test_resources() -> None:
+    backend = {
+        "GPU_count": "2",
+        "gpu_ram_gb": "1.5",
+        "gpu_type": "8.0",
+        "keep_on_failure": "60",
+        "max_run_time": "90",
+        "missing_outputs": "ignore",
+        "network": "no",
+        "partition": "long",
+        "reuse": "true",
+        "internal_path_prefix": "x",
+    }
+    made = request(
+        TaskSite(preemptible=True),
+        resources={"cpu_cores": 3, "preemptible": True, "backend_parameters": backend},
+    )
+    assert made["runtime_constraints"] == {
+        "vcpus": 3,
+        "ram": 2 * 10**9,
+        "internet": False,
+        "gpu": {
+            "stack": "cuda",
+            "device_count": 2,
+            "driver_version": "",
+            "hardware_target": ["8.0"],
+            "vram": 15 * 10**8,
+        },
+    }
+    assert made["scheduling_parameters"] == {
+        "max_run_time": 90,
+        "partitions": ["long"],
+        "preemptible": True,
+        "keep_on_failure": 60,
+    }
+    assert made["use_existing"] is True
+    assert made["properties"]["tes"]["warnings"] == []
+    assert request(TaskSite(reuse=True))["use_existing"] is True
+    some = request(resources={"backend_parameters": {"gpu_ram_gb": "1"}})
+    assert some["runtime_constraints"]["gpu"]["device_count"] == 1
+
+
+def test_what_has_no_effect_is_told_and_dropped() -> None:
+    backend = {"odd": "1", "gpu_count": "two", "gpu_ram_gb": "much", "reuse": "perhaps",
+               "network": "on?", "partition": "p"}  # fmt: skip
+    made = request(resources={"backend_parameters": backend, "zones": ["z"], "preemptible": True})
+    assert len(made["properties"]["tes"]["warnings"]) == 7
+    stored = made["properties"]["tes"]["task"]["resources"]
+    assert stored["backend_parameters"] == {"partition": "p"}
+    assert made["scheduling_parameters"]["preemptible"] is False
+
+
+@pytest.mark.parametrize(
+    ("changes", "places"),
+    [
+        ({"executors": [RUN, RUN]}, ["/executors"]),
+        ({"executors": [{**RUN, "stdin": "/a", "stderr": "/b"}]},
+         ["/executors/0/stdin", "/executors/0/stderr"]),
+        ({"outputs": [{"path": "/a", "url": "keep:"}]}, ["/outputs"]),
+        ({"outputs": [{"path": "/a/b", "url": "keep:"}],
+          "inputs": [{"path": "/a/", "content": ""}]}, ["/inputs/0/path"]),
+        ({"volumes": ["/a"],
+          "inputs": [{"path": "/b", "content": ""}, {"path": "/a", "content": ""}]},
+         ["/inputs/1/path"]),
+        ({"resources": {"backend_parameters_strict": True,
+                        "backend_parameters": {"odd/x": "1", "network": "no", "reuse": "?"}}},
+         ["/resources/backend_parameters/odd~1x", "/resources/backend_parameters/reuse"]),
+    ],
+)  # fmt: skip
+def test_what_this_server_cannot_run(changes: dict[str, Any], places: list[str]) -> None:
+    with pytest.raises(InvalidTask) as caught:
+        read_task({"executors": [{**RUN}], **changes}, rules)
+    assert [one.pointer for one in caught.value.faults] == places
+
+
+def test_where_outputs_are() -> None:
+    one = {"path": "/a/b/c", "url": "keep:"}
+    assert output_path(read(outputs=[one])) == "/a/b"
+    other = {"path": "/a/x/*/y", "path_prefix": "/a/x/", "url": "keep:"}
+    assert output_path(read(outputs=[one, other])) == "/a"

@@ -1,0 +1,82 @@
+"""States of tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lading.core.errors import Malformed
+from lading.core.tes.states import TaskState, conditions, is_shown, parse_state, state_of
+
+
+def shown(
+    state: str,
+    container: str | None,
+    *,
+    priority: int = 1,
+    code: int | None = None,
+    failure: str = "",
+    attempts: int = 0,
+    **more: Any,
+) -> tuple[str, str]:
+    request = {
+        "state": state,
+        "priority": priority,
+        "attempted_container_uuids": ["x"] * attempts,
+    }
+    record = container and {
+        "state": container,
+        "exit_code": code,
+        "runtime_status": {"failure": failure} if failure else None,
+    }
+    found = [state_of(request, record or None, legacy=old, **more) for old in (False, True)]
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize(
+    ("facts", "state", "legacy"),
+    [
+        ({"state": "Committed", "container": None}, "QUEUED", ""),
+        ({"state": "Committed", "container": "Queued"}, "QUEUED", ""),
+        ({"state": "Committed", "container": "Queued", "attempts": 1}, "INITIALIZING", "RUNNING"),
+        ({"state": "Committed", "container": "Locked"}, "INITIALIZING", ""),
+        ({"state": "Committed", "container": "Locked", "attempts": 1}, "INITIALIZING", "RUNNING"),
+        ({"state": "Committed", "container": "Running"}, "RUNNING", ""),
+        ({"state": "Committed", "container": "Complete"}, "RUNNING", ""),
+        ({"state": "Committed", "container": "Running", "priority": 0}, "CANCELING", "RUNNING"),
+        ({"state": "Final", "container": "Complete", "code": 0}, "COMPLETE", ""),
+        (
+            {"state": "Final", "container": "Complete", "code": 0, "lacks_outputs": True},
+            "SYSTEM_ERROR",
+            "",
+        ),
+        ({"state": "Final", "container": "Complete", "code": 1}, "EXECUTOR_ERROR", ""),
+        ({"state": "Final", "container": "Cancelled", "failure": "oom"}, "EXECUTOR_ERROR", ""),
+        (
+            {"state": "Final", "container": "Cancelled", "failure": "preempted"},
+            "PREEMPTED",
+            "SYSTEM_ERROR",
+        ),
+        ({"state": "Final", "container": "Cancelled", "failure": "node"}, "SYSTEM_ERROR", ""),
+        ({"state": "Final", "container": "Cancelled", "priority": 0}, "CANCELED", ""),
+        ({"state": "Final", "container": None, "priority": 0}, "CANCELED", ""),
+        ({"state": "Final", "container": None}, "SYSTEM_ERROR", ""),
+    ],
+)
+def test_the_table(facts: dict[str, Any], state: str, legacy: str) -> None:
+    assert shown(**facts) == (state, legacy or state)
+
+
+def test_filters() -> None:
+    assert parse_state("QUEUED") is TaskState.QUEUED
+    with pytest.raises(Malformed, match="is none of"):
+        parse_state("queued")
+    assert is_shown(TaskState.PREEMPTED, legacy=False)
+    assert not is_shown(TaskState.PREEMPTED, legacy=True)
+    assert not is_shown(TaskState.PAUSED, legacy=False)
+    assert conditions(TaskState.RUNNING, legacy=False) == [["state", "=", "Committed"]]
+    assert conditions(TaskState.CANCELING, legacy=False)[1] == ["priority", "=", 0]
+    assert conditions(TaskState.SYSTEM_ERROR, legacy=True) == [["state", "=", "Final"]]
+    assert conditions(TaskState.SYSTEM_ERROR, legacy=False) == [["state", "=", "Final"]]
+    assert len(conditions(TaskState.COMPLETE, legacy=False)) == 3

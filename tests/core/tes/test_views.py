@@ -1,0 +1,130 @@
+"""Tasks as clients see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lading.core.tes.listing import TaskView
+from lading.core.tes.outputs import OutputFile, TaskOutputs
+from lading.core.tes.states import TaskState
+from lading.core.tes.views import (
+    MAX_TEXT,
+    TaskAttempt,
+    document_of,
+    has_begun,
+    show_task,
+    text_end,
+    warnings_of,
+)
+
+TASK: Any = {
+    "name": "n",
+    "executors": [{"image": "a", "command": ["b"]}],
+    "inputs": [{"path": "/a", "content": "", "type": "FILE"}],
+}
+REQUEST: Any = {
+    "uuid": "zzzzz-xvhdp-000000000000000",
+    "created_at": "2026-01-02T03:04:05.000006000Z",
+    "properties": {"tes": {"task": TASK, "warnings": ["warning: w"]}},
+    "mounts": {"/a": {"kind": "text", "content": "x"}},
+}
+
+
+def container(**changes: Any) -> Any:
+    return {
+        "uuid": "zzzzz-dz642-000000000000000",
+        "state": "Complete",
+        "exit_code": 0,
+        "runtime_status": None,
+        "started_at": "2026-01-02T03:04:06.000006000Z",
+        "finished_at": "2026-01-02T03:04:07.000006000Z",
+        "log": None,
+        "cost": 0.0,
+        **changes,
+    }
+
+
+def show(view: TaskView, *attempts: TaskAttempt) -> Any:
+    return show_task(REQUEST, TaskState.COMPLETE, view=view, attempts=attempts)
+
+
+def test_views() -> None:
+    assert show(TaskView.MINIMAL) == {"id": REQUEST["uuid"], "state": "COMPLETE"}
+    basic = show(TaskView.BASIC)
+    assert basic["inputs"] == [{"path": "/a", "type": "FILE"}]
+    assert "logs" not in basic
+    assert show(TaskView.FULL)["inputs"] == [{"path": "/a", "content": "x", "type": "FILE"}]
+    plain = {**REQUEST, "properties": {"tes": {"task": {"name": "n"}, "warnings": []}}}
+    assert show_task(plain, TaskState.QUEUED, view=TaskView.BASIC) == {
+        "id": REQUEST["uuid"],
+        "state": "QUEUED",
+        "name": "n",
+        "creation_time": REQUEST["created_at"],
+    }
+    assert document_of(REQUEST) == TASK
+    assert warnings_of(REQUEST) == ("warning: w",)
+
+
+def test_logs_of_an_attempt() -> None:
+    outputs = TaskOutputs((OutputFile("/o/f", "f", 3),), ("/o/g",), ("/o/*",))
+    attempt = TaskAttempt(
+        container=container(cost=0.5, log="l", runtime_status={"warning": "slow"}),
+        number=2,
+        outputs=outputs,
+        output="PDH",
+        stdout="out",
+        stderr="err",
+        notes=("note",),
+    )
+    [log] = show(TaskView.FULL, attempt)["logs"]
+    assert log["logs"][0]["stdout"] == "out"
+    assert log["outputs"] == [{"url": "keep:PDH/f", "path": "/o/f", "size_bytes": "3"}]
+    assert log["metadata"] == {
+        "container_uuid": "zzzzz-dz642-000000000000000",
+        "attempt": "2",
+        "output": "PDH",
+        "log": "l",
+        "cost": "0.5",
+    }
+    assert log["system_logs"] == [
+        "missing outputs: /o/g",
+        "warning: no file matches the output /o/*",
+        "warning: slow",
+        "note",
+    ]
+    [log] = show(TaskView.BASIC, attempt)["logs"]
+    assert "stdout" not in log["logs"][0]
+    assert "system_logs" not in log
+
+
+def test_attempts_that_did_not_end_well() -> None:
+    waiting = container(state="Queued", exit_code=None, started_at=None, finished_at=None)
+    assert not has_begun(waiting)
+    [log] = show(TaskView.FULL, TaskAttempt(container=waiting, number=1))["logs"]
+    assert log == {
+        "logs": [],
+        "outputs": [],
+        "metadata": {"container_uuid": waiting["uuid"], "attempt": "1"},
+    }
+    for status, first in (
+        ({"error": "no image", "failure": "image"}, "image: no image"),
+        ({"error": "gone"}, "error: gone"),
+    ):
+        lost = container(state="Cancelled", exit_code=None, runtime_status=status)
+        [log] = show(TaskView.FULL, TaskAttempt(container=lost, number=1))["logs"]
+        assert log["system_logs"] == [first]
+        assert log["logs"] == []
+    killed = container(exit_code=137, runtime_status={"failure": "oom"})
+    [log] = show(TaskView.FULL, TaskAttempt(container=killed, number=1))["logs"]
+    assert log["system_logs"][0].startswith("oom: ")
+
+
+def test_the_end_of_a_stream() -> None:
+    stamp = b"2026-01-02T03:04:05.000006000Z "
+    assert text_end(stamp + b"a\n" + stamp + b"\xff\n", 66, "w") == "a\n\N{REPLACEMENT CHARACTER}\n"
+    # The first line is cut: it is left out.
+    assert (
+        text_end(b"05Z a\n" + stamp + b"b\n", 100, "w") == "[67 bytes of the log left out; w]\nb\n"
+    )
+    long = text_end(b"x" * (MAX_TEXT + 1), MAX_TEXT + 1, "w")
+    assert long == "[1 bytes of the log left out; w]\n" + "x" * MAX_TEXT

@@ -1,0 +1,16 @@
+"""A world for each test: the API, and TES as its client in the same process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.tes.site import TaskWorld, task_world
+
+
+@pytest.fixture
+async def it(tmp_path: Path) -> AsyncIterator[TaskWorld]:
+    async with task_world(tmp_path) as made:
+        yield made

@@ -1,0 +1,269 @@
+"""Tasks from their creation to their end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lading.core.records.schema import Record
+from tests.tes.site import TaskWorld, task_world
+
+LEGACY = "/v1"
+
+
+async def full(it: TaskWorld, task: str, prefix: str = "/ga4gh/tes/v1") -> Record:
+    found: Record = await it.ok("GET", f"{prefix}/tasks/{task}", query="view=FULL")
+    return found
+
+
+async def test_a_task_from_queue_to_end(it: TaskWorld) -> None:
+    task = await it.create(name="one", tags={"a": "b"})
+    assert await it.ok("GET", f"tasks/{task}") == {"id": task, "state": "QUEUED"}
+    container = await it.container(task)
+    supervisor = await it.world.lock(container)
+    assert await it.state(task) == "INITIALIZING"
+    await it.world.ok("PUT", f"containers/{container}", {"state": "Running"}, token=supervisor)
+    assert await it.state(task) == "RUNNING"
+    await it.world.ok(
+        "PUT", f"containers/{container}", {"state": "Complete", "exit_code": 0}, token=supervisor
+    )
+    found = await full(it, task)
+    assert (found["state"], found["name"], found["tags"]) == ("COMPLETE", "one", {"a": "b"})
+    [attempt] = found["logs"]
+    assert attempt["logs"][0]["exit_code"] == 0
+    assert attempt["metadata"]["container_uuid"] == container
+
+
+async def test_the_three_views(it: TaskWorld) -> None:
+    task = await it.create(inputs=[{"path": "/in/a", "content": "é"}])
+    await it.world.run(await it.container(task), exit_code=3)
+    basic = await it.ok("GET", f"tasks/{task}", query="view=BASIC")
+    assert basic["inputs"] == [{"path": "/in/a", "type": "FILE"}]
+    assert "system_logs" not in basic["logs"][0]
+    assert set(basic["logs"][0]["logs"][0]) == {"start_time", "end_time", "exit_code"}
+    whole = await full(it, task)
+    assert whole["inputs"] == [{"path": "/in/a", "type": "FILE", "content": "é"}]
+    assert whole["state"] == "EXECUTOR_ERROR"
+    assert whole["logs"][0]["logs"][0]["stdout"] == ""
+    assert (await it.call("GET", f"tasks/{task}", query="view=SOME")).status == 400
+
+
+async def test_the_end_of_a_stream(it: TaskWorld) -> None:
+    task = await it.create()
+    container = await it.container(task)
+    supervisor = await it.world.lock(container)
+    path = f"containers/{container}"
+    await it.world.ok("PUT", path, {"state": "Running"}, token=supervisor)
+    own = await it.world.container_token(container)
+    text = b"2026-01-02T03:04:05.000006000Z hello\n"
+    files = {"stdout.txt": text, "stderr.txt": b""}
+    log = await it.world.collection(files, token=own, is_trashed=True)
+    ended = {"state": "Complete", "exit_code": 0, "log": log["portable_data_hash"]}
+    await it.world.ok("PUT", path, ended, token=supervisor)
+    found = (await full(it, task))["logs"][0]["logs"][0]
+    assert (found["stdout"], found["stderr"]) == ("hello\n", "")
+
+
+async def test_outputs_are_listed_and_missed(it: TaskWorld) -> None:
+    outputs = [{"url": "keep:", "path": "/out/out.txt"}]
+    good = await it.create(outputs=outputs)
+    await it.world.run(await it.container(good))
+    assert await it.state(good) == await it.state(good) == "COMPLETE"
+    [file] = (await full(it, good))["logs"][0]["outputs"]
+    assert (file["path"], file["size_bytes"]) == ("/out/out.txt", "6")
+    assert file["url"].startswith("keep:")
+    lost = await it.create(outputs=[*outputs, {"url": "keep:", "path": "/out/none"}])
+    await it.world.run(await it.container(lost))
+    found = await full(it, lost)
+    assert found["state"] == "SYSTEM_ERROR"
+    assert found["logs"][0]["system_logs"][0] == "missing outputs: /out/none"
+    may = await it.create(
+        outputs=[{"url": "keep:", "path": "/out/none"}], tags={"lading.missing_outputs": "ignore"}
+    )
+    await it.world.run(await it.container(may))
+    assert await it.state(may) == "COMPLETE"
+    record = await it.world.ok("GET", f"container_requests/{good}")
+    await it.world.ok("DELETE", f"collections/{record['output_uuid']}")
+    assert (await full(it, good))["logs"][0]["outputs"] == []
+
+
+async def test_what_a_waiting_task_says(it: TaskWorld) -> None:
+    task = await it.create(
+        resources={"zones": ["a"], "preemptible": True, "backend_parameters": {"odd": "1"}}
+    )
+    logs = (await full(it, task))["logs"][0]["system_logs"]
+    assert sum(one.startswith("warning:") for one in logs) == 3
+    assert any("queue" in one.lower() or "wait" in one.lower() for one in logs)
+
+
+async def test_cancel(it: TaskWorld) -> None:
+    task = await it.create()
+    assert await it.ok("POST", f"tasks/{task}%3Acancel") == {}
+    assert await it.state(task) == "CANCELED"
+    assert await it.ok("POST", f"tasks/{task}:cancel") == {}
+    task = await it.create()
+    container = await it.container(task)
+    supervisor = await it.world.lock(container)
+    await it.world.ok("PUT", f"containers/{container}", {"state": "Running"}, token=supervisor)
+    await it.ok("POST", f"tasks/{task}:cancel")
+    assert await it.state(task) == "CANCELING"
+    assert await it.state(task, LEGACY) == "RUNNING"
+    await it.world.ok("PUT", f"containers/{container}", {"state": "Cancelled"}, token=supervisor)
+    assert await it.state(task) == "CANCELED"
+
+
+async def test_a_lost_machine(it: TaskWorld) -> None:
+    task = await it.create(tags={"lading.retries": "1"})
+
+    async def lose() -> None:
+        container = await it.container(task)
+        supervisor = await it.world.lock(container)
+        path = f"containers/{container}"
+        await it.world.ok("PUT", path, {"state": "Running"}, token=supervisor)
+        status = {"failure": "preempted", "error": "the machine was taken back"}
+        end = {"state": "Cancelled", "runtime_status": status}
+        await it.world.ok("PUT", path, end, token=supervisor)
+
+    await lose()
+    assert await it.state(task) == "INITIALIZING"
+    assert await it.state(task, LEGACY) == "RUNNING"
+    await lose()
+    found = await full(it, task)
+    assert (found["state"], len(found["logs"])) == ("PREEMPTED", 2)
+    assert "preempted" in found["logs"][1]["system_logs"][0]
+    old = await full(it, task, LEGACY)
+    assert (old["state"], len(old["logs"])) == ("SYSTEM_ERROR", 1)
+
+
+async def test_reuse_is_a_choice(it: TaskWorld) -> None:
+    first = await it.create()
+    await it.world.run(await it.container(first))
+    assert await it.container(await it.create()) != await it.container(first)
+    again = await it.create(resources={"backend_parameters": {"reuse": "yes"}})
+    assert "reused" in (await full(it, again))["logs"][0]["system_logs"][0]
+    assert await it.state(again) == "COMPLETE"
+
+
+async def test_idempotency_keys(it: TaskWorld) -> None:
+    async def create(key: str, token: str | None = None) -> str:
+        task = await it.task()
+        if token:
+            task["executors"][0]["image"] = await it.world.ensure_image(token)
+        made = await it.ok("POST", "tasks", task, headers={"idempotency-key": key}, token=token)
+        return str(made["id"])
+
+    first = await create("a")
+    assert await create("a") == first
+    assert await create("b") != first
+    assert await create("a", await it.world.user("kim")) != first
+    it.world.clock.advance(90_000)
+    assert await create("a") != first
+
+
+async def test_an_unknown_image_is_named(it: TaskWorld) -> None:
+    task = await it.task(executors=[{"image": "none:1", "command": ["a"]}])
+    reply = await it.call("POST", "tasks", task)
+    assert reply.status == 400
+    assert reply.json["errors"][0]["pointer"] == "/executors/0/image"
+    task = await it.task(inputs=[{"path": "/a", "url": f"keep:{'0' * 32}+1/x"}])
+    assert (await it.call("POST", "tasks", task)).json["errors"][0]["pointer"] == ""
+
+
+async def test_tasks_of_others_are_not_there(it: TaskWorld) -> None:
+    task, kim = await it.create(), await it.world.user("kim")
+    assert (await it.call("GET", f"tasks/{task}", token=kim)).status == 404
+    assert (await it.call("POST", f"tasks/{task}:cancel", token=kim)).status == 404
+    assert (await it.ok("GET", "tasks", token=kim)) == {"tasks": []}
+    other = (await it.world.submit())["uuid"]
+    assert (await it.call("GET", f"tasks/{other}")).status == 404
+
+
+async def names(it: TaskWorld, query: str, prefix: str = "/ga4gh/tes/v1") -> list[Any]:
+    found = await it.ok("GET", f"{prefix}/tasks", query=f"view=BASIC&{query}")
+    return [one.get("name") for one in found["tasks"]]
+
+
+async def test_filters(it: TaskWorld) -> None:
+    await it.world.submit()
+    await it.create(name="a%b", tags={"k": "v", "odd >": ""})
+    await it.create(name="aXb", tags={"k": "w"})
+    await it.create(name="A%b")
+    assert await names(it, "") == ["A%b", "aXb", "a%b"]
+    assert await names(it, "name_prefix=a%25") == ["a%b"]
+    assert await names(it, "tag_key=k&tag_value=v") == ["a%b"]
+    assert await names(it, "tag_key=k") == ["aXb", "a%b"]
+    assert await names(it, "tag_key=k&tag_value=&tag_key=odd+%3E&tag_value=") == ["a%b"]
+    assert await names(it, "tag_key=k&tag_value=v&tag_key=k&tag_value=w") == []
+    for wrong in ("page_size=0", "page_size=2048", "page_size=x", "state=x", "tag_value=v"):
+        assert (await it.call("GET", "tasks", query=wrong)).status == 400
+
+
+async def test_states_as_a_filter(it: TaskWorld) -> None:
+    for name in ("queued", "done", "failed", "canceled", "canceling"):
+        task = await it.create(name=name)
+        container = await it.container(task)
+        if name in ("done", "failed"):
+            await it.world.run(container, exit_code=int(name == "failed"))
+        if name == "canceling":
+            supervisor = await it.world.lock(container)
+            path = f"containers/{container}"
+            await it.world.ok("PUT", path, {"state": "Running"}, token=supervisor)
+        if name.startswith("cancel"):
+            await it.ok("POST", f"tasks/{task}:cancel")
+    for state, found in (
+        ("QUEUED", ["queued"]),
+        ("COMPLETE", ["done"]),
+        ("EXECUTOR_ERROR", ["failed"]),
+        ("CANCELED", ["canceled"]),
+        ("CANCELING", ["canceling"]),
+        ("RUNNING", []),
+        ("PAUSED", []),
+    ):
+        assert await names(it, f"state={state}") == found
+    assert await names(it, "state=RUNNING", LEGACY) == ["canceling"]
+    assert await names(it, "state=CANCELING", LEGACY) == []
+
+
+async def test_pages(it: TaskWorld) -> None:
+    made = [await it.create() for _ in range(5)]
+    first = await it.ok("GET", "tasks", query="page_size=2")
+    await it.create()
+    token = first["next_page_token"]
+    second = await it.ok("GET", "tasks", query=f"page_size=2&page_token={token}")
+    token = second["next_page_token"]
+    last = await it.ok("GET", "tasks", query=f"page_size=2&page_token={token}")
+    found = [one["id"] for page in (first, second, last) for one in page["tasks"]]
+    assert found == made[::-1]
+    assert "next_page_token" not in last
+    for wrong in (
+        f"page_token={token}&name_prefix=a",
+        "page_token=abc",
+        f"page_token={token[:-4]}",
+    ):
+        assert (await it.call("GET", "tasks", query=wrong)).status == 400
+    assert (await it.ok("GET", "tasks", query="page_token="))["tasks"]
+
+
+async def test_a_long_search_goes_on_in_the_next_page(it: TaskWorld) -> None:
+    rare = await it.create(name="rare")
+    await it.world.run(await it.container(rare), exit_code=1)
+    for _ in range(31):
+        await it.world.run(await it.container(await it.create()))
+    query = "state=EXECUTOR_ERROR&page_size=1"
+    page = await it.ok("GET", "tasks", query=query)
+    assert page["tasks"] == []
+    page = await it.ok("GET", "tasks", query=f"{query}&page_token={page['next_page_token']}")
+    assert [one["id"] for one in page["tasks"]] == [rare]
+
+
+async def test_few_tasks_are_remembered_as_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lading.tes.tasks._MOST_CHECKED", 1)
+    async with task_world(tmp_path) as it:
+        for _ in range(2):
+            task = await it.create()
+            await it.world.run(await it.container(task))
+            assert await it.state(task) == "COMPLETE"
