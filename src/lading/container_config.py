@@ -198,6 +198,12 @@ class Containers:
     MaxRetryAttempts: int = key(
         3, "Default of `container_count_max`: containers tried for one request."
     )
+    OutputRetention: int = key(
+        0,
+        "Time after which the output of a request is moved to the trash, unless it has an "
+        "`output_name` or `output_ttl`; 0: never.",
+        unit="seconds",
+    )
     DefaultKeepCacheRAM: int = key(
         0, "RAM for the block cache of a container that asks for none.", unit="bytes"
     )

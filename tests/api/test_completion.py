@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from lading.api.completion import keep, keep_one
 from lading.core.containers.finalize import CollectionPlan, Keeps, Piece
-from lading.testing.world import World
+from lading.testing.world import World, world
 
 
 def plan(
@@ -48,3 +50,15 @@ async def test_names_are_made_distinct_among_those_made_together(it: World) -> N
     assert none is None
     assert (await it.ok("GET", f"collections/{one}"))["name"] == "n"
     assert (await it.ok("GET", f"collections/{other}"))["name"].startswith("n (")
+
+
+async def test_outputs_without_a_name_live_as_long_as_configured(tmp_path: Path) -> None:
+    async with world(tmp_path, Containers={"OutputRetention": 60}) as it:
+        found = []
+        for name in (None, "mine"):
+            made = await it.submit("echo", str(name), output_name=name)
+            await it.run(made["container_uuid"])
+            made = await it.ok("GET", f"container_requests/{made['uuid']}")
+            output = await it.ok("GET", f"collections/{made['output_uuid']}")
+            found.append(output["trash_at"] is not None)
+        assert found == [True, False]

@@ -102,8 +102,9 @@ async def make_final(
         subject, container, now=unit.now, parent=parent, reused=reused, keep_collections=keeps
     )
     kept: JsonObject = {}
-    uuids = await keep(unit.tx, unit.services, end.collections, user_uuid=unit.user_uuid)
-    for plan, uuid in zip(end.collections, uuids, strict=True):
+    plans = finalize.retained(end.collections, now=unit.now, policy=unit.services.policy)
+    uuids = await keep(unit.tx, unit.services, plans, user_uuid=unit.user_uuid)
+    for plan, uuid in zip(plans, uuids, strict=True):
         if uuid is not None and plan.keeps in _KEPT_IN:
             kept[_KEPT_IN[plan.keeps]] = uuid
     if end.parent_uuid is not None and parent is not None:

@@ -218,6 +218,7 @@ def make_policy(config: Config) -> Policy:
         storage_classes=tuple(classes),
         default_storage_classes=tuple(name for name, one in classes.items() if one.get("Default")),
         image_formats=tuple(config.Containers.SupportedDockerImageFormats),
+        output_retention=config.Containers.OutputRetention,
         reuse_after_shell=config.Containers.ShellAccess.ReuseAfterShell,
         preemptible=has_preemptible(config),
         always_preemptible=has_preemptible(config)

@@ -53,6 +53,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.files.comparing",
             "Say how much room collections take, and what they share.",
         ),
+        "prune": (
+            "lading.cli.files.pruning",
+            "Put outputs and logs of old requests into the trash, with a preview.",
+        ),
         "share": ("lading.cli.files.sharing", "Let others use a collection, or say who may."),
         "unshare": ("lading.cli.files.sharing", "Take a permission back."),
         "trash": ("lading.cli.files.changing", "Put collections into the trash."),

@@ -59,3 +59,21 @@ def test_usage(site: Site, here: Path) -> None:
     }
     assert both["total"] == {"files": 3, "logical": 13, "stored": 8, "shared": 8}
     assert site.lading("du", one, one).stdout.splitlines()[-1].endswith("in all")
+
+
+def test_usage_of_everything(site: Site, here: Path) -> None:
+    _put(site, here, a="shared block")
+    project = {"name": "study", "group_class": "project"}
+    site.call(site.world.ok("POST", "groups", {"group": project}))
+    site.lading("put", "--project", "study", "--name", "copy", str(here / "0"))
+    site.lading("put", "--project", "study", "--name", "own", str(here / "0" / "a"))
+    found = json.loads(site.lading("du", "--json").stdout)
+    study = next(one for one in found["groups"] if one["project"].startswith("study ("))
+    assert (study["collections"], study["logical"], study["stored"]) == (2, 24, 12)
+    assert study["shared"] == 12
+    assert found["total"]["stored"] < sum(one["stored"] for one in found["groups"])
+    kinds = json.loads(site.lading("du", "--by", "kind", "--json").stdout)["groups"]
+    assert [one["kind"] for one in kinds] == ["data"]
+    done = site.lading("du", "--by", "collection", "--project", "study")
+    assert [line.split()[-1] for line in done.stdout.splitlines()[1:]] == ["copy", "own"]
+    assert "12 B stored in all" in done.stderr

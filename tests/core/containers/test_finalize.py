@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lading.core.containers import finalize
+from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container
 from lading.core.containers.finalize import Keeps, Piece
 from lading.core.containers.request import ContainerRequest, RequestState
@@ -122,6 +123,21 @@ def test_there_may_be_nothing_to_keep() -> None:
     assert finalize.finalize(asking(), ended(), now=NOW, keep_collections=False).collections == ()
     gone = finalize.finalize(asking(), None, now=NOW)
     assert (gone.collections, gone.change.request.state) == ((), RequestState.FINAL)
+
+
+def test_unnamed_outputs_have_the_configured_lifetime() -> None:
+    policy = Policy(output_retention=60)
+
+    def lifetimes(policy: Policy, **changes: Any) -> list[bool]:
+        plans = finalize.finalize(asking(**changes), ended(), now=NOW).collections
+        kept = finalize.retained(plans, now=NOW, policy=policy)
+        return [one.trash_at is not None for one in kept]
+
+    assert lifetimes(policy) == [False, True, False]
+    assert lifetimes(Policy()) == [False, False, False]
+    assert lifetimes(policy, output_name="mine") == [False, False, False]
+    plans = finalize.finalize(asking(output_ttl=9), ended(), now=NOW).collections
+    assert finalize.retained(plans, now=NOW, policy=policy) == plans
 
 
 def test_the_log_while_it_runs_and_after_an_attempt() -> None:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from lading.core.data import filetree
-from lading.core.data.packing import BlockUsage, usage_of
+from lading.core.data.packing import (
+    BlockUsage,
+    blocks_of,
+    sizes_of,
+    usage_of,
+    usage_of_groups,
+)
 
 A, B = "a" * 32 + "+10", "b" * 32 + "+20"
 
@@ -21,3 +27,9 @@ def test_what_several_use_is_shared() -> None:
         BlockUsage(2, 33, 30, 10),
     )
     assert usage_of([]) == ([], BlockUsage(0, 0, 0, 0))
+
+
+def test_groups_count_each_block_once() -> None:
+    one, other = blocks_of(f". {A}+Ahint@1 {B} 0:30:x\n"), blocks_of(f". {B} 0:20:y\n")
+    assert (sizes_of(one), sizes_of(other)) == (30, 20)
+    assert usage_of_groups({"one": one, "other": other}) == ({"one": 10, "other": 0}, 30)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import click
 
 from lading.cli import display, references
-from lading.cli.files.data import count
+from lading.cli.files.data import count, list_data
 from lading.cli.references import FileReference
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
@@ -247,11 +247,13 @@ def trash(sources: tuple[str, ...], as_json: bool) -> None:
 
 @click.command()
 @click.argument("uuids", nargs=-1, metavar="UUID...")
+@click.option("--all", "with_results", is_flag=True, help="List outputs and logs of requests too.")
 @display.json_option
-def undelete(uuids: tuple[str, ...], as_json: bool) -> None:
+def undelete(uuids: tuple[str, ...], with_results: bool, as_json: bool) -> None:
     """Restore collections from the trash; without a UUID, list the trash.
 
-    If its name is in use by now, the restored collection has the date in its name.
+    Logs of requests, and outputs without a name of their own, are listed with --all only. If its
+    name is in use by now, the restored collection has the date in its name.
     """
     for uuid in uuids:
         if not is_uuid(uuid, Infix.COLLECTION):
@@ -261,12 +263,12 @@ def undelete(uuids: tuple[str, ...], as_json: bool) -> None:
 
     async def action(session: CliSession) -> list[Record]:
         if not uuids:
-            return await session.api.list(
-                "collections",
+            return await list_data(
+                session,
+                _FIELDS,
+                "trash_at",
+                with_results=with_results,
                 filters=[["is_trashed", "=", True]],
-                order=["trash_at desc"],
-                select=_FIELDS,
-                limit=1000,
                 include_trash=True,
             )
         return [await _untrash(session, uuid) for uuid in uuids]

@@ -10,16 +10,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
 
 import click
 
 from lading.cli import display, references
+from lading.cli.files.pruning import kind_of, manifests
 from lading.cli.session import CliSession, with_session
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress, read_files
 from lading.core.data import filetree
 from lading.core.data.filetree import Difference, File, FileTree, Node, PathChange
-from lading.core.data.packing import BlockUsage, usage_of
+from lading.core.data.packing import BlockUsage, blocks_of, sizes_of, usage_of, usage_of_groups
+from lading.core.ids import Infix, infix_of
 
 _SIGNS = {PathChange.ADDED: "+", PathChange.REMOVED: "-", PathChange.CHANGED: "~"}
 _COLOURS = {PathChange.ADDED: "green", PathChange.REMOVED: "red", PathChange.CHANGED: "yellow"}
@@ -61,14 +66,26 @@ def diff(before: str, after: str, as_json: bool) -> int:
 
 
 @click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@click.option(
+    "--by",
+    type=click.Choice(("project", "kind", "collection")),
+    default="project",
+    show_default=True,
+    help="Without SOURCE: one line for each of these.",
+)
+@click.option("--project", metavar="PROJECT", help="Without SOURCE: only what it owns.")
 @display.json_option
-def du(sources: tuple[str, ...], as_json: bool) -> None:
+def du(sources: tuple[str, ...], by: str, project: str | None, as_json: bool) -> None:
     """Show the size of each SOURCE, the space of its blocks in the store, and the part of that
-    space that other data shares.
+    space that other data shares; without SOURCE, of all collections.
 
-    A block is counted whole where any part of it is used: SOURCE may be a single file of it.
+    A block is counted whole where any part of it is used: SOURCE may be a single file of it. A
+    block that several share is counted once in all.
     """
+    if not sources:
+        _show_all(by, project, as_json)
+        return
     given = [references.need_reference(source) for source in sources]
 
     async def action(session: CliSession) -> list[Node]:
@@ -94,6 +111,86 @@ def du(sources: tuple[str, ...], as_json: bool) -> None:
             for name, one in rows
         ),
     )
+
+
+@dataclass(slots=True)
+class _Group:
+    collections: int = 0
+    files: int = 0
+    logical: int = 0
+    blocks: set[str] = field(default_factory=set)
+
+
+def _show_all(by: str, project: str | None, as_json: bool) -> None:
+    async def action(session: CliSession) -> dict[str, _Group]:
+        filters = []
+        if project is not None:
+            filters.append(["owner_uuid", "=", await references.find_project(session, project)])
+        return await _grouped(session, by, filters, is_quiet=as_json)
+
+    groups = with_session(action)
+    own, total = usage_of_groups({name: one.blocks for name, one in groups.items()})
+    rows: list[dict[str, Any]] = [
+        {
+            by: name,
+            "collections": one.collections,
+            "files": one.files,
+            "logical": one.logical,
+            "stored": sizes_of(one.blocks),
+            "shared": sizes_of(one.blocks) - own[name],
+        }
+        for name, one in groups.items()
+    ]
+    rows.sort(key=lambda row: (-int(row["stored"]), str(row[by])))
+    if as_json:
+        display.emit_json({"groups": rows, "total": {"stored": total}})
+        return
+    sizes = ("logical", "stored", "shared")
+    display.table(
+        ("COLLECTIONS", "FILES", "SIZE", "STORED", "SHARED", by.upper()),
+        (
+            (
+                str(row["collections"]),
+                str(row["files"]),
+                *(display.size(int(row[name])) for name in sizes),
+                display.shorten(str(row[by])),
+            )
+            for row in rows
+        ),
+    )
+    display.note(f"{display.size(total)} stored in all, each block counted once")
+
+
+async def _grouped(
+    session: CliSession, by: str, filters: list[Any], *, is_quiet: bool
+) -> dict[str, _Group]:
+    groups: dict[str, _Group] = {}
+    owners: dict[str, str] = {}
+    async with aclosing(manifests(session, filters, is_quiet=is_quiet)) as every:
+        async for one in every:
+            if by == "kind":
+                name = kind_of(one)
+            elif by == "collection":
+                name = f"{one['uuid']} {one['name'] or ''}".rstrip()
+            else:
+                name = one["owner_uuid"]
+                if name not in owners:
+                    owners[name] = await _owner_name(session, name)
+                name = owners[name]
+            group = groups.setdefault(name, _Group())
+            group.collections += 1
+            group.files += one["file_count"] or 0
+            group.logical += one["file_size_total"] or 0
+            group.blocks |= blocks_of(one["manifest_text"])
+    return groups
+
+
+async def _owner_name(session: CliSession, uuid: str) -> str:
+    """The project's name, or the user's, with its uuid."""
+    kind = "groups" if infix_of(uuid) == Infix.GROUP else "users"
+    found = await session.api.list(kind, filters=[["uuid", "=", uuid]], limit=1)
+    name = (found[0].get("name") or found[0].get("username") or "") if found else ""
+    return f"{name} ({uuid})" if name else uuid
 
 
 def _counted(name: str, one: BlockUsage) -> dict[str, str | int]:

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import os
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -25,6 +25,7 @@ from lading.cli import display, references
 from lading.cli.running import following
 from lading.cli.session import CliSession, with_session
 from lading.client import deposits
+from lading.client.api import Record
 from lading.client.blocks import BlockClient, Keeping
 from lading.client.collections import Progress, download, download_file, read_file
 from lading.client.environment import cache_directory
@@ -163,13 +164,16 @@ def get(source: str, target: Path | None, overwrite: bool, as_json: bool) -> Non
     is_flag=True,
     help="Show exact sizes, and the number of blocks that each file is in.",
 )
+@click.option("--all", "with_results", is_flag=True, help="List outputs and logs of requests too.")
 @display.json_option
-def ls(source: str | None, recursive: bool, long: bool, as_json: bool) -> None:
+def ls(source: str | None, recursive: bool, long: bool, with_results: bool, as_json: bool) -> None:
     """List the collections, or what is in SOURCE: a collection or a directory in one (see `lading
     get`).
+
+    Logs of requests, and outputs without a name of their own, are listed with --all only.
     """
     if source is None:
-        _list_collections(as_json)
+        _list_collections(as_json, with_results=with_results)
         return
     reference = references.need_reference(source)
     node = with_session(lambda session: references.find_node(session, reference))
@@ -286,12 +290,51 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _list_collections(as_json: bool) -> None:
+_LISTED = 1000
+UNNAMED_OUTPUT = "Container output for request"
+
+
+async def list_data(
+    session: CliSession,
+    fields: Sequence[str],
+    order: str,
+    *,
+    with_results: bool,
+    filters: Sequence[Any] = (),
+    **more: Any,
+) -> list[Record]:
+    """The first collections in this order, descending: the user's own data, named outputs among
+    them; `with_results` also logs and unnamed outputs of requests.
+    """
+
+    async def some(*narrowed: Any) -> list[Record]:
+        return await session.api.list(
+            "collections",
+            filters=[*filters, *narrowed],
+            order=[f"{order} desc"],
+            select=fields,
+            limit=_LISTED,
+            **more,
+        )
+
+    if with_results:
+        return await some()
+    made = "properties.container_request"
+    own = await some([made, "exists", False])
+    named = [
+        one
+        # All names before and behind those of unnamed outputs: the API has no "not like".
+        for beside in (["name", "<", UNNAMED_OUTPUT], ["name", ">", f"{UNNAMED_OUTPUT[:-1]}u"])
+        for one in await some([made, "exists", True], ["properties.type", "!=", "log"], beside)
+    ]
+    both = sorted([*own, *named], key=lambda one: str(one[order]), reverse=True)
+    return both[:_LISTED]
+
+
+def _list_collections(as_json: bool, *, with_results: bool) -> None:
     fields = ("uuid", "name", "portable_data_hash", "file_count", "file_size_total", "created_at")
     records = with_session(
-        lambda session: session.api.list(
-            "collections", order=["created_at desc"], select=fields, limit=1000
-        )
+        lambda session: list_data(session, fields, "created_at", with_results=with_results)
     )
     if as_json:
         display.emit_json([{name: record[name] for name in fields} for record in records])

@@ -60,7 +60,8 @@ class Policy:
     for no limit. `storage_classes` are the configured names, `default_storage_classes` those marked
     Default. `preemptible`: whether an instance type is preemptible, `always_preemptible`
     whether requests made by a container run on preemptible machines in any case. `image_formats` is
-    Containers.SupportedDockerImageFormats.
+    Containers.SupportedDockerImageFormats. `output_retention`: seconds after which an output
+    without a name is trashed, 0 for never.
     """
 
     max_dispatch_attempts: int = 10
@@ -73,6 +74,7 @@ class Policy:
     spot_attempts: int = 0
     image_formats: tuple[str, ...] = ("v2",)
     reuse_after_shell: bool = False
+    output_retention: int = 0
     retry_limits: Mapping[Failure, int] = field(default_factory=lambda: RETRY_LIMITS)
 
 

@@ -24,6 +24,7 @@ Retry of a container that ended without a result (docs/spec/containers, section 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -78,6 +79,7 @@ class CollectionPlan:
 
 
 LOG_DIRECTORY = "log for container "
+_UNNAMED_OUTPUT = "Container output for request "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +183,7 @@ def _output_plan(
     return CollectionPlan(
         keeps=Keeps.OUTPUT,
         uuid=request.output_uuid,
-        name=request.output_name or f"Container output for request {request.uuid}",
+        name=request.output_name or f"{_UNNAMED_OUTPUT}{request.uuid}",
         owner_uuid=request.owner_uuid,
         properties={"type": kind, "container_request": request.uuid, **added},
         storage_classes=request.output_storage_classes,
@@ -206,6 +208,25 @@ def _container_log_plan(request: ContainerRequest, container: Container) -> Coll
         storage_classes=request.output_storage_classes,
         trash_at=None,
         pieces=(Piece(container.log, ""),),
+    )
+
+
+def retained(
+    plans: Iterable[CollectionPlan], *, now: str, policy: Policy
+) -> tuple[CollectionPlan, ...]:
+    """The plans, in which outputs without a name and lifetime of their own get the configured
+    lifetime.
+    """
+    if not policy.output_retention:
+        return tuple(plans)
+    until = later(now, policy.output_retention)
+    return tuple(
+        dataclasses.replace(one, trash_at=until)
+        if one.keeps is Keeps.OUTPUT
+        and one.trash_at is None
+        and one.name.startswith(_UNNAMED_OUTPUT)
+        else one
+        for one in plans
     )
 
 

@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -194,16 +194,16 @@ def usage_of(nodes: Sequence[Node]) -> tuple[list[BlockUsage], BlockUsage]:
     each = [
         BlockUsage(
             *_files(node),
-            stored=_size(mine),
-            shared=_size({block for block in mine if users[block] > 1}),
+            stored=sizes_of(mine),
+            shared=sizes_of({block for block in mine if users[block] > 1}),
         )
         for node, mine in zip(nodes, blocks, strict=True)
     ]
     return each, BlockUsage(
         files=sum(one.files for one in each),
         logical=sum(one.logical for one in each),
-        stored=_size(set(users)),
-        shared=_size({block for block, count in users.items() if count > 1}),
+        stored=sizes_of(set(users)),
+        shared=sizes_of({block for block, count in users.items() if count > 1}),
     )
 
 
@@ -222,8 +222,24 @@ def _blocks(node: Node) -> set[str]:
     }
 
 
-def _size(blocks: set[str]) -> int:
+def blocks_of(text: str) -> set[str]:
+    """The distinct blocks of a manifest, without hints."""
+    return {bare(one) for one in manifest.locators(text)}
+
+
+def sizes_of(blocks: Iterable[str]) -> int:
+    """Bytes of these blocks."""
     return sum(map(size_of, blocks))
+
+
+def usage_of_groups(groups: Mapping[str, set[str]]) -> tuple[dict[str, int], int]:
+    """Bytes of the blocks of each group that no other group has, and of all blocks, each once."""
+    users = Counter(block for blocks in groups.values() for block in blocks)
+    own = {
+        name: sizes_of(block for block in blocks if users[block] == 1)
+        for name, blocks in groups.items()
+    }
+    return own, sizes_of(users)
 
 
 def files_with(text: str, hash: str) -> list[str]:

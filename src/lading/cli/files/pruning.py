@@ -1,0 +1,324 @@
+"""`lading prune`: move outputs and logs of old requests to the trash, with a preview.
+
+Collections that the server made for requests have the uuid of their request in the property
+`container_request`; a named output (`--output-name`) counts among the user's own data, as in
+`lading ls`. Never removed is what a waiting or running container, or a request that waits for
+another's output, needs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import click
+
+from lading.cli import display
+from lading.cli.files.data import UNNAMED_OUTPUT, count
+from lading.cli.options import DURATION
+from lading.cli.running import selection
+from lading.cli.running.selection import RequestSelection, selecting, state_option
+from lading.cli.session import CliSession, with_session
+from lading.client.api import Record
+from lading.core.containers import mounts
+from lading.core.data.packing import blocks_of, sizes_of
+from lading.core.quantities import format_time
+
+MADE: Final = ["properties.container_request", "exists", True]
+"""Filter of the collections that the server made for requests."""
+_FIELDS = ("uuid", "name", "portable_data_hash", "properties", "file_size_total")
+_PAGE: Final = 1000
+# Collections with their manifests in one answer.
+_MANIFESTS: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruningPlan:
+    """What goes to the trash, and what that frees once the trash is emptied, in bytes."""
+
+    requests: set[str]
+    collections: list[Record]
+    kept: int
+    """Collections that matched and are needed."""
+    freed: int
+    shared: int
+    """Bytes of blocks that other collections have too."""
+
+
+@click.command()
+@selecting
+@state_option
+@click.option("--older", type=DURATION, default="0", metavar="TIME",
+              help="Only those that were submitted longer ago than, for example, 30d.")  # fmt: skip
+@click.option("--never-reused", is_flag=True, help="Only results that nothing has used since.")
+@click.option("--logs-only", is_flag=True, help="Only logs; outputs stay.")
+@click.option("--named", is_flag=True, help="Outputs with a name of their own too.")
+@click.option("--requests", is_flag=True, help="Delete the requests too, with all they tell.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@display.json_option
+def prune(
+    older: int,
+    never_reused: bool,
+    logs_only: bool,
+    named: bool,
+    requests: bool,
+    yes: bool,
+    as_json: bool,
+    **selected: Any,
+) -> None:
+    """Move outputs and logs of requests that have ended to the trash, after showing what that
+    frees.
+
+    The requests themselves stay without --requests, and with them the last copy of each log, in
+    the trash. A result whose output or log is in the trash is not reused. `lading undelete --all`
+    shows what can be taken out again.
+
+    \b
+    lading prune --older 30d --never-reused
+    lading prune --failed --requests --yes
+    """
+    wanted = RequestSelection(**selected)
+    if wanted == RequestSelection() and not (older or never_reused):
+        raise click.UsageError(
+            "Say which: --older, --never-reused, --failed, --state, --name, --project, --user, "
+            "--property or --since."
+        )
+    choice = _Choice(
+        older=older,
+        never_reused=never_reused,
+        logs_only=logs_only,
+        named=named,
+        requests=requests,
+    )
+    plan = with_session(lambda session: _plan(session, wanted, choice, is_quiet=as_json))
+    done = False
+    if plan.collections or (requests and plan.requests):
+        if not as_json:
+            _show(plan)
+        done = _is_sure(plan, yes)
+        if done:
+            with_session(lambda session: _trash(session, plan, choice, is_quiet=as_json))
+    if as_json:
+        display.emit_json(
+            {
+                "requests": sorted(plan.requests),
+                "collections": [one["uuid"] for one in plan.collections],
+                "kept": plan.kept,
+                "freed": plan.freed,
+                "shared": plan.shared,
+                "done": done,
+            }
+        )
+    elif not (plan.collections or (requests and plan.requests)):
+        display.note(f"nothing to prune{_and_kept(plan)}")
+    elif done:
+        display.note(f"{count(len(plan.collections), 'collection')} in the trash{_and_kept(plan)}")
+    else:
+        display.note(f"nothing was changed; --yes does it{_and_kept(plan)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    older: int
+    never_reused: bool
+    logs_only: bool
+    named: bool
+    requests: bool
+
+
+def _is_sure(plan: PruningPlan, yes: bool) -> bool:
+    if yes or not sys.stdin.isatty():
+        return yes
+    return click.confirm(f"Prune {count(len(plan.requests), 'request')}?", err=True)
+
+
+def _show(plan: PruningPlan) -> None:
+    kinds: dict[str, list[int]] = {}
+    for one in plan.collections:
+        kinds.setdefault(kind_of(one), []).append(one["file_size_total"] or 0)
+    display.table(
+        ("KIND", "COLLECTIONS", "SIZE"),
+        (
+            (kind, str(len(sizes)), display.size(sum(sizes)))
+            for kind, sizes in sorted(kinds.items())
+        ),
+    )
+    display.note(
+        f"of {count(len(plan.requests), 'request')}; frees {display.size(plan.freed)} when the "
+        f"trash is emptied; {display.size(plan.shared)} are used elsewhere and stay"
+    )
+
+
+def _and_kept(plan: PruningPlan) -> str:
+    return f"; {count(plan.kept, 'collection')} still needed" if plan.kept else ""
+
+
+def kind_of(collection: Mapping[str, Any]) -> str:
+    """`log`, `output` or `data`."""
+    properties = collection["properties"] or {}
+    if "container_request" not in properties:
+        return "data"
+    return "log" if properties.get("type") == "log" else "output"
+
+
+async def _plan(
+    session: CliSession, wanted: RequestSelection, choice: _Choice, *, is_quiet: bool
+) -> PruningPlan:
+    found = await selection.find(session, wanted, ("output_uuid",))
+    before = format_time(datetime.now(UTC) - timedelta(seconds=choice.older))
+    ended = {
+        one.request["uuid"]: one.request["container_uuid"]
+        for one in found.requests
+        if one.request["state"] == "Final"
+        and (not choice.older or one.request["created_at"] < before)
+    }
+    use = await _usage(session)
+    if choice.never_reused:
+        sharing = await _sharing(session, ended.values())
+        ended = {one: its for one, its in ended.items() if sharing[its or ""] <= 1}
+    collections = [one async for one in _made_for(session, ended, choice)]
+    needed = {
+        one["uuid"]
+        for one in collections
+        if one["portable_data_hash"] in use.live
+        or (kind_of(one) == "output" and one["properties"]["container_request"] in use.awaited)
+    }
+    chosen = [one for one in collections if one["uuid"] not in needed]
+    requests = set(ended) - {
+        one["properties"]["container_request"] for one in collections if one["uuid"] in needed
+    }
+    if choice.never_reused:
+        used = {
+            one["properties"]["container_request"]
+            for one in chosen
+            if kind_of(one) == "output" and one["portable_data_hash"] in use.mounted
+        }
+        chosen = [one for one in chosen if one["properties"]["container_request"] not in used]
+        requests -= used
+    # The last log of a container stays in the trash as long as a request has the container.
+    leaving = {one["uuid"] for one in chosen if choice.requests or kind_of(one) != "log"}
+    mine, others = await _blocks(session, leaving, is_quiet=is_quiet)
+    return PruningPlan(
+        requests=requests
+        if choice.requests
+        else {one["properties"]["container_request"] for one in chosen},
+        collections=chosen,
+        kept=len(needed),
+        freed=sizes_of(mine - others),
+        shared=sizes_of(mine & others),
+    )
+
+
+async def _made_for(
+    session: CliSession, requests: Mapping[str, str | None], choice: _Choice
+) -> AsyncGenerator[Record]:
+    """The collections that were made for these requests, and are meant."""
+    filters = [MADE, *([["properties.type", "=", "log"]] if choice.logs_only else [])]
+    async with aclosing(
+        session.api.pages("collections", filters=filters, select=_FIELDS, size=_PAGE)
+    ) as pages:
+        async for page in pages:
+            for one in page:
+                if one["properties"]["container_request"] not in requests:
+                    continue
+                is_named = kind_of(one) == "output" and not (one["name"] or "").startswith(
+                    UNNAMED_OUTPUT
+                )
+                if choice.named or not is_named:
+                    yield one
+
+
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    live: set[str]
+    """Hashes of what waiting and running containers mount."""
+    mounted: set[str]
+    """Hashes of what any container mounts or mounted."""
+    awaited: set[str]
+    """Requests whose outputs others wait for."""
+
+
+async def _usage(session: CliSession) -> _Usage:
+    use = _Usage(set(), set(), set())
+    fields = ("mounts", "state", "container_image")
+    async with aclosing(session.api.pages("containers", select=fields, size=_PAGE)) as pages:
+        async for page in pages:
+            for one in page:
+                named = {*mounts.named_hashes(one["mounts"]), one["container_image"]}
+                use.mounted.update(named)
+                if one["state"] in ("Queued", "Locked", "Running"):
+                    use.live.update(named)
+    filters = [["state", "=", "Committed"], ["container_uuid", "=", None]]
+    async with aclosing(
+        session.api.pages("container_requests", filters=filters, select=("mounts",), size=_PAGE)
+    ) as pages:
+        async for page in pages:
+            for one in page:
+                use.awaited.update(source.request_uuid for source in mounts.outputs(one["mounts"]))
+                use.live.update(mounts.named_hashes(one["mounts"]))
+    return use
+
+
+async def _sharing(session: CliSession, containers: Iterable[str | None]) -> Counter[str]:
+    """Number of requests of each container."""
+    wanted, found = sorted({one for one in containers if one}), Counter[str]()
+    for start in range(0, len(wanted), _MANIFESTS):
+        some = [["container_uuid", "in", wanted[start : start + _MANIFESTS]]]
+        async with aclosing(
+            session.api.pages(
+                "container_requests", filters=some, select=("container_uuid",), size=_PAGE
+            )
+        ) as pages:
+            async for page in pages:
+                found.update(one["container_uuid"] for one in page)
+    return found
+
+
+async def _blocks(
+    session: CliSession, chosen: set[str], *, is_quiet: bool
+) -> tuple[set[str], set[str]]:
+    """The blocks of the chosen collections, and those of all others that can be read."""
+    mine, others = set[str](), set[str]()
+    if not chosen:
+        return mine, others
+    async with aclosing(manifests(session, (), is_quiet=is_quiet)) as every:
+        async for one in every:
+            (mine if one["uuid"] in chosen else others).update(blocks_of(one["manifest_text"]))
+    return mine, others
+
+
+async def manifests(
+    session: CliSession, filters: Sequence[Any], *, is_quiet: bool
+) -> AsyncGenerator[Record]:
+    """The collections that match, with their manifests; a bar shows how many were read."""
+    fields = (*_FIELDS, "owner_uuid", "file_count", "manifest_text")
+    answer: Any = await session.api.request(
+        "GET", "collections", params={"filters": [*filters], "limit": 0, "count": "exact"}
+    )
+    done = 0
+    with display.progress("Collections", is_quiet=is_quiet, is_bytes=False) as report:
+        async with aclosing(
+            session.api.pages("collections", filters=filters, select=fields, size=_MANIFESTS)
+        ) as pages:
+            async for page in pages:
+                for one in page:
+                    yield one
+                done += len(page)
+                report(done, max(done, answer["items_available"]))
+
+
+async def _trash(
+    session: CliSession, plan: PruningPlan, choice: _Choice, *, is_quiet: bool
+) -> None:
+    deleted = [("collections", str(one["uuid"])) for one in plan.collections]
+    if choice.requests:
+        deleted += [("container_requests", uuid) for uuid in sorted(plan.requests)]
+    with display.progress("Trash", is_quiet=is_quiet, is_bytes=False) as report:
+        for number, (plural, uuid) in enumerate(deleted, start=1):
+            await session.api.delete(plural, uuid)
+            report(number, len(deleted))
