@@ -169,6 +169,47 @@ def kind_of(collection: Mapping[str, Any]) -> str:
 async def _plan(
     session: CliSession, wanted: RequestSelection, choice: _Choice, *, is_quiet: bool
 ) -> PruningPlan:
+    ended = await _ended(session, wanted, choice)
+    use = await _usage(session)
+    collections = [one async for one in _made_for(session, ended, choice)]
+    needed = [
+        one
+        for one in collections
+        if one["portable_data_hash"] in use.live
+        or (kind_of(one) == "output" and _maker(one) in use.awaited)
+    ]
+    kept = {one["uuid"] for one in needed}
+    chosen = [one for one in collections if one["uuid"] not in kept]
+    used = set[str]()
+    if choice.never_reused:
+        used = {
+            _maker(one)
+            for one in chosen
+            if kind_of(one) == "output" and one["portable_data_hash"] in use.mounted
+        }
+        chosen = [one for one in chosen if _maker(one) not in used]
+    # The last log of a container stays in the trash as long as a request has the container.
+    leaving = {one["uuid"] for one in chosen if choice.requests or kind_of(one) != "log"}
+    mine, others = await _blocks(session, leaving, is_quiet=is_quiet)
+    every = ended.keys() - used - set(map(_maker, needed))
+    return PruningPlan(
+        requests=every if choice.requests else set(map(_maker, chosen)),
+        collections=chosen,
+        kept=len(needed),
+        freed=sizes_of(mine - others),
+        shared=sizes_of(mine & others),
+    )
+
+
+def _maker(collection: Mapping[str, Any]) -> str:
+    """The uuid of the request that a collection was made for."""
+    return str(collection["properties"]["container_request"])
+
+
+async def _ended(
+    session: CliSession, wanted: RequestSelection, choice: _Choice
+) -> dict[str, str | None]:
+    """The requests that are meant and have ended, with their containers."""
     found = await selection.find(session, wanted, ("output_uuid",))
     before = format_time(datetime.now(UTC) - timedelta(seconds=choice.older))
     ended = {
@@ -177,41 +218,10 @@ async def _plan(
         if one.request["state"] == "Final"
         and (not choice.older or one.request["created_at"] < before)
     }
-    use = await _usage(session)
-    if choice.never_reused:
-        sharing = await _sharing(session, ended.values())
-        ended = {one: its for one, its in ended.items() if sharing[its or ""] <= 1}
-    collections = [one async for one in _made_for(session, ended, choice)]
-    needed = {
-        one["uuid"]
-        for one in collections
-        if one["portable_data_hash"] in use.live
-        or (kind_of(one) == "output" and one["properties"]["container_request"] in use.awaited)
-    }
-    chosen = [one for one in collections if one["uuid"] not in needed]
-    requests = set(ended) - {
-        one["properties"]["container_request"] for one in collections if one["uuid"] in needed
-    }
-    if choice.never_reused:
-        used = {
-            one["properties"]["container_request"]
-            for one in chosen
-            if kind_of(one) == "output" and one["portable_data_hash"] in use.mounted
-        }
-        chosen = [one for one in chosen if one["properties"]["container_request"] not in used]
-        requests -= used
-    # The last log of a container stays in the trash as long as a request has the container.
-    leaving = {one["uuid"] for one in chosen if choice.requests or kind_of(one) != "log"}
-    mine, others = await _blocks(session, leaving, is_quiet=is_quiet)
-    return PruningPlan(
-        requests=requests
-        if choice.requests
-        else {one["properties"]["container_request"] for one in chosen},
-        collections=chosen,
-        kept=len(needed),
-        freed=sizes_of(mine - others),
-        shared=sizes_of(mine & others),
-    )
+    if not choice.never_reused:
+        return ended
+    sharing = await _sharing(session, ended.values())
+    return {one: its for one, its in ended.items() if sharing[its or ""] <= 1}
 
 
 async def _made_for(
