@@ -4,7 +4,7 @@ The owner of such a tree may swap a directory for a symbolic link at any moment,
 deeper than a path can name, and put a fifo where a file is expected. A `ConfinedTree` therefore
 holds the descriptor of its top directory and opens each path below it element by element, each
 relative to the descriptor of the one before and with O_NOFOLLOW: no link is ever followed, ".." is
-refused, and what is opened lies below the top whatever happens meanwhile. Every loop is iterative.
+refused, and an opened file is below the top whatever happens meanwhile. Every loop is iterative.
 
 Start with `ConfinedTree.open`. Paths are relative, "" is the top. All functions block and raise
 OSError: ELOOP or ENOTDIR where a link is in the way, as in openat(2).

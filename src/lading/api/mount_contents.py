@@ -1,8 +1,8 @@
 """Contents of the files and directories that mounts show, found before a request's transaction.
 
-A transaction waits for nothing but the database, so what a request's mounts show is found before
-it, and remembered by the portable data hash of the collection and the path. What cannot be found
-in time is compared by collection and path instead: then equal work may be computed again.
+A transaction waits for nothing but the database, so these contents are looked up before it, and
+remembered by the portable data hash of the collection and the path. A content that is not found in
+time is compared by collection and path instead: then equal work may be computed again.
 
 Source: docs/spec/containers, section Reuse.
 """

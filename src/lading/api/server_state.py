@@ -11,7 +11,7 @@
   do not parse its manifest each time. The key of a tree is the text of its manifest, so that a tree
   never belongs to another text. A lock guards the cache, because manifests are worked on in
   threads.
-- `KnownContents`: what files and directories of collections contain, by collection and path.
+- `KnownContents`: contents of files and directories of collections, by collection and path.
 - `Tunnels`: the latest tunnel of each container's gateway. A gateway opens its tunnel soon after
   its container has started, and again when this server was restarted; a session that comes earlier
   waits for the tunnel for a moment.

@@ -7,7 +7,7 @@
     <directory>/ledger                   bytes in all, as text
 
 Room is taken in the ledger before a byte is written, so that the limit holds with any number of
-processes. What a killed process left is removed when room is made next, and counts until then.
+processes. The remains of a killed process are removed when room is made next, and count until then.
 Files are not synced to disk: the first time that a process meets a block its hash is verified; a
 block that does not match is fetched again.
 

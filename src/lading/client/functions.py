@@ -1,4 +1,4 @@
-"""Python functions in containers: `@site.function`, for those who know `joblib.Memory`.
+"""Python functions in containers: `@site.function`, in the manner of `joblib.Memory`.
 
     @site.function(image="python:3.12")
     def count(path, word):
@@ -7,8 +7,8 @@
     count(Path("book.txt"), word="whale")
 
 The source of the function, of the functions of its module that it calls, and its arguments are
-inputs of a container request: an equal call has its value already, whoever made it. Otherwise the
-function says what differs from the nearest earlier call. Values are JSON (see
+inputs of a container request: an equal call has its value already, whichever user made it.
+Otherwise the function reports the differences from the nearest earlier call. Values are JSON (see
 `lading.client.function_runner`); nothing is pickled.
 """
 

@@ -2,11 +2,16 @@
 
     import lading
 
+    with lading.connect() as site:
+        sort = site.run(["sort", "/in/a.txt"], inputs={"/in/a.txt": "a.txt"}, stdout="sorted")
+        count = site.run(["wc", "-l", "/in/sorted"], inputs={"/in": sort.output})
+        print(count.result().stdout)
+
 A run is submitted at once, and its inputs may be outputs of runs that have not ended: the server
 starts it when they have. Runs that are submitted within some milliseconds are one call.
 
-A run is submitted at once, and its inputs may be outputs of runs that have not ended: the server
-goes on by itself. Runs that are submitted within some milliseconds are one call.
+All calls block, except `Run.__await__`; an event loop in a thread of its own does the work, so the
+API can be used in scripts, notebooks and other event loops alike.
 """
 
 from __future__ import annotations

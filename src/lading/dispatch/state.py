@@ -1,6 +1,6 @@
 """The memory of the dispatch loop between two steps: one record for each container.
 
-A record holds the action under way, the time of the next try, and whether the process was told to
+A record holds the action under way, the time of the next try, and whether the process was asked to
 stop. The records and the processes are enough to start over, so all of it may be lost with the
 dispatcher. Nothing here waits or acts; `now` is seconds on the loop's clock.
 

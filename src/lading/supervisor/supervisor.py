@@ -15,7 +15,7 @@ starts and nothing more is written.
 
 Final states (docs/spec/containers, section Run): Complete when the command ran and its output was
 saved, whatever its exit code; Cancelled when it was not started, was stopped or timed out, or its
-output was not saved; Queued when told to stop before Running. `runtime_status.failure` has a class.
+output was not saved; Queued when stopped before Running. `runtime_status.failure` has a class.
 """
 
 from __future__ import annotations

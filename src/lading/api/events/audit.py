@@ -5,7 +5,7 @@ it is committed. The row of a creation or a deletion holds the whole record; tha
 the changed attributes and those that listeners filter by (LISTENED). Secrets and manifests are left
 out.
 
-`Relay` publishes the events of all processes that share a database: a message of the database says
+`Relay` publishes the events of all processes that share a database: a message of the database means
 only that there are new rows, and the relay reads the rows after the last one that it has seen, so
 that no event is missed while its connection was broken. Rows become visible in the order of their
 numbers (`store.database`).

@@ -14,9 +14,10 @@ A recipe has the values for a new container, and the `limits` and `alternatives`
 existing one may differ; `toward` makes it as similar to a container as they allow, and then both
 are compared directly.
 
-Mounts are compared by what the command sees: `mount_contents` has the content of single files and
-of directories below a collection's root (`mounts.seen`). The amounts of ram and vcpus do not count
-for a container that succeeded, unless the request asks for it (`match_resources`) or has a range.
+Mounts are compared by the contents that the command sees: `mount_contents` has the content of
+single files and of directories below a collection's root (`mounts.seen`). The amounts of ram and
+vcpus do not count for a container that succeeded, unless the request asks for it
+(`match_resources`) or has a range.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ block that any collection names (including trashed and old versions) the require
 - A block that a collection names is copied until it has the required copies, from the trash if it
   is there; surplus copies go into the trash. The last copy never does.
 - An unnamed block goes into the trash once its last put is longer ago than `grace`, the life of a
-  signature: until then somebody may hold a signed locator, and save a collection with it.
+  signature: until then a client may hold a signed locator, and save a collection with it.
 - A block in the trash for `lifetime`, and at least for `grace`, is deleted, unless it is needed:
   then it is restored. A signature that existed when it was trashed has expired by then, so no
   deleted block can be named.

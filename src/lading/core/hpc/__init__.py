@@ -1,5 +1,4 @@
-"""HPC clusters of containers: gangs, the states and settings of the HPC daemon, files for MPI and
-ssh.
+"""HPC clusters of containers: gangs, states and settings of the HPC daemon, files for MPI and ssh.
 
 Start with `gang` (one request as several containers) and `daemon_states` (the transition tables).
 """

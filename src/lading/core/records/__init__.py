@@ -1,6 +1,5 @@
-"""Records: their types and fields, list queries, validation, versions, and who may read or write
-them.
+"""Records: their types and fields, list queries, validation, versions, and access to them.
 
 Start with `record_types`: one table that yields the database schema, the routes, the discovery
-document and OpenAPI. This room knows only the modules beside it in `core`.
+document and OpenAPI. This package imports only the modules beside it in `core`.
 """

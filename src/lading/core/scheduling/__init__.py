@@ -1,5 +1,4 @@
-"""Scheduling: which container runs where, which VMs are made and removed, and why a container
-waits.
+"""Scheduling: which container runs where, which VMs are made or removed, why a container waits.
 
 Start with `planning`, the records that all of it shares: containers, workers, snapshots, decisions.
 `batch_planner` is a function from a snapshot to a plan, and compares records with processes;

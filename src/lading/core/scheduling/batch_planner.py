@@ -42,7 +42,7 @@ are published.
 combination of both (docs/spec/dispatch, section Reconciliation). Rules:
 
 - At most one process is responsible for a container. A process that lives is left alone unless its
-  record says that it must end; then it is told to stop, never forgotten.
+  record says that it must end; then it is asked to stop, never forgotten.
 - The remains of a dead process (container processes, mounts) are cleared away *before* its record
   is released, as the next attempt may start at once. Then the process counts as absent.
 - A record without a process is released only if it was read after the process was last seen

@@ -2,7 +2,7 @@
 
 Limits of the cloud (docs/spec/cloud, section Limits):
 
-- A refusal for quota while there are `n` VMs: no more are asked for until there are fewer than `n`,
+- A refusal for quota while there are `n` VMs: no more are requested until there are fewer than `n`,
   or a pause has passed, as quotas are raised; the pause doubles with each refusal in a row. Without
   any VM it is a minute.
 - A refusal for lack of capacity excludes the type, or the group of types (preemptible ones

@@ -1,14 +1,16 @@
 """PostgreSQL: for production, and for several API processes on one database.
 
-Rules: writers take turns, in all processes: a transaction that changes begins with an advisory
-lock. So what a block has read stays true until it ends, no two transactions can deadlock or fail to
-serialise, and log rows become visible in the order of their numbers. The lock is held for a few
-statements, never during a wait for the disk (`postgres_link`). Round trips to the server take most
-of the time: blocks that wait for their turn together share a transaction, and changes whose outcome
-is not needed are sent together (`store.database`). When a block with changes fails, the other
-blocks of its transaction get `TransactionInterrupted` and retry. Reads take no lock; each statement
-reads what is committed when it starts. Texts compare by their bytes, as in SQLite; booleans are 0
-and 1, nested values JSON texts that are checked when they are stored.
+- Writers take turns, in all processes: a transaction that changes begins with an advisory lock. So
+  the rows that a block has read stay true until it ends, no two transactions can deadlock or fail
+  to serialise, and log rows become visible in the order of their numbers. The lock is held for a
+  few statements, never during a wait for the disk (`postgres_link`).
+- Round trips to the server take most of the time: blocks that wait for their turn together share a
+  transaction, and changes whose outcome is not needed are sent together (`store.database`). When a
+  block with changes fails, the other blocks of its transaction get `TransactionInterrupted` and
+  retry.
+- Reads take no lock; each statement reads the rows that are committed when it starts.
+- Texts compare by their bytes, as in SQLite; booleans are 0 and 1, nested values JSON texts that
+  are checked when they are stored.
 """
 
 from __future__ import annotations

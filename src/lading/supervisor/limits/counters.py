@@ -10,10 +10,13 @@ process ends. When the daemon is quicker they are lost and count as 0.
 `UsageSampler` writes `crunchstat.txt` and `hoststat.txt`. Each line is a kind, then pairs of value
 and unit; from the second sample on with the growth since:
 
-Each line is a kind, then pairs of value and unit; from the second sample on with the growth since:
-
     mem 1048576 cache 0 swap 0 pgmajfault 524288 rss
     cpu 0.1500 user 0.0200 sys 2 cpus -- interval 10.0000 seconds 0.1500 user 0.0200 sys
+
+`crunchstat.txt` covers the container's control group, or its processes on a machine without one.
+`hoststat.txt` covers the supervisor's own control group and the memory of the processes that serve
+the container; a container of less than a second has none. The log reports when memory passes 90, 95
+and 99 % of the request, and the totals and maxima at the end, in the words of Arvados.
 
 Source: docs/spec/containers, section Log.
 """
