@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import pytest
 
-from lading.blobs import block_files
 from lading.blobs.block_files import LARGE, Bypass, FileDraft, ReadBefore, read_past_cache
 from lading.blobs.directory import DirectoryVolume
 from lading.core.errors import Corrupt
@@ -61,9 +60,8 @@ async def test_a_disk_that_fails_says_so(path: Path, monkeypatch: pytest.MonkeyP
         await read_past_cache(file, _room(len(DATA)), _at_once)
 
 
-def test_what_is_asked_for_again_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_files, "_REMEMBERED", 2)
-    seen = ReadBefore()
+def test_what_is_asked_for_again_is_known() -> None:
+    seen = ReadBefore(limit=2)
     assert [seen.add(one) for one in "abacb"] == [False, False, True, False, False]
 
 

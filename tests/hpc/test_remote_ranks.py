@@ -147,11 +147,11 @@ async def test_an_archive_that_the_disk_cannot_hold_is_thrown_away(
 
 
 async def test_an_annex_that_sends_too_slowly_is_not_waited_for(
-    ground: SpreadGround, annex: Annex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ground: SpreadGround, annex: Annex, tmp_path: Path
 ) -> None:
     annex.say(port=5000, address="10.0.0.2", leader="10.0.0.1")
     await ground.open()
-    monkeypatch.setattr(ranks, "_SILENCE", 0.01)
+    ground.silence = 0.01
     (said,) = await ground.gather()
     assert "sent less than" in said
     assert list(tmp_path.iterdir()) == []

@@ -120,12 +120,10 @@ async def test_nonsense_is_a_stray_without_meaning(pair: Pair, data: bytes) -> N
     assert pair.strays[0].op == "None"
 
 
-async def test_a_reply_that_is_too_large_ends_the_connection(
-    pair: Pair, descriptor: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_reply_that_is_too_large_ends_the_connection(pair: Pair, descriptor: int) -> None:
     asked = pair.ask()
     await pair.heard()
-    monkeypatch.setattr(rpc, "_MOST_DESCRIPTORS", 1)
+    pair.channel.descriptors = 1
     pair.say((descriptor,) * 2, op="listed")
     with pytest.raises(Unavailable, match="is gone"):
         await asked

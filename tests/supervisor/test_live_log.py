@@ -82,10 +82,8 @@ async def test_much_output_is_posted_at_once(view: LiveView, server: FakeServer,
     assert set(server.live) == {"stdout.txt", "stderr.txt"}
 
 
-async def test_a_flood_is_posted_in_parts(
-    view: LiveView, server: FakeServer, log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lading.supervisor.monitors._LARGEST_POST", 10)
+async def test_a_flood_is_posted_in_parts(view: LiveView, server: FakeServer, log: Log) -> None:
+    view.largest_post = 10
     log.stream("stdout.txt").write(b"x" * 100)
     await view.post()
     assert len(server.live["stdout.txt"]) == 40

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor import machine
 from lading.supervisor.machine import can_report, is_broken, report
 from tests.supervisor.supervised import Bench
 
@@ -65,5 +64,4 @@ async def test_the_hook_is_run_in_place_of_that(
     missing = replace(told, broken_node_hook="/no/such/hook")
     assert "cannot be run" in await report(missing, "why")
     hook.write_text("#!/bin/sh\nexec sleep 100\n")
-    monkeypatch.setattr(machine, "_HOOK_TIME", 0.01)
-    assert "was ended" in await report(told, "why")
+    assert "was ended" in await report(told, "why", hook_time=0.01)

@@ -4,10 +4,7 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
-import pytest
-
 from lading.core.containers.disk_space import AUTOMATIC, Amount
-from lading.wiring import up
 from lading.wiring.up import keep_room, set_aside
 
 MIB = 1 << 20
@@ -45,12 +42,9 @@ def test_where_nothing_can_be_set_aside_nothing_happens(tmp_path: Path) -> None:
     assert sorted(one.name for one in tmp_path.iterdir()) == ["db.sqlite"]
 
 
-async def test_it_goes_on_until_it_is_cancelled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(up, "_PERIOD", 0.0)
+async def test_it_goes_on_until_it_is_cancelled(tmp_path: Path) -> None:
     path = tmp_path / "db.sqlite"
-    keeping = asyncio.create_task(keep_room(path, Amount(0, 0)))
+    keeping = asyncio.create_task(keep_room(path, Amount(0, 0), period=0.0))
     path.write_bytes(b"x")
     async with asyncio.timeout(30):
         while room_behind(path) < MIB:

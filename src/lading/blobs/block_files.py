@@ -47,8 +47,8 @@ _SYNC_FILE_RANGE_WRITE: Final = 2
 class ReadBefore:
     """The large blocks that were requested last."""
 
-    def __init__(self) -> None:
-        self._hashes = LruMap[str, None](_REMEMBERED)
+    def __init__(self, limit: int = _REMEMBERED) -> None:
+        self._hashes = LruMap[str, None](limit)
 
     def add(self, hash: str) -> bool:
         """Note a request for a block; return whether the block was requested recently."""

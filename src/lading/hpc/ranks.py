@@ -272,6 +272,8 @@ class SpreadGround:
     """Of which that is used whose kind of address the others know this machine by."""
     pipes: tuple[LinePipe, ...]
     spool: Path
+    silence: float = _SILENCE
+    """Seconds for a chunk of an output; slower machines count as lost."""
     _peers: list[list[object]] = field(default_factory=list)
 
     async def open(self) -> None:
@@ -336,7 +338,7 @@ class SpreadGround:
             left = spool_room(self.spool)
             with archive.open("wb") as file:
                 # A connection that is alive brings more than a chunk in this time.
-                while data := await _fill(pipe.reader):
+                while data := await _fill(pipe.reader, self.silence):
                     left -= len(data)
                     if left < 0:
                         raise OSError(
@@ -366,16 +368,16 @@ async def _within(rank: int, pipe: LinePipe, word: str) -> dict[str, Any]:
     return heard
 
 
-async def _fill(reader: asyncio.StreamReader) -> bytes:
+async def _fill(reader: asyncio.StreamReader, silence: float) -> bytes:
     """The next chunk, shorter only at the end. Raises TimeoutError."""
     try:
-        async with asyncio.timeout(_SILENCE):
+        async with asyncio.timeout(silence):
             return await reader.readexactly(_CHUNK)
     except asyncio.IncompleteReadError as error:
         return error.partial
     except TimeoutError:
         raise TimeoutError(
-            f"its machine sent less than {_CHUNK} bytes in {_SILENCE:.0f} s"
+            f"its machine sent less than {_CHUNK} bytes in {silence:.0f} s"
         ) from None
 
 

@@ -359,9 +359,16 @@ class PacketChannel(Channel):
     """Requests over a Unix socket of type SOCK_SEQPACKET, whose replies may have descriptors."""
 
     def __init__(
-        self, sock: socket.socket, *, peer: str, stray: Callable[[RpcReply], None]
+        self,
+        sock: socket.socket,
+        *,
+        peer: str,
+        stray: Callable[[RpcReply], None],
+        descriptors: int = _MOST_DESCRIPTORS,
     ) -> None:
         super().__init__(peer, stray=stray)
+        self.descriptors = descriptors
+        """Most descriptors of one packet; a packet with more ends the connection."""
         sock.setblocking(False)
         self._sock = sock
         self._loop = asyncio.get_running_loop()
@@ -383,7 +390,7 @@ class PacketChannel(Channel):
 
     def _readable(self) -> None:
         try:
-            packet = receive_packet(self._sock, descriptors=_MOST_DESCRIPTORS)
+            packet = receive_packet(self._sock, descriptors=self.descriptors)
         except (BlockingIOError, InterruptedError):
             return
         except (OSError, TooLarge):

@@ -368,16 +368,17 @@ class Batches:
 class Placeholders:
     """Cache of rewritten statements."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, str] = {}
+    def __init__(self, limit: int = _LIMIT) -> None:
+        self._limit = limit
+        self.known: dict[str, str] = {}
 
     def number(self, sql: str) -> str:
         """The statement with numbered placeholders; quoted text is unchanged."""
-        found = self._known.get(sql)
+        found = self.known.get(sql)
         if found is None:
-            if len(self._known) >= _LIMIT:
-                self._known.clear()
-            found = self._known[sql] = _number(sql)
+            if len(self.known) >= self._limit:
+                self.known.clear()
+            found = self.known[sql] = _number(sql)
         return found
 
 

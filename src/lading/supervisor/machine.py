@@ -154,12 +154,12 @@ def can_report(assignment: SupervisorConfig) -> bool:
     return bool(assignment.broken_node_hook or assignment.lock_directory)
 
 
-async def report(assignment: SupervisorConfig, why: str) -> str:
+async def report(assignment: SupervisorConfig, why: str, *, hook_time: float = _HOOK_TIME) -> str:
     """Run the hook, or else mark the machine; return a sentence about it. Nothing is raised: the
     container is reported in any case.
     """
     if assignment.broken_node_hook:
-        return await _run_hook(assignment.broken_node_hook)
+        return await _run_hook(assignment.broken_node_hook, hook_time)
     try:
         await asyncio.to_thread(Register(Path(assignment.lock_directory)).mark_broken, why)
     except OSError as error:
@@ -167,20 +167,20 @@ async def report(assignment: SupervisorConfig, why: str) -> str:
     return "this machine cannot run containers and is marked as broken"
 
 
-async def _run_hook(program: str) -> str:
+async def _run_hook(program: str, seconds: float) -> str:
     null = subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(
             program, stdin=null, stdout=null, stderr=null
         )
         try:
-            code = await asyncio.wait_for(process.wait(), _HOOK_TIME)
+            code = await asyncio.wait_for(process.wait(), seconds)
         except TimeoutError:
             process.kill()
             await process.wait()
             return (
                 "this machine cannot run containers;"
-                f" {program} took longer than {_HOOK_TIME:g} s and was ended"
+                f" {program} took longer than {seconds:g} s and was ended"
             )
     except OSError as error:
         return f"this machine cannot run containers, and {program} cannot be run: {error.strerror}"

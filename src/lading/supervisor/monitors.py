@@ -222,7 +222,16 @@ class LiveView:
     retry.
     """
 
-    def __init__(self, api: ApiClient, uuid: str, log: Log, *, on_lost: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        api: ApiClient,
+        uuid: str,
+        log: Log,
+        *,
+        on_lost: Callable[[], None],
+        largest_post: int = _LARGEST_POST,
+    ) -> None:
+        self.largest_post = largest_post
         self._api = api
         self._uuid = uuid
         self._log = log
@@ -271,7 +280,7 @@ class LiveView:
         offset = self._sent.get(name, 0)
         with (self._log.directory / name).open("rb") as file:
             file.seek(offset)
-            data = file.read(_LARGEST_POST)
+            data = file.read(self.largest_post)
         path = f"containers/{self._uuid}/live/{name}"
         await self._api.raw(
             "POST", path, params={"offset": str(offset)}, body=data, timeout=_TIMEOUT

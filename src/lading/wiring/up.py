@@ -400,11 +400,11 @@ async def _read_line(descriptor: int) -> bytes:
         loop.remove_reader(descriptor)
 
 
-async def keep_room(database: Path, wanted: Amount) -> None:
+async def keep_room(database: Path, wanted: Amount, *, period: float = _PERIOD) -> None:
     """Preallocate space periodically, as the database grows. `wanted` is the configured reserve."""
     while True:
         await asyncio.to_thread(set_aside, database, wanted)
-        await asyncio.sleep(_PERIOD)
+        await asyncio.sleep(period)
 
 
 def set_aside(database: Path, wanted: Amount) -> None:

@@ -102,7 +102,7 @@ async def test_a_file_that_goes_while_it_is_read(it: World) -> None:
     _, uuid, _ = await with_live_log(it, b"0123456789")
     file = it.app.services.spool.open(uuid, "stdout.txt")
     assert file is not None
-    stream = log_files._read_file(file, 0, 20)
+    stream = log_files.read_file(file, 0, 20)
     assert await anext(stream) == b""
     it.app.services.spool.remove(uuid)
     assert [part async for part in stream] == [b"0123456789"]

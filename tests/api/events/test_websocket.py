@@ -273,7 +273,7 @@ def test_filters(one: JSON, matches: bool) -> None:
         event_at="2026-01-01T00:00:00.000000000Z",
         properties={},
     )
-    assert websocket._matches(one, event) is matches
+    assert websocket.matches(one, event) is matches
 
 
 async def test_signs_of_life_and_lost_listeners(it: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from lading.store import database
 from lading.store.database import Placeholders
 
 
@@ -22,10 +21,9 @@ def test_they_are_numbered(written: str, sent: str) -> None:
     assert made.number(written) == made.number(written) == sent
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "_LIMIT", 2)
-    made = Placeholders()
+def test_what_is_remembered_is_bounded() -> None:
+    made = Placeholders(limit=2)
     assert [made.number(f"{number} = ?") for number in range(5)] == [
         f"{number} = $1" for number in range(5)
     ]
-    assert len(made._known) <= 2
+    assert len(made.known) <= 2

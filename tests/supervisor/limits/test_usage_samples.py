@@ -76,8 +76,8 @@ def test_totals_and_maxima_at_the_end(log: Log, tmp_path: Path) -> None:
 
 def test_the_network_is_in_the_summary(log: Log, tmp_path: Path) -> None:
     sampled = usage(log, tmp_path)
-    sampled._lines.last = {"net:eth0": {"tx": 5, "rx": 6}}
-    assert sampled._summary() == [
+    sampled.lines.last = {"net:eth0": {"tx": 5, "rx": 6}}
+    assert sampled.summary() == [
         "Maximum container memory usage was 99 bytes, page cache included",
         "Total network I/O on eth0 was 5 bytes written and 6 bytes read",
     ]

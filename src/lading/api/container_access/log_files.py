@@ -82,7 +82,7 @@ async def _serve_live(call: ApiCall, uuid: str, path: str) -> ApiResponse:
     except LadingError:
         file.close()
         raise
-    stream = _read_file(file, start, end)
+    stream = read_file(file, start, end)
     await anext(stream)
     return _answer(stream, start, end, size, partial=partial)
 
@@ -111,7 +111,7 @@ async def read_part(
     """At most `PART` bytes from `start` of a file in the log of a container; b"" behind the end."""
     file = services.spool.open(uuid, name)
     if file is not None:
-        stream = _read_file(file, start, start + PART)
+        stream = read_file(file, start, start + PART)
         async with aclosing(stream) as pieces:
             return b"".join([piece async for piece in pieces])
     async with services.database.reading() as tx:
@@ -202,7 +202,9 @@ def _span(call: ApiCall, size: int) -> tuple[int, int, int, bool]:
     return start, end, size, True
 
 
-async def _read_file(file: BinaryIO, start: int, end: int) -> AsyncGenerator[bytes]:
+async def read_file(file: BinaryIO, start: int, end: int) -> AsyncGenerator[bytes]:
+    """The bytes of an open file from `start` to `end`, after an empty piece; then close it."""
+
     def part(at: int) -> bytes:
         file.seek(at)
         return file.read(min(PART, end - at))

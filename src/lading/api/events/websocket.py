@@ -387,10 +387,11 @@ class _Session:
 
 
 def _meets(filters: list[JSON], event: LogEvent) -> bool:
-    return all(_matches(one, event) for one in filters)
+    return all(matches(one, event) for one in filters)
 
 
-def _matches(one: JSON, event: LogEvent) -> bool:
+def matches(one: JSON, event: LogEvent) -> bool:
+    """Whether an event satisfies one filter of a subscription."""
     attribute, operator, operand = one
     if attribute == "event_type" and operator == "in" and isinstance(operand, list):
         return event.event_type in operand

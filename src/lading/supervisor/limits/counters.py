@@ -365,7 +365,7 @@ class UsageSampler:
     `cpu`, seconds. What is not known is left out.
     """
     _pid: int = 0
-    _lines: Lines = field(init=False)
+    lines: Lines = field(init=False)
     _host: Lines = field(init=False)
     _most: dict[str, float] = field(default_factory=dict)
     _most_of: dict[str, float] = field(default_factory=dict)
@@ -373,7 +373,7 @@ class UsageSampler:
     _warned: int = 0
 
     def __post_init__(self) -> None:
-        self._lines, self._host = Lines(self.log, USAGE), Lines(self.log, HOST)
+        self.lines, self._host = Lines(self.log, USAGE), Lines(self.log, HOST)
 
     async def run(
         self, find_pid: Callable[[], int | None], *, interval: float, mounts: str
@@ -410,7 +410,7 @@ class UsageSampler:
         self._note(samples["mem"])
         if samples["statfs"]["used"] >= self._fullest.get("used", 0):
             self._fullest = samples["statfs"]
-        self._lines.write(samples, self.clock())
+        self.lines.write(samples, self.clock())
 
     def report_host(self, folders: CgroupCounters) -> None:
         """Write one line of each kind about the processes that serve the container."""
@@ -441,14 +441,14 @@ class UsageSampler:
         # The control group may be gone.
         with contextlib.suppress(OSError):
             self.report()
-        cpu = self._lines.last.get("cpu")
+        cpu = self.lines.last.get("cpu")
         peak = read_peak(self.folders) if self.folders is not None else 0.0
         memory = peak or self._most.get("rss", 0.0)
         self.used = {
             **({"memory": memory} if memory else {}),
             **({"cpu": cpu["user"] + cpu["sys"]} if cpu else {}),
         }
-        self.log.say("\n".join(self._summary()))
+        self.log.say("\n".join(self.summary()))
 
     async def _find(self, find_pid: Callable[[], int | None], hierarchy: Hierarchy) -> None:
         """Wait until the container's control group exists, or its process when it has no group of
@@ -503,8 +503,9 @@ class UsageSampler:
                 f"Container using over {passed[-1]}% of memory (rss {rss:.0f} of {self.ram} bytes)"
             )
 
-    def _summary(self) -> list[str]:
-        last, said = self._lines.last, []
+    def summary(self) -> list[str]:
+        """Totals and maxima of the last samples, one sentence each."""
+        last, said = self.lines.last, []
         if cpu := last.get("cpu"):
             said.append(
                 f"Total CPU usage was {cpu['user']:f} user and {cpu['sys']:f} sys"

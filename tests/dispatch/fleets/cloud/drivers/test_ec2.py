@@ -23,7 +23,7 @@ from lading.dispatch.fleets.cloud.drivers.ec2 import Ec2Driver, Ec2Settings, ref
 
 KIND = InstanceType(name="small", provider_type="m5.large", resources=Resources(2, GIB), price=0.25)
 SETTINGS = Ec2Settings(
-    region="r", tag="T", set_id="s", subnets=("one", "two"), quota_groups=ec2._GROUPS
+    region="r", tag="T", set_id="s", subnets=("one", "two"), quota_groups=ec2.QUOTA_GROUPS
 )
 
 

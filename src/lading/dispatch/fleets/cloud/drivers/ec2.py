@@ -51,7 +51,7 @@ PARAMETERS = (
     "IAMInstanceProfile", "AdminUsername", "InstanceTypeQuotaGroups", "SpotPriceUpdateInterval",
     "EBSPrice", "Endpoint",
 )  # fmt: skip
-_GROUPS = dict.fromkeys("acdhimrtz", "standard") | {"vt": "g", "p5": "p5"}
+QUOTA_GROUPS = dict.fromkeys("acdhimrtz", "standard") | {"vt": "g", "p5": "p5"}
 _QUOTA = {
     "InstanceLimitExceeded", "InsufficientAddressCapacity", "InsufficientFreeAddressesInSubnet",
     "InsufficientVolumeCapacity", "MaxSpotInstanceCountExceeded",
@@ -344,7 +344,7 @@ def read(site: DriverSite) -> Ec2Settings:
         user=text(given, "AdminUsername", "crunch"),
         price_interval=_interval(given),
         volume_price=_volume_price(given),
-        quota_groups=_GROUPS | {str(name): str(group) for name, group in groups.items()},
+        quota_groups=QUOTA_GROUPS | {str(name): str(group) for name, group in groups.items()},
     )
 
 
