@@ -51,7 +51,7 @@ simulate: ## Run SEEDS seeds of 500 steps of a simulated installation, find all 
 
 chaos: ## Kill everything, again and again, under 2,000 local containers and 500 through Slurm; an API dead for two minutes
 	@scripts/setup.sh test
-	$(BIN)/pytest -q -m long tests/system/test_bad_luck.py
+	$(BIN)/pytest -q -s -m long tests/system/test_bad_luck.py tests/system/test_dag.py
 	@$(BIN)/python -m tests.system.chaos
 
 MINUTES ?= 60
