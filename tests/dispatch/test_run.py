@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
+from lading.client.transport import Response
 from lading.core.containers.container import ContainerState
 from lading.core.errors import Conflict, Unauthenticated
 from lading.core.resources import GIB, Resources
@@ -376,6 +378,36 @@ async def test_a_lost_lock_is_normal(server: FakeContainers) -> None:
         server.hold(uuid, ContainerState.LOCKED, by="zzzzz-gj3su-other0000000000")
         await server.until(server.add(), ContainerState.LOCKED)
     assert fleet.started == [two for two in fleet.started if two != uuid]
+
+
+class LockedBefore(FakeContainers):
+    """Another dispatcher with the same token locks the container `first` just before this one."""
+
+    first = ""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | bytearray = b"",
+        timeout: float = 0.0,
+    ) -> Response:
+        """As the fake does."""
+        if self.first and f"{self.first}/lock" in path:
+            self.hold(self.first, ContainerState.LOCKED)
+        return await super().request(method, path, headers=headers, body=body, timeout=timeout)
+
+
+async def test_what_another_with_this_token_was_quicker_to_lock_is_not_given_back() -> None:
+    server, fleet = LockedBefore(), FakeFleet([FleetWorker("w1", Resources(9, 9 * GIB))])
+    async with dispatching(server, fleet, limit=10.0):
+        uuid = server.first = server.add()
+        for _ in range(5):
+            await server.until(server.add(), ContainerState.LOCKED)
+    assert server.state(uuid) is ContainerState.LOCKED
+    assert uuid not in fleet.started
 
 
 async def test_a_failed_start_is_given_back_and_tried_again(server: FakeContainers) -> None:

@@ -100,12 +100,14 @@ class ApiClient:
         body: Json = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
+        repeat: bool = True,
     ) -> Json:
         """Send one request; return the decoded JSON of the response, None if it is empty.
 
         `path` is below `/arvados/v1/` or starts with `/`. Values of `params` that are not text are
-        sent as JSON, None is left out. `timeout`: seconds for the exchange. Raises the error of the
-        response's status; Unavailable without a response.
+        sent as JSON, None is left out. `timeout`: seconds for the exchange. `repeat`: by the retry
+        policy of this client. Raises the error of the response's status; Unavailable without a
+        response.
         """
         sent = dict(headers or {})
         content = b""
@@ -117,7 +119,9 @@ class ApiClient:
             method, content, query = "POST", query.encode(), ""
             sent["Content-Type"] = "application/x-www-form-urlencoded"
             sent["X-Http-Method-Override"] = "GET"
-        answer = await self._send(method, _address(path, query), sent, content, timeout)
+        answer = await self._send(
+            method, _address(path, query), sent, content, timeout, repeat=repeat
+        )
         if not answer.body:
             return None
         try:
@@ -322,16 +326,24 @@ class ApiClient:
         *,
         method: str = "POST",
         body: Json = None,
+        repeat: bool = True,
         **params: Json,
     ) -> Json:
         """Call a method of one record (`containers/{uuid}/lock`), or of the type if `uuid` is
-        None.
+        None. See `request` for `repeat`.
         """
         path = f"{plural}/{name}" if uuid is None else f"{plural}/{uuid}/{name}"
-        return await self.request(method, path, params=params or None, body=body)
+        return await self.request(method, path, params=params or None, body=body, repeat=repeat)
 
     async def _send(
-        self, method: str, address: str, headers: dict[str, str], body: bytes, timeout: float | None
+        self,
+        method: str,
+        address: str,
+        headers: dict[str, str],
+        body: bytes,
+        timeout: float | None,
+        *,
+        repeat: bool = True,
     ) -> Response:
         headers.update(self.headers)
         limit = self._timeout if timeout is None else timeout
@@ -345,7 +357,7 @@ class ApiClient:
                 raise error_of(answer, f"{method} {address.partition('?')[0]}")
             return answer
 
-        return await self._retries.run(attempt)
+        return await (self._retries.run(attempt) if repeat else attempt())
 
     async def _post_file(self, address: str, part: FilePart) -> Json:
         async def attempt() -> bytes:

@@ -264,6 +264,9 @@ class Loop:
             refused = isinstance(error, ExecutionError)
             again = "Trying again later." if refused else "Trying again in a moment."
             self._state.hold(start.uuid, f"{error} {again}", now=self._clock(), refused=refused)
+            if isinstance(error, LockLost):
+                # Whoever holds it, it is not this loop that may give it back.
+                self._state.disown(start.uuid)
             # The lock or the start may have succeeded although no answer came: the record is read
             # again.
             self._state.lost(start.uuid, self._queue)
@@ -339,7 +342,11 @@ class Actions:
         try:
             body = {"known": True} | ({"runtime_constraints": dict(amounts)} if amounts else {})
             with self._queue.locking(uuid):
-                answer = await self._client.action("containers", uuid, "lock", body=body)
+                # Once: after a lost answer a second call would be refused because of the first, as
+                # if another dispatcher had been quicker.
+                answer = await self._client.action(
+                    "containers", uuid, "lock", body=body, repeat=False
+                )
                 self._queue.answer(answer)
         except (RequestError, Conflict) as error:
             event(_logger, "lock lost", container=uuid, why=error)
