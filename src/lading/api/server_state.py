@@ -73,19 +73,15 @@ class Statuses(Protocol):
         """Store the statuses that a dispatcher reports about containers; None withdraws a
         status.
         """
-        ...
 
     async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[WaitReason]:
         """The statuses of a container from dispatchers that have not been silent."""
-        ...
 
     async def last_report(self, tx: Transaction) -> str | None:
         """Time of the latest report from any dispatcher; None before the first."""
-        ...
 
     async def forget(self, tx: Transaction, container_uuid: str) -> None:
         """Delete the statuses of a container once the transaction is committed."""
-        ...
 
 
 class OwnStatuses:

@@ -44,11 +44,9 @@ class Blocks(Protocol):
 
     async def get(self, locator: str, /) -> bytes:
         """The bytes of a block, verified. Raises NotFound, Corrupt or Unavailable."""
-        ...
 
     async def keep(self, data: bytes, /) -> str:
         """Keep a block, durably; its locator without signature. Raises Full, Unavailable."""
-        ...
 
 
 class Upkeep:

@@ -127,7 +127,6 @@ class DraftVolume(Protocol):
 
     async def run(self, work: Callable[..., _Answer], *arguments: object) -> _Answer:
         """Run a function in a thread."""
-        ...
 
     def put_in_place(self, aside: Path, hash: str) -> None:
         """Rename a synced file to its block, durably."""

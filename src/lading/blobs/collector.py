@@ -302,4 +302,3 @@ class References(Protocol):
 
     async def naming(self, hash: str) -> list[Hit]:
         """A few of the collections that refer to a block. Raises Unavailable."""
-        ...

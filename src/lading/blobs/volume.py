@@ -54,7 +54,6 @@ class BlockVolume(Protocol):
     @property
     def device(self) -> str:
         """Identity of the storage: two volumes with the same device count as one."""
-        ...
 
     async def put(self, hash: str, data: Buffer) -> None:
         """Store a block whose hash the caller has checked; for an intact stored block, update the
@@ -143,7 +142,6 @@ class Lending(Protocol):
 
     async def lend(self, hash: str) -> Loan:
         """The open file of a block, not verified. Raises NotFound, Corrupt, Unavailable."""
-        ...
 
 
 def open_volume(driver: str, parameters: Parameters) -> Volume:

@@ -68,11 +68,9 @@ class Planning(Protocol):
 
     def plan(self, snapshot: Snapshot) -> DispatchPlan:
         """The containers to start now, in order."""
-        ...
 
     def explain(self, snapshot: Snapshot) -> Mapping[str, WaitStatus]:
         """Why each container of the queue waits."""
-        ...
 
 
 class StaticPlanning:

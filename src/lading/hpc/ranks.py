@@ -53,17 +53,14 @@ class Ground(Protocol):
 
     async def open(self) -> None:
         """Make their network. Raises ExecutionError."""
-        ...
 
     async def start(self, number: int, identity: Identity, environment: Mapping[str, str]) -> str:
         """Start a rank; its address. Raises ExecutionError."""
-        ...
 
     async def gather(self) -> list[str]:
         """After the end of all ranks: collect results from other machines; return sentences about
         missing ones.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

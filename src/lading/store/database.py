@@ -63,11 +63,9 @@ class Dialect(Protocol):
         """Column type for a `core.records.schema.Type`, or for "number", an auto-increment
         integer.
         """
-        ...
 
     def like(self, text: str, *, fold: bool) -> str:
         """SQL condition: the expression `text` matches the pattern in the next placeholder."""
-        ...
 
     def each(self, document: str) -> str:
         """SQL table of `key`, `fullkey` (`$[0]` for elements of a list), `type` and `value` of a
@@ -75,15 +73,12 @@ class Dialect(Protocol):
 
         `type` is text, integer, real, true, false, null, object or array.
         """
-        ...
 
     def value(self, alias: str, *, number: bool) -> str:
         """SQL expression for the value column of `each`, for comparison with a number or a text."""
-        ...
 
     def order(self, column: str, *, descending: bool = False) -> str:
         """SQL sort key: texts in byte order, nulls first."""
-        ...
 
     def members(self, fields: Sequence[Field]) -> str:
         """SQL expression that renders columns as members of a JSON object; the columns hold no
@@ -91,7 +86,6 @@ class Dialect(Protocol):
 
         "" where reading the columns one by one is as fast.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,14 +133,12 @@ class Transaction(Protocol):
         """All rows of a query; with `most`, the first rows up to that many bytes of text, at least
         one.
         """
-        ...
 
     async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:
         """Execute a change; return the number of changed rows.
 
         Raises Invalid when a unique constraint is violated.
         """
-        ...
 
     async def defer(self, change: Deferred) -> int:
         """Execute a change before the next statement, or at the end of the block.
@@ -154,15 +146,12 @@ class Transaction(Protocol):
         Returns the number of the inserted row, 0 if not known yet. Errors of `execute` and Conflict
         may be raised only when the change is executed.
         """
-        ...
 
     def announce(self) -> None:
         """After the commit, notify all processes that share the database of new log rows."""
-        ...
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Call `action` after the commit, before notifications are sent; never after a rollback."""
-        ...
 
 
 class Database(Protocol):
@@ -175,17 +164,14 @@ class Database(Protocol):
     @property
     def fault(self) -> LadingError | None:
         """Reason why the database refuses changes until it is reopened, or None."""
-        ...
 
     def reading(self) -> AbstractAsyncContextManager[Transaction]:
         """A read-only transaction."""
-        ...
 
     def writing(self) -> AbstractAsyncContextManager[Transaction]:
         """A read-write transaction, durable when the block is left. Raises Full when the disk is
         full.
         """
-        ...
 
     def announcements(self) -> AsyncGenerator[None]:
         """Yield whenever new log rows may exist; endless while the database is shared.
@@ -193,11 +179,9 @@ class Database(Protocol):
         Rows become visible in the order of their numbers, so a reader that continues after its last
         number misses none.
         """
-        ...
 
     async def close(self) -> None:
         """Close the database. No transaction may be open."""
-        ...
 
 
 MARK: Final = "sealed1:"

@@ -326,7 +326,6 @@ class PreemptionSource(Protocol):
 
     async def look(self, now: float) -> Notice | None:
         """The notice at the time `now` (seconds, monotonic), if any. Raises Unavailable."""
-        ...
 
 
 @dataclass(slots=True)

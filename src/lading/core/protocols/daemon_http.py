@@ -90,15 +90,12 @@ class Searchable(Protocol):
 
     def find(self, sub: bytes, start: int = ..., /) -> int:
         """Position of the next `sub`, or -1."""
-        ...
 
     def __getitem__(self, index: slice, /) -> bytes:
         """Some of the bytes."""
-        ...
 
     def __len__(self) -> int:
         """How many bytes."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,27 +190,21 @@ class Execution(Protocol):
 
     async def write(self, data: bytes) -> None:
         """Write to its input; b"" ends the input. Data after its end is dropped."""
-        ...
 
     async def read(self) -> tuple[int, bytes]:
         """Next output: stream 1 or 2 and data; b"" at the end."""
-        ...
 
     async def resize(self, size: Size) -> None:
         """Change the size of its terminal."""
-        ...
 
     async def signal(self, number: int) -> None:
         """Send it a signal."""
-        ...
 
     async def wait(self) -> int:
         """Exit code as a shell shows it."""
-        ...
 
     async def close(self) -> None:
         """Hang up: send HUP, and KILL when it does not end. Idempotent."""
-        ...
 
 
 class ImageSource(Protocol):
@@ -219,15 +213,12 @@ class ImageSource(Protocol):
     @property
     def pdh(self) -> str:
         """Portable data hash of the collection."""
-        ...
 
     async def name(self) -> str:
         """`sha256:<hex>`, the image's id. Raises ExecutionError(IMAGE)."""
-        ...
 
     def chunks(self) -> AsyncIterator[bytes]:
         """The bytes of the archive. Raises ExecutionError(IMAGE)."""
-        ...
 
 
 class Engine(Protocol):
@@ -246,21 +237,17 @@ class Engine(Protocol):
     @property
     def pid(self) -> int | None:
         """A process in the container's cgroup on this machine during `run`, else None."""
-        ...
 
     async def check(self) -> str:
         """One line with the engine and its version. Raises ExecutionError(NODE) when it cannot run
         here.
         """
-        ...
 
     async def prepare(self, image: ImageSource) -> None:
         """Make the image ready to start. Raises ExecutionError."""
-        ...
 
     async def create(self, spec: ContainerSpec) -> None:
         """Make the container without starting it. No user code runs. Raises ExecutionError."""
-        ...
 
     async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
         """Start the command and wait for its end. Raises ExecutionError when it cannot be started.
@@ -268,7 +255,6 @@ class Engine(Protocol):
         When `stop` is set the command gets TERM, and KILL after `stop_grace` seconds; its exit is
         then returned.
         """
-        ...
 
     async def abort(self) -> None:
         """Kill the running command and everything in its container at once, without TERM; `run`
@@ -276,18 +262,15 @@ class Engine(Protocol):
 
         For commands that do harm by continuing. Does nothing when the command does not run.
         """
-        ...
 
     @property
     def first(self) -> int | None:
         """The container's first process, by its number on this machine, during `run`, else None."""
-        ...
 
     async def execute(self, order: Exec) -> Execution:
         """Run a command beside the container's own. Raises ExecutionError(USER) when it cannot be
         started.
         """
-        ...
 
     async def hold(self) -> None:
         """After the end of the command: make its container again, with all its files and no
@@ -295,7 +278,6 @@ class Engine(Protocol):
 
         Then `first` and `execute` work, until `remove`. Raises ExecutionError.
         """
-        ...
 
     async def kill(self) -> None:
         """After the end of the command: end every other process of the container, including those
@@ -305,11 +287,9 @@ class Engine(Protocol):
         are read. Quick when no process is left, as usual. Raises ExecutionError when a process
         cannot be killed.
         """
-        ...
 
     async def remove(self) -> None:
         """Undo everything: processes, cgroups, mounts, objects of a daemon. Idempotent."""
-        ...
 
 
 EngineFactory = Callable[[EngineSettings], Engine]

@@ -97,24 +97,19 @@ class TrialServer(Protocol):
     @property
     def url(self) -> str:
         """The address for instances."""
-        ...
 
     @property
     def certificate(self) -> str:
         """The certificate that instances know it by, PEM."""
-        ...
 
     async def run(self) -> str:
         """Have a request run on the VM. Raises LadingError."""
-        ...
 
     async def shell(self) -> str:
         """Open a shell session in its container. Raises LadingError."""
-        ...
 
     async def port(self) -> str:
         """Fetch a page from a published port of its container. Raises LadingError."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

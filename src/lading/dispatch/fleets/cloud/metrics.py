@@ -104,7 +104,6 @@ class Subnetted(Protocol):
 
     def subnets(self) -> tuple[SubnetFigures, ...]:
         """Figures of each subnet."""
-        ...
 
 
 class CloudCounters:

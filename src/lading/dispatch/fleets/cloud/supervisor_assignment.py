@@ -51,7 +51,6 @@ class Priced(Protocol):
         """The prices of a type in a zone ("": of all), from the one at `since` on. Raises as
         `Driver.list`.
         """
-        ...
 
 
 class Prices:

@@ -62,7 +62,6 @@ class VmBootstrap(Protocol):
         """A link to the agent on a VM; unsolicited messages go to a callback. Raises
         Unavailable.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,7 +92,6 @@ class ProgramRunner(Protocol):
         """Run to the end. Raises OutcomeUnknown after `timeout` seconds, Unavailable when there is
         no such program.
         """
-        ...
 
 
 class Slurm:

@@ -92,23 +92,18 @@ class Driver(Protocol):
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """Make a VM. Raises RateLimited, QuotaReached, NoCapacity, Unavailable, Invalid."""
-        ...
 
     async def list(self) -> list[Instance]:
         """Our VMs. Raises RateLimited, Unavailable, Invalid."""
-        ...
 
     async def tag(self, id: str, tags: Mapping[str, str]) -> None:
         """Give a VM these tags. Raises as `list`."""
-        ...
 
     async def destroy(self, id: str) -> None:
         """Remove a VM. Raises as `list`."""
-        ...
 
     def group(self, kind: InstanceType) -> str:
         """Name of the group of types that share the cloud's capacity with a type."""
-        ...
 
 
 Opener = Callable[[DriverSite], AbstractAsyncContextManager[Driver]]

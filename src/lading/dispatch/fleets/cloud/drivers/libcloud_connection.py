@@ -67,23 +67,18 @@ class Provider(Protocol):
 
     def create(self, spec: InstanceSpec) -> Instance:
         """Make a VM; its parts are removed again when that fails."""
-        ...
 
     def list(self) -> list[Instance]:
         """Our VMs."""
-        ...
 
     def tag(self, id: str, tags: Mapping[str, str]) -> None:
         """Give a VM these tags and no others."""
-        ...
 
     def destroy(self, id: str) -> None:
         """Remove a VM and its parts."""
-        ...
 
     def close(self) -> None:
         """Close connections."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
