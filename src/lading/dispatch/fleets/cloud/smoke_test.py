@@ -50,7 +50,7 @@ def _run_crun(directory: str) -> str:
         # crun fails on the unified hierarchy of a hybrid machine.
         command = (
             "umount -l /sys/fs/cgroup/unified 2>/dev/null; "
-            'exec crun --root "$0/crun" --cgroup-manager=disabled run -b "$0" rehearsal'
+            'exec crun --root "$0/crun" --cgroup-manager=disabled run -b "$0" smoke-test'
         )
         return _output(["unshare", "--mount", "sh", "-c", command, folder])
 
@@ -90,7 +90,7 @@ def _spec(root: Path) -> dict[str, Any]:
             "noNewPrivileges": True, "args": ["sh", "-c", 'echo "a container ran as process $$"'],
         },
         "root": {"path": str(root), "readonly": True},
-        "hostname": "rehearsal",
+        "hostname": "smoke-test",
         "mounts": mounts,
         "linux": {"namespaces": [{"type": kind} for kind in kinds]},
     }  # fmt: skip
