@@ -1,5 +1,5 @@
-"""A graph of 1,000 steps in layers, submitted by one call of a client that leaves at once, while the
-server and the dispatcher are killed: every step runs exactly once.
+"""A graph of 1,000 steps in layers, submitted by one call of a client that leaves at once, while
+the server and the dispatcher are killed: every step runs exactly once.
 """
 
 from __future__ import annotations
