@@ -41,6 +41,8 @@ _FINAL: Final = ("Complete", "Cancelled")
 _KILLED: Final = 137
 """The exit code of a command that SIGKILL ended: 128 + 9."""
 _BATCH: Final = 50
+_TRIES: Final = 120
+"""Attempts for one sample, a second apart: a killed server is back within some seconds."""
 _LIVE_TOKENS: Final = (
     "SELECT count(*) FROM api_client_authorizations"
     " WHERE expires_at IS NULL OR expires_at > strftime('%Y-%m-%dT%H:%M:%S', 'now')"
@@ -330,24 +332,26 @@ async def _sampling(
 
     async def take() -> None:
         while True:
-            try:
-                samples.append(await asyncio.to_thread(sampler.take, time.monotonic()))
-            except sqlite3.OperationalError:
-                # The server was just killed: SQLite opens its database for reading only after it
-                # was recovered.
-                await asyncio.sleep(1.0)
-                continue
-            show(samples[-1])
+            # Without a sample for minutes a soak shows nothing, so it ends.
+            for left in reversed(range(_TRIES)):
+                try:
+                    taken = await asyncio.to_thread(sampler.take, time.monotonic())
+                    break
+                except (OSError, sqlite3.Error):
+                    # A process, a mount or a cgroup ended while it was looked at, or the server was
+                    # just killed: SQLite opens its database for reading once it was recovered.
+                    if not left:
+                        raise
+                    await asyncio.sleep(1.0)
+            samples.append(taken)
+            show(taken)
             await asyncio.sleep(every)
 
-    task = asyncio.create_task(take())
-    try:
+    # What ends the sampling ends the soak, with the reason.
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(take(), name="samples")
         yield
-    finally:
         task.cancel()
-        (ended,) = await asyncio.gather(task, return_exceptions=True)
-    if not isinstance(ended, asyncio.CancelledError):
-        raise RuntimeError(f"sampling ended early: {ended!r}")
 
 
 def _ask(data: Path, sql: str) -> list[tuple[Any, ...]]:
