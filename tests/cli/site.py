@@ -32,9 +32,10 @@ from lading.client.api import ApiClient, Record, events
 from lading.client.blocks import BlockClient
 from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport
-from lading.testing.asgi import serving
+from lading.testing.asgi import AsgiTransport, serving
 from lading.testing.blocks import MemoryVolume
 from lading.testing.world import MemoryBlocks, World, world
+from lading.wiring.page import OnDemandPage, is_page_path
 
 # A live log may be taken away while it is read; commands try that again, as everything of the kind.
 _PATIENCE = RetryPolicy(attempts=3, base=0.01)
@@ -171,7 +172,10 @@ class Site:
                 clock=lambda: clock.moment.timestamp(),
                 check_token=self.world.app.check_token,
             )
-            async with serving(_combine(self.world.app, blocks), uds=str(self.socket)):
+            inner = AsgiTransport(self.world.app)
+            page = OnDemandPage(inner, self._root / "page")
+            app = _combine(self.world.app, blocks, page)
+            async with serving(app, uds=str(self.socket)):
                 self._is_ready.set()
                 await self._stop.wait()
 
@@ -215,10 +219,13 @@ def stamped(text: bytes) -> bytes:
 
 
 def _combine(
-    api: Callable[..., Awaitable[None]], blocks: Callable[..., Awaitable[None]]
+    api: Callable[..., Awaitable[None]],
+    blocks: Callable[..., Awaitable[None]],
+    page: Callable[..., Awaitable[None]],
 ) -> Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]:
     async def app(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         mine = scope["type"] != "http" or scope["path"].startswith(OWNED_PATHS)
-        await (api if mine else blocks)(scope, receive, send)
+        chosen = page if not mine and is_page_path(scope) else blocks
+        await (api if mine else chosen)(scope, receive, send)
 
     return app

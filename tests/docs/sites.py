@@ -174,6 +174,7 @@ SITES: Final[Mapping[str, Site]] = {
     "docs/reuse.md": Site(TOOLS + COUNTS, ("crun",)),
     "docs/tes.md": Site(f"{UP}\n{IMAGE} tee\n{ENTER}", ("crun", "curl")),
     "docs/why.md": Site(f"{ONE_AT_A_TIME}\n{IMAGE}\n{COUNTS}", ("crun",)),
+    "docs/web.md": Site(UP),
     "docs/shell.md": Site(SFTP, ("crun", "ssh", "scp", "curl")),
     "docs/sharing.md": Site(UP + SOME + "lading put phage\n" + ENTER, ("curl",)),
     "docs/data.md": Site(UP + PHAGE),

@@ -39,6 +39,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.running.requests",
             "List, show, change, cancel, repeat and explain requests; read their logs.",
         ),
+        "open": ("lading.cli.opening", "Open the page of the server in a browser, logged in."),
     },
     "Data": {
         "put": ("lading.cli.files.data", "Store files and directories as a collection."),

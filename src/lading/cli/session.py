@@ -31,6 +31,8 @@ class CliSession:
 
     api: ApiClient
     blocks: BlockClient
+    address: str = "localhost"
+    """`host:port` of the server."""
 
 
 Connect = Callable[[], AbstractAsyncContextManager[CliSession]]
@@ -46,6 +48,7 @@ async def connect() -> AsyncGenerator[CliSession]:
         yield CliSession(
             api=ApiClient(transport, server.token, retry=_PATIENCE),
             blocks=BlockClient(transport, server.token, retry=_PATIENCE),
+            address=server.address,
         )
 
 

@@ -14,6 +14,7 @@ with access for others is closed at the start; a directory of another user is re
     run/           one directory for each container in progress
     cache/         materialised inputs and unpacked images; may be deleted while nothing runs
     live/          the growing logs of running containers
+    page/          logins of the page
     lock           lock of the `lading up` that serves this directory
 """
 
@@ -109,6 +110,11 @@ class DataDirectory:
     def live(self) -> Path:
         """Logs of running containers."""
         return self.root / "live"
+
+    @property
+    def page(self) -> Path:
+        """Logins of the page."""
+        return self.root / "page"
 
     @property
     def certificate(self) -> Path:

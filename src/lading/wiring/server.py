@@ -54,6 +54,7 @@ from lading.webdav import file_request
 from lading.webdav.app import make_app as make_gateway
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.http_protocol import EventsProtocol, ReceivingProtocol
+from lading.wiring.page import OnDemandPage, is_page_path
 from lading.wiring.process import (
     ChildOptions,
     StartReport,
@@ -105,10 +106,15 @@ class VolumeBlocks:
 
 
 def combine(
-    api: App, blocks: App, files: App, sites: PortAddresses, tasks: App | None = None
+    api: App,
+    blocks: App,
+    files: App,
+    sites: PortAddresses,
+    tasks: App | None = None,
+    page: App | None = None,
 ) -> App:
-    """One application for blocks, files of collections, TES (`tasks`) and the API, which also
-    answers unknown paths.
+    """One application for blocks, files of collections, TES (`tasks`), the page and the API, which
+    also answers unknown paths.
     """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -120,6 +126,8 @@ def combine(
             return await files(scope, receive, send)
         if tasks is not None and owns_task_path(path):
             return await tasks(scope, receive, send)
+        if page is not None and is_page_path(scope):
+            return await page(scope, receive, send)
         return await (blocks if owns(scope["method"], path) else api)(scope, receive, send)
 
     return app
@@ -161,7 +169,8 @@ async def serve(
             async with HttpTransport(unix_socket=directory.socket) as transport:
                 files = _make_gateway(transport, config, directory)
                 tasks = make_tasks_app(transport, config)
-                app = combine(api, blocks, files, sites, tasks)
+                page = OnDemandPage(transport, directory.page)
+                app = combine(api, blocks, files, sites, tasks, page)
                 heard = (listen, *sites.addresses(listen))
                 await _listen(app, tending, directory, heard, stop, on_ready, sites, config)
     finally:

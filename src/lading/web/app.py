@@ -1,0 +1,184 @@
+"""The application of the page: finds the handler of an address, the session of a browser, and turns
+every error into a page.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as Incoming
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from lading.client.transport import Transport
+from lading.core.errors import LadingError, MethodNotAllowed, NotFound, Unauthenticated
+from lading.net.acceptor import note_known
+from lading.telemetry import redact
+from lading.web import browser_rules, login, now, request_list, static_files
+from lading.web.rendering import Renderer
+from lading.web.sessions import SessionStore
+from lading.web.visit import PageServices, Visit, read_form
+
+Handler = Callable[[Visit], Awaitable[Response]]
+_logger = logging.getLogger("lading.web")
+_TITLES: Final = {
+    400: "This request cannot be read",
+    403: "This is not allowed",
+    404: "There is nothing here",
+    503: "The server is busy",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PageRoute:
+    """A handler, and what is checked before it.
+
+    `open` needs no session; `programs` are called with a token by programs, not by forms.
+    """
+
+    method: str
+    pattern: re.Pattern[str]
+    handler: Handler
+    open: bool = False
+    programs: bool = False
+
+
+def _route(
+    method: str, path: str, handler: Handler, *, open: bool = False, programs: bool = False
+) -> PageRoute:
+    pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
+    return PageRoute(method, pattern, handler, open, programs)
+
+
+ROUTES: Final = (
+    _route("GET", "/ui/", now.show),
+    _route("GET", "/ui/now", now.refresh),
+    _route("GET", "/ui/requests", request_list.show),
+    _route("GET", "/ui/requests/rows", request_list.refresh),
+    _route("GET", "/ui/requests/new", request_list.tell_new),
+    _route("POST", "/ui/requests/cancel", request_list.cancel),
+    _route("GET", "/ui/login", login.show, open=True),
+    _route("POST", "/ui/login", login.submit, open=True),
+    _route("GET", "/ui/login/{secret}", login.open_link, open=True),
+    _route("POST", "/ui/login/{secret}", login.open_link, open=True),
+    _route("POST", "/ui/logout", login.log_out, open=True),
+    _route("POST", "/ui/links", login.make_link, open=True, programs=True),
+    _route("GET", "/ui/static/{name}", static_files.serve, open=True),
+    _route("GET", "/ui/static/{folder}/{name}", static_files.serve, open=True),
+)
+
+
+def make_app(
+    transport: Transport,
+    *,
+    directory: Path,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    entropy: Callable[[int], bytes] = os.urandom,
+) -> ASGIApp:
+    """The page; it owns `/ui/`. `transport` leads to the server; `directory` keeps sessions."""
+    return _Page(
+        PageServices(
+            transport=transport,
+            sessions=SessionStore(directory, clock=lambda: clock().timestamp(), entropy=entropy),
+            renderer=Renderer(clock),
+            clock=clock,
+        )
+    )
+
+
+class _Page:
+    def __init__(self, services: PageServices) -> None:
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        visit = Visit(services=self._services, incoming=Incoming(scope, receive))
+        began = time.perf_counter()
+        try:
+            response = await self._answer(visit)
+        except ClientDisconnect:
+            return
+        except LadingError as error:
+            response = _refuse(visit, error)
+        except Exception:  # the boundary of a request: a fault of ours must not end the connection
+            _logger.exception("request failed path=%s", redact(scope["path"]))
+            response = _refuse(visit, LadingError("internal error: see the server's log"))
+        for name, value in browser_rules.HEADERS.items():
+            response.headers.setdefault(name, value)
+        took = (time.perf_counter() - began) * 1000
+        response.headers["Server-Timing"] = f"page;dur={took:.1f}"
+        await response(scope, receive, send)
+
+    async def _answer(self, visit: Visit) -> Response:
+        incoming = visit.incoming
+        route, visit.parts = _find(incoming.method, incoming.url.path)
+        secret = browser_rules.read_cookie(incoming.headers.get("cookie", ""))
+        if secret and not route.programs:
+            visit.session = await self._services.sessions.find(secret)
+            visit.secret = secret if visit.session else ""
+        if incoming.method == "POST":
+            visit.form = await read_form(incoming)
+            if not route.programs:
+                browser_rules.check_form(
+                    "POST",
+                    incoming.headers,
+                    scheme=incoming.url.scheme,
+                    secret=visit.secret,
+                    given=visit.field("form_token"),
+                )
+        if visit.session is None and not route.open:
+            return _to_login(visit)
+        response = await route.handler(visit)
+        if visit.session is not None and not route.open:
+            # The API accepted the token of the session.
+            note_known(incoming.scope)
+        return response
+
+
+def _find(method: str, path: str) -> tuple[PageRoute, dict[str, str]]:
+    """The route of a path, and the parts of the path. Raises NotFound, MethodNotAllowed."""
+    method = "GET" if method == "HEAD" else method
+    known = False
+    for route in ROUTES:
+        match = route.pattern.fullmatch(path)
+        if match is not None and route.method == method:
+            return route, match.groupdict()
+        known |= match is not None
+    if known:
+        raise MethodNotAllowed(f"{method[:20]}: is not offered here")
+    raise NotFound("There is no page at this address")
+
+
+def _refuse(visit: Visit, error: LadingError) -> Response:
+    if isinstance(error, Unauthenticated) and visit.session is not None:
+        # The token of the session was ended elsewhere.
+        return _to_login(visit)
+    status = error.status
+    title = _TITLES.get(status, "This did not work")
+    # A fragment takes the place of a part of a page, so it has no frame.
+    template = "fault.html" if visit.is_fragment else "error.html"
+    return visit.page(template, status=status, title=title, text=error.message)
+
+
+def _to_login(visit: Visit) -> Response:
+    place = visit.place if visit.incoming.method in ("GET", "HEAD") else browser_rules.HOME
+    if visit.is_fragment:
+        # A redirection would put the form of the login into a part of the page.
+        return Response(status_code=204, headers={"HX-Refresh": "true"})
+    response = visit.redirect(f"/ui/login?{_next(place)}")
+    if visit.session is not None:
+        response.headers["Set-Cookie"] = browser_rules.cookie("", seconds=0)
+    return response
+
+
+def _next(place: str) -> str:
+    return urlencode({"next": place})

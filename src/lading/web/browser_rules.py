@@ -1,0 +1,88 @@
+"""Rules between the page and browsers: headers of every response, the cookie, who may send a form,
+and where a login may lead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+from urllib.parse import urlsplit
+
+from lading.core.errors import Forbidden
+from lading.core.protocols import http_head
+
+HOME: Final = "/ui/"
+COOKIE: Final = "__Host-lading"
+"""Name of the session cookie. The prefix makes browsers refuse one that another host or a plain
+connection has set (RFC 6265bis, section 4.1.3.2).
+"""
+_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'",
+        "font-src 'self'", "connect-src 'self'", "form-action 'self'", "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)  # fmt: skip
+HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    # Browsers ignore it for addresses without a name and for certificates that they do not trust.
+    "Strict-Transport-Security": "max-age=31536000",
+}
+DOWNLOAD: Final = "default-src 'none'; sandbox"
+"""Content-Security-Policy of a file that a container wrote."""
+_PLACE: Final = re.compile(r"/ui/[!-\[\]-~]*")
+
+
+def cookie(secret: str, *, seconds: int) -> str:
+    """The Set-Cookie header of a session; 0 seconds remove the cookie."""
+    return f"{COOKIE}={secret}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Lax"
+
+
+def read_cookie(header: str) -> str:
+    """The secret of the session in a Cookie header; "" for none."""
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def form_token(secret: str) -> str:
+    """The token that forms of a session carry; it does not tell the session's secret."""
+    return hmac.new(secret.encode(), b"form of the page", hashlib.sha256).hexdigest()
+
+
+def check_form(
+    method: str, headers: Mapping[str, str], *, scheme: str, secret: str, given: str
+) -> None:
+    """Check that a page of ours sent a form. Raises Forbidden.
+
+    `secret` is that of the session, "" where there is none yet; `given` is the form's token.
+    """
+    if http_head.is_foreign(method, headers, scheme=scheme):
+        raise Forbidden("Forbidden: a page of another site sent this form; use the form here")
+    if secret and not hmac.compare_digest(form_token(secret).encode(), given.encode()):
+        raise Forbidden("Forbidden: this form is too old; reload the page and send it again")
+
+
+def safe_place(text: str) -> str:
+    """An address of the page to go to after a login: `text` if it is one, else the first page.
+
+    Browsers read `//host` and `/\\host` as addresses of other hosts, and drop control characters.
+    """
+    if not _PLACE.fullmatch(text) or "//" in text.partition("?")[0]:
+        return HOME
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return HOME
+    return HOME if parts.scheme or parts.netloc or "/.." in parts.path else text

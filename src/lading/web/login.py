@@ -1,0 +1,120 @@
+"""Login with a token or a one-time link, and logout.
+
+A session gets a token of its own where the given one may make tokens; it ends with the session.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from lading.core.errors import Forbidden, LadingError, NotFound, Unauthenticated
+from lading.core.quantities import format_time
+from lading.web import browser_rules
+from lading.web.sessions import LINK_LIFE, LONGEST, PageSession
+from lading.web.visit import Visit
+
+_LOGIN: Final = "/ui/login"
+
+
+async def show(visit: Visit) -> Response:
+    """The form for a token."""
+    if visit.session is not None:
+        return visit.redirect(browser_rules.safe_place(visit.query("next")))
+    return _form(visit, visit.query("next"))
+
+
+async def submit(visit: Visit) -> Response:
+    """Log in with the token of the form."""
+    token, place = visit.field("token").strip(), visit.field("next")
+    try:
+        return await _log_in(visit, token, place)
+    except (Unauthenticated, Forbidden, UnicodeError) as error:
+        text = error.message if isinstance(error, LadingError) else "not a token"
+        return _form(visit, place, fault=f"This token was refused: {text}", status=401)
+
+
+async def log_out(visit: Visit) -> Response:
+    """End the session and its token."""
+    session = visit.session
+    if session is not None:
+        await visit.services.sessions.end(visit.secret)
+        if session.token_uuid:
+            # It may have ended by itself.
+            with suppress(Unauthenticated, NotFound):
+                await visit.api.delete("api_client_authorizations", session.token_uuid)
+    response = visit.redirect(_LOGIN)
+    response.headers["Set-Cookie"] = browser_rules.cookie("", seconds=0)
+    # Pages of the session must not come back from the browser's memory.
+    response.headers["Clear-Site-Data"] = '"cache"'
+    return response
+
+
+async def make_link(visit: Visit) -> Response:
+    """A one-time link for the sender of an API token: `{"path", "seconds"}`. Raises
+    Unauthenticated.
+
+    The link and not the token is in the browser's history; whoever opens it first is logged in.
+    """
+    scheme, _, token = visit.incoming.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthenticated("no token: send 'Authorization: Bearer TOKEN'")
+    # A token that the API refuses gets no link.
+    await visit.client_of(token.strip()).request("GET", "users/current")
+    place = browser_rules.safe_place(visit.field("next"))
+    secret = await visit.services.sessions.make_link(token.strip(), place)
+    body = msgspec.json.encode({"path": f"{_LOGIN}/{secret}", "seconds": LINK_LIFE})
+    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+async def open_link(visit: Visit) -> Response:
+    """Log in with a link that the reader has opened; one that another site opened asks first."""
+    site = visit.incoming.headers.get("sec-fetch-site", "none")
+    if visit.incoming.method == "GET" and site != "none":
+        return visit.page("link.html", secret=visit.parts["secret"])
+    link = await visit.services.sessions.take_link(visit.parts["secret"])
+    if link is None:
+        fault = "This link was used already or is too old; run 'lading open' again."
+        return _form(visit, "", fault=fault, status=403)
+    return await _log_in(visit, link.token, link.place)
+
+
+def _form(visit: Visit, place: str, *, fault: str = "", status: int = 200) -> Response:
+    target = browser_rules.safe_place(place)
+    return visit.page("login.html", status=status, fault=fault, next=target)
+
+
+async def _log_in(visit: Visit, token: str, place: str) -> Response:
+    """Begin a session. Raises Unauthenticated, Forbidden."""
+    if not token.isascii() or not token.isprintable() or not token:
+        raise Unauthenticated("not a token")
+    given = visit.client_of(token)
+    user = await given.request("GET", "users/current")
+    now = visit.services.clock()
+    own, uuid = token, ""
+    try:
+        ends = format_time(datetime.fromtimestamp(now.timestamp() + LONGEST, UTC))
+        made = await given.create("api_client_authorizations", {"expires_at": ends})
+        own, uuid = f"v2/{made['uuid']}/{made['api_token']}", str(made["uuid"])
+    except Forbidden:
+        # A token of limited scope makes no other: the session uses it as it is.
+        pass
+    name = user.get("full_name") or user.get("username") or user["uuid"]
+    session = PageSession(
+        token=own,
+        token_uuid=uuid,
+        user_uuid=str(user["uuid"]),
+        user_name=str(name),
+        begun=now.timestamp(),
+    )
+    if visit.secret:
+        # A secret that was known before the login must not name the session after it.
+        await visit.services.sessions.end(visit.secret)
+    secret = await visit.services.sessions.begin(session)
+    response = visit.redirect(browser_rules.safe_place(place))
+    response.headers["Set-Cookie"] = browser_rules.cookie(secret, seconds=LONGEST)
+    return response

@@ -1,0 +1,109 @@
+"""Templates: every text is escaped, and characters that could mislead a reader are marked.
+
+Names, logs, file names and properties are written by strangers. Control characters and those that
+change the direction of text are shown by their code, so that no name can look like another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import jinja2
+from markupsafe import Markup
+
+from lading.core.quantities import age, duration, parse_time, shorten, size
+
+_HERE: Final = Path(__file__).parent
+STATIC: Final = _HERE / "static"
+_VENDOR: Final = ("htmx.min.js", "sse.min.js")
+"""Files that `scripts/assets.sh` fetches, without which the page has no live updates."""
+# A shape beside the word and the colour: states must not be told apart by colour alone.
+_SHAPES: Final = {
+    "Running": ("run", "▶"),
+    "Complete": ("good", "✓"),
+    "failed": ("bad", "✗"),
+    "Cancelled": ("off", "⊘"),
+    "Queued": ("wait", "…"),
+    "Locked": ("wait", "◔"),
+}
+
+
+class Renderer:
+    """Makes HTML from the templates."""
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(_HERE / "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            finalize=visible,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        environment.filters |= {
+            "age": self._age,
+            "bytes": size,
+            "moment": moment,
+            "seconds": duration,
+            "segment": lambda text: quote(str(text), safe=""),
+            "short": shorten,
+            "state": state,
+            "path": lambda text: quote(str(text), safe="/"),
+        }
+        environment.globals |= {"has_scripts": has_scripts()}
+        self._environment = environment
+
+    def render(self, template: str, values: Mapping[str, Any]) -> str:
+        """The text of a template. Raises jinja2.TemplateError for a fault of ours."""
+        return self._environment.get_template(template).render(values)
+
+    def _age(self, text: str | None) -> Markup:
+        """Time since a timestamp, with the exact time as its title."""
+        if not text:
+            return Markup("")
+        exact = shown_moment(text)
+        return Markup('<time datetime="{}" title="{}">{} ago</time>').format(
+            text, exact, age(text, self._clock())
+        )
+
+
+def has_scripts() -> bool:
+    """Whether the fetched scripts are there."""
+    return all((STATIC / "vendor" / name).is_file() for name in _VENDOR)
+
+
+def visible(value: object) -> object:
+    """The value of an expression as it is put into the page, before it is escaped."""
+    if isinstance(value, Markup) or not isinstance(value, str) or value.isprintable():
+        return value
+    return "".join(one if one.isprintable() or one in "\n\t" else _code(one) for one in value)
+
+
+def _code(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def shown_moment(text: str) -> str:
+    """A timestamp of the API to the second, with its zone."""
+    return parse_time(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def moment(text: str | None) -> Markup:
+    """A timestamp as an element."""
+    if not text:
+        return Markup("")
+    return Markup('<time datetime="{}">{}</time>').format(text, shown_moment(text))
+
+
+def state(text: str) -> Markup:
+    """A state as a word with a shape and a colour."""
+    kind, shape = _SHAPES.get(text.partition(" ")[0], ("plain", "•"))
+    return Markup('<span class="state {}"><span aria-hidden="true">{}</span> {}</span>').format(
+        kind, shape, text
+    )

@@ -1,0 +1,122 @@
+"""The list of requests: filters in its address, keyset pages, and cancelling many at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from lading.core.errors import Invalid, LadingError
+from lading.core.ids import Infix, infix_of, is_uuid
+from lading.web import request_rows
+from lading.web.request_rows import STATES
+from lading.web.visit import Visit
+
+LIST: Final = "/ui/requests"
+_PAGE: Final = 50
+_MOST: Final = 200
+"""Requests that one form cancels."""
+_AT_ONCE: Final = 8
+_FILTERS: Final = ("state", "q", "owner", "after")
+
+
+async def show(visit: Visit) -> Response:
+    """A page of the list."""
+    wanted = {name: visit.query(name) for name in _FILTERS}
+    text = wanted["q"].strip()
+    if is_uuid(text) and infix_of(text) == Infix.REQUEST:
+        return visit.redirect(f"{LIST}/{text}")
+    owner = visit.session.user_uuid if wanted["owner"] == "me" and visit.session else ""
+    found = await request_rows.find(
+        visit,
+        state=wanted["state"],
+        name=text,
+        owner=owner or wanted["owner"],
+        after=wanted["after"],
+        most=_PAGE + 1,
+    )
+    rows = found[:_PAGE]
+    older = address(**{**wanted, "after": rows[-1].key}) if len(found) > _PAGE else ""
+    return visit.page(
+        "requests.html",
+        rows=rows,
+        chips=_chips(wanted),
+        wanted=wanted,
+        newest=address(**{**wanted, "after": ""}),
+        older=older,
+        cancelled=visit.query("cancelled"),
+        failures=[],
+        shown=",".join(row.uuid for row in rows),
+        topics=request_rows.topics(rows, new=not wanted["after"]),
+    )
+
+
+async def refresh(visit: Visit) -> Response:
+    """The rows of some requests, in the same order: a list never moves below the pointer."""
+    uuids = [one for one in visit.query("uuids").split(",") if is_uuid(one)][:_PAGE]
+    rows = await request_rows.find_among(visit, uuids) if uuids else []
+    return visit.page("requests_rows.html", rows=rows, can_pick=True)
+
+
+async def tell_new(visit: Visit) -> Response:
+    """The link that appears when there are newer requests."""
+    return visit.page("requests_new.html")
+
+
+async def cancel(visit: Visit) -> Response:
+    """Cancel the requests of the form; those that cannot be cancelled are named."""
+    uuids = list(dict.fromkeys(visit.form.get("uuid") or ()))
+    if not uuids:
+        raise Invalid("no request is selected; mark some and try again")
+    if len(uuids) > _MOST:
+        raise Invalid(f"{len(uuids)} requests are selected; at most {_MOST} are cancelled at once")
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(uuid: str) -> str:
+        async with turns:
+            try:
+                _check(uuid)
+                await visit.api.action("container_requests", uuid, "cancel")
+            except LadingError as error:
+                return f"{uuid[:40]}: {error.message}"
+        return ""
+
+    async with asyncio.TaskGroup() as tasks:
+        made = [tasks.create_task(one(uuid)) for uuid in uuids]
+    failures = [task.result() for task in made if task.result()]
+    if not failures:
+        return visit.redirect(address(cancelled=str(len(uuids))))
+    return visit.page(
+        "requests_cancelled.html",
+        status=207,
+        cancelled=len(uuids) - len(failures),
+        failures=failures,
+    )
+
+
+def address(**wanted: str) -> str:
+    """The address of a list with these filters."""
+    query = urlencode({name: value for name, value in wanted.items() if value})
+    return f"{LIST}?{query}" if query else LIST
+
+
+def _check(uuid: str) -> None:
+    if not is_uuid(uuid) or infix_of(uuid) != Infix.REQUEST:
+        raise Invalid("is no uuid of a request")
+
+
+def _chips(wanted: dict[str, str]) -> list[dict[str, object]]:
+    kept = {**wanted, "after": ""}
+    chips: list[dict[str, object]] = [
+        {
+            "text": state or "All",
+            "address": address(**{**kept, "state": state}),
+            "is_on": wanted["state"] == state,
+        }
+        for state in ("", *STATES)
+    ]
+    is_mine = wanted["owner"] == "me"
+    mine = address(**{**kept, "owner": "" if is_mine else "me"})
+    return [*chips, {"text": "Mine", "address": mine, "is_on": is_mine}]

@@ -1,0 +1,170 @@
+"""Rows of lists of requests: conditions, keyset pages, and what a row shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lading.client.api import Record
+from lading.client.outcomes import RequestOutcome
+from lading.client.request_states import (
+    CANCELLED,
+    CONDITIONS,
+    is_reused,
+    seconds_of,
+    shown_command,
+    shown_state,
+    state_of,
+)
+from lading.core.errors import Invalid
+from lading.web.visit import Visit
+
+STATES: Final = ("Running", "Waiting", "Failed", "Complete", CANCELLED, "Uncommitted")
+"""States by which a list is filtered."""
+_FILTERS: Final[dict[str, list[Any]]] = {
+    **CONDITIONS,
+    "Waiting": [["state", "=", "Committed"], ["container.state", "in", ["Queued", "Locked"]]],
+}
+_SELECT: Final = (
+    "uuid", "name", "state", "priority", "command", "created_at", "container_uuid", "owner_uuid",
+    "cumulative_cost",
+)  # fmt: skip
+_OF_CONTAINER: Final = (
+    "uuid", "state", "exit_code", "created_at", "started_at", "finished_at", "runtime_status",
+    "progress",
+)  # fmt: skip
+_ORDER: Final = ("created_at desc", "uuid desc")
+# Calls for one page of requests that only this side can tell apart (Cancelled).
+_CALLS: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRow:
+    """A request as a list shows it."""
+
+    uuid: str
+    title: str
+    command: str
+    state: str
+    fault: str
+    created_at: str
+    seconds: float | None
+    reused: bool
+    is_over: bool
+    progress: float | None
+    cost: float
+
+    @property
+    def key(self) -> str:
+        """The place of the row in the order of lists, for the page after it."""
+        return f"{self.created_at}~{self.uuid}"
+
+
+async def find(
+    visit: Visit,
+    *,
+    state: str = "",
+    name: str = "",
+    owner: str = "",
+    after: str = "",
+    most: int,
+) -> list[RequestRow]:
+    """The first requests, the newest first, in a state, with a text in their name, of an owner, and
+    after the row with the key `after`. Raises Invalid, and the errors of the API.
+    """
+    filters = list(_conditions(state, name, owner))
+    rows: list[RequestRow] = []
+    for _ in range(_CALLS):
+        records = await _page(visit, filters, after, most - len(rows))
+        found = await make_rows(visit, records)
+        rows += [one for one in found if state != CANCELLED or one.state == CANCELLED]
+        if len(records) < most or len(rows) >= most:
+            break
+        after = f"{records[-1]['created_at']}~{records[-1]['uuid']}"
+    return rows
+
+
+async def find_among(visit: Visit, uuids: Sequence[str]) -> list[RequestRow]:
+    """These requests, in this order; those that cannot be read are left out."""
+    records = await visit.api.list(
+        "container_requests",
+        filters=[["uuid", "in", list(uuids)]],
+        select=_SELECT,
+        limit=len(uuids),
+    )
+    found = {row.uuid: row for row in await make_rows(visit, records)}
+    return [found[uuid] for uuid in uuids if uuid in found]
+
+
+def topics(rows: Iterable[RequestRow], *, new: bool = False) -> str:
+    """What a stream of events must tell about: these requests that are not over, and new ones."""
+    names = [row.uuid for row in rows if not row.is_over]
+    return ",".join([*(["new"] if new else []), *names])
+
+
+def _conditions(state: str, name: str, owner: str) -> Iterable[list[Any]]:
+    if state:
+        if state not in _FILTERS:
+            raise Invalid(f"state: {state[:40]!r} is none; these are: {', '.join(STATES)}")
+        yield from _FILTERS[state]
+    if name:
+        pattern = "".join(f"\\{one}" if one in "\\%_" else one for one in name)
+        yield ["name", "ilike", f"%{pattern}%"]
+    if owner:
+        yield ["owner_uuid", "=", owner]
+
+
+async def _page(visit: Visit, filters: list[Any], after: str, most: int) -> list[Record]:
+    """Requests after a key. Two calls, as filters know no "or": first those of the same moment."""
+    moment, _, uuid = after.partition("~")
+    if not after:
+        return await _list(visit, filters, most)
+    same = [["created_at", "=", moment], ["uuid", "<", uuid]]
+    found = await _list(visit, [*filters, *same], most)
+    if len(found) < most:
+        older = [["created_at", "<", moment]]
+        found += await _list(visit, [*filters, *older], most - len(found))
+    return found
+
+
+async def _list(visit: Visit, filters: list[Any], most: int) -> list[Record]:
+    return await visit.api.list(
+        "container_requests", filters=filters, order=_ORDER, select=_SELECT, limit=most
+    )
+
+
+async def make_rows(visit: Visit, requests: Sequence[Record]) -> list[RequestRow]:
+    """The rows of these requests, with their containers, which one call fetches."""
+    wanted = sorted({one["container_uuid"] for one in requests if one["container_uuid"]})
+    held: dict[str, Record] = {}
+    if wanted:
+        found = await visit.api.list(
+            "containers",
+            filters=[["uuid", "in", wanted]],
+            select=_OF_CONTAINER,
+            limit=len(wanted),
+        )
+        held = {one["uuid"]: one for one in found}
+    return [_row(visit, one, held.get(one["container_uuid"] or "")) for one in requests]
+
+
+def _row(visit: Visit, request: Record, container: Record | None) -> RequestRow:
+    outcome = RequestOutcome(request, container)
+    state = shown_state(outcome)
+    command = shown_command(request)
+    is_over = state_of(request, container) in ("Complete", CANCELLED)
+    status = (container or {}).get("runtime_status") or {}
+    return RequestRow(
+        uuid=request["uuid"],
+        title=request["name"] or command,
+        command=command,
+        state=state,
+        fault=outcome.fault if is_over and container else str(status.get("warning") or ""),
+        created_at=request["created_at"],
+        seconds=seconds_of(outcome, visit.services.clock()),
+        reused=bool(container) and is_reused(request, container or {}),
+        is_over=is_over,
+        progress=(container or {}).get("progress") if state == "Running" else None,
+        cost=float(request.get("cumulative_cost") or 0),
+    )

@@ -1,0 +1,167 @@
+"""Sessions of browsers and one-time links, as files in a directory of the server.
+
+A secret that only the browser has names the session. The file is named by a hash of the secret, and
+its content, the API token among it, is sealed with a key from the secret: who reads the files can
+neither become a session nor use its token. Servers that share the directory share the sessions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+IDLE: Final = 12 * 3600
+"""Seconds after which an unused session ends."""
+LONGEST: Final = 7 * 86400
+"""Seconds after which any session ends."""
+LINK_LIFE: Final = 60
+"""Seconds for which a one-time link is good."""
+_SECRET_BYTES: Final = 32
+_NONCE_BYTES: Final = 12
+_NAME: Final = re.compile(r"[0-9a-f]{64}")
+# Seconds between two notes that a session was used, and between two removals of what has ended.
+_NOTE_EVERY, _SWEEP_EVERY = 60.0, 600.0
+
+
+class PageSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A login: the API token with which the page calls for its user."""
+
+    token: str
+    token_uuid: str
+    """Uuid of the token if it was made for this session and ends with it, else ""."""
+    user_uuid: str
+    user_name: str
+    begun: float
+    """Seconds since 1970."""
+
+
+class OneTimeLink(msgspec.Struct, frozen=True, kw_only=True):
+    """What a link opens: a login with a token, then an address of the page."""
+
+    token: str
+    place: str
+    until: float
+    """Seconds since 1970."""
+
+
+_Kept = TypeVar("_Kept", PageSession, OneTimeLink)
+
+
+class SessionStore:
+    """Sessions and links below the directory `root`, which is made at need, for its owner only."""
+
+    def __init__(
+        self, root: Path, *, clock: Callable[[], float], entropy: Callable[[int], bytes]
+    ) -> None:
+        self._root = root
+        self._clock = clock
+        self._entropy = entropy
+        self._swept = 0.0
+
+    async def begin(self, session: PageSession) -> str:
+        """Keep a session; the secret that names it."""
+        return await asyncio.to_thread(self._keep, "sessions", session)
+
+    async def find(self, secret: str) -> PageSession | None:
+        """The session of a secret, unless it has ended."""
+        return await asyncio.to_thread(self._find, secret)
+
+    async def end(self, secret: str) -> None:
+        """Forget a session. Idempotent."""
+        await asyncio.to_thread(self._path("sessions", secret).unlink, missing_ok=True)
+
+    async def make_link(self, token: str, place: str) -> str:
+        """Keep a one-time link; the secret that names it."""
+        link = OneTimeLink(token=token, place=place, until=self._clock() + LINK_LIFE)
+        return await asyncio.to_thread(self._keep, "links", link)
+
+    async def take_link(self, secret: str) -> OneTimeLink | None:
+        """The link of a secret, once; None if it is used or too old."""
+        return await asyncio.to_thread(self._take_link, secret)
+
+    def _find(self, secret: str) -> PageSession | None:
+        path = self._path("sessions", secret)
+        session = self._read(path, secret, PageSession)
+        if session is None:
+            return None
+        now = self._clock()
+        try:
+            used = path.stat().st_mtime
+            if now > used + IDLE or now > session.begun + LONGEST:
+                path.unlink(missing_ok=True)
+                return None
+            if now > used + _NOTE_EVERY:
+                os.utime(path, (now, now))
+        except FileNotFoundError:
+            # It was ended meanwhile.
+            return None
+        return session
+
+    def _take_link(self, secret: str) -> OneTimeLink | None:
+        path = self._path("links", secret)
+        link = self._read(path, secret, OneTimeLink)
+        try:
+            # Whoever removes the file has the link: two requests cannot both use it.
+            path.unlink()
+        except FileNotFoundError:
+            return None
+        return link if link is not None and self._clock() <= link.until else None
+
+    def _keep(self, kind: str, kept: PageSession | OneTimeLink) -> str:
+        secret = self._entropy(_SECRET_BYTES).hex()
+        path, now = self._path(kind, secret), self._clock()
+        # One by one: `parents=True` would make the outer one for everybody.
+        for folder in (self._root, path.parent):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        self._sweep(now)
+        nonce = self._entropy(_NONCE_BYTES)
+        sealed = _cipher(secret).encrypt(nonce, msgspec.json.encode(kept), kind.encode())
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(nonce + sealed)
+        os.utime(path, (now, now))
+        return secret
+
+    def _read(self, path: Path, secret: str, kind: type[_Kept]) -> _Kept | None:
+        try:
+            data = path.read_bytes()
+            plain = _cipher(secret).decrypt(
+                data[:_NONCE_BYTES], data[_NONCE_BYTES:], path.parent.name.encode()
+            )
+            return msgspec.json.decode(plain, type=kind)
+        except (OSError, InvalidTag, ValueError):
+            return None
+
+    def _path(self, kind: str, secret: str) -> Path:
+        name = hashlib.sha256(f"name {secret}".encode()).hexdigest()
+        return self._root / kind / name
+
+    def _sweep(self, now: float) -> None:
+        """Remove what has ended, now and then."""
+        if now < self._swept + _SWEEP_EVERY:
+            return
+        self._swept = now
+        for kind, life in (("sessions", IDLE), ("links", LINK_LIFE)):
+            for path in (self._root / kind).glob("*"):
+                if _NAME.fullmatch(path.name) and _age(path, now) > life:
+                    path.unlink(missing_ok=True)
+
+
+def _cipher(secret: str) -> AESGCM:
+    return AESGCM(hashlib.sha256(f"seal {secret}".encode()).digest())
+
+
+def _age(path: Path, now: float) -> float:
+    try:
+        return now - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

@@ -1,0 +1,97 @@
+// Keys, selection of rows and the state of live updates. The page works without this file, by reload.
+"use strict";
+(() => {
+  const POLL = 15000; // milliseconds between two looks while the stream of events is broken
+  const live = document.getElementById("live");
+  const keys = document.getElementById("keys");
+  let failures = 0, paused = false, poll = null;
+
+  const say = text => { if (live && live.textContent !== text) live.textContent = text; };
+  const look = () => {
+    if (paused || !window.htmx) return;
+    document.querySelectorAll("[hx-trigger*='poll']").forEach(one => htmx.trigger(one, "poll"));
+  };
+
+  document.body.addEventListener("htmx:sseOpen", () => {
+    failures = 0;
+    clearInterval(poll);
+    poll = null;
+    say(paused ? "Paused" : "Live");
+  });
+  document.body.addEventListener("htmx:sseError", () => {
+    failures += 1;
+    if (failures < 3 || poll) return;
+    say("Not live: looking every 15 s");
+    poll = setInterval(look, POLL);
+  });
+  // What is paused stays as it is until the reader goes on; then it is fetched once.
+  document.body.addEventListener("htmx:beforeRequest", event => {
+    const by = event.detail.requestConfig && event.detail.requestConfig.triggeringEvent;
+    if (paused && by && /^(sse:|poll|every)/.test(by.type)) event.preventDefault();
+  });
+  const pause = () => {
+    paused = !paused;
+    say(paused ? "Paused" : "Live");
+    if (!paused) look();
+  };
+
+  // Rows.
+  const rows = () => Array.from(document.querySelectorAll("table.list tbody tr"));
+  const at = () => rows().findIndex(row => row.classList.contains("at"));
+  const move = step => {
+    const all = rows();
+    if (!all.length) return;
+    const old = at(), next = Math.min(all.length - 1, Math.max(0, old < 0 ? 0 : old + step));
+    all.forEach(row => row.classList.remove("at"));
+    all[next].classList.add("at");
+    const link = all[next].querySelector("a");
+    if (link) link.focus();
+  };
+  const pick = () => {
+    const row = rows()[at()], box = row && row.querySelector("input[type=checkbox]");
+    if (box) { box.checked = !box.checked; box.dispatchEvent(new Event("change", { bubbles: true })); }
+  };
+  const open = id => { const link = document.querySelector(`[data-key='${id}']`); if (link) link.click(); };
+  const everyBox = document.getElementById("every");
+  if (everyBox) {
+    everyBox.hidden = false;
+    everyBox.addEventListener("change", () => {
+      document.querySelectorAll("input[name=uuid]").forEach(box => { box.checked = everyBox.checked; });
+    });
+  }
+
+  // Logs.
+  const log = document.querySelector(".log");
+  const end = () => { if (log) log.scrollTop = log.scrollHeight; };
+  if (log && log.dataset.end !== undefined) end();
+  document.body.addEventListener("htmx:beforeSwap", event => {
+    if (log && log.contains(event.target)) log.dataset.follow = log.scrollHeight - log.scrollTop - log.clientHeight < 40 ? "1" : "";
+  });
+  document.body.addEventListener("htmx:afterSettle", () => { if (log && log.dataset.follow) end(); });
+
+  // Keys: none in fields, none with modifiers, and one switch turns all off.
+  const stored = () => { try { return localStorage.getItem("keys") === "off"; } catch { return false; } };
+  const off = document.getElementById("keys-off");
+  const button = document.getElementById("keys-button");
+  if (keys && button) {
+    button.hidden = false;
+    button.addEventListener("click", () => keys.showModal());
+    off.checked = stored();
+    off.addEventListener("change", () => { try { localStorage.setItem("keys", off.checked ? "off" : "on"); } catch { /* kept for this page */ } });
+  }
+  let prefix = "";
+  document.addEventListener("keydown", event => {
+    if (!keys || event.ctrlKey || event.altKey || event.metaKey || event.isComposing || off.checked || keys.open) return;
+    const target = event.target;
+    if (target.isContentEditable || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) return;
+    const pressed = prefix ? `${prefix} ${event.key}` : event.key;
+    prefix = "";
+    const search = document.querySelector("input[type=search]");
+    const actions = {
+      "?": () => keys.showModal(), "/": () => search && search.focus(), "g": () => { prefix = "g"; },
+      "g n": () => open("g n"), "g r": () => open("g r"), "j": () => move(1), "k": () => move(-1), "x": pick,
+      "l": () => open("l"), "w": () => open("w"), "u": () => open("u"), "G": end, ".": pause,
+    };
+    if (actions[pressed]) { event.preventDefault(); actions[pressed](); }
+  });
+})();

@@ -1,0 +1,127 @@
+"""One request of a browser, and what all handlers share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request as Incoming
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from lading.client.api import ApiClient
+from lading.client.retry import RetryPolicy
+from lading.client.transport import Transport
+from lading.core.errors import Malformed, TooLarge, from_status
+from lading.web import browser_rules
+from lading.web.rendering import Renderer
+from lading.web.sessions import PageSession, SessionStore
+
+# A reader waits, so it gives up soon.
+_PATIENCE: Final = RetryPolicy(attempts=3, give_up_after=5.0)
+_CALL_SECONDS: Final = 30.0
+_FORM_BYTES: Final = 64 << 10
+_FORM_FIELDS: Final = 2000
+_FORM_SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageServices:
+    """What all visits share."""
+
+    transport: Transport
+    sessions: SessionStore
+    renderer: Renderer
+    clock: Callable[[], datetime]
+
+
+@dataclass(kw_only=True)
+class Visit:
+    """A request, its session if it has one, and the parts of its address."""
+
+    services: PageServices
+    incoming: Incoming
+    secret: str = ""
+    """The secret of the session, "" without one."""
+    session: PageSession | None = None
+    parts: Mapping[str, str] = field(default_factory=dict)
+    form: Mapping[str, list[str]] = field(default_factory=dict)
+
+    @cached_property
+    def api(self) -> ApiClient:
+        """The API with the rights of the reader."""
+        return self.client_of(self.session.token if self.session else "")
+
+    def client_of(self, token: str) -> ApiClient:
+        """The API with a token."""
+        return ApiClient(self.services.transport, token, retry=_PATIENCE, timeout=_CALL_SECONDS)
+
+    @property
+    def is_fragment(self) -> bool:
+        """Whether a script of the page asks for a part of it."""
+        return self.incoming.headers.get("hx-request") == "true"
+
+    @property
+    def place(self) -> str:
+        """The address, to come back to."""
+        query = self.incoming.url.query
+        return self.incoming.url.path + (f"?{query}" if query else "")
+
+    def query(self, name: str, default: str = "") -> str:
+        """A parameter of the address."""
+        return self.incoming.query_params.get(name, default)
+
+    def field(self, name: str, default: str = "") -> str:
+        """A field of the form."""
+        return next(iter(self.form.get(name) or ()), default)
+
+    def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        """A page or a part of one."""
+        session = self.session
+        shared = {
+            "user": session.user_name if session else "",
+            "form_token": browser_rules.form_token(self.secret) if self.secret else "",
+            "place": self.place,
+            "topics": "",
+        }
+        text = self.services.renderer.render(template, {**shared, **values})
+        return HTMLResponse(text, status_code=status, headers={"Cache-Control": "no-store"})
+
+    def redirect(self, place: str) -> Response:
+        """Go to another address of the page, after a form too."""
+        return RedirectResponse(place, status_code=303, headers={"Cache-Control": "no-store"})
+
+
+async def read_form(incoming: Incoming) -> dict[str, list[str]]:
+    """The fields of a form. Raises Malformed, TooLarge, and Unavailable for a slow sender."""
+    kind = incoming.headers.get("content-type", "").partition(";")[0].strip().lower()
+    body = await _read_body(incoming)
+    if kind != "application/x-www-form-urlencoded" and body:
+        raise Malformed("Content-Type: must be application/x-www-form-urlencoded")
+    fields: dict[str, list[str]] = {}
+    try:
+        pairs = parse_qsl(
+            body.decode(), keep_blank_values=True, max_num_fields=_FORM_FIELDS, errors="strict"
+        )
+    except ValueError as error:
+        raise Malformed(f"the form cannot be read: {error}") from None
+    for name, value in pairs:
+        fields.setdefault(name, []).append(value)
+    return fields
+
+
+async def _read_body(incoming: Incoming) -> bytes:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_FORM_SECONDS):
+            async for piece in incoming.stream():
+                body += piece
+                if len(body) > _FORM_BYTES:
+                    raise TooLarge(f"the form has more than {_FORM_BYTES} bytes")
+    except TimeoutError:
+        raise from_status(408, "the form did not come in time; send it again") from None
+    return bytes(body)

@@ -1,0 +1,80 @@
+"""Addresses, headers and errors of the page."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.web.site import Browser, PageSite
+
+
+async def test_without_a_session_the_login_comes_first(here: PageSite) -> None:
+    answer = await here.browser().get("/ui/requests?state=Failed")
+    assert answer.status == 303
+    assert answer.headers["location"] == "/ui/login?next=%2Fui%2Frequests%3Fstate%3DFailed"
+
+
+async def test_every_answer_has_the_headers(here: PageSite, browser: Browser) -> None:
+    for path in ("/ui/", "/ui/login", "/ui/none", "/ui/static/page.css", "/ui/static/none.css"):
+        headers = (await browser.get(path)).headers
+        assert headers["content-security-policy"].startswith(
+            "default-src 'none'; script-src 'self'"
+        )
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+
+
+async def test_pages_are_not_kept(browser: Browser) -> None:
+    assert (await browser.get("/ui/")).headers["cache-control"] == "no-store"
+
+
+async def test_an_unknown_address_is_a_page(browser: Browser) -> None:
+    answer = await browser.get("/ui/none")
+    assert answer.status == 404
+    assert b"There is no page at this address" in answer.body
+    assert (await browser.post("/ui/now")).status == 405
+
+
+async def test_a_part_of_a_page_has_no_frame(browser: Browser) -> None:
+    answer = await browser.get("/ui/requests/none", hx_request="true")
+    assert answer.status == 404
+    assert b"<html" not in answer.body
+
+
+async def test_an_ended_session_sends_a_part_of_a_page_to_the_login(here: PageSite) -> None:
+    answer = await here.browser().get("/ui/now", hx_request="true")
+    assert (answer.status, answer.headers["hx-refresh"]) == (204, "true")
+
+
+async def test_a_token_that_was_ended_elsewhere(here: PageSite, browser: Browser) -> None:
+    tokens = await here.world.ok("GET", "api_client_authorizations")
+    for one in tokens["items"]:
+        if not one["uuid"].endswith("a" * 15):
+            await here.world.request("DELETE", f"api_client_authorizations/{one['uuid']}")
+    answer = await browser.get("/ui/")
+    assert answer.headers["location"].startswith("/ui/login")
+    assert browser.cookies == {}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site"},
+        {"sec_fetch_site": "", "origin": "https://evil.example"},
+        {"sec_fetch_site": "", "origin": "null"},
+    ],
+)
+async def test_a_form_of_another_site(browser: Browser, headers: dict[str, str]) -> None:
+    answer = await browser.post("/ui/logout", None, **headers)
+    assert answer.status == 403
+    assert (await browser.get("/ui/")).status == 200
+
+
+async def test_a_form_without_its_token(browser: Browser) -> None:
+    assert (await browser.post("/ui/logout", {"form_token": "0" * 64})).status == 403
+    assert (await browser.get("/ui/")).status == 200
+
+
+async def test_forms_have_limits(browser: Browser) -> None:
+    assert (await browser.post("/ui/logout", {"x": "y" * 70_000})).status == 413
+    assert (await browser.post("/ui/logout", content_type="application/json")).status == 400

@@ -1,0 +1,51 @@
+"""The cookie, the token of forms, and where a login may lead."""
+
+from __future__ import annotations
+
+import pytest
+
+from lading.core.errors import Forbidden
+from lading.web import browser_rules
+
+SECRET = "5" * 64
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "", "/", "/ui", "//evil.example", "/ui//evil.example", "/\\evil.example", "/ui/\\evil",
+        "https://evil.example/ui/", "/ui/\n", "/ui/a b", "/ui/../login", "/ui/\x00", "javascript:x",
+        "/ui/ü",
+    ],
+)  # fmt: skip
+def test_a_login_leads_to_the_page_only(place: str) -> None:
+    assert browser_rules.safe_place(place) == "/ui/"
+
+
+@pytest.mark.parametrize("place", ["/ui/requests?state=Failed", "/ui/x?next=//y", "/ui/a%20b"])
+def test_addresses_of_the_page(place: str) -> None:
+    assert browser_rules.safe_place(place) == place
+
+
+def test_the_cookie() -> None:
+    assert browser_rules.read_cookie("a=b; __Host-lading=c") == "c"
+    assert browser_rules.read_cookie("a=b") == ""
+    assert browser_rules.read_cookie('"; =,') == ""
+    assert "Max-Age=0" in browser_rules.cookie("", seconds=0)
+
+
+def test_the_token_of_forms_is_that_of_the_session() -> None:
+    given = browser_rules.form_token(SECRET)
+    browser_rules.check_form("POST", {}, scheme="https", secret=SECRET, given=given)
+    for wrong in ("", "x", "ü", browser_rules.form_token("6" * 64)):
+        with pytest.raises(Forbidden, match="too old"):
+            browser_rules.check_form("POST", {}, scheme="https", secret=SECRET, given=wrong)
+
+
+def test_forms_of_this_origin() -> None:
+    own = {"origin": "https://here:1", "host": "here:1"}
+    browser_rules.check_form("POST", own, scheme="https", secret="", given="")
+    with pytest.raises(Forbidden, match="another site"):
+        browser_rules.check_form(
+            "POST", {**own, "origin": "https://here:2"}, scheme="https", secret="", given=""
+        )

@@ -1,0 +1,50 @@
+"""Texts in templates."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import jinja2
+import pytest
+
+from lading.web import rendering
+from lading.web.rendering import Renderer
+
+
+@pytest.fixture
+def renderer() -> Renderer:
+    return Renderer(lambda: datetime(2026, 1, 2, 3, 5, tzinfo=UTC))
+
+
+def test_everything_is_escaped(renderer: Renderer) -> None:
+    text = renderer.render("fault.html", {"title": "<b>", "text": "\"'<script>"})
+    assert "&lt;b&gt;: &#34;&#39;&lt;script&gt;" in text
+
+
+def test_nothing_is_left_out_silently(renderer: Renderer) -> None:
+    with pytest.raises(jinja2.UndefinedError):
+        renderer.render("fault.html", {})
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("a\u202etxt.exe", "a\\u202etxt.exe"),
+        ("\x1b[31m", "\\x1b[31m"),
+        ("zero\u200bwidth", "zero\\u200bwidth"),
+        ("two\nlines\tand ü", "two\nlines\tand ü"),
+        (5, 5),
+    ],
+)
+def test_misleading_characters_are_shown(given: object, shown: object) -> None:
+    assert rendering.visible(given) == shown
+
+
+def test_states_have_a_word_and_a_shape() -> None:
+    assert "✗</span> failed 5" in rendering.state("failed 5")
+    assert "•</span> &lt;x&gt;" in rendering.state("<x>")
+
+
+def test_moments_name_their_zone() -> None:
+    assert rendering.moment("2026-01-02T03:04:05.123Z").endswith(">2026-01-02 03:04:05 UTC</time>")
+    assert rendering.moment(None) == ""
