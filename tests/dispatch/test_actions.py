@@ -85,12 +85,12 @@ async def test_a_lock_of_unknown_outcome_is_not_a_lost_one() -> None:
 
 async def test_a_lock_without_token_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk()
-    answer = desk.server._lock
+    answer = desk.server.lock
 
     def lock(uuid: str, amounts: dict[str, Any] | None, caller: str) -> dict[str, Any]:
         return {**answer(uuid, amounts, caller), "supervisor_token": None}
 
-    monkeypatch.setattr(desk.server, "_lock", lock)
+    monkeypatch.setattr(desk.server, "lock", lock)
     with pytest.raises(ExecutionError, match="no supervisor token"):
         await desk.actions.start(desk.uuid, worker="w1")
     assert desk.known() is ContainerState.LOCKED

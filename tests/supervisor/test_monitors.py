@@ -152,7 +152,7 @@ async def test_what_the_server_does_not_take_is_said(
     async def act() -> None:
         bench.server.faults = {"PUT containers": [422]}
         if what == "add_status":
-            await made[0]._take_notice(Notice("n", "d", certain=True))
+            await made[0].take_notice(Notice("n", "d", certain=True))
         else:
             Register(bench.directory / "lock").write_prices(
                 b'[{"StartTime": "2020-01-01T00:00:00Z", "Price": 1}]'

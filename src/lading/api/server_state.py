@@ -396,7 +396,7 @@ class EventBus:
     """Hands each event to each listener."""
 
     def __init__(self) -> None:
-        self._listeners: set[Listener] = set()
+        self.listeners: set[Listener] = set()
         self.token_changes = 0
         """Number of changes and deletions of tokens here; listeners do not get those events."""
 
@@ -408,28 +408,28 @@ class EventBus:
 
     def publish(self, event: LogEvent) -> None:
         """Put an event into the queue of each listener."""
-        for listener in self._listeners:
+        for listener in self.listeners:
             listener.put(event)
 
     @property
     def listening(self) -> int:
         """Number of listeners."""
-        return len(self._listeners)
+        return len(self.listeners)
 
     @property
     def queues(self) -> list[int]:
         """Number of events in the queue of each listener."""
-        return sorted(one.waiting for one in self._listeners)
+        return sorted(one.waiting for one in self.listeners)
 
     @contextmanager
     def listen(self) -> Iterator[Listener]:
         """A listener for the events that are published while the context lasts."""
         listener = Listener()
-        self._listeners.add(listener)
+        self.listeners.add(listener)
         try:
             yield listener
         finally:
-            self._listeners.discard(listener)
+            self.listeners.discard(listener)
 
 
 # Names of log files; no path can be made of them.

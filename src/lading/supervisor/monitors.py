@@ -188,11 +188,10 @@ class Monitors:
     async def _watch_for_preemption(self) -> None:
         config = self.assignment
         async with open_preemption_source(config.preemption, config.metadata_address) as source:
-            await watch_preemption(
-                source, self._take_notice, say=self.log.say, clock=time.monotonic
-            )
+            await watch_preemption(source, self.take_notice, say=self.log.say, clock=time.monotonic)
 
-    async def _take_notice(self, notice: Notice) -> None:
+    async def take_notice(self, notice: Notice) -> None:
+        """Log a notice that the machine is taken away, and show it to the user."""
         self.notice = notice
         self.log.say(f"{notice.text}: {notice.detail}")
         status = {"warning": notice.text, "warningDetail": notice.detail}

@@ -306,7 +306,7 @@ class FakeContainers(ExchangesOnly):
                 params = {name: msgspec.json.decode(text) for name, text in given}
                 return {"items": self._list(params)}
             case "POST", ["containers", uuid, "lock"]:
-                return self._lock(uuid, content.get("runtime_constraints"), caller)
+                return self.lock(uuid, content.get("runtime_constraints"), caller)
             case "POST", ["containers", uuid, "unlock"]:
                 return self._unlock(uuid, caller)
             case "GET", ["containers", uuid]:
@@ -360,7 +360,8 @@ class FakeContainers(ExchangesOnly):
                 return [self.records[uuid] for uuid in self._live]
         return self.records.values()
 
-    def _lock(self, uuid: str, amounts: Fields | None, caller: str) -> Fields:
+    def lock(self, uuid: str, amounts: Fields | None, caller: str) -> Fields:
+        """Answer of a lock by `caller`, with the tokens of the container."""
         record = self._record(uuid)
         if record["state"] != "Queued":
             raise Invalid(f"cannot lock when {record['state']}")

@@ -281,7 +281,7 @@ async def test_signs_of_life_and_lost_listeners(it: World, monkeypatch: pytest.M
     async with connected(it) as socket:
         await socket.receive()
         assert await socket.receive() == {}
-        (listener,) = it.app.services.bus._listeners
+        (listener,) = it.app.services.bus.listeners
         listener.lost = True
         message = await socket.receive()
         while message == {}:
@@ -575,7 +575,7 @@ async def test_many_events_at_once_reach_a_client_that_reads(it: World) -> None:
     async with connected(it) as socket:
         await socket.receive()
         await socket.ask({"method": "subscribe", "filters": []})
-        (listener,) = it.app.services.bus._listeners
+        (listener,) = it.app.services.bus.listeners
         await it.ok("POST", "collections", {"name": "one"})
         event = await socket.receive()
         told = server_state.LogEvent(

@@ -314,5 +314,5 @@ async def test_dispatchers_of_one_machine_share_it(tmp_path: Path) -> None:
 async def test_nothing_is_started_where_the_disk_is_almost_full(tmp_path: Path) -> None:
     async with local(tmp_path, kept=Amount(1 << 60, 0), disk_interval=0.01) as fleet:
         await until(fleet, lambda view: "is almost full" in view.shortage)
-        object.__setattr__(fleet._settings, "kept", Amount(0, 0))
+        fleet.settings = replace(fleet.settings, kept=Amount(0, 0))
         await until(fleet, lambda view: view.shortage == "")

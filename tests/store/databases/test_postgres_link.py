@@ -61,5 +61,5 @@ async def test_many_share_a_flush(postgres: PostgresServer) -> None:
 async def test_an_unusable_sslmode_is_named(postgres: PostgresServer) -> None:
     with pytest.raises(Invalid, match="PostgreSQL.Connection"):
         await PostgresAddress.of({**await emptied(postgres), "sslmode": "perhaps"}).connect()
-    assert postgres_link._number("12") == 12
-    assert postgres_link._number("1.5") == 1.5
+    assert postgres_link.read_number("12") == 12
+    assert postgres_link.read_number("1.5") == 1.5

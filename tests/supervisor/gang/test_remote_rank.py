@@ -81,8 +81,8 @@ async def test_a_rank_is_prepared_as_its_record_says_and_nothing_is_written(
     sent: list[str] = []
     monkeypatch.setattr(
         RemoteRank,
-        "_send",
-        lambda self: sent.extend(one.name for one in Path(self._output).iterdir()),
+        "send",
+        lambda self: sent.extend(one.name for one in Path(self.output).iterdir()),
     )
     engine = Engine()
     await RemoteRank(invitation(bench, certificate="PEM"), "10.0.0.1", engine.make).run()
@@ -115,7 +115,7 @@ def test_who_guards_clears_away_after_the_one_that_was_killed(bench: Bench) -> N
             if not pid:
                 os.kill(os.getpid(), number)
                 os._exit(5)
-            assert module._guard(pid, made) == code
+            assert module.guard(pid, made) == code
     finally:
         signal.signal(signal.SIGTERM, before)
     assert engine.did == ["remove"]
@@ -147,11 +147,11 @@ def test_what_was_put_out_goes_into_the_pipe(bench: Bench, tmp_path: Path) -> No
     (tmp_path / "out/ranks").mkdir(parents=True)
     (tmp_path / "out/ranks/r").write_text("x")
     made = RemoteRank(invitation(bench), "10.0.0.1", Engine().make)
-    made._output = str(tmp_path / "out")
+    made.output = str(tmp_path / "out")
     kept, target = os.dup(1), os.open(tmp_path / "tar", os.O_WRONLY | os.O_CREAT)
     os.dup2(target, 1)
     try:
-        made._send()
+        made.send()
     finally:
         os.dup2(kept, 1)
         os.close(kept)
@@ -167,7 +167,7 @@ def test_a_fault_is_told_in_the_pipe(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(linux, "end_with_parent", refuse)
-    assert module._serve(RemoteRank(invitation(bench), "10.0.0.1", Engine().make)) == 1
+    assert module.serve(RemoteRank(invitation(bench), "10.0.0.1", Engine().make)) == 1
     assert capfd.readouterr().out == '{"fault":"[Errno 1] Operation not permitted"}\n'
 
 

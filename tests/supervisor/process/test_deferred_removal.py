@@ -44,7 +44,7 @@ class Rig:
     def round(self) -> None:
         """Look, and wait for the end of a try."""
         self.tidier.look()
-        for descriptor, _ in self.tidier.poll.poll(PATIENCE) if self.tidier._pidfd >= 0 else ():
+        for descriptor, _ in self.tidier.poll.poll(PATIENCE) if self.tidier.pidfd >= 0 else ():
             assert self.tidier.take(descriptor)
 
 
@@ -81,4 +81,4 @@ def test_there_is_one_process_at_a_time(rig: Rig) -> None:
     rig.tidier.look()
     assert rig.tries == 1
     rig.round()
-    assert rig.tidier._pidfd == -1
+    assert rig.tidier.pidfd == -1

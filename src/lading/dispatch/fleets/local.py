@@ -170,7 +170,7 @@ class LocalFleet:
     """
 
     def __init__(self, settings: LocalSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._shares: Shares | None = None
         self._processes: dict[str, SupervisorProcess] = {}
         self._pidfds: dict[str, int] = {}
@@ -186,11 +186,11 @@ class LocalFleet:
         self._shortage = ""
 
     async def __aenter__(self) -> Self:
-        if self._settings.shares is not None:
+        if self.settings.shares is not None:
             # The path of the run directory is unique on the machine, but may be too long for a file
             # name.
-            name = hashlib.sha256(str(self._settings.run_directory).encode()).hexdigest()[:16]
-            self._shares = Shares(self._settings.shares, name=name)
+            name = hashlib.sha256(str(self.settings.run_directory).encode()).hexdigest()[:16]
+            self._shares = Shares(self.settings.shares, name=name)
         self._keeper = asyncio.create_task(self._serve_all(), name="warm parent")
         self._keeper.add_done_callback(lambda _: self._change.set())
         return self
@@ -224,12 +224,12 @@ class LocalFleet:
         )
 
     def _worker(self) -> FleetWorker:
-        capacity = self._settings.capacity
+        capacity = self.settings.capacity
         if self._shares is not None:
             self._shares.tell(self._taken())
             capacity -= self._others
         return FleetWorker(
-            WORKER, capacity, partitions=self._settings.partitions, gpu=self._settings.gpu
+            WORKER, capacity, partitions=self.settings.partitions, gpu=self.settings.gpu
         )
 
     def _taken(self) -> Resources:
@@ -260,13 +260,13 @@ class LocalFleet:
             # Two dispatchers may read the same free resources; `claim` decides under the lock that
             # all dispatchers of the machine share.
             if not self._shares.claim(
-                self._taken(), assignment.container.need, self._settings.capacity
+                self._taken(), assignment.container.need, self.settings.capacity
             ):
                 raise Unavailable(
                     "Another dispatcher of this machine was quicker to give the room away."
                 )
         answer = await self._connected().request(
-            "start", timeout=self._settings.start_timeout, assignment=self._message(assignment)
+            "start", timeout=self.settings.start_timeout, assignment=self._message(assignment)
         )
         if answer.op != "started":
             answer.close()
@@ -286,7 +286,7 @@ class LocalFleet:
         if self._channel is not None:
             answer = await self._channel.request(
                 "signal",
-                timeout=self._settings.start_timeout,
+                timeout=self.settings.start_timeout,
                 uuid=uuid,
                 signal=number.name.removeprefix("SIG"),
             )
@@ -306,9 +306,9 @@ class LocalFleet:
             raise Conflict(f"{uuid}: its supervisor is alive")
         # A supervisor removes its run directory last: without one there is nothing to clear away,
         # and the warm parent is not needed.
-        if await asyncio.to_thread((self._settings.run_directory / uuid).exists):
+        if await asyncio.to_thread((self.settings.run_directory / uuid).exists):
             answer = await self._connected().request(
-                "clean", timeout=self._settings.clean_timeout, uuid=uuid
+                "clean", timeout=self.settings.clean_timeout, uuid=uuid
             )
             answer.close()
             if answer.op != "cleaned" or answer.get("error"):
@@ -317,11 +317,11 @@ class LocalFleet:
         self._change.set()
 
     def _message(self, assignment: StartRequest) -> JsonObject:
-        fields: JsonObject = dict(self._settings.template)  # type: ignore[arg-type]
+        fields: JsonObject = dict(self.settings.template)  # type: ignore[arg-type]
         return fields | {
             "container_uuid": assignment.uuid,
             "supervisor_token": assignment.token,
-            "run_directory": str(self._settings.run_directory / assignment.uuid),
+            "run_directory": str(self.settings.run_directory / assignment.uuid),
             "known": assignment.known
             if len(msgspec.json.encode(assignment.known)) <= _MOST_KNOWN
             else {},
@@ -348,7 +348,7 @@ class LocalFleet:
             if others != self._others:
                 self._others = others
                 self._change.set()
-            await asyncio.sleep(self._settings.share_interval)
+            await asyncio.sleep(self.settings.share_interval)
 
     async def _watch_disk(self) -> None:
         """Notice when there is too little room for further containers, and when there is enough
@@ -357,7 +357,7 @@ class LocalFleet:
         while True:
             # Without an answer of the file system the last result stays.
             with contextlib.suppress(OSError):
-                shortage = is_short(self._settings.run_directory, self._settings.kept)
+                shortage = is_short(self.settings.run_directory, self.settings.kept)
                 if bool(shortage) != bool(self._shortage):
                     event(
                         _logger,
@@ -366,10 +366,10 @@ class LocalFleet:
                     )
                     self._shortage = shortage
                     self._change.set()
-            await asyncio.sleep(self._settings.disk_interval)
+            await asyncio.sleep(self.settings.disk_interval)
 
     async def _keep(self) -> None:
-        loop, pause = asyncio.get_running_loop(), self._settings.restart_first
+        loop, pause = asyncio.get_running_loop(), self.settings.restart_first
         while True:
             began = loop.time()
             try:
@@ -378,10 +378,10 @@ class LocalFleet:
                 event(_logger, "warm parent failed", why=error)
             # A warm parent that ends soon after its start is started again with growing pauses:
             # each start imports all modules of a supervisor.
-            if loop.time() - began > self._settings.restart_longest:
-                pause = self._settings.restart_first
+            if loop.time() - began > self.settings.restart_longest:
+                pause = self.settings.restart_first
             await asyncio.sleep(pause)
-            pause = min(pause * 2, self._settings.restart_longest)
+            pause = min(pause * 2, self.settings.restart_longest)
 
     async def _serve(self) -> None:
         """Run one warm parent until it ends."""
@@ -417,10 +417,10 @@ class LocalFleet:
                 event(_logger, "warm parent ended", pid=process.pid, code=code)
 
     async def _spawn(self, descriptor: int) -> asyncio.subprocess.Process:
-        arguments = ("--fd", str(descriptor), "--run", str(self._settings.run_directory))
+        arguments = ("--fd", str(descriptor), "--run", str(self.settings.run_directory))
         spawning = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
-                *self._settings.command,
+                *self.settings.command,
                 *arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=(descriptor,),
@@ -436,7 +436,7 @@ class LocalFleet:
 
     async def _stop(self, process: asyncio.subprocess.Process) -> int:
         try:
-            async with asyncio.timeout(self._settings.stop_timeout):
+            async with asyncio.timeout(self.settings.stop_timeout):
                 return await process.wait()
         except TimeoutError:
             return await _kill(process)
@@ -446,7 +446,7 @@ class LocalFleet:
             raise
 
     async def _survey(self, channel: PacketChannel) -> None:
-        answer = await channel.request("list", timeout=self._settings.ready_timeout)
+        answer = await channel.request("list", timeout=self.settings.ready_timeout)
         if answer.op != "listed":
             answer.close()
             raise Unavailable(f"The warm parent did not list its processes: {answer.get('error')}")
@@ -474,7 +474,7 @@ class LocalFleet:
                 # Beyond the limit a container that prepares keeps its resources, so that no other
                 # one is started for them.
                 sum(one.preparing for one in self._processes.values())
-                < self._settings.most_preparing
+                < self.settings.most_preparing
             ):
                 self._show(uuid, SupervisorProcess(WORKER, preparing=True))
         elif answer.op == "asking":
@@ -516,7 +516,7 @@ class LocalFleet:
 
     def _mark_idle(self) -> None:
         """Show the processes that became idle first as idle, up to the allowed number."""
-        for uuid in islice(self._idle, self._settings.most_idle):
+        for uuid in islice(self._idle, self.settings.most_idle):
             if uuid in self._pidfds and not self._processes[uuid].idle:
                 self._processes[uuid] = SupervisorProcess(WORKER, idle=True)
                 self._change.set()

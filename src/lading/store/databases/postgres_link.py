@@ -118,7 +118,7 @@ class PostgresAddress:
             )
             # Numbers of JSON, exact and without Decimal.
             await made.set_type_codec(
-                "numeric", schema="pg_catalog", encoder=repr, decoder=_number, format="text"
+                "numeric", schema="pg_catalog", encoder=repr, decoder=read_number, format="text"
             )
         except ValueError as error:
             raise Invalid(f"configuration: PostgreSQL.Connection: {error}") from error
@@ -137,7 +137,8 @@ class PostgresAddress:
         return await self.connect(**settings)
 
 
-def _number(text: str) -> int | float:
+def read_number(text: str) -> int | float:
+    """A value of type numeric; exact where it is a whole number."""
     # Any other character is a point or an exponent.
     return float(text) if set(text) - set("-0123456789") else int(text)
 

@@ -49,13 +49,13 @@ def main(leader: str, *, engines: EngineMaker) -> int:
         remote = RemoteRank(read_invitation(0), leader, engines)
         pid = os.fork()
         if pid:
-            return _guard(pid, remote)
-        os._exit(_serve(remote))
+            return guard(pid, remote)
+        os._exit(serve(remote))
     except (LadingError, OSError) as error:
         return _fault(error)
 
 
-def _guard(pid: int, remote: RemoteRank) -> int:
+def guard(pid: int, remote: RemoteRank) -> int:
     """Wait for the process that does the work, and clean up when it was killed; return its exit
     code.
     """
@@ -67,7 +67,8 @@ def _guard(pid: int, remote: RemoteRank) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _serve(remote: RemoteRank) -> int:
+def serve(remote: RemoteRank) -> int:
+    """Run the rank in this process; return its exit code."""
     try:
         linux.end_with_parent()
         take_own_mounts(remote.directory)
@@ -119,7 +120,7 @@ class RemoteRank:
             gateway="none",
         )
         self._engines = engines
-        self._output = ""
+        self.output = ""
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -138,7 +139,7 @@ class RemoteRank:
                 await engine.create(spec)
                 await engine.run(stop=stop, stop_grace=_GRACE)
                 if not stop.is_set():
-                    await asyncio.to_thread(self._send)
+                    await asyncio.to_thread(self.send)
         finally:
             await self._remove(engine)
 
@@ -204,7 +205,7 @@ class RemoteRank:
                     stderr=2,
                     spread=self._spread,
                 )
-                self._output = next(
+                self.output = next(
                     (one.source for one in spec.binds if one.target == spec.output_path), ""
                 )
                 yield replace(spec, stdin=0)
@@ -215,10 +216,11 @@ class RemoteRank:
             log.close()
             await transport.close()
 
-    def _send(self) -> None:
+    def send(self) -> None:
+        """Send the output to the first machine. Raises ExecutionError, OSError."""
         # Processes of the rank are dead (`Engine.run`), but they may have left symbolic links.
         with open(1, "wb", closefd=False) as pipe:
             try:
-                gang_output.send(self._output, pipe, stop=self._stop.is_set)
+                gang_output.send(self.output, pipe, stop=self._stop.is_set)
             except Stopped as error:
                 raise ExecutionError("told to stop while the output was sent") from error

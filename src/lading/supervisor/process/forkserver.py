@@ -491,7 +491,8 @@ class DeferredRemoval:
     poll: select.poll
     clock: Callable[[], float]
     _pid: int = 0
-    _pidfd: int = -1
+    pidfd: int = -1
+    """The process that removes, -1 without one."""
     _due: float = 0.0
     _period: float = REMOVAL_PERIOD
     _before: int = field(default=0)
@@ -502,20 +503,20 @@ class DeferredRemoval:
 
     def look(self) -> None:
         """Start an attempt when it is due and there is something to remove."""
-        if self._pidfd >= 0 or self.clock() < self._due:
+        if self.pidfd >= 0 or self.clock() < self._due:
             return
         self._before = self._count()
         self._due = self.clock() + self._period
         if self._before:
             self._pid = self.fork(self._work)
-            self._pidfd = os.pidfd_open(self._pid)
-            self.poll.register(self._pidfd, select.POLLIN)
+            self.pidfd = os.pidfd_open(self._pid)
+            self.poll.register(self.pidfd, select.POLLIN)
 
     def take(self, descriptor: int) -> bool:
         """Whether the descriptor reports the end of the attempt, which is then recorded."""
-        if descriptor != self._pidfd or descriptor < 0:
+        if descriptor != self.pidfd or descriptor < 0:
             return False
-        self.poll.unregister(self._pidfd)
+        self.poll.unregister(self.pidfd)
         self.leave()
         os.waitpid(self._pid, 0)
         left = self._count()
@@ -529,9 +530,9 @@ class DeferredRemoval:
 
     def leave(self) -> None:
         """Close descriptors that a forked process must not hold."""
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-            self._pidfd = -1
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
 
     def _count(self) -> int:
         return sum(len(removal.waiting(place)) for place in self.places)
