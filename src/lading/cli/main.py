@@ -31,6 +31,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "Run one command for each of many files, or for each row of a table.",
         ),
         "wait": ("lading.cli.running.mapping", "Wait for many requests, and say how they ended."),
+        "top": ("lading.cli.running.top", "Show what waits, runs and has ended, live."),
         "shell": (
             "lading.cli.running.shell",
             "Open a shell in a running container, or reach its ports.",

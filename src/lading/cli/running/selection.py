@@ -106,7 +106,7 @@ async def select(
     """The requests that are meant, the newest first, with their containers; `size` are looked at
     with each call. Raises the errors of the API.
     """
-    filters = await _filters(session, wanted, datetime.now(UTC))
+    filters = await conditions(session, wanted, datetime.now(UTC))
     before: list[Any] = []
     seen: set[str] = set()
     while True:
@@ -118,10 +118,10 @@ async def select(
             limit=size,
         )
         fresh = [row for row in rows if row["uuid"] not in seen]
-        containers = await _containers(session, fresh)
+        held = await containers(session, fresh)
         for row in fresh:
-            one = RequestOutcome(row, containers.get(row["container_uuid"] or ""))
-            if _is_meant(one, wanted):
+            one = RequestOutcome(row, held.get(row["container_uuid"] or ""))
+            if is_meant(one, wanted):
                 yield one
         if len(rows) < size or not fresh:
             return
@@ -134,7 +134,7 @@ async def count(session: CliSession, wanted: RequestSelection) -> int:
     """The number of requests that the server has; pattern of the name and `failed` do not
     count.
     """
-    filters = await _filters(session, wanted, datetime.now(UTC))
+    filters = await conditions(session, wanted, datetime.now(UTC))
     answer: Record = await session.api.request(
         "GET", "container_requests", params={"filters": filters, "limit": 0, "count": "exact"}
     )
@@ -196,7 +196,8 @@ def _sort_key(one: RequestOutcome, sort: str, now: datetime) -> Any:
     return amount is None, -(amount or 0)
 
 
-async def _filters(session: CliSession, wanted: RequestSelection, now: datetime) -> list[Any]:
+async def conditions(session: CliSession, wanted: RequestSelection, now: datetime) -> list[Any]:
+    """The filters of a list call that admit the requests that are meant, and perhaps more."""
     filters: list[Any] = []
     if wanted.name is not None:
         # Only narrows the list: the pattern is applied to the answer.
@@ -218,7 +219,8 @@ async def _filters(session: CliSession, wanted: RequestSelection, now: datetime)
     return filters
 
 
-def _is_meant(one: RequestOutcome, wanted: RequestSelection) -> bool:
+def is_meant(one: RequestOutcome, wanted: RequestSelection) -> bool:
+    """Whether a request that the server admitted is meant."""
     name = one.request["name"] or ""
     if wanted.name is not None and not fnmatch.fnmatchcase(name, wanted.name):
         return False
@@ -227,12 +229,14 @@ def _is_meant(one: RequestOutcome, wanted: RequestSelection) -> bool:
     return not wanted.failed or one.exit_code != 0
 
 
-async def _containers(session: CliSession, rows: list[Record]) -> dict[str, Record]:
+async def containers(
+    session: CliSession, rows: list[Record], fields: tuple[str, ...] = _CONTAINER
+) -> dict[str, Record]:
     """The containers of requests by uuid."""
     uuids = sorted({row["container_uuid"] for row in rows if row["container_uuid"]})
     if not uuids:
         return {}
     held = await session.api.list(
-        "containers", filters=[["uuid", "in", uuids]], select=_CONTAINER, limit=_PAGE
+        "containers", filters=[["uuid", "in", uuids]], select=fields, limit=len(uuids)
     )
     return {row["uuid"]: row for row in held}

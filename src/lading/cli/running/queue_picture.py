@@ -1,0 +1,255 @@
+"""Picture of the queue at a moment: what waits, runs and has ended, how fast, and until when.
+
+Pure: the records and the time are arguments. `top` reads the records and draws the picture.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import PurePosixPath
+from statistics import median
+from typing import Any, Final
+
+from lading.client.api import Record
+from lading.client.outcomes import RequestOutcome
+from lading.client.request_states import is_reused, seconds_of, shown_command, shown_state
+from lading.core.quantities import parse_time
+
+RATE_TIME: Final = 300.0
+"""Seconds until now of which the rate is told."""
+_REMEMBERED: Final = 200
+"""Latest times of one kind of request that are kept."""
+_SHOWN_ENDS: Final = 50
+_NUMBER = re.compile(r"[._-]?\d+$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningRequest:
+    """A request whose container runs."""
+
+    uuid: str
+    name: str
+    seconds: float
+    expected: float | None
+    """Seconds that it will take in all, from history or its own report; None if not known."""
+    vcpus: int
+    ram: int
+
+    @property
+    def part(self) -> float | None:
+        """Part of the work that is done, 0 to 1."""
+        return None if not self.expected else min(1.0, self.seconds / self.expected)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds left; 0 if it takes longer than expected."""
+        return None if self.expected is None else max(0.0, self.expected - self.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedRequest:
+    """A request that has ended."""
+
+    uuid: str
+    name: str
+    state: str
+    seconds: float | None
+    ended_at: str
+    is_reused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePicture:
+    """What waits, runs and has ended."""
+
+    at: str
+    waiting: int
+    running: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    reused: int
+    """Those of the succeeded and failed whose container had run before."""
+    per_minute: float
+    seconds_left: float | None
+    head: Mapping[str, str] | None
+    """The request that is next in line: `uuid`, `name`, and `why` it waits."""
+    runs: Sequence[RunningRequest]
+    ends: Sequence[EndedRequest]
+    """The latest ones, the last one first."""
+
+    @property
+    def total(self) -> int:
+        """All requests of the picture."""
+        return self.waiting + self.running + self.succeeded + self.failed + self.cancelled
+
+
+@dataclass(slots=True)
+class RequestHistory:
+    """The requests that have ended, and how long those of a kind took."""
+
+    ended: dict[str, RequestOutcome] = field(default_factory=dict)
+    _seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, one: RequestOutcome) -> None:
+        """Count a request that is Final; again is nothing."""
+        uuid = str(one.request["uuid"])
+        if uuid in self.ended:
+            return
+        self.ended[uuid] = one
+        container = one.container
+        # A result that was there takes no time; how long a failure takes says little.
+        if container is None or one.exit_code or is_reused(one.request, container):
+            return
+        if container["started_at"] and container["finished_at"]:
+            taken = parse_time(container["finished_at"]) - parse_time(container["started_at"])
+            kept = self._seconds.setdefault(kind_of(one.request), [])
+            kept.append(taken.total_seconds())
+            del kept[:-_REMEMBERED]
+
+    def expected(self, request: Record, *, any_kind: bool = False) -> float | None:
+        """Seconds that such a request takes; None if none of its kind has ended.
+
+        `any_kind`: then what all requests take.
+        """
+        kept = self._seconds.get(kind_of(request))
+        if kept:
+            return median(kept)
+        every = [one for some in self._seconds.values() for one in some]
+        return median(every) if every and any_kind else None
+
+
+def kind_of(request: Record) -> str:
+    """What requests with equal work have in common: the name without its number, or the program."""
+    if request["name"]:
+        return _NUMBER.sub("", request["name"]) or str(request["name"])
+    return f"{PurePosixPath((request['command'] or [''])[0]).name}()"
+
+
+def first_in_line(waiting: Sequence[RequestOutcome]) -> RequestOutcome | None:
+    """The request that runs next: of the highest priority the oldest, if its container waits."""
+    queued = [one for one in waiting if one.container is not None and one.request["priority"]]
+    return min(
+        queued,
+        key=lambda one: (-int(one.request["priority"]), one.request["created_at"]),
+        default=None,
+    )
+
+
+def draw(
+    opened: Sequence[RequestOutcome],
+    history: RequestHistory,
+    now: datetime,
+    *,
+    total: int,
+    head: Mapping[str, str] | None,
+) -> QueuePicture:
+    """The picture of the requests that have not ended, of which `opened` are the oldest, and of
+    those that have.
+    """
+    runs = [one for one in opened if _runs(one)]
+    waiting = [one for one in opened if not _runs(one)]
+    shown = [_run(one, history, now) for one in runs]
+    states = [shown_state(one) for one in history.ended.values()]
+    latest = sorted(history.ended.values(), key=_ended_at, reverse=True)
+    fresh = [one for one in latest if _age(one, now) <= RATE_TIME and not _is_reused(one)]
+    count = total - len(runs)
+    return QueuePicture(
+        at=now.isoformat(timespec="seconds"),
+        waiting=count,
+        running=len(runs),
+        succeeded=states.count("Complete"),
+        failed=sum(state.startswith("failed") for state in states),
+        cancelled=states.count("Cancelled"),
+        reused=sum(_is_reused(one) for one in latest),
+        per_minute=round(60 * len(fresh) / RATE_TIME, 2),
+        seconds_left=_left(runs, waiting, count, history, now),
+        head=head,
+        runs=sorted(shown, key=lambda one: -one.seconds),
+        ends=[_end(one) for one in latest[:_SHOWN_ENDS]],
+    )
+
+
+def name_of(request: Record) -> str:
+    """The name of a request for people; its command if it has none."""
+    return str(request["name"] or shown_command(request))
+
+
+def _left(
+    runs: Sequence[RequestOutcome],
+    waiting: Sequence[RequestOutcome],
+    count: int,
+    history: RequestHistory,
+    now: datetime,
+) -> float | None:
+    """Seconds until all have ended, if as many run at a time as now; None if nothing is known."""
+    if not runs:
+        return None
+    rest = []
+    for one in runs:
+        expected = history.expected(one.request, any_kind=True)
+        if expected is None:
+            return None
+        rest.append(max(0.0, expected - (seconds_of(one, now) or 0.0)))
+    work = [history.expected(one.request, any_kind=True) or 0.0 for one in waiting]
+    # Of very many only the first ones are known.
+    scale = count / len(waiting) if waiting else 0.0
+    return max((sum(rest) + scale * sum(work)) / len(runs), max(rest))
+
+
+def _run(one: RequestOutcome, history: RequestHistory, now: datetime) -> RunningRequest:
+    container: Mapping[str, Any] = one.container or {}
+    seconds = seconds_of(one, now) or 0.0
+    constraints = container.get("runtime_constraints") or {}
+    said = container.get("progress")
+    # What the container reports itself is better than what others took.
+    own = seconds / said if isinstance(said, int | float) and 0 < said <= 1 else None
+    return RunningRequest(
+        uuid=str(one.request["uuid"]),
+        name=name_of(one.request),
+        seconds=seconds,
+        expected=own if own is not None else history.expected(one.request),
+        vcpus=_whole(constraints.get("vcpus")),
+        ram=_whole(constraints.get("ram")),
+    )
+
+
+def _end(one: RequestOutcome) -> EndedRequest:
+    container: Mapping[str, Any] = one.container or {}
+    taken = None
+    if container.get("started_at") and container.get("finished_at"):
+        span = parse_time(container["finished_at"]) - parse_time(container["started_at"])
+        taken = span.total_seconds()
+    return EndedRequest(
+        uuid=str(one.request["uuid"]),
+        name=name_of(one.request),
+        state=shown_state(one),
+        seconds=taken,
+        ended_at=_ended_at(one),
+        is_reused=_is_reused(one),
+    )
+
+
+def _runs(one: RequestOutcome) -> bool:
+    return one.container is not None and one.container["state"] == "Running"
+
+
+def _is_reused(one: RequestOutcome) -> bool:
+    return one.container is not None and is_reused(one.request, one.container)
+
+
+def _ended_at(one: RequestOutcome) -> str:
+    """Of a result that was there, the time of the request."""
+    finished = str((one.container or {}).get("finished_at") or "")
+    return max(finished, str(one.request["created_at"]))
+
+
+def _age(one: RequestOutcome, now: datetime) -> float:
+    return (now - parse_time(_ended_at(one))).total_seconds()
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,237 @@
+"""`lading top`: one screen of what waits, runs and has ended, kept up to date.
+
+Two list calls tell of the requests that have not ended and two of those that have ended since the
+refresh before, however many there are; one more asks why the first in line waits. A refresh comes
+when the websocket tells of a change, and after the interval in any case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import click
+import msgspec
+
+from lading.cli import display
+from lading.cli.options import DURATION
+from lading.cli.running import selection
+from lading.cli.running.queue_picture import (
+    QueuePicture,
+    RequestHistory,
+    draw,
+    first_in_line,
+    name_of,
+)
+from lading.cli.running.selection import RequestSelection
+from lading.cli.session import CliSession, with_session
+from lading.client.api import Record
+from lading.client.outcomes import RequestOutcome, changes, until_changed
+from lading.core.quantities import format_time
+
+_PAGE: Final = 1000
+_LEAST: Final = 0.5
+"""Seconds between two refreshes at least: many changes come together."""
+_REQUEST: Final = (
+    "uuid",
+    "name",
+    "state",
+    "priority",
+    "command",
+    "created_at",
+    "modified_at",
+    "container_uuid",
+)
+_CONTAINER: Final = (
+    "uuid",
+    "state",
+    "exit_code",
+    "created_at",
+    "started_at",
+    "finished_at",
+    "progress",
+    "runtime_constraints",
+    "runtime_status",
+)
+
+
+@click.command()
+@click.option("--name", metavar="PATTERN", help="Only those with such a name, as 'sort.*'.")
+@click.option("--project", metavar="PROJECT", help="Only those of this project.")
+@click.option("--user", metavar="USER", help="Only those that this user submitted.")
+@click.option(
+    "--since", type=DURATION, default="12h", show_default=True, metavar="TIME",
+    help="Count what ended in this time.",
+)  # fmt: skip
+@click.option(
+    "--interval", type=DURATION, default="2s", show_default=True, metavar="TIME",
+    help="Refresh at least so often.",
+)  # fmt: skip
+@click.option("--once", is_flag=True, help="Show it once, and leave.")
+@display.json_option
+def top(
+    name: str | None,
+    project: str | None,
+    user: str | None,
+    since: int,
+    interval: int,
+    once: bool,
+    as_json: bool,
+) -> None:
+    """Show what waits, runs and has ended, with bars, the rate, and the time that is left.
+
+    Ctrl-C leaves; the requests go on.
+
+    How long a request takes is known from those of the same name (without its number) or program
+    that have succeeded. Where standard output is no terminal, each change is one line; with --json,
+    one JSON object a line.
+    """
+    wanted = RequestSelection(name=name, project=project, user=user)
+
+    async def action(session: CliSession) -> None:
+        watch = _QueueWatch(session, wanted, since)
+        async with changes(session.api) as changed:
+            with _showing(once=once, as_json=as_json) as show:
+                while True:
+                    show(await watch.look(datetime.now(UTC)))
+                    if once:
+                        return
+                    await asyncio.sleep(_LEAST)
+                    await until_changed(changed, max(0.0, interval - _LEAST))
+
+    try:
+        with_session(action)
+    # The usual way to leave.
+    except KeyboardInterrupt:
+        return
+
+
+@dataclass(slots=True)
+class _QueueWatch:
+    """Reads what is needed for one picture after the other."""
+
+    session: CliSession
+    wanted: RequestSelection
+    since: int
+    _history: RequestHistory = field(default_factory=RequestHistory)
+    _conditions: list[Any] | None = None
+    _seen: str = ""
+    """`modified_at` of the latest request that was seen to have ended."""
+
+    async def look(self, now: datetime) -> QueuePicture:
+        """The picture now."""
+        if self._conditions is None:
+            self._conditions = await selection.conditions(self.session, self.wanted, now)
+            self._seen = format_time(now - timedelta(seconds=self.since))
+        await self._note_ends()
+        opened, total = await self._open()
+        return draw(opened, self._history, now, total=total, head=await self._head(opened))
+
+    async def _open(self) -> tuple[list[RequestOutcome], int]:
+        """The oldest requests that have not ended, and how many there are."""
+        rows, total = await self._list_open()
+        if total > len(rows):
+            # Of very many, those that run may not be among the oldest.
+            runs, _ = await self._list_open(["container.state", "=", "Running"])
+            known = {row["uuid"] for row in rows}
+            rows += [row for row in runs if row["uuid"] not in known]
+        found = await self._with_containers(rows)
+        # The server does not know patterns: then those that were read are counted.
+        return found, max(len(found), total) if self.wanted.name is None else len(found)
+
+    async def _list_open(self, *more: list[str]) -> tuple[list[Record], int]:
+        answer: Record = await self.session.api.request(
+            "GET",
+            "container_requests",
+            params={
+                "filters": [*(self._conditions or ()), ["state", "=", "Committed"], *more],
+                "order": ["created_at asc"],
+                "select": _REQUEST,
+                "limit": _PAGE,
+                "count": "exact",
+            },
+        )
+        return answer["items"], int(answer["items_available"])
+
+    async def _note_ends(self) -> None:
+        while True:
+            rows = await self.session.api.list(
+                "container_requests",
+                filters=[
+                    *(self._conditions or ()),
+                    ["state", "=", "Final"],
+                    ["modified_at", ">=", self._seen],
+                ],
+                order=["modified_at asc", "uuid asc"],
+                select=_REQUEST,
+                limit=_PAGE,
+            )
+            fresh = [row for row in rows if row["uuid"] not in self._history.ended]
+            for one in await self._with_containers(fresh):
+                self._history.add(one)
+            if rows:
+                self._seen = rows[-1]["modified_at"]
+            if len(rows) < _PAGE or not fresh:
+                return
+
+    async def _with_containers(self, rows: list[Record]) -> list[RequestOutcome]:
+        held = await selection.containers(self.session, rows, _CONTAINER)
+        every = (RequestOutcome(row, held.get(row["container_uuid"] or "")) for row in rows)
+        return [one for one in every if selection.is_meant(one, self.wanted)]
+
+    async def _head(self, opened: list[RequestOutcome]) -> dict[str, str] | None:
+        head = first_in_line([one for one in opened if _waits(one)])
+        if head is None:
+            return None
+        answer = await self.session.api.action(
+            "container_requests", head.request["uuid"], "container_status", method="GET"
+        )
+        return {
+            "uuid": str(head.request["uuid"]),
+            "name": name_of(head.request),
+            "why": str(answer.get("scheduling_status") or ""),
+        }
+
+
+def _waits(one: RequestOutcome) -> bool:
+    return one.container is not None and one.container["state"] in ("Queued", "Locked")
+
+
+@contextmanager
+def _showing(*, once: bool, as_json: bool) -> Generator[Callable[[QueuePicture], None]]:
+    """A function that shows a picture: as JSON, as a line where it differs, or on the screen."""
+    if as_json:
+        yield lambda picture: click.echo(msgspec.json.encode(picture))
+        return
+    # rich takes long to import.
+    from rich.console import Console
+    from rich.live import Live
+
+    from lading.cli.running.top_screen import line, screen
+
+    if once or not sys.stdout.isatty():
+        last = ""
+
+        def show(picture: QueuePicture) -> None:
+            nonlocal last
+            if once:
+                width, height = shutil.get_terminal_size()
+                Console(width=width).print(screen(picture, width=width, height=height))
+            # Without the time, which always differs.
+            elif (said := line(picture))[8:] != last:
+                last = said[8:]
+                click.echo(said)
+
+        yield show
+        return
+    console = Console()
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        yield lambda picture: live.update(
+            screen(picture, width=console.width, height=console.height), refresh=True
+        )
