@@ -168,3 +168,11 @@ def test_processes_where_there_are_no_groups(tmp_path: Path) -> None:
     assert cpu == {"user": 240 / ticks, "sys": 120 / ticks, "cpus": CPUS}
     assert read_rss(8, proc=tmp_path) == 0
     assert read_rss(os.getpid()) > 1 << 20
+
+
+def test_an_ended_process_has_no_folders(tmp_path: Path) -> None:
+    for process, where in (("5", "/"), ("self", "/mine")):
+        (tmp_path / process).mkdir()
+        (tmp_path / process / "cgroup").write_text(f"4:memory:{where}\n")
+    hierarchy = Hierarchy(1, {"memory": Path("/sys/fs/cgroup/memory")})
+    assert find_folders(5, hierarchy, proc=tmp_path) is None

@@ -68,7 +68,13 @@ def find_folders(pid: int, hierarchy: Hierarchy, *, proc: Path = PROC) -> Cgroup
     )
     if found is None or own is None:
         return None
-    paths = {name: path for name, path in found.paths.items() if path != own.paths.get(name)}
+    # The kernel shows an ended process in the root of each hierarchy until its parent has waited
+    # for it (cgroups(7)); the counters there are those of the whole machine.
+    paths = {
+        name: path
+        for name, path in found.paths.items()
+        if path not in (own.paths.get(name), hierarchy.roots[name])
+    }
     return CgroupCounters(hierarchy.version, paths) if paths else None
 
 
