@@ -15,6 +15,8 @@ from typing import Any
 
 from docs import diagrams
 from lading import config
+from lading.cli import manual
+from lading.cli.main import cli
 from lading.core import errors
 from lading.core.records import record_types, schema
 from lading.core.resources import GIB, KIB, MIB
@@ -271,9 +273,18 @@ def _path(kind: schema.RecordType, action: schema.RecordAction) -> str:
     )
 
 
+def commands() -> str:
+    """The reference of the command line."""
+    lines = [
+        NOTE + "# Commands\n",
+        "What `--help` says, of all commands. `lading man | man -l -` shows it as a manual page.\n",
+    ]
+    return "\n".join([*lines, manual.markdown(cli)])
+
+
 PAGES = {
-    "api.md": reference, "configuration.md": configuration, "errors.md": refusals,
-    "packages.md": packages, "states.md": states,
+    "api.md": reference, "commands.md": commands, "configuration.md": configuration,
+    "errors.md": refusals, "packages.md": packages, "states.md": states,
 }  # fmt: skip
 
 

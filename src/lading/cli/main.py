@@ -97,6 +97,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.doctor",
             "Say what this machine can run, and how to mend what it cannot.",
         ),
+        "man": ("lading.cli.manual", "Print the manual page, of all commands or of one."),
         "completion": ("lading.cli.completion", "Print the completion script for a shell."),
     },
 }

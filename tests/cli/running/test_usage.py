@@ -34,7 +34,7 @@ def test_suggestions_where_it_is_far_less() -> None:
     described = dict(usage.describe(container({"memory": _GIB, "cpu": 12.0})))
     assert described["memory"].endswith("25% of 4.0 GiB; --ram 1280MiB would do")
     assert described["cpu"] == "12 s, 30% of 4 vcpus; --vcpus 2 would do"
-    small = dict(usage.describe(container({"memory": 1e6, "cpu": 0.1}, ram=256 << 20, vcpus=2)))
+    small = dict(usage.describe(container({"memory": 1e6, "cpu": 0.1}, ram=512 << 20, vcpus=2)))
     assert small["memory"].endswith("--ram 64MiB would do")
     assert small["cpu"].endswith("--vcpus 1 would do")
 
@@ -42,7 +42,7 @@ def test_suggestions_where_it_is_far_less() -> None:
 @pytest.mark.parametrize(
     "one",
     [
-        container({"memory": 1e6, "cpu": 0.1}, ram=64 << 20, vcpus=1),
+        container({"memory": 1e6, "cpu": 0.1}, ram=256 << 20, vcpus=1),
         container({"memory": 3e9, "cpu": 1.0}, seconds=4),
     ],
 )

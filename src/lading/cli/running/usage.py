@@ -18,7 +18,9 @@ _FAR = 0.5
 _SPARE = 1.25
 """Room above the peak in suggested amounts."""
 _LEAST = 64 << 20
-"""Bytes; smaller requests are not worth a word."""
+"""Bytes that are suggested at least."""
+_USUAL = 256 << 20
+"""Bytes; requests of the default or less are not worth a word."""
 _LONG = 5.0
 """Seconds; the processor time of shorter commands is no measure."""
 
@@ -62,7 +64,7 @@ def describe(container: Record) -> list[tuple[str, str]]:
 
 
 def _less_memory(memory: float, ram: int) -> str:
-    if ram <= _LEAST or memory >= _FAR * ram:
+    if ram <= _USUAL or memory >= _FAR * ram:
         return ""
     enough = -(-round(max(memory * _SPARE, _LEAST)) // (1 << 20))
     return f"; --ram {enough}MiB would do"
