@@ -93,7 +93,7 @@ def test_mistakes_are_named(site: Site, here: Path) -> None:
 def test_no_image_yet(tmp_path: Path) -> None:
     with Site(tmp_path) as fresh:
         assert "no image yet; try: lading image add" in fresh.lading("image", "ls").stderr
-        assert "no image yet; add one first" in fresh.lading("run", "--", "true", code=1).stderr
+        assert "no image yet; add one first" in fresh.lading("run", "--", "true", code=125).stderr
 
 
 def test_an_image_is_pulled_once_and_pinned(site: Site, registry: tuple[FakeRegistry, str]) -> None:
@@ -160,8 +160,8 @@ def test_layers_of_several_images_are_stored_and_fetched_once(
 def test_mistakes_of_a_pull_are_named(site: Site, registry: tuple[FakeRegistry, str]) -> None:
     fake, host = registry
     assert (
-        "'tools:1' is no image of a registry: write HOST"
-        in site.lading("image", "pull", "tools:1", code=1).stderr
+        "'Tools:1' is no image of a registry: write [HOST"
+        in site.lading("image", "pull", "Tools:1", code=1).stderr
     )
     assert (
         f"{host}/d:1: {host} has no image"
@@ -189,3 +189,44 @@ async def _manifest(site: Site, pdh: str) -> str:
             "manifest_text"
         ]
     return text
+
+
+def test_a_short_name_is_looked_up_in_the_registry_for_them(
+    site: Site, registry: tuple[FakeRegistry, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, host = registry
+    fake.push("library/debian", "12", LAYERS[0], author="short")
+    named = json.loads(
+        site.lading("image", "pull", "--json", "--registry", host, "debian:12").stdout
+    )
+    assert named["names"][:1] == [f"{host}/library/debian:12"]
+    assert "debian:12" in named["names"]
+    monkeypatch.setenv("LADING_REGISTRY", host)
+    assert json.loads(site.lading("image", "pull", "--json", "debian:12").stdout)["fetched"] == 0
+    assert site.lading("image", "list").stdout == site.lading("image", "ls").stdout
+
+
+def test_run_pulls_what_is_missing(
+    site: Site, registry: tuple[FakeRegistry, str], monkeypatch: pytest.MonkeyPatch, here: Path
+) -> None:
+    (here / "x").write_text("")
+    fake, host = registry
+    monkeypatch.setenv("LADING_REGISTRY", host)
+    fake.push("bio/tools", "9", LAYERS[1], author="missing")
+    asked = ("--detach", "--image", "bio/tools:9", "--", "true")
+    assert "bio/tools:9" in site.lading("run", *asked, code=125).stderr
+    assert "pulled bio/tools:9: fetched" in site.lading("run", "--pull", *asked).stderr
+    fake.asked.clear()
+    assert "pulled" not in site.lading("run", "--pull", *asked).stderr
+    (one,) = [
+        row
+        for row in json.loads(site.lading("image", "list", "--json").stdout)
+        if "bio/tools:9" in row["names"]
+    ]
+    for name in (one["digest"], one["pdh"]):
+        site.lading("run", "--detach", "--pull", "--image", name, "--", "true")
+    assert fake.asked == []
+    site.lading(
+        "map", "--detach", "--pull", "--image", "bio/tools:9", "-i", "x", "--", "echo", "{}"
+    )
+    assert "say which --image" in site.lading("run", "--pull", "--", "true", code=125).stderr

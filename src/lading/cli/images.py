@@ -21,9 +21,11 @@ from lading.client.images.links import (
     find_image,
     full_name,
     give_names,
+    is_stored,
     list_images,
     register,
 )
+from lading.core.ids import is_pdh, is_uuid
 
 if TYPE_CHECKING:
     from lading.client.images.archive import NormalImage
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 # Equal to `client.images.runner.DEFAULT_VERSION`, which is not imported, as `--help` needs the
 # value.
 DEFAULT_VERSION = "3.2.1"
+REGISTRY = "LADING_REGISTRY"
+"""Variable with the registry of image names without a host."""
 
 
 @click.group()
@@ -72,7 +76,7 @@ def add(source: tuple[str, ...], from_host: bool, name: tuple[str, ...], as_json
 
 
 @image.command()
-@click.argument("reference", metavar="HOST/REPO[:TAG][@DIGEST]")
+@click.argument("reference", metavar="[HOST/]REPO[:TAG][@DIGEST]")
 @click.option(
     "--name",
     multiple=True,
@@ -84,6 +88,12 @@ def add(source: tuple[str, ...], from_host: bool, name: tuple[str, ...], as_json
     "wanted",
     metavar="linux/ARCH",
     help="Of several images under one name.  [default: this machine's]",
+)
+@click.option(
+    "--registry",
+    envvar=REGISTRY,
+    metavar="HOST[:PORT]",
+    help=f"Of names without HOST: a mirror of Docker Hub.  [default: ${REGISTRY}, else Docker Hub]",
 )
 @click.option(
     "--plain-http", is_flag=True, help="The registry speaks HTTP; one on this machine is taken to."
@@ -98,45 +108,84 @@ def pull(
     reference: str,
     name: tuple[str, ...],
     wanted: str | None,
+    registry: str | None,
     plain_http: bool,
     ca: Path | None,
     as_json: bool,
 ) -> None:
     """Fetch an image from an OCI registry and add it to the store.
 
-    Its names are REFERENCE and HOST/REPO@sha256:..., the name of exactly this content. Users and
+    Its names are REFERENCE and HOST/REPO@sha256:..., the name of exactly this content. A name
+    without HOST is one of Docker Hub: debian:12, biocontainers/samtools:v1.9-4-deb_cv1. Users and
     passwords are those of `docker login` and `podman login`. The same command continues an
     interrupted pull; layers that were pulled with another image are not fetched again.
 
     \b
+    lading image pull debian:12
     lading image pull 127.0.0.1:5000/tools:1.0 --name tools:1.0
     """
     for one in name:
         full_name(one)
 
     async def action(session: CliSession) -> tuple[Registration, RemoteImage, int]:
-        from lading.client.images.registry import Registry, connector, origin_of, parse_platform
-        from lading.client.images.registry_access import find_login, parse_reference
-
-        target = parse_platform(wanted or f"linux/{_architecture()}")
-        asked = parse_reference(reference)
-        origin = origin_of(asked, is_plain=plain_http)
-        login = await asyncio.to_thread(find_login, os.environ, asked.host)
-        async with Registry(origin, connect=connector(ca), login=login) as registry:
-            found = await registry.resolve(asked, platform=target)
-            # Unique and in order: `--name` may repeat one of the first two.
-            names = dict.fromkeys((asked.name, found.pinned, *name))
-            there = await find_image(session.api, found.config.digest)
-            # An image with the same configuration is the same image, so that its layers need not be
-            # fetched.
-            if there is not None:
-                return await give_names(session.api, there, names=tuple(names)), found, 0
-            return await _pull(session, registry, found, tuple(names), is_quiet=as_json)
+        return await pull_image(
+            session,
+            reference,
+            more=name,
+            platform_=wanted,
+            hub=registry,
+            is_plain=plain_http,
+            authorities=ca,
+            is_quiet=as_json,
+        )
 
     done, found, fetched = with_session(action)
     _tell(done, (), as_json=as_json, more={"pinned": found.pinned, "fetched": fetched})
     if not as_json:
         display.note(f"fetched {display.size(fetched)}; this very content is {found.pinned}")
+
+
+async def pull_image(
+    session: CliSession,
+    reference: str,
+    *,
+    more: Sequence[str] = (),
+    platform_: str | None = None,
+    hub: str | None = None,
+    is_plain: bool = False,
+    authorities: Path | None = None,
+    is_quiet: bool,
+) -> tuple[Registration, RemoteImage, int]:
+    """Fetch an image from its registry and give it its names and `more`; the image, what the
+    registry has, and the bytes that were fetched. `hub`: the registry of names without a host.
+    """
+    from lading.client.images.registry import Registry, connector, origin_of, parse_platform
+    from lading.client.images.registry_access import HUB, find_login, parse_reference
+
+    target = parse_platform(platform_ or f"linux/{_architecture()}")
+    asked = parse_reference(reference, registry=hub or HUB)
+    origin = origin_of(asked, is_plain=is_plain)
+    login = await asyncio.to_thread(find_login, os.environ, asked.login_host)
+    async with Registry(origin, connect=connector(authorities), login=login) as registry:
+        found = await registry.resolve(asked, platform=target)
+        # Unique and in order: `--name` may repeat one of the first.
+        names = tuple(dict.fromkeys((*asked.names, found.pinned, *more)))
+        there = await find_image(session.api, found.config.digest)
+        # An image with the same configuration is the same image, so that its layers need not be
+        # fetched.
+        if there is not None:
+            return await give_names(session.api, there, names=names), found, 0
+        return await _pull(session, registry, found, names, is_quiet=is_quiet)
+
+
+async def pull_missing(session: CliSession, name: str, *, is_quiet: bool) -> None:
+    """Pull the image that a request names, unless the store has one of this name."""
+    if is_pdh(name) or is_uuid(name) or await is_stored(session.api, name):
+        return
+    _, found, fetched = await pull_image(
+        session, name, hub=os.environ.get(REGISTRY), is_quiet=is_quiet
+    )
+    display.note(f"pulled {name}: fetched {display.size(fetched)}, {found.pinned}")
 
 
 @image.command()
@@ -215,7 +264,7 @@ def hpc_(programs: tuple[str, ...], name: tuple[str, ...], as_json: bool) -> Non
     _tell(done, notes, as_json=as_json)
 
 
-@image.command(name="ls")
+@image.command(name="list")
 @display.json_option
 def list_(as_json: bool) -> None:
     """List the images in the store, the one added last first."""
@@ -243,6 +292,10 @@ def list_(as_json: bool) -> None:
             for name in one.names or ("-",)
         ),
     )
+
+
+# Its name before 0.3.
+image.add_command(list_, "ls")
 
 
 async def _add(

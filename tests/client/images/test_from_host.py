@@ -229,6 +229,24 @@ def test_a_virtual_environment_comes_with_its_packages(host: SourceHost, tmp_pat
     assert "/opt/python/lib/python3.11/__pycache__/os.pyc" not in names
 
 
+def test_the_interpreter_of_an_environment_is_called_by_its_own_path(
+    host: SourceHost, tmp_path: Path
+) -> None:
+    """A link to it would not find pyvenv.cfg, and so none of its modules."""
+    folder = host.root / "opt/my venv/bin"
+    folder.mkdir(parents=True)
+    (folder.parent / "pyvenv.cfg").write_text("")
+    (folder / "python").write_bytes(_elf(wide=True))
+    (folder / "python").chmod(0o755)
+    (folder / "python3").symlink_to("python")
+    parts = from_host(["/opt/my venv/bin/python"], tmp_path, host=host)
+    with tarfile.open(parts.layers[0].path) as tar:
+        for name in ("python", "python3"):
+            script = tar.extractfile(f"usr/local/bin/{name}")
+            assert script is not None
+            assert script.read() == b"#!/bin/sh\nexec '/opt/my venv/bin/python' \"$@\"\n"
+
+
 def test_modules_of_an_environment_come_compiled(host: SourceHost, tmp_path: Path) -> None:
     venv = host.root / "opt/venv"
     for path, text in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.client.images.registry_access import parse_reference
+from lading.client.images.registry_access import HUB, parse_reference
 from lading.core.errors import Invalid
 
 _HEX = "sha256:" + "0a" * 32
@@ -33,17 +33,42 @@ def test_a_digest_names_content_for_ever() -> None:
     assert parse_reference("h:5000/a/b:1").pinned(_HEX) == f"h:5000/a/b@{_HEX}"
 
 
-@pytest.mark.parametrize("text", ["tools", "tools:1", "library/tools:1", "a/b/c"])
-def test_the_registry_has_to_be_named(text: str) -> None:
-    with pytest.raises(Invalid, match="write HOST"):
-        parse_reference(text)
+@pytest.mark.parametrize(
+    ("text", "repository", "names"),
+    [
+        ("debian", "library/debian", ("debian:latest", "{}/library/debian:latest")),
+        ("debian:12", "library/debian", ("debian:12", "{}/library/debian:12")),
+        ("library/debian:12", "library/debian", ("library/debian:12", "{}/library/debian:12")),
+        ("bio/tools:1", "bio/tools", ("bio/tools:1", "{}/bio/tools:1")),
+        (f"debian@{_HEX}", "library/debian", (f"debian@{_HEX}", f"{{}}/library/debian@{_HEX}")),
+    ],
+)
+@pytest.mark.parametrize("registry", [HUB, "127.0.0.1:5000"])
+def test_names_without_a_registry(
+    text: str, repository: str, names: tuple[str, ...], registry: str
+) -> None:
+    found = parse_reference(text, registry=registry)
+    assert (found.host, found.repository) == (registry, repository)
+    assert found.names == tuple(name.format(registry) for name in names)
+
+
+def test_the_hub_is_served_and_logged_into_elsewhere() -> None:
+    found = parse_reference(f"{HUB}/debian:12")
+    assert (found.repository, found.names) == ("library/debian", (f"{HUB}/library/debian:12",))
+    assert (found.address, found.login_host) == (f"registry-1.{HUB}", f"index.{HUB}/v1/")
+    other = parse_reference("h:5000/tools")
+    assert (other.address, other.login_host, other.names) == (
+        "h:5000",
+        "h:5000",
+        ("h:5000/tools:latest",),
+    )
 
 
 @pytest.mark.parametrize(
     "text", ["", "h:5/", "h:5/A", "h:5/a:", "h:5/a@sha256:1", "h:5/../a", "h:5/a b", "-h:5/a"]
 )
 def test_what_is_no_reference(text: str) -> None:
-    with pytest.raises(Invalid, match="is no image of a registry: write HOST"):
+    with pytest.raises(Invalid, match="is no image of a registry: write .HOST"):
         parse_reference(text)
 
 

@@ -24,6 +24,7 @@ import click
 from lading.cli import display
 from lading.cli.exit_codes import TIMED_OUT
 from lading.cli.files import data
+from lading.cli.images import pull_missing
 from lading.cli.options import DURATION, PassingCommand, option_of
 from lading.cli.references import FileReference, find_project, find_request, find_tree
 from lading.cli.running import selection
@@ -259,6 +260,8 @@ async def submit_all(
         chosen = await newest_image(session)
         image = chosen.pdh
         display.note(f"image {', '.join(chosen.names) or chosen.digest}, the one added last")
+    elif specs[0].pull:
+        await pull_missing(session, image, is_quiet=is_quiet)
     after = [str((await find_request(session, text))["uuid"]) for text in specs[0].after]
     mounted = await _store(session, specs, is_quiet=is_quiet)
     bodies = [

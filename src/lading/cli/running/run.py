@@ -28,6 +28,7 @@ import click
 from lading.cli import display
 from lading.cli.exit_codes import INTERRUPTED
 from lading.cli.files import data
+from lading.cli.images import pull_missing
 from lading.cli.options import (
     ASSIGNMENT,
     DURATION,
@@ -74,6 +75,11 @@ _record, _doing = option_of("The record"), option_of("What to do")
     default="",
     metavar="IMAGE",
     help="Name, hash or collection of it.  [default: added last]",
+)
+@_data(
+    "--pull",
+    is_flag=True,
+    help="Fetch --image from its registry if the store has none of this name.",
 )
 @_data(
     "--input",
@@ -248,6 +254,8 @@ def run(
     The exit code is that of the command: 127 if it is not in the image, 126 if it cannot be run,
     124 after --max-run-time, 125 if Lading refused or failed, 130 after Ctrl-C.
     """
+    if options["pull"] and not options["image"]:
+        raise click.UsageError("--pull: say which --image.")
     if not command and not options["image"]:
         raise click.UsageError(
             "Missing argument COMMAND; name one, or the --image whose own command is to run."
@@ -332,6 +340,8 @@ async def _body(session: CliSession, spec: RequestSpec, *, is_quiet: bool) -> di
         chosen = await newest_image(session)
         image = chosen.pdh
         display.note(f"image {', '.join(chosen.names) or chosen.digest}, the one added last")
+    elif spec.pull:
+        await pull_missing(session, image, is_quiet=is_quiet)
     mounts = await store_inputs(session, spec.inputs, is_quiet=is_quiet)
     after = [str((await find_request(session, text))["uuid"]) for text in spec.after]
     return request_body(spec, image=image, mounts=mounts, after=after)
@@ -339,7 +349,8 @@ async def _body(session: CliSession, spec: RequestSpec, *, is_quiet: bool) -> di
 
 def _preview(spec: RequestSpec, as_json: bool) -> None:
     async def action(session: CliSession) -> Record:
-        body = await _body(session, spec, is_quiet=as_json)
+        # Nothing is fetched for a preview.
+        body = await _body(session, replace(spec, pull=False), is_quiet=as_json)
         answer: Record = await session.api.action("container_requests", None, "preview", body=body)
         return answer
 

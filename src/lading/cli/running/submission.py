@@ -48,6 +48,8 @@ class RequestSpec:
 
     command: tuple[str, ...]
     image: str = ""
+    pull: bool = False
+    """Fetch the image if the store has none of its name."""
     inputs: tuple[Input, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     vcpus: int | list[int] = 1

@@ -29,6 +29,7 @@ import os
 import platform
 import posixpath
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -223,12 +224,27 @@ class _Gathering:
         self._package(name)
 
     def offer(self, name: str) -> None:
-        """Link a program outside of PATH into a directory of PATH."""
-        if "/" in name and posixpath.dirname(posixpath.normpath(name)) not in PATH.split(":"):
-            link = f"{_LOCAL}/{posixpath.basename(name)}"
-            self.selection.put(
-                LayerEntry(path=link, mode=stat.S_IFLNK | 0o777, target=posixpath.normpath(name))
-            )
+        """Make a program outside of PATH available in a directory of PATH: by a link, or for the
+        interpreter of a Python environment, which finds its modules by its path, by a script.
+        """
+        path = posixpath.normpath(name)
+        folder = posixpath.dirname(path)
+        if "/" not in name or folder in PATH.split(":"):
+            return
+        is_environment = (
+            is_python(path)
+            and self.selection.host(f"{posixpath.dirname(folder)}/pyvenv.cfg").exists()
+        )
+        if not is_environment:
+            link = f"{_LOCAL}/{posixpath.basename(path)}"
+            self.selection.put(LayerEntry(path=link, mode=stat.S_IFLNK | 0o777, target=path))
+            return
+        script = f'#!/bin/sh\nexec {shlex.quote(path)} "$@"\n'.encode()
+        # An environment has its interpreter under several names: python, python3, python3.11.
+        names = (one.name for one in self.selection.host(folder).iterdir())
+        for one in sorted(filter(is_python, names)):
+            entry = LayerEntry(path=f"{_LOCAL}/{one}", mode=stat.S_IFREG | 0o755, content=script)
+            self.selection.put(entry)
 
     def furnish(self) -> None:
         """Add the parts that each image has."""

@@ -133,6 +133,16 @@ async def list_images(api: ApiClient) -> list[StoredImage]:
     return sorted(images.values(), key=lambda image: (image.added_at, image.digest), reverse=True)
 
 
+async def is_stored(api: ApiClient, name: str) -> bool:
+    """Whether a request can name an image so: by a tag, or by the start of its hash."""
+    if re.fullmatch(r"(sha256:)?[0-9a-f]{4,64}", name):
+        pattern = f"{name if name.startswith('sha256:') else f'sha256:{name}'}%"
+        filters = [["link_class", "=", IMAGE_HASH], ["name", "like", pattern]]
+        if await api.list("links", filters=filters, limit=1):
+            return True
+    return bool(await _named(api, full_name(name)))
+
+
 async def find_image(api: ApiClient, digest: str) -> StoredImage | None:
     """The image with this id (`sha256:<hex of its configuration>`); None if the store has none."""
     links = await api.list(

@@ -486,7 +486,7 @@ def _write(file: BinaryIO, data: bytes) -> None:
 
 def origin_of(reference: ImageReference, *, is_plain: bool) -> str:
     """The origin of a registry: HTTPS, unless `is_plain` or the registry is on this machine."""
-    return f"{'http' if is_plain or reference.is_local else 'https'}://{reference.host}"
+    return f"{'http' if is_plain or reference.is_local else 'https'}://{reference.address}"
 
 
 def connector(authorities: Path | None) -> Connect:

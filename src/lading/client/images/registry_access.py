@@ -5,8 +5,10 @@ Logins are those of `docker login` and `podman login`: the first of `$REGISTRY_A
 that contains the host. A registry responds 401 with a challenge (RFC 7235): `Basic`, or `Bearer`
 with the address of a token service.
 
-Names of images are `HOST[:PORT]/REPOSITORY[:TAG][@sha256:HEX]`. The host is required, unlike in
-Docker's names, which leave it out for Docker Hub: a name states from where an image is fetched.
+Names of images are `[HOST[:PORT]/]REPOSITORY[:TAG][@sha256:HEX]`, as Docker reads them: the first
+component is a host if it has a dot or a port, or is localhost. Without a host the image is one of
+Docker Hub, or of a mirror that the caller names; there a repository of one component is below
+`library/`.
 
 Fetched layers are kept on this machine by their digest in a `DiskCache`:
 
@@ -163,7 +165,10 @@ _REFERENCE = re.compile(
     rf"/(?P<repository>{_COMPONENT}(?:/{_COMPONENT})*)"
     rf"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{{0,127}}))?(?:@(?P<digest>{_DIGEST}))?"
 )
-_FORM = "HOST[:PORT]/REPOSITORY[:TAG], for example 127.0.0.1:5000/tools:1.0"
+_FORM = "[HOST[:PORT]/]REPOSITORY[:TAG], for example debian:12 or 127.0.0.1:5000/tools:1.0"
+# Docker's names leave this domain out; its registry and its logins are at hosts below it.
+HUB = ".".join(("docker", "io"))
+_OFFICIAL = "library/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +181,24 @@ class ImageReference:
     repository: str
     tag: str
     digest: str = ""
+    short: str = ""
+    """The repository as it was written without a host; "" if the host was written."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that a request may give the image: as it was written, and with the host."""
+        version = f"@{self.digest}" if self.digest else f":{self.tag}"
+        return (f"{self.short}{version}", self.name) if self.short else (self.name,)
+
+    @property
+    def address(self) -> str:
+        """The host, with its port, that serves the images of `host`."""
+        return f"registry-1.{HUB}" if self.host == HUB else self.host
+
+    @property
+    def login_host(self) -> str:
+        """The name under which `docker login` keeps the login for `host`."""
+        return f"index.{HUB}/v1/" if self.host == HUB else self.host
 
     @property
     def version(self) -> str:
@@ -205,20 +228,27 @@ class ImageReference:
         return f"{self.host}/{self.repository}@{digest}"
 
 
-def parse_reference(text: str) -> ImageReference:
-    """Parse a reference; without a tag it is `latest`. Raises Invalid with the right form."""
-    match = _REFERENCE.fullmatch(text)
+def parse_reference(text: str, *, registry: str = HUB) -> ImageReference:
+    """Parse a reference; without a tag it is `latest`. Raises Invalid with the right form.
+
+    `registry`: the host of images without one, Docker Hub or a mirror of it.
+    """
+    first, slash, _ = text.partition("/")
+    # As in Docker's names: a first component without dot and port is part of the repository.
+    has_host = bool(slash) and (first == "localhost" or not {".", ":"}.isdisjoint(first))
+    below = "" if slash else _OFFICIAL
+    match = _REFERENCE.fullmatch(text if has_host else f"{registry}/{below}{text}")
     if match is None:
         raise Invalid(f"{text[:200]!r} is no image of a registry: write {_FORM}")
-    # As in Docker's names: a first component without dot and port is part of the repository.
-    host, port = match["host"], match["port"] or ""
-    if not (port or "." in host or host == "localhost" or host.startswith("[")):
-        raise Invalid(f"{text[:200]!r}: say which registry: write {_FORM}")
+    host, repository = match["host"] + (match["port"] or ""), match["repository"]
+    if host == HUB and "/" not in repository:
+        repository = _OFFICIAL + repository
     return ImageReference(
-        host=host + port,
-        repository=match["repository"],
+        host=host,
+        repository=repository,
         tag=match["tag"] or ("" if match["digest"] else "latest"),
         digest=match["digest"] or "",
+        short="" if has_host else repository.removeprefix(below),
     )
 
 
