@@ -20,6 +20,9 @@ compile -o requirements/assets.txt "$work/assets.in"
 # What the system tests drive the server with, in an environment of its own.
 printf '%s\n' arvados-python-client==3.2.1 arvados-cwl-runner==3.2.1 arvados_fuse==3.2.1 cwltest >"$work/client.in"
 compile -o requirements/client.txt "$work/client.in"
+# Snakemake with what the plugins of plugins/ need, for their tests, in an environment of its own.
+printf '%s\n' snakemake==9.27.1 snakemake-interface-executor-plugins==9.4.0 snakemake-interface-storage-plugins==4.4.1 pytest >"$work/snakemake.in"
+compile -o requirements/snakemake.txt pyproject.toml "$work/build.in" "$work/snakemake.in"
 # What the image of submitted workflows holds (`lading image runner`); it ships with the package.
 printf '%s\n' arvados-cwl-runner==3.2.1 >"$work/runner.in"
 compile -o src/lading/client/images/runner.txt "$work/runner.in"

@@ -15,11 +15,15 @@ from tests.cli.site import Play, Site
 
 
 def test_a_failure_carries_code_and_log(stage: Site, site: lading.Site, image: str) -> None:
-    with stage.acting(Play(stderr=b"first\nlast\n", exit_code=4)):
+    with stage.acting(Play(stderr=b"first\nlast\n", exit_code=4, files={"log": b"why"})):
         run = site.run(["plot"], image=image)
         with pytest.raises(lading.RunFailed) as failed:
             run.result(30)
     assert (failed.value.exit_code, failed.value.log) == (4, "first\nlast")
+    with pytest.raises(lading.RunFailed):
+        run.output["log"].read_text()
+    assert list(run.leftovers) == ["log"]
+    assert run.leftovers["log"].read_text() == "why"
     assert (run.state, repr(run)) == ("failed 4", "<run plot failed 4>")
 
 

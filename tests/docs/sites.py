@@ -78,6 +78,15 @@ def arvados(_: Path) -> Iterator[Variables]:
 
 
 @contextmanager
+def snakemake(_: Path) -> Iterator[Variables]:
+    """Snakemake on the path, with the plugins of this checkout."""
+    from tests.system.snakemake_environment import variables
+
+    found = variables()
+    yield {**found, "PATH": f"{found['PATH']}:/usr/sbin:/sbin"}
+
+
+@contextmanager
 def docker(directory: Path) -> Iterator[Variables]:
     """A Docker with an image debian:12, which is small."""
     from tests.system.docker_daemon import running_docker_daemon
@@ -173,6 +182,7 @@ SITES: Final[Mapping[str, Site]] = {
     ),
     "docs/reuse.md": Site(TOOLS + COUNTS, ("crun",)),
     "docs/tes.md": Site(f"{UP}\n{IMAGE} tee\n{ENTER}", ("crun", "curl")),
+    "docs/snakemake.md": Site(TOOLS + COUNTS, ("crun",), snakemake),
     "docs/why.md": Site(f"{ONE_AT_A_TIME}\n{IMAGE}\n{COUNTS}", ("crun",)),
     "docs/web.md": Site(UP),
     "docs/shell.md": Site(SFTP, ("crun", "ssh", "scp", "curl")),

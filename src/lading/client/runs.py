@@ -54,20 +54,21 @@ class Output:
     Reading waits for the end of the run.
     """
 
-    def __init__(self, run: Run, path: str = "") -> None:
-        self._run, self._path = run, path.strip("/")
+    def __init__(self, run: Run, path: str = "", *, of_failed: bool = False) -> None:
+        self._run, self._path, self._of_failed = run, path.strip("/"), of_failed
 
     def __getitem__(self, path: str) -> Output:
         """The file or directory with this path below this one. Does not wait."""
-        return Output(self._run, f"{self._path}/{path}")
+        return Output(self._run, f"{self._path}/{path}", of_failed=self._of_failed)
 
     def __iter__(self) -> Iterator[str]:
         """The paths of all files, relative to this directory."""
-        return iter(self._run.site.call(self._run.paths_below(self._path)))
+        found = self._run.paths_below(self._path, of_failed=self._of_failed)
+        return iter(self._run.site.call(found))
 
     def read_bytes(self) -> bytes:
         """The content of the file. Raises RunFailed, NotFound."""
-        return self._run.site.call(self._run.read(self._path))
+        return self._run.site.call(self._run.read(self._path, of_failed=self._of_failed))
 
     def read_text(self, encoding: str = "utf-8") -> str:
         """The text of the file."""
@@ -76,7 +77,7 @@ class Output:
     def save(self, directory: str | Path) -> Path:
         """Write the files of this directory into one here, which is made; its path."""
         place = Path(directory)
-        self._run.site.call(self._run.save(self._path, place))
+        self._run.site.call(self._run.save(self._path, place, of_failed=self._of_failed))
         return place
 
     def mount(self, uuid: str) -> Record:
@@ -129,6 +130,11 @@ class Run:
     def output(self) -> Output:
         """Its output, which need not exist yet."""
         return Output(self)
+
+    @property
+    def leftovers(self) -> Output:
+        """What the command left, also one that failed: its log files, for example."""
+        return Output(self, of_failed=True)
 
     def done(self) -> bool:
         """Whether it is known to have ended. Does not wait."""
@@ -255,31 +261,33 @@ class Run:
         except NotFound:
             return ""
 
-    async def tree(self) -> FileTree:
-        """The files of its output."""
+    async def tree(self, *, of_failed: bool = False) -> FileTree:
+        """The files of its output. Raises RunFailed, unless those `of_failed` are wanted."""
         outcome = await follow(self.ended)
-        if outcome.exit_code:
+        if outcome.exit_code and not of_failed:
             raise await asyncio.to_thread(self._failure, outcome)
-        container = outcome.container or {}
-        record = await self.site.api.get("collections", container["output"])
+        if outcome.container is None or not outcome.container["output"]:
+            return FileTree()
+        record = await self.site.api.get("collections", outcome.container["output"])
         return filetree.from_manifest(record["manifest_text"])
 
-    async def paths_below(self, path: str) -> list[str]:
+    async def paths_below(self, path: str, *, of_failed: bool = False) -> list[str]:
         """The paths of the files below a directory of its output. Raises NotFound."""
-        found = [name for name, _ in filetree.files(filetree.subtree(await self.tree(), path))]
-        return sorted(found)
+        tree = filetree.subtree(await self.tree(of_failed=of_failed), path)
+        return sorted(name for name, _ in filetree.files(tree))
 
-    async def read(self, path: str) -> bytes:
+    async def read(self, path: str, *, of_failed: bool = False) -> bytes:
         """The content of a file of its output. Raises NotFound, Invalid for a directory."""
-        node = filetree.get(await self.tree(), path)
+        node = filetree.get(await self.tree(of_failed=of_failed), path)
         if not isinstance(node, File):
             raise Invalid(f"{path or 'output'}: is a directory; name a file in it")
         async with aclosing(read_file(self.site.blocks, node)) as pieces:
             return b"".join([piece async for piece in pieces])
 
-    async def save(self, path: str, place: Path) -> None:
+    async def save(self, path: str, place: Path, *, of_failed: bool = False) -> None:
         """Write the files below a directory of its output to disk."""
-        await download(self.site.blocks, filetree.subtree(await self.tree(), path), place)
+        tree = filetree.subtree(await self.tree(of_failed=of_failed), path)
+        await download(self.site.blocks, tree, place)
 
 
 class RunFuture(concurrent.futures.Future[_Value]):

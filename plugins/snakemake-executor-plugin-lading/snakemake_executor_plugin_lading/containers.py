@@ -1,0 +1,146 @@
+"""What a job of Snakemake is as a container request: its command, its needs, its files.
+
+Nothing of Snakemake is imported here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+OUT = "/out"
+"""The working directory of the container, whose files are kept."""
+_MEGABYTE = 1_000_000
+_LEAST_RAM = 64 << 20
+_OPTIONS = {"bash": "-euo pipefail", "zsh": "-euo pipefail"}
+
+
+def command(shell: str, scripts: Sequence[str], made: Iterable[str]) -> list[str]:
+    """The command of the container: the shell commands, after the directories of the files that
+    they make.
+    """
+    folders = sorted({posixpath.dirname(path) for path in made} - {""})
+    quoted = " ".join("'" + one.replace("'", "'\\''") + "'" for one in folders)
+    lines = [f"set {_OPTIONS.get(posixpath.basename(shell), '-eu')}"]
+    lines += [f"mkdir -p {quoted}"] if folders else []
+    return [shell, "-c", "\n".join([*lines, *(one.strip() for one in scripts)])]
+
+
+def needs(threads: int, resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Constraints, scheduling parameters and working directory by the resources of a job: mem_mb,
+    disk_mb, runtime (minutes), gpu and what it has to be, lading_partition, lading_priority.
+    """
+
+    def number(name: str) -> int:
+        value = resources.get(name)
+        return value if isinstance(value, int) else 0
+
+    constraints: dict[str, Any] = {"vcpus": max(threads, 1)}
+    constraints["ram"] = max(number("mem_mb") * _MEGABYTE, _LEAST_RAM)
+    if count := number("gpu"):
+        maker = str(resources.get("gpu_manufacturer", "")).lower()
+        constraints["gpu"] = {
+            "device_count": count,
+            "stack": "rocm" if maker == "amd" else "cuda",
+            "driver_version": str(resources.get("gpu_driver_version", "11.0")),
+            "hardware_target": str(resources.get("gpu_hardware_target", "")).split(),
+        }
+    scheduling: dict[str, Any] = {}
+    if minutes := number("runtime"):
+        scheduling["max_run_time"] = minutes * 60
+    if partition := resources.get("lading_partition"):
+        scheduling["partitions"] = str(partition).split(",")
+    working: dict[str, Any] = {"kind": "tmp"}
+    if disk := number("disk_mb"):
+        working["capacity"] = disk * _MEGABYTE
+    found: dict[str, Any] = {
+        "runtime_constraints": constraints,
+        "scheduling_parameters": scheduling,
+        "mounts": {OUT: working},
+    }
+    if priority := number("lading_priority"):
+        found["priority"] = priority
+    return found
+
+
+def target(path: str) -> str:
+    """Where an input is mounted: a relative path below the working directory. Raises ValueError
+    for one outside of it.
+    """
+    if path.startswith("/"):
+        return posixpath.normpath(path)
+    return f"{OUT}/{relative(path)}"
+
+
+def relative(path: str) -> str:
+    """The normal form of a path below the working directory. Raises ValueError for another."""
+    found = posixpath.normpath(path)
+    if found.startswith(("/", "../")) or found in ("..", "."):
+        raise ValueError(f"{path}: not below the working directory")
+    return found
+
+
+class KnownFiles:
+    """Files here whose content is known to be a part of a stored collection: outputs of jobs.
+
+    They are inputs of other jobs without being read. A file that has changed is not known. Kept in
+    a file, for the next run.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._found: dict[str, list[Any]] = {}
+        try:
+            self._found = json.loads(path.read_text())
+        except (OSError, ValueError):
+            # None yet, or damaged: the files are read again.
+            self._found = {}
+
+    def add(self, path: str, collection: str, place: str) -> None:
+        """The file is that at `place` of the collection with this portable data hash."""
+        if Path(path).is_file():
+            self._found[path] = [collection, place, *_stamp(path)]
+
+    def mount(self, path: str) -> dict[str, Any] | None:
+        """The mount that shows it, or None."""
+        entry = self._found.get(path)
+        if entry is None or not Path(path).is_file() or entry[2:] != _stamp(path):
+            return None
+        return {"kind": "collection", "portable_data_hash": entry[0], "path": entry[1]}
+
+    def save(self) -> None:
+        """Write them to disk."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        new = self._path.with_suffix(".new")
+        new.write_text(json.dumps(self._found))
+        new.replace(self._path)
+
+
+def _stamp(path: str) -> list[int]:
+    # As Snakemake does: the time is set when a file is written.
+    found = Path(path).stat()
+    return [found.st_size, found.st_mtime_ns, found.st_ino]
+
+
+def take(place: Path, made: Iterable[str], directory: Path) -> list[str]:
+    """Move the files and directories that a job has made from `place` below `directory`; those
+    that were there.
+    """
+    taken = []
+    for path in made:
+        source = place / path
+        if not source.exists():
+            continue
+        goal = directory / path
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        # Snakemake has removed what was there before it ran the job, but for log files.
+        if goal.is_dir() and not source.is_dir():
+            raise ValueError(f"{path}: a directory is in the place of this file")
+        source.replace(goal)
+        os.utime(goal)
+        taken.append(path)
+    return taken

@@ -1,0 +1,265 @@
+"""Snakemake with the plugins of plugins/, on real reads: the real program of the package index."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.reality import need_program, need_root
+from tests.system.cluster import Cluster, running_cluster
+from tests.system.snakemake_environment import PLUGINS, ROOT, variables
+
+pytestmark = pytest.mark.system
+_EXAMPLE = ROOT / "examples" / "samples"
+_OPTIONS = (
+    *("--executor", "lading", "--jobs", "500", "--lading-image", "samples:1"),
+    *("--lading-shell", "sh", "--default-resources", "mem_mb=100", "disk_mb=100"),
+)
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A working directory of Snakemake, and the server."""
+
+    cluster: Cluster
+    directory: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For programs."""
+        return self.cluster.environment | variables()
+
+    def write(self, text: str) -> None:
+        """The Snakefile."""
+        (self.directory / "Snakefile").write_text(text)
+
+    def run(self, *more: str, code: int = 0) -> str:
+        """Run it; what Snakemake said."""
+        done = subprocess.run(
+            ["snakemake", *_OPTIONS, *more],
+            cwd=self.directory,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def requests(self) -> list[dict[str, Any]]:
+        """All requests, the newest first."""
+        found: list[dict[str, Any]] = json.loads(
+            self.cluster.lading("request", "list", "--json", "--limit", "1000").stdout
+        )
+        return found
+
+    def read(self, path: str) -> str:
+        """The text of a file there."""
+        return (self.directory / path).read_text()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    need_root()
+    need_program("crun")
+    with running_cluster(tmp_path_factory.mktemp("snakemake") / "data") as it:
+        programs = ("sh", "awk", "sort", "cat", "sleep", "mkdir", "wc")
+        it.lading("image", "add", "--name", "samples:1", "--from-host", *programs)
+        yield it
+
+
+@pytest.fixture
+def workflow(cluster: Cluster, tmp_path: Path) -> Workflow:
+    return Workflow(cluster, tmp_path)
+
+
+def test_fifty_samples(workflow: Workflow) -> None:
+    subprocess.run(
+        ["sh", str(_EXAMPLE / "prepare.sh"), "."],
+        cwd=workflow.directory,
+        env=workflow.environment,
+        check=True,
+    )
+    workflow.write((_EXAMPLE / "Snakefile").read_text())
+    workflow.run()
+    plot = workflow.read("plot.svg")
+    assert plot.count("<rect") == 25
+    first = workflow.requests()
+    assert len(first) == 53
+    assert "Nothing to be done" in workflow.run()
+    # Without its files everything is asked for again, and nothing is computed.
+    shutil.rmtree(workflow.directory / "windows")
+    for name in ("kmers", "merged", "plot.svg"):
+        (workflow.directory / name).unlink()
+    workflow.run()
+    assert workflow.read("plot.svg") == plot
+    containers = {one["container_uuid"] for one in first}
+    assert {one["container_uuid"] for one in workflow.requests()} == containers
+    workflow.run("--config", "quality=20")
+    assert workflow.read("plot.svg") != plot
+    # The index stays; samples, merge and plot are new.
+    assert len({one["container_uuid"] for one in workflow.requests()}) == 53 + 52
+
+
+def test_resources_logs_and_directories(workflow: Workflow) -> None:
+    workflow.write("""
+rule made:
+    output: directory("d"), "b/c.txt"
+    log: "logs/b.log"
+    threads: 2
+    resources: mem_mb=150, disk_mb=20, runtime=5
+    shell: "mkdir -p d/e; echo {threads} >d/e/x; echo b >b/c.txt; echo said >{log}; echo more >d/y"
+""")
+    workflow.run("--cores", "2")
+    assert (workflow.read("d/e/x"), workflow.read("d/y")) == ("2\n", "more\n")
+    assert (workflow.read("b/c.txt"), workflow.read("logs/b.log")) == ("b\n", "said\n")
+    uuid = workflow.requests()[0]["uuid"]
+    shown = json.loads(workflow.cluster.lading("request", "show", "--json", uuid).stdout)
+    request = shown.get("request", shown)
+    assert request["runtime_constraints"]["vcpus"] == 2
+    assert request["runtime_constraints"]["ram"] == 150_000_000
+    assert request["mounts"]["/out"]["capacity"] == 20_000_000
+    assert request["scheduling_parameters"]["max_run_time"] == 300
+
+
+def test_a_failure_is_explained_and_tried_again(workflow: Workflow) -> None:
+    workflow.write("""
+rule bad:
+    output: "a.txt"
+    log: "logs/a.log"
+    retries: 1
+    resources: mem_mb=lambda wildcards, attempt: 70 * attempt
+    shell: "echo in the log >{log}; echo no such column >&2; exit 3"
+""")
+    said = workflow.run(code=1)
+    assert said.count("bad: exit code 3") == 2
+    assert "  no such column" in said
+    assert "why: Its container ended with exit code 3." in said
+    assert workflow.read("logs/a.log") == "in the log\n"
+    (log, *_) = sorted((workflow.directory / ".snakemake" / "lading" / "logs").iterdir())
+    assert "no such column" in log.read_text()
+
+
+def test_other_rules_are_refused(workflow: Workflow) -> None:
+    workflow.write('rule py:\n    output: "a"\n    run:\n        open("a", "w")\n')
+    assert "rule py: only rules with shell: run in containers" in workflow.run(code=1)
+    workflow.write('rule out:\n    output: "../a"\n    shell: "echo >{output}"\n')
+    assert "not below the working directory" in workflow.run(code=1)
+
+
+def test_an_unknown_image(workflow: Workflow) -> None:
+    workflow.write(
+        'rule a:\n    output: "a"\n    container: "docker://no/such:1"\n    shell: "true"\n'
+    )
+    assert "no/such:1" in workflow.run(code=1)
+
+
+def test_interrupted_jobs_are_cancelled(workflow: Workflow) -> None:
+    workflow.write("""
+rule all:
+    input: expand("s{n}", n=range(5))
+rule slow:
+    output: "s{n}"
+    shell: "sleep 600; echo {wildcards.n} >{output}"
+""")
+    with subprocess.Popen(
+        ["snakemake", *_OPTIONS],
+        cwd=workflow.directory,
+        env=workflow.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        _until(lambda: len(_named(workflow, "slow")) == 5)
+        # As Ctrl-C does.
+        os.kill(process.pid, signal.SIGINT)
+        process.wait(60)
+    _until(lambda: all(one["state"] == "Final" for one in _named(workflow, "slow")))
+
+
+def test_a_group_is_one_container(workflow: Workflow) -> None:
+    workflow.write("""
+rule second:
+    input: "first.txt"
+    output: "second.txt"
+    group: "both"
+    shell: "cat {input} {input} >{output}"
+rule first:
+    output: "first.txt"
+    group: "both"
+    shell: "echo grouped >{output}"
+""")
+    before = len(workflow.requests())
+    workflow.run()
+    assert workflow.read("second.txt") == "grouped\n" * 2
+    assert len(workflow.requests()) == before + 1
+
+
+def test_storage(workflow: Workflow) -> None:
+    (workflow.directory / "in").mkdir()
+    for name in ("x", "y"):
+        (workflow.directory / "in" / f"{name}.txt").write_text(f"{name}\n")
+    workflow.cluster.lading("put", "--name", "stored", str(workflow.directory / "in"))
+    workflow.write("""
+rule all:
+    input: storage("lading://results/all.txt")
+rule one:
+    input: storage("lading://stored/{name}.txt")
+    output: storage("lading://results/{name}.one")
+    shell: "cat {input} {input} >{output}"
+rule join:
+    input: [storage(f"lading://results/{name}.one") for name in "xy"]
+    output: storage("lading://results/all.txt")
+    shell: "cat {input} >{output}"
+""")
+    workflow.run()
+    assert workflow.cluster.lading("cat", "results/all.txt").stdout == "x\nx\ny\ny\n"
+    assert "Nothing to be done" in workflow.run()
+    before = len(workflow.requests())
+    # The same content again does not look new.
+    workflow.run("--forcerun", "one", "--until", "one")
+    assert len(workflow.requests()) == before + 2
+    assert "Nothing to be done" in workflow.run()
+
+
+@pytest.mark.parametrize("name", ["executor", "storage"])
+def test_the_tests_of_the_plugins(name: str) -> None:
+    plugin = PLUGINS / f"snakemake-{name}-plugin-lading"
+    done = subprocess.run(
+        [
+            "python",
+            "-m",
+            "pytest",
+            "-q",
+            "-c",
+            str(plugin / "pyproject.toml"),
+            str(plugin / "tests"),
+        ],
+        env=os.environ | variables(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _named(workflow: Workflow, name: str) -> list[dict[str, Any]]:
+    return [one for one in workflow.requests() if str(one["name"]).startswith(name)]
+
+
+def _until(condition: Any) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.2)
