@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from lading.core.records.permissions import Level, is_user
+from lading.core.ids import is_user
+from lading.core.records.permissions import Level
 
 
 def search(

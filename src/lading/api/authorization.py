@@ -23,10 +23,11 @@ from lading.api.services import ApiServices, hash_secret
 from lading.core import ids
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Forbidden, Invalid, NotFound, Unauthenticated
+from lading.core.ids import is_group
 from lading.core.records import access
 from lading.core.records import permissions as group_rules
 from lading.core.records.access import Principal
-from lading.core.records.permissions import NAMES, GroupClass, Level, check_acyclic, is_group
+from lading.core.records.permissions import NAMES, GroupClass, Level, check_acyclic
 from lading.core.records.record_types import (
     BY_INFIX,
     COLLECTIONS,

@@ -34,6 +34,8 @@ from lading.core.containers.constraints import RETRY_LIMITS, Policy
 from lading.core.containers.container import Container
 from lading.core.errors import Failure, Invalid
 from lading.core.quantities import format_time
+from lading.core.records.collection_rules import Lifetimes, times
+from lading.core.records.schema import Record
 from lading.core.records.vocabulary import Vocabulary
 from lading.net.pipes import Turns
 from lading.store.database import Database
@@ -138,6 +140,14 @@ class ApiServices:
     def now(self) -> str:
         """The time as the API shows it."""
         return format_time(self.clock())
+
+    def trash_times(self, old: Record, given: Record) -> Record:
+        """`trash_at`, `delete_at` and `is_trashed` after a write; empty if the write names none of
+        them. Raises Invalid.
+        """
+        settings = self.config.Collections
+        lifetimes = Lifetimes(usual=settings.DefaultTrashLifetime, least=settings.BlobSigningTTL)
+        return times(old, given, now=self.now(), lifetimes=lifetimes)
 
     def new_uuid(self, infix: str) -> str:
         """A fresh uuid."""

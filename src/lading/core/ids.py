@@ -115,6 +115,16 @@ def anonymous_user(cluster: str) -> str:
     return f"{cluster}-{Infix.USER}-anonymouspublic"
 
 
+def is_user(uuid: str) -> bool:
+    """Whether a uuid is one of a user."""
+    return infix_of(uuid) == Infix.USER
+
+
+def is_group(uuid: str) -> bool:
+    """Whether a uuid is one of a group."""
+    return infix_of(uuid) == Infix.GROUP
+
+
 def anonymous_token(cluster: str) -> str:
     """The pseudo uuid of the configured anonymous token."""
     return f"{cluster}-{Infix.TOKEN}-anonymouspublic"

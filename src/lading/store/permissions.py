@@ -27,14 +27,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 # ruff: noqa: S608 - names are constants of this module, values go into placeholders
 from typing import Final, TypeAlias, TypeVar
 
+from lading.core.ids import is_group, is_user
 from lading.core.records.permissions import (
     LEVELS,
     NAMES,
     GroupFlags,
     Level,
     inherit,
-    is_group,
-    is_user,
     stand,
     subjects,
 )

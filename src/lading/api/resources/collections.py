@@ -35,12 +35,10 @@ from lading.core.ids import Infix
 from lading.core.records import access, attributes, collection_rules
 from lading.core.records.access import Principal
 from lading.core.records.collection_rules import (
-    Lifetimes,
     VersionSettings,
     check_present,
     is_trashed,
     shortened,
-    times,
 )
 from lading.core.records.filters import Among, Column, Expression, check_select
 from lading.core.records.permissions import Present
@@ -132,7 +130,7 @@ async def create_collection(call: ApiCall) -> ApiResponse:
     if not given.get("storage_classes_desired"):
         record["storage_classes_desired"] = list(call.services.policy.default_storage_classes)
     _check_values(call.services, record, given)
-    record |= trash_times(call.services, {**COLLECTIONS.defaults}, given)
+    record |= call.services.trash_times({**COLLECTIONS.defaults}, given)
     async with call.services.database.writing() as tx:
         await authorization.check_owner(tx, call, record["owner_uuid"])
         await dispatching.check_log(tx, call, record)
@@ -176,7 +174,7 @@ async def _update(call: ApiCall) -> Record:
             raise _Outrun
         _check_match(call, old)
         new = {**old, **given, "portable_data_hash": old["portable_data_hash"], **content}
-        new |= trash_times(services, old, given)
+        new |= services.trash_times(old, given)
         new |= {
             name: value
             for name, value in confirmation_after_change(old, new).items()
@@ -214,7 +212,7 @@ async def untrash_collection(call: ApiCall) -> ApiResponse:
         if not is_trashed(old, now) or old["delete_at"] <= now:
             raise Invalid("Item is not trashed, cannot untrash")
         return await _moved(
-            tx, call, old, {**old, **trash_times(services, old, {"is_trashed": False})}
+            tx, call, old, {**old, **services.trash_times(old, {"is_trashed": False})}
         )
 
 
@@ -223,7 +221,7 @@ async def _trash(call: ApiCall, *, lasting: float | None = None) -> ApiResponse:
     services = call.services
     async with services.database.writing() as tx:
         old = await _writable(tx, call)
-        new = {**old, **trash_times(services, old, {"is_trashed": True})}
+        new = {**old, **services.trash_times(old, {"is_trashed": True})}
         if lasting is not None:
             new |= shortened(new, lasting)
         return await _moved(tx, call, old, new)
@@ -285,15 +283,6 @@ def _check_values(services: ApiServices, record: Record, given: Record) -> None:
     replication = record["replication_desired"]
     if replication is not None and replication < 0:
         raise Invalid("replication_desired: must not be negative")
-
-
-def trash_times(services: ApiServices, old: Record, given: Record) -> Record:
-    """`trash_at`, `delete_at` and `is_trashed` after a write; empty if the write names none of
-    them. Raises Invalid.
-    """
-    settings = services.config.Collections
-    lifetimes = Lifetimes(usual=settings.DefaultTrashLifetime, least=settings.BlobSigningTTL)
-    return times(old, given, now=services.now(), lifetimes=lifetimes)
 
 
 async def settle_name(tx: Transaction, record: Record, *, ensure: bool) -> None:

@@ -30,7 +30,6 @@ from lading.api.authorization import authenticate
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.manifests import Splicing, read_content
 from lading.api.resources import generic
-from lading.api.resources.collections import trash_times
 from lading.api.resources.containers import auth_token, caller_of, find_container, store_change
 from lading.api.services import Blocks
 from lading.client.collections import CollectionWriter
@@ -132,7 +131,7 @@ async def make_collection(
     record = generic.new_record(own, COLLECTIONS, {**given, **content})
     record["current_version_uuid"] = record["uuid"]
     record["storage_classes_desired"] = list(own.services.policy.default_storage_classes)
-    return record | trash_times(own.services, {**COLLECTIONS.defaults}, given)
+    return record | own.services.trash_times({**COLLECTIONS.defaults}, given)
 
 
 def _manifests(call: ApiCall) -> Mapping[str, str]:

@@ -20,7 +20,6 @@ from typing import Final
 from lading.api import authorization, priorities
 from lading.api.http import ApiCall, ApiResponse, needed, present, present_one
 from lading.api.resources import collections, generic, links
-from lading.api.resources.collections import trash_times
 from lading.api.resources.generic import find_included
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
@@ -85,7 +84,7 @@ async def create_group(call: ApiCall) -> ApiResponse:
     services, caller = call.services, call.caller
     given = generic.check_attributes(call, GROUPS, None)
     record = generic.new_record(call, GROUPS, given)
-    record |= trash_times(services, GROUPS.defaults, given)
+    record |= services.trash_times(GROUPS.defaults, given)
     is_role = record["group_class"] == GroupClass.ROLE
     # Roles belong to the system user, so that no deletion of a user takes them away; managers
     # are given by permissions.
@@ -169,7 +168,7 @@ async def _change(call: ApiCall, wanted: _Wanted) -> ApiResponse:
             tx, services, GROUPS, call.uuid, caller, include_trash=True
         )
         given = wanted(call, GROUPS, old)
-        new = {**old, **given, **trash_times(services, old, given)}
+        new = {**old, **given, **services.trash_times(old, given)}
         if new["group_class"] == GroupClass.ROLE:
             new["owner_uuid"] = old["owner_uuid"]
         if new != old:

@@ -14,11 +14,10 @@ from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
 from lading.api.services import hash_secret
 from lading.core.errors import Forbidden, Invalid, NotFound
-from lading.core.ids import root_token
+from lading.core.ids import is_user, root_token
 from lading.core.quantities import format_time
 from lading.core.records import access
 from lading.core.records.filters import check_select
-from lading.core.records.permissions import is_user
 from lading.core.records.record_types import TOKENS, USERS
 from lading.core.records.schema import Record
 from lading.store import records

@@ -27,11 +27,11 @@ from lading.api.transaction import UnitOfWork
 from lading.core import ids
 from lading.core.containers.container import LIVE
 from lading.core.errors import Forbidden, Invalid, Malformed, NotFound, Unauthenticated
-from lading.core.ids import Infix
+from lading.core.ids import Infix, is_user
 from lading.core.records import access
 from lading.core.records.access import ALL_SCOPES, PUBLIC
 from lading.core.records.filters import Column, Compare, Expression, Query, check_select
-from lading.core.records.permissions import LEVELS, Level, check_acyclic, is_user
+from lading.core.records.permissions import LEVELS, Level, check_acyclic
 from lading.core.records.record_types import (
     COLLECTIONS,
     CONTAINERS,

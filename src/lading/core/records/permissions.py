@@ -41,7 +41,7 @@ from types import MappingProxyType
 from typing import Final
 
 from lading.core.errors import Forbidden, Invalid
-from lading.core.ids import Infix, infix_of
+from lading.core.ids import Infix, infix_of, is_group, is_user
 from lading.core.records.schema import JSON, Record
 
 
@@ -86,16 +86,6 @@ class GroupFlags:
 
     trash_at: str | None = None
     frozen: bool = False
-
-
-def is_user(uuid: str) -> bool:
-    """Whether a uuid is one of a user."""
-    return infix_of(uuid) == Infix.USER
-
-
-def is_group(uuid: str) -> bool:
-    """Whether a uuid is one of a group."""
-    return infix_of(uuid) == Infix.GROUP
 
 
 def subjects(user: str, links: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
