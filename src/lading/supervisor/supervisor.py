@@ -10,8 +10,7 @@ Afterwards, in any case, output and log are saved and the end is reported. Each 
 so that after a crash another process can undo the begun steps (`supervisor.process.standalone`).
 
 The order of writes makes a container run at most once: the record is Running before any code of the
-user starts. When that write is refused, because the container was cancelled or taken, nothing
-starts and nothing more is written.
+user starts. When that write is refused (cancelled, taken), nothing starts and no more is written.
 
 Final states (docs/spec/containers, section Run): Complete when the command ran and its output was
 saved, whatever its exit code; Cancelled when it was not started, was stopped or timed out, or its
@@ -373,7 +372,8 @@ class Supervisor:
     async def _remove_container(self) -> None:
         await self._gateway.close()
         await self._engine.remove()
-        await asyncio.to_thread(self._remote_ranks.close)
+        if self._remote_ranks.processes:
+            await asyncio.to_thread(self._remote_ranks.close)
         self._gpu_locks.release()
         for pump in self._pumps:
             await pump.finish(0)

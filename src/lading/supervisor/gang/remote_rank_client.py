@@ -54,7 +54,8 @@ class RemoteRankClient:
 
     def __init__(self, assignment: SupervisorConfig, *, leave_time: float = _LEAVE_TIME) -> None:
         self._assignment, self._leave_time = assignment, leave_time
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
+        """The connections to them; empty for a gang on this machine alone."""
         # Random, so that gangs on the same machines have different networks.
         self._wire = 1 + secrets.randbelow(_MOST_WIRES - 1)
 
@@ -74,7 +75,7 @@ class RemoteRankClient:
                 self._start([word.replace(RANK, str(rank)) for word in command], rank)
         except OSError as error:
             raise ExecutionError(f"{command[0]} cannot be run: {error}", Failure.NODE) from error
-        pipes = [(one.stdout, one.stdin) for one in self._processes]
+        pipes = [(one.stdout, one.stdin) for one in self.processes]
         ends = tuple(
             (out.fileno(), into.fileno())
             for out, into in pipes
@@ -84,7 +85,7 @@ class RemoteRankClient:
 
     def hand_over(self) -> None:
         """Close the pipes here: the conductor has its own copies."""
-        for process in self._processes:
+        for process in self.processes:
             for end in (process.stdin, process.stdout):
                 if end is not None:
                     # Buffered bytes for a process that has ended.
@@ -94,13 +95,13 @@ class RemoteRankClient:
     def close(self) -> None:
         """Wait for their end, or end them. Idempotent."""
         self.hand_over()
-        for process in self._processes:
+        for process in self.processes:
             try:
                 process.wait(self._leave_time)
             except subprocess.TimeoutExpired:
                 process.terminate()
                 process.wait()
-        self._processes.clear()
+        self.processes.clear()
 
     def _start(self, command: list[str], rank: int) -> None:
         config = self._assignment
@@ -114,7 +115,7 @@ class RemoteRankClient:
             known = {"certificate": config.outposts.certificate, "key": config.outposts.key}
             lines.insert(0, HandshakeState(address=address, port=port, **known))
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self._processes.append(process)
+        self.processes.append(process)
         if process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 # A process that has ended has reported its reason.
