@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
+
 import pytest
 
 from lading.core.containers.container import Container, ContainerState
 from lading.core.errors import ExecutionError, Failure, Full
 from lading.supervisor.engines import Exit
+from lading.supervisor.logs import STDERR, Log
 from lading.supervisor.results import (
     Circumstances,
     Ending,
     failed,
     judge,
+    refused_by_kernel,
     runtime_status,
     signal_name,
     stopped_while_saving,
@@ -155,3 +160,25 @@ def test_who_is_stopped_though_wanted_is_told_and_tried_again() -> None:
         None,
     )
     assert "although its request wants it still" in ending.error
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "shown"),
+    [
+        (1, "exec container process `/in/x`: Exec format error", 126),
+        (1, "exec container process (missing library?) `/x`: No such file or directory", 127),
+        (1, "sort: cannot read", 1),
+        (1, "exec container process `/in/x`: Exec format error\nand more", 1),
+        (2, "exec container process `/in/x`: Exec format error", 2),
+        (1, "exec container process `/in/x`: " + "x" * 6000, 1),
+        (1, "", 1),
+    ],
+)
+def test_what_the_kernel_refuses_to_execute(
+    tmp_path: Path, code: int, said: str, shown: int
+) -> None:
+    log = Log(tmp_path, lambda: datetime(2026, 1, 2, tzinfo=UTC))
+    if said:
+        log.stream(STDERR).write(f"{said}\n".encode())
+    assert refused_by_kernel(Exit(code=code), log).code == shown
+    log.close()

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import signal
 import time
 from collections.abc import Mapping
@@ -43,7 +44,7 @@ from lading.supervisor import linux
 from lading.supervisor.capture import Parcel, is_small, plan_capture, save_log, save_output
 from lading.supervisor.engines import Exit
 from lading.supervisor.inputs.staging import Inputs, Stage
-from lading.supervisor.logs import Log
+from lading.supervisor.logs import STDERR, Log
 from lading.supervisor.machine import Costing
 from lading.supervisor.session import Lost, SupervisorSession
 
@@ -403,6 +404,9 @@ _STOPPED = (
     " its job was cancelled in the batch system, or its machine is shut down;"
     " the container runs again if its request allows"
 )
+# Standard error of a command that crun could not execute, with the timestamp of the log.
+_REFUSAL = re.compile(rb"\S+Z exec container process [^\n]*`: ([^\n]*)\n?")
+_LONGEST_REFUSAL = 5000
 # Exit codes of a command that our TERM or KILL has ended (128 + signal, as in a shell).
 _ENDED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
@@ -416,6 +420,22 @@ def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> En
     """
     cancelled = _judge_cancelled(exit_, container, circumstances)
     return _judge_complete(exit_, container, circumstances) if cancelled is None else cancelled
+
+
+def refused_by_kernel(exit_: Exit, log: Log) -> Exit:
+    """The exit with the code of a shell where the kernel refused to execute the command: 127 where
+    a file is missing, else 126. crun ends with 1 then, and only its message tells the two apart.
+    """
+    if exit_.code != 1 or log.size(STDERR) > _LONGEST_REFUSAL:
+        return exit_
+    try:
+        said = (log.directory / STDERR).read_bytes() + log.tails().get(STDERR, b"")
+    except OSError:
+        return exit_
+    found = _REFUSAL.fullmatch(said)
+    if found is None:
+        return exit_
+    return replace(exit_, code=127 if b"No such file" in found[1] else 126)
 
 
 def _judge_cancelled(

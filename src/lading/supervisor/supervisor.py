@@ -71,6 +71,7 @@ from lading.supervisor.results import (
     failed,
     free,
     judge,
+    refused_by_kernel,
     signal_name,
 )
 from lading.supervisor.session import Activity, Lost, SupervisorSession, open_transport
@@ -229,18 +230,16 @@ class Supervisor:
             return Ending(state=None)
         if self._unmounted:
             return failed(lost(), exit_code=self._exit.code)
-        return judge(
-            self._exit,
-            self._session.container,
-            Circumstances(
-                stopped=self._stopped,
-                timed_out=self._timed_out,
-                preempted=self._preempted(),
-                overfull=self._overfull,
-                full=self._full() if self._exit.code else "",
-                wanted=self._stopped and not self._timed_out and await self._session.is_wanted(),
-            ),
+        circumstances = Circumstances(
+            stopped=self._stopped,
+            timed_out=self._timed_out,
+            preempted=self._preempted(),
+            overfull=self._overfull,
+            full=self._full() if self._exit.code else "",
+            wanted=self._stopped and not self._timed_out and await self._session.is_wanted(),
         )
+        ended = refused_by_kernel(self._exit, self._log)
+        return judge(ended, self._session.container, circumstances)
 
     async def _blame(self, error: ExecutionError) -> Ending:
         """Choose the outcome for an error. A fault of the machine requeues the container."""
@@ -418,8 +417,7 @@ class Supervisor:
             await asyncio.wait((running,), timeout=seconds)
             if not running.done():
                 self._timed_out = True
-                why = f"the container has run for {seconds} s, its max_run_time"
-                self._log.say(f"{why}; stopping it")
+                self._log.say(f"it has run for {seconds} s, its max_run_time; stopping it")
                 self.stop.set()
             try:
                 ended = self._exit = await running

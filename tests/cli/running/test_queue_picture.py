@@ -82,7 +82,16 @@ def test_reused_and_failed_requests_say_nothing_about_times() -> None:
     reused.container["created_at"] = moment(0)
     known.add(reused)
     assert known.expected({"name": "a.9", "command": []}, any_kind=True) is None
-    assert len(known.ended) == 4
+    assert len(known.known) == sum(known.states.values()) == 4
+    assert known.reused == 1
+
+
+def test_of_very_many_ends_the_latest_are_kept() -> None:
+    known = RequestHistory()
+    for number in range(10_001):
+        known.add(outcome(f"a.{number}", "Complete", began=number % 600, took=0))
+    assert known.states["Complete"] == 10_001
+    assert len(known.latest()) == 5000
 
 
 def test_a_picture_counts_and_expects() -> None:

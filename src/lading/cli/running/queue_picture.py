@@ -6,6 +6,7 @@ Pure: the records and the time are arguments. `top` reads the records and draws 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,7 +16,14 @@ from typing import Any, Final
 
 from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome
-from lading.client.request_states import is_reused, seconds_of, shown_command, shown_state
+from lading.client.request_states import (
+    CANCELLED,
+    FAILED,
+    is_reused,
+    seconds_of,
+    shown_command,
+    shown_state,
+)
 from lading.core.quantities import parse_time
 
 RATE_TIME: Final = 300.0
@@ -23,6 +31,8 @@ RATE_TIME: Final = 300.0
 _REMEMBERED: Final = 200
 """Latest times of one kind of request that are kept."""
 _SHOWN_ENDS: Final = 50
+_KEPT: Final = 5000
+"""Latest ends that are kept: enough for the rate."""
 _NUMBER = re.compile(r"[._-]?\d+$")
 
 
@@ -89,17 +99,29 @@ class QueuePicture:
 
 @dataclass(slots=True)
 class RequestHistory:
-    """The requests that have ended, and how long those of a kind took."""
+    """The requests that have ended: how many in which state, the latest, and how long those of a
+    kind took.
+    """
 
-    ended: dict[str, RequestOutcome] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    states: Counter[str] = field(default_factory=Counter)
+    """Number of requests by state: Complete, Failed or Cancelled."""
+    reused: int = 0
+    _latest: list[RequestOutcome] = field(default_factory=list)
     _seconds: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, one: RequestOutcome) -> None:
         """Count a request that is Final; again is nothing."""
         uuid = str(one.request["uuid"])
-        if uuid in self.ended:
+        if uuid in self.known:
             return
-        self.ended[uuid] = one
+        self.known.add(uuid)
+        state = shown_state(one)
+        self.states[state if state in ("Complete", CANCELLED) else FAILED] += 1
+        self.reused += _is_reused(one)
+        self._latest.append(one)
+        if len(self._latest) >= 2 * _KEPT:
+            self._latest = self.latest()
         container = one.container
         # A result that was there takes no time; how long a failure takes says little.
         if container is None or one.exit_code or is_reused(one.request, container):
@@ -109,6 +131,10 @@ class RequestHistory:
             kept = self._seconds.setdefault(kind_of(one.request), [])
             kept.append(taken.total_seconds())
             del kept[:-_REMEMBERED]
+
+    def latest(self) -> list[RequestOutcome]:
+        """The latest ones, the last one first."""
+        return sorted(self._latest, key=_ended_at, reverse=True)[:_KEPT]
 
     def expected(self, request: Record, *, any_kind: bool = False) -> float | None:
         """Seconds that such a request takes; None if none of its kind has ended.
@@ -153,18 +179,17 @@ def draw(
     runs = [one for one in opened if _runs(one)]
     waiting = [one for one in opened if not _runs(one)]
     shown = [_run(one, history, now) for one in runs]
-    states = [shown_state(one) for one in history.ended.values()]
-    latest = sorted(history.ended.values(), key=_ended_at, reverse=True)
+    latest = history.latest()
     fresh = [one for one in latest if _age(one, now) <= RATE_TIME and not _is_reused(one)]
     count = total - len(runs)
     return QueuePicture(
         at=now.isoformat(timespec="seconds"),
         waiting=count,
         running=len(runs),
-        succeeded=states.count("Complete"),
-        failed=sum(state.startswith("failed") for state in states),
-        cancelled=states.count("Cancelled"),
-        reused=sum(_is_reused(one) for one in latest),
+        succeeded=history.states["Complete"],
+        failed=history.states[FAILED],
+        cancelled=history.states[CANCELLED],
+        reused=history.reused,
         per_minute=round(60 * len(fresh) / RATE_TIME, 2),
         seconds_left=_left(runs, waiting, count, history, now),
         head=head,

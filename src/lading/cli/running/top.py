@@ -172,7 +172,7 @@ class _QueueWatch:
                 select=_REQUEST,
                 limit=_PAGE,
             )
-            fresh = [row for row in rows if row["uuid"] not in self._history.ended]
+            fresh = [row for row in rows if row["uuid"] not in self._history.known]
             for one in await self._with_containers(fresh):
                 self._history.add(one)
             if rows:
