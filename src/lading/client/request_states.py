@@ -1,7 +1,10 @@
-"""States of requests as lists show them, on the command line and on the page."""
+"""States of requests as lists show them, and what a repeated request has in common with the first
+one; for the command line and the page.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -26,6 +29,30 @@ CONDITIONS: Final[dict[str, list[Any]]] = {
     FAILED: [*_COMPLETE, ["container.exit_code", "!=", 0]],
     CANCELLED: [["state", "=", "Final"]],
 }
+REPEATED: Final = (
+    "command",
+    "container_image",
+    "cwd",
+    "environment",
+    "mounts",
+    "runtime_constraints",
+    "scheduling_parameters",
+    "output_path",
+    "output_glob",
+    "output_name",
+    "output_ttl",
+    "output_storage_classes",
+    "output_properties",
+    "service",
+    "published_ports",
+    "name",
+    "description",
+    "properties",
+    "owner_uuid",
+    "container_count_max",
+    "depends_on",
+)
+"""Attributes that a request has in common with the one that it repeats."""
 
 
 def state_of(found: Record, container: Record | None) -> str:
@@ -63,3 +90,18 @@ def shown_command(record: Record) -> str:
 def is_reused(request: Record, container: Record) -> bool:
     """Whether the container existed before the request."""
     return parse_time(container["created_at"]) < parse_time(request["created_at"])
+
+
+def repeated(found: Record, renewed: Mapping[str, str]) -> Record:
+    """The attributes of a request that repeats `found`; requests that it needs are replaced by
+    those in `renewed`, old uuid -> new one.
+    """
+    body = {name: found[name] for name in REPEATED if found.get(name) is not None}
+    body["depends_on"] = [renewed.get(uuid, uuid) for uuid in found.get("depends_on") or ()]
+    body["mounts"] = {
+        target: {**one, "container_request": renewed[one["container_request"]]}
+        if one.get("container_request") in renewed
+        else one
+        for target, one in found["mounts"].items()
+    }
+    return body

@@ -24,13 +24,25 @@ from lading.client.transport import Transport
 from lading.core.errors import LadingError, MethodNotAllowed, NotFound, Unauthenticated
 from lading.net.acceptor import note_known
 from lading.telemetry import redact
-from lading.web import browser_rules, login, now, request_list, static_files
+from lading.web import (
+    browser_rules,
+    event_stream,
+    login,
+    now,
+    request_files,
+    request_list,
+    request_log,
+    request_page,
+    static_files,
+)
+from lading.web.live_updates import LiveUpdates
 from lading.web.rendering import Renderer
 from lading.web.sessions import SessionStore
 from lading.web.visit import PageServices, Visit, read_form
 
 Handler = Callable[[Visit], Awaitable[Response]]
 _logger = logging.getLogger("lading.web")
+_EVENTS: Final = "/ui/events"
 _TITLES: Final = {
     400: "This request cannot be read",
     403: "This is not allowed",
@@ -67,6 +79,17 @@ ROUTES: Final = (
     _route("GET", "/ui/requests/rows", request_list.refresh),
     _route("GET", "/ui/requests/new", request_list.tell_new),
     _route("POST", "/ui/requests/cancel", request_list.cancel),
+    _route("GET", "/ui/requests/{uuid}", request_page.show),
+    _route("GET", "/ui/requests/{uuid}/state", request_page.refresh),
+    _route("POST", "/ui/requests/{uuid}/cancel", request_page.cancel),
+    _route("POST", "/ui/requests/{uuid}/priority", request_page.prioritize),
+    _route("POST", "/ui/requests/{uuid}/again", request_page.run_again),
+    _route("GET", "/ui/requests/{uuid}/files", request_files.show),
+    _route("GET", "/ui/requests/{uuid}/files/download", request_files.download),
+    _route("GET", "/ui/requests/{uuid}/log", request_log.show),
+    _route("GET", "/ui/requests/{uuid}/log/follow", request_log.follow),
+    _route("GET", "/ui/requests/{uuid}/log/download", request_log.download),
+    _route("GET", _EVENTS, event_stream.stream),
     _route("GET", "/ui/login", login.show, open=True),
     _route("POST", "/ui/login", login.submit, open=True),
     _route("GET", "/ui/login/{secret}", login.open_link, open=True),
@@ -91,6 +114,7 @@ def make_app(
             transport=transport,
             sessions=SessionStore(directory, clock=lambda: clock().timestamp(), entropy=entropy),
             renderer=Renderer(clock),
+            live=LiveUpdates(),
             clock=clock,
         )
     )
@@ -115,6 +139,7 @@ class _Page:
         for name, value in browser_rules.HEADERS.items():
             response.headers.setdefault(name, value)
         took = (time.perf_counter() - began) * 1000
+        # Seen in the tools of browsers; what a budget of time is measured by.
         response.headers["Server-Timing"] = f"page;dur={took:.1f}"
         await response(scope, receive, send)
 
@@ -171,6 +196,9 @@ def _refuse(visit: Visit, error: LadingError) -> Response:
 
 def _to_login(visit: Visit) -> Response:
     place = visit.place if visit.incoming.method in ("GET", "HEAD") else browser_rules.HOME
+    if visit.incoming.url.path == _EVENTS:
+        # Browsers ask for a stream again and again, unless the answer is 204.
+        return Response(status_code=204)
     if visit.is_fragment:
         # A redirection would put the form of the login into a part of the page.
         return Response(status_code=204, headers={"HX-Refresh": "true"})

@@ -149,6 +149,14 @@ async def make_rows(visit: Visit, requests: Sequence[Record]) -> list[RequestRow
     return [_row(visit, one, held.get(one["container_uuid"] or "")) for one in requests]
 
 
+def fault_of(outcome: RequestOutcome) -> str:
+    """Why a request that is over has failed; "" where its state says it all, as `failed 5` does."""
+    container = outcome.container
+    if container is None or container["state"] == "Complete":
+        return ""
+    return outcome.fault
+
+
 def _row(visit: Visit, request: Record, container: Record | None) -> RequestRow:
     outcome = RequestOutcome(request, container)
     state = shown_state(outcome)
@@ -160,7 +168,7 @@ def _row(visit: Visit, request: Record, container: Record | None) -> RequestRow:
         title=request["name"] or command,
         command=command,
         state=state,
-        fault=outcome.fault if is_over and container else str(status.get("warning") or ""),
+        fault=fault_of(outcome) if is_over else str(status.get("warning") or ""),
         created_at=request["created_at"],
         seconds=seconds_of(outcome, visit.services.clock()),
         reused=bool(container) and is_reused(request, container or {}),

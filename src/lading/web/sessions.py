@@ -71,9 +71,9 @@ class SessionStore:
         """Keep a session; the secret that names it."""
         return await asyncio.to_thread(self._keep, "sessions", session)
 
-    async def find(self, secret: str) -> PageSession | None:
-        """The session of a secret, unless it has ended."""
-        return await asyncio.to_thread(self._find, secret)
+    async def find(self, secret: str, *, is_use: bool = True) -> PageSession | None:
+        """The session of a secret, unless it has ended; `is_use` prolongs it."""
+        return await asyncio.to_thread(self._find, secret, is_use)
 
     async def end(self, secret: str) -> None:
         """Forget a session. Idempotent."""
@@ -88,7 +88,7 @@ class SessionStore:
         """The link of a secret, once; None if it is used or too old."""
         return await asyncio.to_thread(self._take_link, secret)
 
-    def _find(self, secret: str) -> PageSession | None:
+    def _find(self, secret: str, is_use: bool) -> PageSession | None:
         path = self._path("sessions", secret)
         session = self._read(path, secret, PageSession)
         if session is None:
@@ -99,7 +99,7 @@ class SessionStore:
             if now > used + IDLE or now > session.begun + LONGEST:
                 path.unlink(missing_ok=True)
                 return None
-            if now > used + _NOTE_EVERY:
+            if is_use and now > used + _NOTE_EVERY:
                 os.utime(path, (now, now))
         except FileNotFoundError:
             # It was ended meanwhile.

@@ -18,6 +18,7 @@ from lading.client.retry import RetryPolicy
 from lading.client.transport import Transport
 from lading.core.errors import Malformed, TooLarge, from_status
 from lading.web import browser_rules
+from lading.web.live_updates import LiveUpdates
 from lading.web.rendering import Renderer
 from lading.web.sessions import PageSession, SessionStore
 
@@ -36,6 +37,7 @@ class PageServices:
     transport: Transport
     sessions: SessionStore
     renderer: Renderer
+    live: LiveUpdates
     clock: Callable[[], datetime]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lading.cli.running.bulk_actions import repeated
+from lading.client.request_states import repeated
 from tests.cli.site import Play, Site
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -19,35 +19,12 @@ from lading.cli.running import selection
 from lading.cli.running.selection import RequestSelection, selecting, state_option
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
+from lading.client.request_states import REPEATED, repeated
 from lading.core.errors import Invalid, NotFound
 
 _AT_A_TIME = 16
 _PAGE = 1000
 """Requests of one call of a batch, the most that a server accepts."""
-_REPEATED: Final = (
-    "command",
-    "container_image",
-    "cwd",
-    "environment",
-    "mounts",
-    "runtime_constraints",
-    "scheduling_parameters",
-    "output_path",
-    "output_glob",
-    "output_name",
-    "output_ttl",
-    "output_storage_classes",
-    "output_properties",
-    "service",
-    "published_ports",
-    "name",
-    "description",
-    "properties",
-    "owner_uuid",
-    "container_count_max",
-    "depends_on",
-)
-"""Attributes that a request has in common with the one that it repeats."""
 
 
 @click.command()
@@ -138,7 +115,7 @@ def rerun(
         "Run again",
         "that has ended",
         is_sure=yes,
-        fields=_REPEATED,
+        fields=REPEATED,
     )
     # Requests that others need come first, as in the batch an item may name earlier ones only.
     found = sorted(found, key=lambda one: (one["created_at"], one["uuid"]))
@@ -176,21 +153,6 @@ async def _submit(
             for one, new in zip(some, answer["items"], strict=True)
         }
     return made
-
-
-def repeated(found: Record, renewed: Mapping[str, str]) -> Record:
-    """The attributes of a request that repeats `found`; requests that it needs are replaced by
-    those in `renewed`, old uuid -> new one.
-    """
-    body = {name: found[name] for name in _REPEATED if found.get(name) is not None}
-    body["depends_on"] = [renewed.get(uuid, uuid) for uuid in found.get("depends_on") or ()]
-    body["mounts"] = {
-        target: {**one, "container_request": renewed[one["container_request"]]}
-        if one.get("container_request") in renewed
-        else one
-        for target, one in found["mounts"].items()
-    }
-    return body
 
 
 def _chosen(

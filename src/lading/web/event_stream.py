@@ -1,0 +1,57 @@
+"""A stream of events for each open page, which says that something has changed.
+
+The events have no content: the page then fetches its part anew, with the usual checks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from starlette.responses import Response, StreamingResponse
+
+from lading.core.ids import is_uuid
+from lading.web.live_updates import NEW, OpenPage
+from lading.web.visit import Visit
+
+KEEP_ALIVE: Final = 20.0
+"""Seconds without an event after which a comment is sent and the session is checked."""
+_PAUSE: Final = 1.0
+"""Seconds between two events of a page: many changes at a time are one event."""
+_MOST_TOPICS: Final = 60
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+async def stream(visit: Visit) -> Response:
+    """The events of one page; `topics` are uuids of requests, and `new`."""
+    names = visit.query("topics").split(",")
+    uuids = frozenset([one for one in names if is_uuid(one)][:_MOST_TOPICS])
+    page = OpenPage(uuids, new=NEW in names)
+    if uuids:
+        found = await visit.api.list(
+            "container_requests",
+            filters=[["uuid", "in", sorted(uuids)]],
+            select=("uuid", "container_uuid"),
+            limit=_MOST_TOPICS,
+        )
+        for one in found:
+            page.know(one["uuid"], one["container_uuid"])
+    return StreamingResponse(_events(visit, page), media_type="text/event-stream", headers=_HEADERS)
+
+
+async def _events(visit: Visit, page: OpenPage) -> AsyncGenerator[bytes]:
+    async with visit.services.live.open(visit.api, page):
+        # Milliseconds after which a browser connects again.
+        yield b"retry: 3000\n\n"
+        while (names := await page.next_events(KEEP_ALIVE)) is not None:
+            if not names:
+                # A stream is no use of the session: an open page must not prolong it.
+                if await visit.services.sessions.find(visit.secret, is_use=False) is None:
+                    return
+                yield b": nothing new\n\n"
+                continue
+            for name in names:
+                # Browsers drop events without data.
+                yield f"event: {name}\ndata: 1\n\n".encode()
+            await asyncio.sleep(_PAUSE)

@@ -1,0 +1,160 @@
+"""The files that a request has made: their list, and safe downloads.
+
+A file is what a stranger's program wrote: it is always saved, never shown as a page of this origin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.responses import Response, StreamingResponse
+
+from lading.client.api import Record
+from lading.core.data import filetree
+from lading.core.data.filetree import FileTree
+from lading.core.errors import NotFound
+from lading.web import browser_rules
+from lading.web.visit import Visit
+
+_MOST: Final = 500
+"""Entries of a directory that are listed."""
+_LARGEST: Final = 50_000
+"""Files of a collection whose tree is made for a list."""
+_FIELDS: Final = ("uuid", "portable_data_hash", "file_count", "file_size_total")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputEntry:
+    """A file of `size` bytes, or a directory with the size None."""
+
+    name: str
+    path: str
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputListing:
+    """A directory of an output; `total` counts its entries, of which some may not be listed."""
+
+    collection: str
+    path: str
+    entries: list[OutputEntry]
+    total: int
+    file_count: int
+    bytes: int
+    is_too_large: bool = False
+
+    @property
+    def parents(self) -> list[tuple[str, str]]:
+        """Name and path of each directory above and of this one."""
+        parts = self.path.split("/") if self.path else []
+        return [(part, "/".join(parts[: end + 1])) for end, part in enumerate(parts)]
+
+
+async def look(
+    visit: Visit, request: Record, container: Record | None, *, path: str
+) -> OutputListing | None:
+    """The directory `path` of the output; None for a request without an output. Raises NotFound."""
+    name = request["output_uuid"] or (container or {}).get("output")
+    if not name:
+        return None
+    about = await visit.api.get("collections", name, select=_FIELDS)
+    known: dict[str, Any] = {
+        "collection": about.get("uuid") or name,
+        "path": path,
+        "file_count": about.get("file_count") or 0,
+        "bytes": about.get("file_size_total") or 0,
+    }
+    if known["file_count"] > _LARGEST:
+        return OutputListing(**known, entries=[], total=0, is_too_large=True)
+    text = await visit.api.get("collections", name, select=("unsigned_manifest_text",))
+    entries = await asyncio.to_thread(_entries, text["unsigned_manifest_text"], path)
+    return OutputListing(**known, entries=entries[:_MOST], total=len(entries))
+
+
+async def show(visit: Visit) -> Response:
+    """A directory of the output as a page."""
+    request, container = await _records(visit)
+    found = await look(visit, request, container, path=visit.query("path").strip("/"))
+    if found is None:
+        raise NotFound("This request has no output yet")
+    title = request["name"] or request["uuid"]
+    return visit.page("request_files.html", request=request, files=found, title=title)
+
+
+async def download(visit: Visit) -> Response:
+    """A file of the output, to be saved."""
+    request, container = await _records(visit)
+    path = visit.query("path")
+    name = request["output_uuid"] or (container or {}).get("output")
+    if not name or not path:
+        raise NotFound("There is no such file")
+    # `_`: what follows is a path, even if it begins like a token (docs/spec/api, Files over HTTP).
+    source = f"/by_id/{quote(name)}/_/{quote(path, safe='/')}"
+    return await passed_on(visit, source, path.rpartition("/")[2])
+
+
+async def passed_on(visit: Visit, source: str, name: str) -> Response:
+    """The response of the server for `source`, as a file to be saved. Raises as the API does."""
+    opened = AsyncExitStack()
+    try:
+        answer = await opened.enter_async_context(visit.api.stream(source))
+    except BaseException:
+        await opened.aclose()
+        raise
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        async with opened:
+            async for piece in answer.chunks:
+                yield piece
+
+    headers = {
+        "Content-Disposition": _attachment(name),
+        "Content-Security-Policy": browser_rules.DOWNLOAD,
+        "Cache-Control": "no-store",
+        **_length(answer.headers),
+    }
+    return StreamingResponse(pieces(), media_type="application/octet-stream", headers=headers)
+
+
+async def _records(visit: Visit) -> tuple[Record, Record | None]:
+    uuid = visit.parts["uuid"]
+    fields = ("uuid", "name", "output_uuid", "container_uuid")
+    request = await visit.api.get("container_requests", uuid, select=fields)
+    held = request["container_uuid"]
+    if request["output_uuid"] or not held:
+        return request, None
+    return request, await visit.api.get("containers", held, select=("uuid", "output"))
+
+
+def _entries(manifest: str, path: str) -> list[OutputEntry]:
+    """The entries of a directory, directories first. Raises NotFound."""
+    node = filetree.get(filetree.from_manifest(manifest), path)
+    if not isinstance(node, FileTree):
+        raise NotFound(f"{path[:80]!r} is no directory")
+    above = f"{path}/" if path else ""
+    made = [
+        OutputEntry(
+            name=name, path=above + name, size=None if isinstance(one, FileTree) else one.size
+        )
+        for name, one in node.entries.items()
+    ]
+    return sorted(made, key=lambda one: (one.size is not None, one.name))
+
+
+def _attachment(name: str) -> str:
+    """A Content-Disposition header (RFC 6266) for any name."""
+    plain = "".join(
+        one if one.isascii() and (one.isalnum() or one in "._- ") else "_" for one in name
+    )
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+
+
+def _length(headers: Mapping[str, str]) -> dict[str, str]:
+    length = headers.get("content-length", "")
+    return {"Content-Length": length} if length.isdigit() else {}

@@ -1,0 +1,203 @@
+"""One request: its state, why it is where it is, what it asked for and used, what it made; and what
+can be done with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from lading.client import explanations
+from lading.client.api import Record
+from lading.client.outcomes import RequestOutcome
+from lading.client.request_states import (
+    is_reused,
+    repeated,
+    seconds_of,
+    shown_command,
+    shown_state,
+    state_of,
+)
+from lading.concurrency import together
+from lading.core.errors import Invalid, LadingError, NotFound
+from lading.core.ids import Infix, infix_of, is_uuid
+from lading.core.quantities import size
+from lading.web import request_files, request_log, request_rows
+from lading.web.visit import Visit
+
+_ENDED: Final = ("Complete", "Cancelled")
+_MOST_PRIORITY: Final = 1000
+
+
+async def show(visit: Visit) -> Response:
+    """The page of a request."""
+    values = await _facts(visit)
+    request, container = values["request"], values["container"]
+    found: dict[str, Any] = {"files": None, "files_fault": "", "usage": [], "last_words": []}
+
+    async def look_at_files() -> None:
+        try:
+            found["files"] = await request_files.look(visit, request, container, path="")
+        except LadingError as error:
+            # The output may be in the trash, or not readable: the rest of the page is.
+            found["files_fault"] = error.message
+
+    async def look_at_log() -> None:
+        if container and container["state"] in _ENDED:
+            found["usage"] = await request_log.usage(visit, request["uuid"], container["uuid"])
+            if container["exit_code"]:
+                found["last_words"] = await request_log.last_words(
+                    visit, request["uuid"], container["uuid"]
+                )
+
+    await together(look_at_files(), look_at_log())
+    return visit.page(
+        "request.html",
+        **values,
+        **found,
+        inputs=list(_inputs(request)),
+        asked=list(_asked(request, container)),
+        said=visit.query("said"),
+    )
+
+
+async def refresh(visit: Visit) -> Response:
+    """The part of the page that changes."""
+    return visit.page("request_state.html", **await _facts(visit))
+
+
+async def cancel(visit: Visit) -> Response:
+    """Cancel the request."""
+    uuid = request_uuid(visit)
+    await visit.api.action("container_requests", uuid, "cancel")
+    return visit.redirect(f"/ui/requests/{uuid}?said=cancelled")
+
+
+async def prioritize(visit: Visit) -> Response:
+    """Give the request another priority."""
+    uuid, text = request_uuid(visit), visit.field("priority")
+    if not text.isascii() or not text.isdigit() or int(text) > _MOST_PRIORITY:
+        raise Invalid(f"priority: must be a whole number from 0 to {_MOST_PRIORITY}")
+    await visit.api.update("container_requests", uuid, {"priority": int(text)})
+    return visit.redirect(f"/ui/requests/{uuid}?said=changed")
+
+
+async def run_again(visit: Visit) -> Response:
+    """Submit the same once more, and run it even if it has succeeded."""
+    found = await visit.api.get("container_requests", request_uuid(visit))
+    changes = {"state": "Committed", "priority": found["priority"] or 1, "use_existing": False}
+    made = await visit.api.create("container_requests", {**repeated(found, {}), **changes})
+    return visit.redirect(f"/ui/requests/{made['uuid']}?said=again")
+
+
+def request_uuid(visit: Visit) -> str:
+    """The uuid in the address. Raises NotFound."""
+    uuid = visit.parts["uuid"]
+    if not is_uuid(uuid) or infix_of(uuid) != Infix.REQUEST:
+        raise NotFound("There is no such request")
+    return uuid
+
+
+async def _facts(visit: Visit) -> dict[str, Any]:
+    uuid, api = request_uuid(visit), visit.api
+    found: dict[str, Any] = {}
+
+    async def get_request() -> None:
+        found["request"] = await api.get("container_requests", uuid)
+
+    async def get_why() -> None:
+        found["why"] = await api.action("container_requests", uuid, "why", method="GET")
+
+    await together(get_request(), get_why())
+    request, why = found["request"], found["why"]
+    attempts = await _attempts(visit, request)
+    container = attempts[-1] if request["container_uuid"] and attempts else None
+    outcome = RequestOutcome(request, container)
+    state = state_of(request, container)
+    decision = why["decision"] or {}
+    return {
+        "request": request,
+        "container": container,
+        "title": request["name"] or shown_command(request),
+        "state": shown_state(outcome),
+        "is_over": state in _ENDED,
+        "fault": request_rows.fault_of(outcome) if state in _ENDED else "",
+        "seconds": seconds_of(outcome, visit.services.clock()),
+        "reused": bool(container) and is_reused(request, container or {}),
+        "command": shown_command(request),
+        "because": [(name, text) for name, text in explanations.why_fields(why) if text][1:],
+        "candidates": list(explanations.candidate_rows(decision)),
+        "nearest": explanations.nearest_text(decision),
+        "differences": list(explanations.difference_rows(decision)),
+        "dispatch": list(explanations.dispatch_rows(why.get("dispatch") or ())),
+        "moments": list(_moments(request, attempts)),
+        "topics": "" if state in _ENDED else uuid,
+    }
+
+
+async def _attempts(visit: Visit, request: Record) -> list[Record]:
+    """The containers of a request, the present one last."""
+    uuids = [*(request["attempted_container_uuids"] or ()), request["container_uuid"]]
+    wanted = [one for one in dict.fromkeys(uuids) if one]
+    if not wanted:
+        return []
+    rows = await visit.api.list("containers", filters=[["uuid", "in", wanted]], limit=len(wanted))
+    found = {one["uuid"]: one for one in rows}
+    return [found[uuid] for uuid in wanted if uuid in found]
+
+
+def _moments(request: Record, attempts: list[Record]) -> Iterator[tuple[str, str, str]]:
+    """Time, event and detail, in order of the attempts."""
+    yield request["created_at"], "made", ""
+    for number, one in enumerate(attempts, 1):
+        name = f"attempt {number}" if len(attempts) > 1 else ""
+        if is_reused(request, one):
+            yield one["created_at"], "reused container made", one["uuid"]
+        else:
+            yield one["created_at"], "container made", name or one["uuid"]
+        if one["started_at"]:
+            yield one["started_at"], "command started", name
+        if one["finished_at"]:
+            yield one["finished_at"], "ended", explanations.end_text(one)
+
+
+def _inputs(request: Record) -> Iterator[tuple[str, str, str]]:
+    """Target, kind and source of each mount."""
+    for target, mount in sorted(request["mounts"].items()):
+        where = next(
+            (mount[name] for name in _SOURCES if mount.get(name)),
+            "",
+        )
+        path = f"/{mount['path']}" if mount.get("path") else ""
+        yield target, str(mount.get("kind") or ""), f"{where}{path}"
+
+
+_SOURCES: Final = ("portable_data_hash", "uuid", "container_request", "git_url", "device_type")
+
+
+def _asked(request: Record, container: Record | None) -> Iterator[tuple[str, str, str]]:
+    """Name, what was asked and what was given, of each need."""
+    asked: Mapping[str, Any] = request["runtime_constraints"]
+    given: Mapping[str, Any] = (container or {}).get("runtime_constraints") or {}
+    for name in asked:
+        if _is_asked(asked[name]):
+            yield name, _amount(name, asked[name]), _amount(name, given.get(name))
+
+
+def _is_asked(value: Any) -> bool:
+    """Whether a need is more than its empty default."""
+    if isinstance(value, dict):
+        return any(_is_asked(one) for one in value.values())
+    return bool(value)
+
+
+def _amount(name: str, value: Any) -> str:
+    if isinstance(value, list):
+        return " to ".join(_amount(name, one) for one in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {one}" for key, one in value.items() if _is_asked(one))
+    if name in ("ram", "keep_cache_ram", "keep_cache_disk") and isinstance(value, int):
+        return size(value)
+    return "" if value is None else str(value)

@@ -1,0 +1,122 @@
+"""The page of a request."""
+
+from __future__ import annotations
+
+import pytest
+
+from lading.client import explanations
+from tests.web.site import Browser, PageSite
+
+EVIL = "<script>alert(1)</script>\u202e"
+
+
+async def _page(here: PageSite, *command: str, **more: object) -> str:
+    request = await here.world.submit(*command, **more)  # type: ignore[arg-type]
+    return f"/ui/requests/{request['uuid']}"
+
+
+async def test_what_was_asked_and_why_it_waits(here: PageSite, browser: Browser) -> None:
+    request = await here.world.submit("sort", "/in", name="sorts", environment={"A": "b"})
+    words = await browser.words(f"/ui/requests/{request['uuid']}")
+    assert "sort /in" in words
+    assert "256.0 MiB" in words
+    why = await here.world.ok("GET", f"container_requests/{request['uuid']}/why")
+    for _, text in explanations.why_fields(why):
+        assert text in words
+    assert words.count("Set") == 1
+
+
+async def test_what_has_ended(here: PageSite, browser: Browser) -> None:
+    world = here.world
+    request = await world.submit("false")
+    await world.run(request["container_uuid"], exit_code=3)
+    path = f"/ui/requests/{request['uuid']}"
+    words = await browser.words(path)
+    assert "✗ failed 3" in words
+    assert "ended Complete with exit code 3" in words
+    assert "out.txt 6 B" in words
+    assert "sse-connect" not in await browser.text(path)
+    assert b"<html" not in (await browser.get(f"{path}/state")).body
+
+
+async def test_a_failure_shows_its_last_lines(here: PageSite, browser: Browser) -> None:
+    world = here.world
+    request = await world.submit("false")
+    log = await here.files.collection({"stderr.txt": b"first\n" * 20 + b"no <such> file\n"})
+    await world.run(request["container_uuid"], exit_code=3, log=await here.files.pdh(log))
+    words = await browser.words(f"/ui/requests/{request['uuid']}")
+    assert words.count("first") == 11
+    assert "no <such> file" in words
+
+
+async def test_needs_that_are_not_asked_are_not_shown(here: PageSite, browser: Browser) -> None:
+    assert "gpu" not in await browser.words(await _page(here, "y"))
+    gpu = {"stack": "cuda", "device_count": 2, "driver_version": "11.0", "hardware_target": ["9.0"]}
+    more = {"runtime_constraints": {"vcpus": [1, 4], "ram": 1 << 30, "gpu": {**gpu, "vram": 1}}}
+    words = await browser.words(await _page(here, "x", **more))
+    assert "device_count 2" in words
+    assert "1 to 4" in words
+
+
+async def test_a_nearest_container_is_compared(here: PageSite, browser: Browser) -> None:
+    first = await here.world.submit("x", environment={"Q": "1"})
+    await here.world.run(first["container_uuid"])
+    words = await browser.words(await _page(here, "x", environment={"Q": "2"}))
+    assert "nearest earlier container" in words
+    assert "environment.Q 2 1" in words
+
+
+async def test_nothing_of_a_stranger_is_markup(here: PageSite, browser: Browser) -> None:
+    path = await _page(
+        here,
+        EVIL,
+        name=EVIL,
+        description=EVIL,
+        properties={EVIL: EVIL},
+        environment={EVIL: EVIL},
+    )
+    for view in (path, "/ui/requests", "/ui/", f"{path}/log"):
+        text = await browser.text(view)
+        assert "<script>alert" not in text
+        assert "\u202e" not in text
+
+
+async def test_requests_of_others_are_not_there(here: PageSite) -> None:
+    path = await _page(here, "x")
+    other = await here.logged_in(await here.world.user("jane"))
+    for view in ("", "/state", "/log", "/files", "/files/download?path=out.txt"):
+        assert (await other.get(f"{path}{view}")).status == 404
+    for action in ("cancel", "again"):
+        assert (await other.post(f"{path}/{action}")).status == 404
+
+
+@pytest.mark.parametrize("uuid", ["x", "zzzzz-xvhdp-0", "zzzzz-dz642-000000000000000", "..%2Fx"])
+async def test_what_is_no_request(browser: Browser, uuid: str) -> None:
+    assert (await browser.get(f"/ui/requests/{uuid}")).status == 404
+
+
+async def test_cancel(here: PageSite, browser: Browser) -> None:
+    path = await _page(here, "x")
+    answer = await browser.post(f"{path}/cancel")
+    assert answer.headers["location"] == f"{path}?said=cancelled"
+    assert "Cancelled." in await browser.words(f"{path}?said=cancelled")
+    assert (await browser.get(f"{path}/cancel")).status == 405
+
+
+async def test_another_priority(here: PageSite, browser: Browser) -> None:
+    path = await _page(here, "x")
+    await browser.post(f"{path}/priority", {"priority": "700"})
+    uuid = path.rpartition("/")[2]
+    assert (await here.world.ok("GET", f"container_requests/{uuid}"))["priority"] == 700
+    for wrong in ("", "-1", "1001", "²"):
+        assert (await browser.post(f"{path}/priority", {"priority": wrong})).status == 422
+
+
+async def test_run_again(here: PageSite, browser: Browser) -> None:
+    request = await here.world.submit("x", name="twice")
+    await here.world.run(request["container_uuid"])
+    answer = await browser.post(f"/ui/requests/{request['uuid']}/again")
+    made = answer.headers["location"].partition("?")[0].rpartition("/")[2]
+    new = await here.world.ok("GET", f"container_requests/{made}")
+    assert (new["name"], new["use_existing"]) == ("twice", False)
+    assert new["container_uuid"] != request["container_uuid"]
