@@ -25,7 +25,7 @@ def test_scripts(shell: str) -> None:
         ([], "re", ["request"]),
         (["request"], "l", ["list", "logs"]),
         (["run"], "--prev", ["--preview"]),
-        (["run"], "--st", ["--storage-class", "--start-after"]),
+        (["run"], "--st", ["--stdin", "--storage-class", "--start-after"]),
     ],
 )
 def test_words(words: list[str], start: str, found: list[str]) -> None:
