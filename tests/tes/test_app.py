@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lading.core.tes.mapping import BACKEND
-from lading.tes.app import find_token, owns
+from lading.core.tes.mapping import BACKEND, TaskSite
+from lading.tes.app import TesIdentity, find_token, make_app, owns
+from lading.testing.asgi import AsgiTransport
+from lading.testing.world import call_asgi
 from tests.tes.site import TaskWorld, task_world
 
 
@@ -131,5 +133,14 @@ async def test_a_fault_of_ours_is_a_500(it: TaskWorld) -> None:
     async def broken(*_: object) -> None:
         raise RuntimeError("fault")
 
-    it.app._tasks.find = broken
-    assert (await it.call("GET", "tasks")).status == 500
+    app = make_app(
+        AsgiTransport(broken),
+        it.world.config.TES,
+        TesIdentity(cluster="zzzzz", url=""),
+        site=TaskSite(),
+        secret=b"",
+        clock=it.world.clock,
+    )
+    headers = {"authorization": "Bearer x"}
+    reply = await call_asgi(app, "GET", "/v1/tasks", headers=headers)  # type: ignore[arg-type]
+    assert reply.status == 500

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import pytest
-
 from lading.core.records.schema import Record
-from tests.tes.site import TaskWorld, task_world
+from tests.tes.site import TaskWorld
 
 LEGACY = "/v1"
 
@@ -258,12 +255,34 @@ async def test_a_long_search_goes_on_in_the_next_page(it: TaskWorld) -> None:
     assert [one["id"] for one in page["tasks"]] == [rare]
 
 
-async def test_few_tasks_are_remembered_as_complete(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lading.tes.tasks._MOST_CHECKED", 1)
-    async with task_world(tmp_path) as it:
-        for _ in range(2):
-            task = await it.create()
-            await it.world.run(await it.container(task))
-            assert await it.state(task) == "COMPLETE"
+async def test_executors_in_turn(it: TaskWorld) -> None:
+    image = await it.world.ensure_image()
+    one = {"image": image, "command": ["a"]}
+    two = {"image": image, "command": ["b"], "stdout": "/log/out"}
+    task = await it.create(executors=[one, two])
+    container = await it.container(task)
+    record = await it.world.ok("GET", f"containers/{container}")
+    assert [step["command"] for step in record["steps"]] == [["a"], ["b"]]
+    supervisor = await it.world.lock(container)
+    path = f"containers/{container}"
+    await it.world.ok("PUT", path, {"state": "Running"}, token=supervisor)
+    own = await it.world.container_token(container)
+    stamp = b"2026-01-02T03:04:05.000006000Z "
+    files = {"stdout.txt": stamp + b"a\n" + stamp + b"b\n"}
+    log = await it.world.collection(files, token=own, is_trashed=True)
+    times = {"started_at": record["created_at"], "finished_at": record["created_at"]}
+    steps = [
+        {**times, "exit_code": 0, "stdout": [0, 33], "stderr": [0, 0]},
+        {**times, "exit_code": 4, "stdout": [33, 66], "stderr": [0, 5]},
+    ]
+    await it.world.ok("PUT", path, {"runtime_status": {"steps": steps}}, token=supervisor)
+    assert len((await full(it, task))["logs"][0]["logs"]) == 2
+    ended = {"state": "Complete", "exit_code": 4, "log": log["portable_data_hash"]}
+    await it.world.ok("PUT", path, ended, token=supervisor)
+    found = await full(it, task)
+    assert found["state"] == "EXECUTOR_ERROR"
+    logs = found["logs"][0]["logs"]
+    assert [(each["stdout"], each["stderr"]) for each in logs] == [("a\n", ""), ("b\n", "")]
+    odd = await it.task(executors=[one, {"image": "none:1", "command": ["b"]}])
+    reply = await it.call("POST", "tasks", odd)
+    assert reply.json["errors"][0]["pointer"] == "/executors/1/image"

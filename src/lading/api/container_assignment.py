@@ -24,6 +24,7 @@ from lading.core.containers.priority import Readiness
 from lading.core.containers.recipe import Recipe, RequestFacts
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse import Candidate, Choice, Reuse
+from lading.core.containers.steps import image_names
 from lading.core.data import manifest
 from lading.core.errors import Conflict, Invalid, LadingError, Unavailable
 from lading.core.ids import Infix
@@ -343,6 +344,7 @@ async def _facts(
     # One query for the image and all inputs, in place of one for each.
     present = await _present(tx, services, [*hashes, term.pdh] if term.pdh else hashes, acting)
     image = await _image(tx, services, term, acting, present)
+    steps = await _step_images(tx, services, subject, acting) if subject.steps else {}
     found = {one.name: await _hash(tx, services, one, acting, present) for one in named}
     # A token of limited scopes must not read through a container what it cannot read itself.
     if access.is_limited(acting):
@@ -366,11 +368,29 @@ async def _facts(
     return RequestFacts(
         trees=trees,
         image_pdh=image,
+        step_images=steps,
         hashes=found,
         user_uuid=acting.user_uuid,
         scopes=scopes,
         contents=contents_shown,
     )
+
+
+async def _step_images(
+    tx: Transaction, services: ApiServices, subject: ContainerRequest, acting: Principal
+) -> dict[str, str]:
+    """The portable data hashes of the images of steps, by name. Raises Invalid."""
+    found: dict[str, str] = {}
+    for number, name in enumerate(image_names(subject.steps)):
+        term = images.parse_reference(name)
+        present = await _present(tx, services, [term.pdh] if term.pdh else [], acting)
+        found[name] = await _image(tx, services, term, acting, present)
+        if access.is_limited(acting):
+            at = f"steps [{number}][container_image]"
+            await authorization.check_content_scope(
+                tx, services, acting, found[name], at, uuid=term.uuid or ""
+            )
+    return found
 
 
 async def outputs_of(tx: Transaction, requests: Iterable[str]) -> dict[str, str]:

@@ -130,6 +130,10 @@ class Log:
         self._looked: dict[str, int] = {}
         self._has_record = False
 
+    def now(self) -> str:
+        """The present time, as it stands in the log."""
+        return format_time(self._clock())
+
     def stream(self, name: str) -> StampedFile:
         """The growing file `name`; made on first use."""
         found = self._streams.get(name)
@@ -192,9 +196,12 @@ class Log:
 class Pump:
     """Moves data from a pipe to a growing file of the log, in the event loop, until the writing end
     is closed.
+
+    `copy` is the descriptor of a file that gets the same bytes, without limit; the pump closes it.
     """
 
-    def __init__(self, log: Log, name: str) -> None:
+    def __init__(self, log: Log, name: str, *, copy: int = -1) -> None:
+        self._copy = copy
         self._log = log
         self.name = name
         self._stream = log.stream(name)
@@ -230,7 +237,7 @@ class Pump:
 
     def _read(self) -> None:
         # The log is full: the pipe is emptied so that the command does not block.
-        if self._null >= 0:
+        if self._null >= 0 and self._copy < 0:
             self._drop()
             return
         try:
@@ -241,6 +248,11 @@ class Pump:
         if not data:
             self._end()
             return
+        if self._copy >= 0:
+            self._write_copy(data)
+        if self._null >= 0:
+            self.dropped += len(data)
+            return
         self._stream.write(data)
         self._log.grown.set()
         why = "the disk is full" if self._stream.closed else self._log.no_room(self.name)
@@ -248,6 +260,20 @@ class Pump:
             self._stream.end_line()
             self._stream.write(f"[{why}: what follows is not kept]\n".encode())
             self._null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+
+    def _write_copy(self, data: bytes) -> None:
+        try:
+            while data:
+                data = data[os.write(self._copy, data) :]
+        except OSError as error:
+            # As a shell would: the command goes on, and the file lacks the rest.
+            self._log.say(f"the file of {self.name} cannot be written: {error.strerror}")
+            self._close_copy()
+
+    def _close_copy(self) -> None:
+        if self._copy >= 0:
+            os.close(self._copy)
+            self._copy = -1
 
     def _drop(self) -> None:
         # splice(2) moves the data to /dev/null inside the kernel, without a copy to this process.
@@ -261,6 +287,7 @@ class Pump:
             self._end()
 
     def _end(self) -> None:
+        self._close_copy()
         if self._null >= 0:
             os.close(self._null)
             self._log.say(f"{self.dropped} bytes of {self.name} were not kept")

@@ -200,7 +200,7 @@ class SupervisorSession:
         """Report the cost until now, in dollars."""
         await self._api.update("containers", self._uuid, {"cost": amount})
 
-    async def add_status(self, said: Mapping[str, str]) -> None:
+    async def add_status(self, said: Mapping[str, Any]) -> None:
         """Merge `said` into `runtime_status`, beside the entries of the container itself."""
         before = await self.read("runtime_status") or {}
         await self._api.update("containers", self._uuid, {"runtime_status": {**before, **said}})

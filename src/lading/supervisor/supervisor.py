@@ -75,6 +75,7 @@ from lading.supervisor.results import (
     signal_name,
 )
 from lading.supervisor.session import Activity, Lost, SupervisorSession, open_transport
+from lading.supervisor.steps import StepEngine
 from lading.supervisor.supervisor_config import SupervisorConfig
 
 _DRAIN = 5.0  # seconds
@@ -152,7 +153,8 @@ class Supervisor:
         self._log = Log(self._directory / "log", clock, limit=config.log_limit, kept=self._reserve)
         self._gpu_locks = GpuLocks(config)
         self._remote_ranks = RemoteRankClient(config)
-        self._engine = engines(config.engine, self._settings)
+        self._make_engine = functools.partial(engines, config.engine, self._settings)
+        self._engine = self._make_engine()
         self._gateway = GatewayListener(config, session, self._engine, self._log.say)
         self._activity = Activity(session.report_activity)
         self._inputs: Inputs | None = None
@@ -284,6 +286,9 @@ class Supervisor:
     async def _read_record(self) -> None:
         self._log.say(f"lading {__version__} supervising {self._assignment.container_uuid}")
         await self._unless_stopped(self._session.open())
+        if self._session.container.steps:
+            steps = StepEngine(self._engine, self._make_engine, self._session, self._log)
+            self._engine = self._gateway.engine = steps
 
     async def _make_inputs(self) -> None:
         session, container = self._session, self._session.container
@@ -382,8 +387,7 @@ class Supervisor:
             raise WorkCancelled("told to stop")
         for note in (*self._engine.notes, "starting the command"):
             self._log.say(note)
-        limit = self._session.container.scheduling_parameters.get("max_run_time")
-        seconds = limit if isinstance(limit, int) and limit > 0 else None
+        seconds = amount(self._session.container.scheduling_parameters, "max_run_time") or None
         grace = self._assignment.stop_grace_period
         running = asyncio.ensure_future(self._engine.run(stop=self.stop, stop_grace=grace))
         try:
@@ -500,11 +504,8 @@ class Supervisor:
         if self._project is not None and allowed != DiskAllowance():
             used = self._project.used()
             # Inputs and copies are in the same project, so they add to the allowance.
-            size, files = (
-                allowed.size and used.size + allowed.size,
-                allowed.files and used.files + allowed.files,
-            )
-            self._quota = Amount(size, files)
+            size = allowed.size and used.size + allowed.size
+            self._quota = Amount(size, allowed.files and used.files + allowed.files)
             self._project.limit(self._quota)
 
     def _full(self) -> str:

@@ -19,13 +19,12 @@ from weakref import WeakValueDictionary
 from lading.client.api import PAGE, ApiClient, Json, Record
 from lading.client.retry import NO_RETRY
 from lading.client.transport import Transport
-from lading.core.containers.container import ContainerState
 from lading.core.containers.request import RequestState
 from lading.core.data import filetree
 from lading.core.errors import Invalid, NotFound, RequestError
 from lading.core.quantities import format_time, later
 from lading.core.tes import listing, mapping
-from lading.core.tes.document import DocumentFault, InvalidTask, read_task
+from lading.core.tes.document import DocumentFault, InvalidTask, objects, read_task
 from lading.core.tes.listing import TaskCursor, TaskQuery, TaskView
 from lading.core.tes.mapping import TaskSite
 from lading.core.tes.outputs import TaskOutputs, find_outputs
@@ -34,6 +33,7 @@ from lading.core.tes.views import (
     MAX_TEXT,
     TaskAttempt,
     document_of,
+    ended_steps,
     has_begun,
     show_task,
     text_end,
@@ -70,7 +70,7 @@ _MOST_PAGES: Final = 10
 _TOGETHER: Final = 8
 # Tasks that have ended well, whose outputs are known to be there.
 _MOST_CHECKED: Final = 100_000
-_IMAGE_FAULT: Final = re.compile(r"docker image")
+_IMAGE_FAULT: Final = re.compile(r'docker image "([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,12 @@ class Tasks:
         try:
             made = await api.create("container_requests", attributes, select=["uuid"])
         except Invalid as error:
-            at = "/executors/0/image" if _IMAGE_FAULT.search(error.message) else ""
+            named = _IMAGE_FAULT.search(error.message)
+            # Of several executors, the first one with this image.
+            images = [one["image"] for one in objects(task, "executors")]
+            at = (
+                f"/executors/{images.index(named[1])}/image" if named and named[1] in images else ""
+            )
             raise InvalidTask([DocumentFault(at, error.message)]) from None
         return str(made["uuid"])
 
@@ -312,33 +317,44 @@ class Tasks:
             )
             if status["scheduling_status"]:
                 notes.append(status["scheduling_status"])
-        out, err = "", ""
-        if container["state"] == ContainerState.COMPLETE:
-            out, err = [
-                await self._stream(api, row, container, name)
-                for name in ("stdout.txt", "stderr.txt")
-            ]
+        streams = [
+            (
+                await self._stream(api, row, container, "stdout.txt", one.get("stdout")),
+                await self._stream(api, row, container, "stderr.txt", one.get("stderr")),
+            )
+            for one in ended_steps(container)
+        ]
         return TaskAttempt(
             container=container,
             number=number,
             outputs=outputs,
             output=output,
-            stdout=out,
-            stderr=err,
+            streams=tuple(streams),
             notes=tuple(notes),
         )
 
-    async def _stream(self, api: ApiClient, row: Record, container: Record, name: str) -> str:
-        """The end of a stream of a container; "" where there is none."""
+    async def _stream(
+        self, api: ApiClient, row: Record, container: Record, name: str, span: list[int] | None
+    ) -> str:
+        """The end of a stream of a container, or of the part of it between two bytes; "" where
+        there is none.
+        """
         path = f"container_requests/{row['uuid']}/log/{container['uuid']}/{name}"
+        # Twice as much as is shown: the times of the lines are taken away.
+        wanted, size = f"-{2 * MAX_TEXT}", -1
+        if span is not None:
+            start, end = span
+            if start == end:
+                return ""
+            wanted, size = f"{max(start, end - 2 * MAX_TEXT)}-{end - 1}", end - start
         try:
-            # Twice as much as is shown: the times of the lines are taken away.
-            answer = await api.raw("GET", path, headers={"Range": f"bytes=-{2 * MAX_TEXT}"})
+            answer = await api.raw("GET", path, headers={"Range": f"bytes={wanted}"})
         except RequestError as error:
             # An empty file has no range of bytes.
             if error.status in (404, 416):
                 return ""
             raise
         whole = answer.headers.get("content-range", "").rpartition("/")[2]
-        size = int(whole) if whole.isdigit() else len(answer.body)
+        if size < 0:
+            size = int(whole) if whole.isdigit() else len(answer.body)
         return text_end(answer.body, size, f"lading request log {row['uuid']}")

@@ -42,6 +42,7 @@ def test_the_smallest_task() -> None:
         "container_image": "alpine",
         "cwd": ".",
         "environment": {},
+        "steps": [],
         "mounts": {NO_OUTPUT: {"kind": "tmp", "capacity": 0}},
         "output_path": NO_OUTPUT,
         "runtime_constraints": {"vcpus": 1, "ram": 2 * 10**9, "internet": True},
@@ -142,9 +143,10 @@ def test_what_has_no_effect_is_told_and_dropped() -> None:
 @pytest.mark.parametrize(
     ("changes", "places"),
     [
-        ({"executors": [RUN, RUN]}, ["/executors"]),
+        ({"executors": [RUN] * 101}, ["/executors"]),
         ({"executors": [{**RUN, "stdin": "/a", "stderr": "/b"}]},
          ["/executors/0/stdin", "/executors/0/stderr"]),
+        ({"outputs": [{"path": "/a/b", "url": "keep:"}], "volumes": ["/a/c"]}, ["/volumes/0"]),
         ({"outputs": [{"path": "/a", "url": "keep:"}]}, ["/outputs"]),
         ({"outputs": [{"path": "/a/b", "url": "keep:"}],
           "inputs": [{"path": "/a/", "content": ""}]}, ["/inputs/0/path"]),
@@ -160,6 +162,24 @@ def test_what_this_server_cannot_run(changes: dict[str, Any], places: list[str])
     with pytest.raises(InvalidTask) as caught:
         read_task({"executors": [{**RUN}], **changes}, rules)
     assert [one.pointer for one in caught.value.faults] == places
+
+
+def test_executors_become_steps() -> None:
+    streams = {"stdin": "/in/a", "stdout": "/out/b", "stderr": "/log/c"}
+    made = request(
+        executors=[{**RUN, "env": {"A": "b"}}, {**RUN, **streams, "workdir": "/w/"}],
+        inputs=[{"path": "/in/a", "content": ""}],
+        outputs=[{"path": "/out/b", "url": "keep:"}],
+    )
+    assert made["environment"] == {}
+    assert made["mounts"]["/log"]["kind"] == "tmp"
+    assert set(made["mounts"]) == {"/log", "/out", "/in/a"}
+    first, second = made["steps"]
+    assert (first["environment"], first["stdin"], first["cwd"]) == ({"A": "b"}, "", ".")
+    assert (second["stdout"], second["cwd"]) == ("/out/b", "/w")
+    assert request(executors=[{**RUN, "ignore_error": False}])["steps"] == []
+    [only] = request(executors=[{**RUN, "ignore_error": True}])["steps"]
+    assert only["ignore_error"] is True
 
 
 def test_where_outputs_are() -> None:

@@ -72,8 +72,7 @@ def test_logs_of_an_attempt() -> None:
         number=2,
         outputs=outputs,
         output="PDH",
-        stdout="out",
-        stderr="err",
+        streams=(("out", "err"),),
         notes=("note",),
     )
     [log] = show(TaskView.FULL, attempt)["logs"]
@@ -117,6 +116,15 @@ def test_attempts_that_did_not_end_well() -> None:
     killed = container(exit_code=137, runtime_status={"failure": "oom"})
     [log] = show(TaskView.FULL, TaskAttempt(container=killed, number=1))["logs"]
     assert log["system_logs"][0].startswith("oom: ")
+
+
+def test_executors_that_have_ended() -> None:
+    times = {"started_at": "a", "finished_at": "b"}
+    steps = [{**times, "exit_code": 1}, {**times, "exit_code": 0}]
+    running = container(state="Running", exit_code=None, runtime_status={"steps": steps})
+    attempt = TaskAttempt(container=running, number=1, streams=(("o", "e"),))
+    [log] = show(TaskView.FULL, attempt)["logs"]
+    assert [(one["exit_code"], one["stdout"]) for one in log["logs"]] == [(1, "o"), (0, "")]
 
 
 def test_the_end_of_a_stream() -> None:

@@ -101,6 +101,7 @@ RECIPE_FIELDS = (
     "secret_mounts_md5",
     "service",
     "published_ports",
+    "steps",
     "mount_contents",
     "reuse_key",
     "broad_key",
@@ -136,6 +137,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     runtime_auth_scopes: list[str] = field(default_factory=lambda: ["all"])
     service: bool = False
     published_ports: JsonObject = field(default_factory=dict)
+    steps: list[JsonObject] = field(default_factory=list)
     priority: int = 0
     locked_by_uuid: str | None = None
     auth_uuid: str | None = None

@@ -35,6 +35,7 @@ from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.containers.request import ContainerRequest
+from lading.core.containers.steps import with_images
 from lading.core.errors import Invalid
 from lading.core.hpc import gang as hpc_gang
 from lading.core.values import (
@@ -108,6 +109,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     runtime_token: str | None = None
     service: bool = False
     published_ports: JsonObject = msgspec.field(default_factory=dict)
+    steps: list[JsonObject] = msgspec.field(default_factory=list)
     limits: JsonObject = msgspec.field(default_factory=dict)
     alternatives: Mapping[str, tuple[JsonObject, ...]] = msgspec.field(default_factory=dict)
     match_resources: bool = False
@@ -130,7 +132,8 @@ class RequestFacts:
 
     `image_pdh`: the portable data hash from `images.choose`. `hashes`, `trees`: see
     `mounts.resolve`. `contents`: what is known of the contents of files and directories that
-    mounts show, by target, see `mounts.seen`. `user_uuid` and `scopes`: of the runtime token if
+    mounts show, by target, see `mounts.seen`. `step_images`: hashes of the images of steps, by the
+    name in the request. `user_uuid` and `scopes`: of the runtime token if
     the request has one, else the user who committed it and ["all"].
     """
 
@@ -140,6 +143,7 @@ class RequestFacts:
     scopes: tuple[str, ...] = ("all",)
     trees: Mapping[str, tuple[ResolvedGitTree, ...]] = field(default_factory=dict)
     contents: Mapping[str, JsonObject] = field(default_factory=dict)
+    step_images: Mapping[str, str] = field(default_factory=dict)
 
 
 def resolve(request: ContainerRequest, facts: RequestFacts, *, policy: Policy) -> Recipe:
@@ -163,6 +167,7 @@ def resolve(request: ContainerRequest, facts: RequestFacts, *, policy: Policy) -
         runtime_token=request.runtime_token,
         service=request.service,
         published_ports=request.published_ports,
+        steps=with_images(request.steps, facts.step_images) if request.steps else [],
         limits={
             key: value
             for key, value in request.runtime_constraints.items()
@@ -184,6 +189,9 @@ def of_container(container: Container) -> Recipe:
 def compared(recipe: Recipe) -> JsonObject:
     """The values of COMPARED: two recipes are one computation if and only if these are equal."""
     values: JsonObject = {name: getattr(recipe, name) for name in COMPARED}
+    if recipe.steps:
+        # The first step has the command. Recipes without steps keep the keys that they had.
+        values["command"] = [*recipe.steps]
     gang = hpc_gang.part_of_recipe(recipe.scheduling_parameters)
     return {
         **values,

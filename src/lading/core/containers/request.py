@@ -117,6 +117,7 @@ PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
         "runtime_token": _DRAFT,
         "service": _DRAFT,
         "published_ports": _DRAFT,
+        "steps": _DRAFT,
         "uuid": _SERVER,
         "container_count": _SERVER,
         "attempted_container_uuids": _SERVER,
@@ -186,6 +187,7 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
     cumulative_cost: float = 0.0
     service: bool = False
     published_ports: JsonObject = field(default_factory=dict)
+    steps: list[Json] = field(default_factory=list)
     committed_by_uuid: str | None = None
     resolving: bool = False
 

@@ -18,6 +18,7 @@ from lading.core import values as attributes
 from lading.core.containers import constraints, mounts
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import ContainerState
+from lading.core.containers.steps import check_steps, validate_steps
 from lading.core.data.globs import check_globs
 from lading.core.errors import Invalid
 from lading.core.hpc.gang import read_gang
@@ -156,6 +157,7 @@ CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
         "runtime_token": attributes.text,
         "service": attributes.flag,
         "published_ports": _ports,
+        "steps": check_steps,
         "log_uuid": attributes.text,
         "output_uuid": attributes.text,
         "cumulative_cost": attributes.between(0, 1e15),
@@ -271,6 +273,7 @@ def _validate_nested(record: Mapping[str, Json], *, committing: bool, policy: Po
     attributes.environment("environment", record["environment"])
     needs = as_object("runtime_constraints", record["runtime_constraints"])
     mounts.validate(*tables, output_path=str(record["output_path"]), has_api=needs["API"] is True)
+    validate_steps(record, tables[0], nodes=read_gang(scheduling).nodes)
     constraints.check(needs, committed=committed)
     constraints.check_scheduling(scheduling, committing=committing, policy=policy)
     classes = record["output_storage_classes"]

@@ -263,6 +263,7 @@ _SPEC: Final = (
     ),
     flag("service", "A service is wanted for running, not for its output."),
     mapping("published_ports", "Ports that can be reached from outside."),
+    sequence("steps", "Commands that run one after another in place of `command`."),
 )
 
 REQUESTS: Final = RecordType(

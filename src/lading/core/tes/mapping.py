@@ -6,6 +6,7 @@
 | inputs with a `keep:` URL | collection mounts |
 | volumes | tmp mounts |
 | outputs | the nearest directory above all of them is the output path, a tmp mount |
+| several executors, files of streams | steps; directories of the files are tmp mounts |
 | resources | runtime_constraints, scheduling_parameters, the capacity of the output |
 | tags | properties `tes.tag.NAME`, which filters of lists can name |
 
@@ -23,6 +24,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from lading.core.containers.mounts import covering
+from lading.core.containers.steps import MAX_STEPS, STREAM_NAMES
 from lading.core.ids import is_pdh
 from lading.core.tes.document import (
     DocumentFault,
@@ -99,14 +102,14 @@ _KNOWN_WITHOUT_EFFECT = ("internal_path_prefix",)
 
 def rules(task: JsonObject) -> Iterator[DocumentFault]:
     """Faults of a task that this server cannot run."""
-    executors = objects(task, "executors")
-    if len(executors) > 1:
-        yield DocumentFault("/executors", "must have one executor; make a task of each")
-    for name in ("stdin", "stdout", "stderr"):
-        if name in executors[0]:
-            yield DocumentFault(
-                f"/executors/0/{name}", "is not supported; redirect in the command of a shell"
-            )
+    for number, one in enumerate(objects(task, "executors")):
+        for name in STREAM_NAMES:
+            # A mount there would hide the image's own files.
+            if posixpath.dirname(string(one, name)) == "/":
+                at = f"/executors/{number}/{name}"
+                yield DocumentFault(at, "must be in a directory other than '/'")
+    if len(objects(task, "executors")) > MAX_STEPS:
+        yield DocumentFault("/executors", f"has more than {MAX_STEPS} executors")
     if output_path(task) == "/":
         # A mount there would hide the image's own files.
         yield DocumentFault("/outputs", "must all be below one directory other than '/'")
@@ -119,11 +122,16 @@ def rules(task: JsonObject) -> Iterator[DocumentFault]:
 
 
 def _faults_of_places(task: JsonObject) -> Iterator[DocumentFault]:
-    """Inputs that would lie at the place of a volume or of the output."""
-    taken = {output_path(task), *(_plain(str(one)) for one in array(task, "volumes"))}
+    """Inputs at the place of a directory of the task, and volumes below the output."""
+    volumes = [_plain(str(one)) for one in array(task, "volumes")]
+    for number, path in enumerate(volumes):
+        if path.startswith(output_path(task) + "/"):
+            text = "lies below the directory of all outputs; name one beside it"
+            yield DocumentFault(f"/volumes/{number}", text)
+    taken = {output_path(task), *volumes, *_stream_directories(task)}
     for number, one in enumerate(objects(task, "inputs")):
         if _plain(string(one, "path")) in taken:
-            text = "is the path of a volume, or of the directory of all outputs"
+            text = "is the path of a volume, or the directory of an output or of a stream"
             yield DocumentFault(f"/inputs/{number}/path", text)
 
 
@@ -150,6 +158,7 @@ def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObje
     Idempotency-Key, or "".
     """
     executor = objects(task, "executors")[0]
+    steps = _steps(task)
     backend, warnings = _backend(task, site)
     resources = mapping(task, "resources")
     tags = mapping(task, "tags")
@@ -176,7 +185,9 @@ def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObje
         "command": executor["command"],
         "container_image": executor["image"],
         "cwd": _plain(string(executor, "workdir")) or ".",
-        "environment": mapping(executor, "env"),
+        # Each step has an environment of its own.
+        "environment": {} if steps else mapping(executor, "env"),
+        "steps": [*steps],
         "mounts": _mounts(task),
         "output_path": output_path(task),
         "runtime_constraints": _constraints(task, backend),
@@ -187,6 +198,38 @@ def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObje
     if string(tags, "lading.project"):
         request["owner_uuid"] = tags["lading.project"]
     return request
+
+
+def is_stepped(task: JsonObject) -> bool:
+    """Whether a task needs more than the one command of a plain container."""
+    executors = objects(task, "executors")
+    return len(executors) > 1 or any(
+        one.get(name) for one in executors for name in (*STREAM_NAMES, "ignore_error")
+    )
+
+
+def _steps(task: JsonObject) -> list[JsonObject]:
+    if not is_stepped(task):
+        return []
+    return [
+        {
+            "container_image": one["image"],
+            "command": one["command"],
+            "cwd": _plain(string(one, "workdir")) or ".",
+            "environment": mapping(one, "env"),
+            "ignore_error": one.get("ignore_error", False),
+            **{name: string(one, name) for name in STREAM_NAMES},
+        }
+        for one in objects(task, "executors")
+    ]
+
+
+def _stream_directories(task: JsonObject) -> list[str]:
+    """Directories of the files of streams that no other mount has."""
+    others = dict.fromkeys((output_path(task), *(_plain(str(v)) for v in array(task, "volumes"))))
+    others |= dict.fromkeys(_plain(string(one, "path")) for one in objects(task, "inputs"))
+    paths = [string(one, name) for one in objects(task, "executors") for name in STREAM_NAMES]
+    return [posixpath.dirname(one) for one in paths if one and covering(others, one) is None]
 
 
 def _constraints(task: JsonObject, backend: Mapping[str, Json]) -> JsonObject:
@@ -216,6 +259,7 @@ def _mounts(task: JsonObject) -> JsonObject:
     found: JsonObject = {
         _plain(str(one)): {"kind": "tmp", "capacity": disk} for one in array(task, "volumes")
     }
+    found |= {one: {"kind": "tmp", "capacity": disk} for one in _stream_directories(task)}
     found[output_path(task)] = {"kind": "tmp", "capacity": disk if task.get("outputs") else 0}
     for one in objects(task, "inputs"):
         found[_plain(string(one, "path"))] = _input_mount(one)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lading.core.containers.container import ContainerState
+from lading.core.containers.steps import STATUS
 from lading.core.errors import Failure
 from lading.core.tes.listing import TaskView
 from lading.core.tes.mapping import PROPERTY, with_contents
@@ -28,17 +29,16 @@ _STAMP = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z ", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskAttempt:
-    """A container of a task with what its log needs. `stdout` and `stderr` are the ends of the
-    streams, `output` the portable data hash of the output collection, `notes` sentences for the
-    system log.
+    """A container of a task with what its log needs. `streams` are the ends of stdout and stderr of
+    each executor that has ended, `output` the portable data hash of the output collection,
+    `notes` sentences for the system log.
     """
 
     container: Mapping[str, Any]
     number: int
     outputs: TaskOutputs = TaskOutputs()
     output: str = ""
-    stdout: str = ""
-    stderr: str = ""
+    streams: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -118,18 +118,31 @@ def _task_log(attempt: TaskAttempt, *, full: bool) -> JsonObject:
 
 
 def _executor_logs(attempt: TaskAttempt, *, full: bool) -> list[Json]:
-    """The log of the executor once it has ended: its exit code is required."""
-    container = attempt.container
+    found: list[Json] = []
+    for number, one in enumerate(ended_steps(attempt.container)):
+        log: JsonObject = {
+            "start_time": one["started_at"],
+            "end_time": one["finished_at"],
+            "exit_code": one["exit_code"],
+        }
+        if full:
+            out, err = attempt.streams[number] if number < len(attempt.streams) else ("", "")
+            log |= {"stdout": out, "stderr": err}
+        found.append(log)
+    return found
+
+
+def ended_steps(container: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The executors of a container that have ended, each with started_at, finished_at, exit_code,
+    and, when there are several, the places of its output in the log, `stdout` and `stderr`.
+    """
+    steps = (container["runtime_status"] or {}).get(STATUS)
+    if isinstance(steps, list):
+        return steps
     if container["exit_code"] is None or container["state"] != ContainerState.COMPLETE:
+        # An exit code is required.
         return []
-    log: JsonObject = {
-        "start_time": container["started_at"],
-        "end_time": container["finished_at"],
-        "exit_code": container["exit_code"],
-    }
-    if full:
-        log |= {"stdout": attempt.stdout, "stderr": attempt.stderr}
-    return [log]
+    return [container]
 
 
 def _metadata(attempt: TaskAttempt) -> JsonObject:

@@ -46,7 +46,7 @@ class GatewayListener:
     ) -> None:
         self._config = config
         self._session = session
-        self._engine = engine
+        self.engine = engine
         self._say = say
         self._socket: socket.socket | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -119,7 +119,7 @@ class GatewayListener:
         try:
             module = await _load(_MODULES[0])
             server = module.GatewayServer(
-                self._config.container_uuid, self._session.gateway_key, self._engine, self._say
+                self._config.container_uuid, self._session.gateway_key, self.engine, self._say
             )
             self._server = server
             await server.start(self._socket)
