@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
 
+from lading.cli.running.top import showing
+from tests.cli.running.test_top_screen import picture
 from tests.cli.site import Play, Site
 
 
@@ -69,3 +72,30 @@ def test_only_some(site: Site) -> None:
     assert count("--name", "top.[24]") == (1, 1)
     site.lading("project", "create", "empty")
     assert count("--project", "empty") == (0, 0)
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_without_a_terminal_each_change_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with showing(once=False, as_json=False) as show:
+        show(picture())
+        show(picture(at="2026-01-02T03:04:09+00:00"))
+        show(picture(waiting=116))
+    assert [text.split()[1] for text in capsys.readouterr().out.splitlines()] == ["117", "116"]
+
+
+def test_on_a_terminal_the_screen_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with showing(once=False, as_json=False) as show:
+        show(picture())
+        show(picture(waiting=116))
+    # The alternate screen, entered and left.
+    assert terminal.getvalue().count("\x1b[?1049h") == 1
+    assert terminal.getvalue().count("\x1b[?1049l") == 1
+    assert "117 waiting" in terminal.getvalue()
+    assert "116 waiting" in terminal.getvalue()

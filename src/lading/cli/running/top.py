@@ -97,7 +97,7 @@ def top(
     async def action(session: CliSession) -> None:
         watch = _QueueWatch(session, wanted, since)
         async with changes(session.api) as changed:
-            with _showing(once=once, as_json=as_json) as show:
+            with showing(once=once, as_json=as_json) as show:
                 while True:
                     show(await watch.look(datetime.now(UTC)))
                     if once:
@@ -204,7 +204,7 @@ def _waits(one: RequestOutcome) -> bool:
 
 
 @contextmanager
-def _showing(*, once: bool, as_json: bool) -> Generator[Callable[[QueuePicture], None]]:
+def showing(*, once: bool, as_json: bool) -> Generator[Callable[[QueuePicture], None]]:
     """A function that shows a picture: as JSON, as a line where it differs, or on the screen."""
     if as_json:
         yield lambda picture: click.echo(msgspec.json.encode(picture))
