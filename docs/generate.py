@@ -82,7 +82,7 @@ def states() -> str:
         ),
         (
             "Container request",
-            "What a client wants to know the outcome of.",
+            "A client's interest in the outcome of a computation.",
             diagrams.request_diagram(),
         ),
         (
@@ -176,7 +176,7 @@ _WHEN = {
     "NotFound": "it is not there, or this token may not read it: the two look the same",
     "MethodNotAllowed": "the path is known, the method is not",
     "Conflict": "somebody else was first; a live log has a gap",
-    "Gone": "it was there, and is not any more",
+    "Gone": "it existed, and does not any more",
     "TooLarge": "the body is larger than `API.MaxRequestSize`",
     "Invalid": (
         "understood and refused: a rule about the content, a state change, a name that is taken"

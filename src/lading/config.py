@@ -109,8 +109,8 @@ class API:
     )
     TrustedProxies: list[str] = key(
         [],
-        "Addresses and networks of proxies in front of the server: what they say in X-Forwarded-For"
-        " and X-Forwarded-Proto is believed; of others it is not.",
+        "Addresses and networks of proxies in front of the server: their X-Forwarded-For and"
+        " X-Forwarded-Proto are believed, those of others are ignored.",
         private=True,
     )
     MinSessionRate: int = key(
@@ -143,7 +143,7 @@ class Collections:
     BlobSigningTTL: float = key(1209600.0, "Life of a permission signature.", unit="seconds")
     CollectionVersioning: bool = key(True, "Keep past versions of collections.")
     DefaultReplication: int = key(
-        1, "Copies of a block that are stored when a client does not say."
+        1, "Copies of a block that are stored when a client requests no number."
     )
     BlobTrash: bool = key(True, "Throw blocks into the bin that no collection names any more.")
     BlobTrashLifetime: float = key(
@@ -162,11 +162,11 @@ class Collections:
     )
     ScrubRate: int = key(32 * MIB, "Most bytes that are read for that in a second.", unit="bytes")
     DefaultTrashLifetime: float = key(1209600.0, "Time between trash and deletion.", unit="seconds")
-    ForwardSlashNameSubstitution: str = key("", "What clients put in place of `/` in names.")
+    ForwardSlashNameSubstitution: str = key("", "Text that clients put in place of `/` in names.")
     PreserveVersionIfIdle: float = key(
         10.0,
         "Time without a change after which the next one keeps a version;"
-        " -1 keeps only what clients ask for.",
+        " -1 keeps only versions that clients request.",
         unit="seconds",
     )
     WebDAVCacheSize: int = key(
@@ -220,10 +220,10 @@ class GPUSettings:
 class InstanceTypeSettings:
     """One kind of VM, by a name of your own."""
 
-    ProviderType: str = key("", "What the cloud calls it; empty: the same.")
+    ProviderType: str = key("", "Its name in the cloud; empty: the same.")
     VCPUs: int = key(0, "Virtual CPUs.")
     RAM: int = key(0, "RAM.", unit="bytes")
-    IncludedScratch: int = key(0, "Disk that it has for what containers write.", unit="bytes")
+    IncludedScratch: int = key(0, "Disk that it has for files that containers write.", unit="bytes")
     AddedScratch: int = key(0, "Further disk that is asked for with it.", unit="bytes")
     Price: float = key(0.0, "Dollars an hour.")
     Preemptible: bool = key(
@@ -264,7 +264,7 @@ class Users:
     ActivatedUsersAreVisibleToOthers: bool = key(True, "Users see the names of all others.")
     RoleGroupsVisibleToAll: bool = key(True, "Active users see all role groups.")
     AnonymousUserToken: str = key(
-        "", "Secret with which anybody reads what is shared with the anonymous group."
+        "", "Secret with which anybody reads the records that are shared with the anonymous group."
     )
 
 
@@ -274,7 +274,7 @@ class VolumeSettings:
 
     Driver: str = key("Directory", "`Directory`, `S3`, or that of an installed extension.")
     DriverParameters: dict[str, str | int | float | bool] = key(
-        {}, "What the driver needs; see Storage."
+        {}, "Parameters of the driver; see Storage."
     )
     ReadOnly: bool = key(False, "Blocks are only read.")
     Replication: int = key(1, "Copies that one block on this volume counts for.")

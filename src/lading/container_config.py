@@ -53,17 +53,18 @@ class SLURM:
     )
     NodeDirectory: str = key(
         "/var/tmp/lading",  # noqa: S108 - a job refuses it when it is another user's
-        "Directory on each node for what runs there and its cache; made when missing.",
+        "Directory on each node for running containers and a cache; made when missing.",
         private=True,
     )
     HookDirectory: str = key(
         "",
-        "Directory shared with the nodes through which jobs tell at once that they have ended.",
+        "Directory shared with the nodes through which jobs report their end at once.",
         private=True,
     )
     SupervisorCommand: list[str] = key(
         [],
-        "What starts a supervisor on a node; empty: the dispatcher's own Python, at the same path.",
+        "Command that starts a supervisor on a node; empty: the dispatcher's own Python, at the"
+        " same path.",
         private=True,
     )
 
@@ -76,7 +77,7 @@ class ShellAccess:
     User: bool = key(True, "Users may enter containers all of whose requests are theirs.")
     ReuseAfterShell: bool = key(
         False,
-        "Use the result of a container again although somebody was inside with a shell.",
+        "Use the result of a container again although a user was inside with a shell.",
         private=True,
     )
 
@@ -90,7 +91,7 @@ class CloudVMs:
         "`ec2`, `libcloud` (Azure, Google, OpenStack), `loopback`, or another installed driver.",
         private=True,
     )
-    DriverParameters: dict[str, Any] = key({}, "What the driver needs; see Cloud.", private=True)
+    DriverParameters: dict[str, Any] = key({}, "Parameters of the driver; see Cloud.", private=True)
     ImageID: str = key("", "Image of the VMs, by the name that the cloud has for it.", private=True)
     MaxInstances: int = key(
         64, "Most VMs at a time; 0 is as many as the cloud gives.", private=True
@@ -167,7 +168,7 @@ class CloudVMs:
         "", "Command that each VM runs at its first start, after ours.", private=True
     )
     DeployRunnerDirectory: str = key(
-        "/var/lib/lading", "Where the runner and what runs lies on a VM.", private=True
+        "/var/lib/lading", "Directory for the runner and running containers on a VM.", private=True
     )
     DeployPublicKey: bool = key(
         True, "Have the cloud let the dispatcher's ssh key in.", private=True
@@ -218,8 +219,8 @@ class Containers:
     )
     OnlyDispatcher: bool = key(
         False,
-        "No other dispatcher serves this cluster: cancel what fits nowhere,"
-        " instead of leaving it queued.",
+        "No other dispatcher serves this cluster: cancel containers that fit no worker, instead"
+        " of leaving them queued.",
     )
     MinRetryPeriod: float = key(
         0.0,
@@ -301,8 +302,8 @@ class Containers:
     )
     UserNamespaces: str = key(
         "auto",
-        "Whether containers of the native engine have user ids of their own, so that root in one is"
-        " nobody outside: `auto` where kernel and file systems can,"
+        "Whether containers of the native engine have user ids of their own, so that root in one"
+        " has no rights outside: `auto` where kernel and file systems can,"
         " `always` (else the container is not run), `never`.",
     )
     MaxProcesses: int = key(
@@ -318,7 +319,7 @@ class Containers:
     )
     DefaultTmpCapacity: int = key(
         100 * GIB,
-        "What a tmp mount that names no capacity may hold; 0 is no limit but the disk.",
+        "Capacity of a tmp mount that names none; 0 is no limit but the disk.",
         unit="bytes",
     )
     ScratchBesideMounts: int = key(
@@ -379,12 +380,13 @@ class Containers:
     )
     ResolveTimeout: float = key(
         5.0,
-        "Time that a client waits while git_tree mounts are resolved; then it goes on without.",
+        "Time that a client waits while git_tree mounts are resolved; then the answer comes"
+        " without them.",
         unit="seconds",
     )
     UnreachableTimeout: float = key(
         600.0,
-        "Time a supervisor goes on trying to reach the API before it gives up.",
+        "Time for which a supervisor tries to reach the API before it fails.",
         unit="seconds",
     )
 
@@ -404,7 +406,7 @@ class Local:
     )
     Price: float = key(
         0.0,
-        "Dollars an hour of this machine; each container pays the part that it takes of it.",
+        "Dollars an hour of this machine; each container pays for its share of it.",
         private=True,
     )
     Preemption: str = key(
@@ -453,8 +455,8 @@ class Local:
     )
     ShareDirectory: str = key(
         "",
-        "Directory, such as /run/lading, through which the dispatchers of one machine tell each"
-        " other what they give away; empty: the capacity is this one's alone.",
+        "Directory, such as /run/lading, through which the dispatchers of one machine share its"
+        " capacity; empty: this one has it alone.",
         private=True,
     )
     Partitions: list[str] = key(

@@ -403,7 +403,7 @@ async def test_what_is_deferred_is_done_before_what_follows(database: Database) 
 
 
 async def test_a_deferred_change_that_comes_too_late_changes_nothing(database: Database) -> None:
-    with pytest.raises(Conflict, match="c: somebody else changed it first"):
+    with pytest.raises(Conflict, match="c: it was changed at the same time"):
         async with database.writing() as tx:
             await records.add(tx, CONTAINERS, {"uuid": "c", "state": "Queued"})
             await records.change(tx, CONTAINERS, "c", {"priority": 1}, expected={"state": "Locked"})

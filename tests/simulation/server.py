@@ -480,7 +480,7 @@ class ModelServer:
     def _abandon(self, uuid: str) -> None:
         container = self.records.containers[uuid]
         if request.is_abandoned(container.state, self.records.wanting(uuid)):
-            reason = "No request wants this container any more."
+            reason = "No request needs this container any more."
             change = lifecycle.cancel(container, now=self.now(), reason=reason)
             self._change_container(container, change)
 

@@ -159,7 +159,7 @@ def test_who_is_stopped_though_wanted_is_told_and_tried_again() -> None:
         Failure.INFRASTRUCTURE,
         None,
     )
-    assert "although its request wants it still" in ending.error
+    assert "although its request still needs it" in ending.error
 
 
 @pytest.mark.parametrize(

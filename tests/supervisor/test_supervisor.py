@@ -189,7 +189,7 @@ async def test_who_is_stopped_from_outside_says_so(bench: Bench) -> None:
         bench.on_engine = lambda engine: then(bell.rung(), bench.stop.set)
         assert await bench.run() == 0
     assert (record["state"], record["runtime_status"]["failure"]) == ("Cancelled", "infrastructure")
-    assert "although its request wants it still" in record["runtime_status"]["error"]
+    assert "although its request still needs it" in record["runtime_status"]["error"]
 
 
 async def test_a_failed_container_is_kept_until_somebody_cancels(bench: Bench) -> None:
@@ -292,14 +292,14 @@ async def test_the_log_of_a_container_that_is_cancelled_while_it_is_saved_is_kep
     def note(call: str) -> None:
         if call == "POST collections":
             bench.stop.set()
-        if "told to stop before" in (bench.run_directory / "log" / "crunch-run.txt").read_text():
+        if "stopped before" in (bench.run_directory / "log" / "crunch-run.txt").read_text():
             bench.server.faults.clear()
 
     bench.server.on_call = note
     assert await bench.run() == 0
     assert record["state"] == "Cancelled"
     assert bench.log("stdout.txt") == f"{STAMP} said\n"
-    assert "told to stop before all results were saved" in bench.log()
+    assert "stopped before all results were saved" in bench.log()
 
 
 async def test_term_before_running_gives_the_container_back(bench: Bench) -> None:

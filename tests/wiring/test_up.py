@@ -58,7 +58,8 @@ async def test_a_service_that_says_nothing(tmp_path: Path) -> None:
 async def test_a_service_that_is_too_slow(tmp_path: Path) -> None:
     service = _service(tmp_path, "import time; time.sleep(60)", start_timeout=0.2)
     with pytest.raises(
-        Unavailable, match="did not start within 0 s: it said nothing; is the machine overloaded"
+        Unavailable,
+        match="did not start within 0 s: it reported nothing; is the machine overloaded",
     ):
         await service.start()
 

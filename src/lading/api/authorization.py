@@ -173,7 +173,7 @@ async def check_writable(
 
 def lacking(uuid: str, level: Level) -> Forbidden:
     """The error for a caller without a permission level on a record."""
-    return Forbidden(f"Forbidden: {uuid}: you lack {NAMES[level]}; ask whoever manages it")
+    return Forbidden(f"Forbidden: {uuid}: you lack {NAMES[level]}; ask a user who manages it")
 
 
 async def level_of(tx: Transaction, kind: RecordType, record: Record, principal: Principal) -> int:

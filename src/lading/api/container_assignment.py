@@ -335,7 +335,7 @@ async def _facts(
 ) -> RequestFacts:
     # Later changes of the mounts by another call leave trees that belong to the earlier mounts.
     if {one.target for one in git_trees.references(subject.mounts)} != trees.keys():
-        raise Conflict(f"{subject.uuid}: somebody else changed its mounts first; read it again")
+        raise Conflict(f"{subject.uuid}: its mounts were changed at the same time; read it again")
     named, term = (
         mounts.references(subject.mounts),
         images.parse_reference(subject.container_image or ""),

@@ -65,9 +65,9 @@ _REASONS: Final = {
     405: "The path does not take this method.",
     409: "It was changed at the same time: read it again.",
     413: "The body is too large.",
-    416: "The range of bytes is not there.",
-    422: "Understood and refused; the text names what is wrong.",
-    502: "What is stored is damaged.",
+    416: "The file has no such range of bytes.",
+    422: "Understood and refused; the text names the fault.",
+    502: "The stored data is damaged.",
     503: "Not possible now; try again later.",
     507: "No room is left.",
 }
@@ -153,7 +153,7 @@ def describe() -> Record:
         }
     paths["/arvados/v1/dispatch/statuses"] = {
         "post": {
-            "summary": "Why containers wait, said by a dispatcher.",
+            "summary": "Reasons for which containers wait, from a dispatcher.",
             "requestBody": {
                 "required": True,
                 "content": {"application/json": {"schema": _STATUSES}},
@@ -281,7 +281,7 @@ def _log_answers(statuses: Iterable[int]) -> Record:
     listing = {"application/json": {"schema": _OBJECT}}
     answers = _responses(_OBJECT, statuses)
     answers["200"] = {
-        "description": "The file, or what is in the directory.",
+        "description": "The file, or the list of the directory.",
         "content": {**text, **listing},
     }
     answers["206"] = {"description": "The range of bytes that was asked for.", "content": text}
@@ -385,7 +385,7 @@ async def get_discovery(call: ApiCall) -> ApiResponse:
             "revision": REVISION,
             "source_version": "lading",
             "title": "Lading",
-            "description": "Runs containers as records; speaks the Arvados v1 API.",
+            "description": "Runs containers as records; implements the Arvados v1 API.",
             "documentationLink": f"{url}arvados/v1/openapi.json",
             "generatedAt": call.services.now(),
             "protocol": "rest",

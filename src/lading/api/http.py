@@ -83,7 +83,7 @@ _WITH_RECORDS: Final = frozenset(
     {"filters", "where", "include", "order", "uuid", "updates", "collections", "blocks"}
 )
 _FORM: Final = "application/x-www-form-urlencoded"
-_TOO_DEEP: Final = f"{{what}}: more than {MAX_DEPTH} objects and arrays in each other"
+_TOO_DEEP: Final = f"{{what}}: more than {MAX_DEPTH} nested objects and arrays"
 _decode = msgspec.json.Decoder().decode
 
 
@@ -224,8 +224,8 @@ def _form(text: bytes) -> dict[str, JSON]:
         # As a parameter it would have a strange name, and be ignored. An empty object says nothing
         # in either form.
         raise Malformed(
-            f"request: JSON was sent as {_FORM}, as 'curl -d' does unless told otherwise; "
-            "nothing was done. Add the header 'Content-Type: application/json'"
+            f"request: JSON was sent as {_FORM}, as 'curl -d' does by default; nothing was done."
+            " Add the header 'Content-Type: application/json'"
         )
     return {name: _value(name, value) for name, value in pairs}
 
@@ -335,7 +335,7 @@ async def _read(receive: Receive, limit: int) -> bytes:
         message = await receive()
         if message["type"] == "http.disconnect":
             # The body is incomplete: half of it may well be a valid request.
-            raise Malformed("request body: the connection ended before all of it was there")
+            raise Malformed("request body: the connection ended before its end")
         parts.append(message.get("body", b""))
         size, more = size + len(parts[-1]), bool(message.get("more_body"))
         if size > limit:

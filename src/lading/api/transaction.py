@@ -54,7 +54,7 @@ from lading.store import containers, contents, records
 from lading.store import waiting as waits
 from lading.store.database import Transaction
 
-ABANDONED: Final = "No request wants this container any more."
+ABANDONED: Final = "No request needs this container any more."
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class RemoteVolume:
         if into is not None and len(data) > len(into):
             raise NotFound(f"{hash}: has {len(data)} bytes, not {len(into)}")
         if await _md5(data) != hash:
-            raise Corrupt(f"{hash}: what came from volume {self._uuid} does not match the hash")
+            raise Corrupt(f"{hash}: the data from volume {self._uuid} does not match the hash")
         if into is None:
             return data
         into[: len(data)] = data

@@ -376,7 +376,7 @@ def failure_of(response: Any, what: str, bucket: str) -> LadingError:
     status = str(response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
     if code == "NoSuchBucket" or (what == bucket and code in _ABSENT):
         return Unavailable(
-            f"the bucket {bucket} is not there; make it, or correct Bucket in the configuration"
+            f"the bucket {bucket} does not exist; make it, or correct Bucket in the configuration"
         )
     if code in _ABSENT:
         return NotFound(f"{what}: no such block")

@@ -351,8 +351,8 @@ def _open(found: ListedFile) -> int:
 
 def _changed(path: str) -> Invalid:
     return Invalid(
-        f"{path}: changed while it was read; "
-        "when it is at rest, put it again: what is stored is kept"
+        f"{path}: changed while it was read; put it again when it does not change any more:"
+        " stored blocks are kept"
     )
 
 

@@ -89,7 +89,7 @@ class Endpoints:
         path = head.path.rstrip("/") or "/"
         route = ROUTES.get(path)
         if route is None:
-            raise NotFound("no such path; GET /v1/openapi.json lists what there is")
+            raise NotFound("no such path; GET /v1/openapi.json lists the paths")
         if head.method != route.method:
             raise MethodNotAllowed(f"{path} takes {route.method} only")
         match route.call:

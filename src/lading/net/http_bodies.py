@@ -60,7 +60,7 @@ async def read_chunks(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
             size -= len(piece)
             yield piece
         if await _line(reader):
-            raise Malformed("a chunk of the body is longer than it says")
+            raise Malformed("a chunk of the body is longer than its length")
     for _ in range(_MOST_TRAILERS):
         if not await _line(reader):
             return

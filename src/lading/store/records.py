@@ -384,7 +384,7 @@ async def change(
     the latest.
     """
     sql, values = _update(tx, kind, uuid, changes, expected)
-    missed = f"{uuid}: somebody else changed it first; read it again"
+    missed = f"{uuid}: it was changed at the same time; read it again"
     await tx.defer(Deferred(sql=sql, values=values, row=f"{kind.plural} {uuid}", missed=missed))
 
 

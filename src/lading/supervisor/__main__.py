@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="lading.supervisor", description=__doc__)
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--detach", action="store_true", help="go on in the background")
+    what.add_argument("--detach", action="store_true", help="continue in the background")
     what.add_argument(
         "--list", action="store_true", help="print the containers that are supervised here"
     )
@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_signal,
         help="send a supervisor a signal, by number or name",
     )
-    what.add_argument("--clean", action="store_true", help="undo what a dead supervisor left")
+    what.add_argument("--clean", action="store_true", help="undo the steps of a dead supervisor")
     parser.add_argument(
         "--stdin-prices", action="store_true", help="with --list: read a price history"
     )

@@ -258,7 +258,7 @@ class Pump:
         why = "the disk is full" if self._stream.closed else self._log.no_room(self.name)
         if why:
             self._stream.end_line()
-            self._stream.write(f"[{why}: what follows is not kept]\n".encode())
+            self._stream.write(f"[{why}: further output is not kept]\n".encode())
             self._null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
 
     def _write_copy(self, data: bytes) -> None:

@@ -344,7 +344,7 @@ class Ec2Preemption:
         hint = await self._read("events/recommendations/rebalance", now)
         if hint is not None:
             text = (
-                "EC2 says that this instance is likely to be interrupted"
+                "EC2 reports that this instance is likely to be interrupted"
                 f" (since {hint.get('noticeTime')})"
             )
             return Notice(text, msgspec.json.encode(hint).decode(), certain=False)

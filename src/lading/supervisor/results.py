@@ -312,7 +312,7 @@ class Report:
         """Report the end without the unsaved results; False when the server does not accept it at
         once.
         """
-        self._results.log.say("told to stop before all results were saved")
+        self._results.log.say("stopped before all results were saved")
         if ending.state is ContainerState.QUEUED:
             return False
         try:
@@ -400,7 +400,7 @@ class Circumstances:
 
 
 _STOPPED = (
-    "its supervisor was told to end (TERM) although its request wants it still:"
+    "its supervisor was stopped (TERM) although its request still needs it:"
     " its job was cancelled in the batch system, or its machine is shut down;"
     " the container runs again if its request allows"
 )

@@ -212,7 +212,7 @@ class Supervisor:
             self._log.say(f"this container is not ours to run: {error.message}")
             return Ending(state=None)
         except WorkCancelled:
-            self._log.say("told to stop before anything was run")
+            self._log.say("stopped before anything was run")
             state = ContainerState.CANCELLED if self._running else ContainerState.QUEUED
             return Ending(state=state)
         except ExecutionError as error:

@@ -348,7 +348,7 @@ class DavWriter:
         self._check_transfer(request, collection, places, away=move.away)
         node = filetree.get(collection.tree, move.source)
         if move.away and not move.source:
-            raise Forbidden("Forbidden: /: a collection itself is not moved; move what is in it")
+            raise Forbidden("Forbidden: /: a collection itself is not moved; move its files")
 
         # The source is a fixed content, so that a change of it during the copy does not matter.
         edit = await self._change(

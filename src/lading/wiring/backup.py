@@ -121,7 +121,7 @@ def restore(file: Path, directory: DataDirectory, *, progress: Progress) -> Rest
     """
     if directory.root.exists() and any(directory.root.iterdir()):
         raise Invalid(
-            f"{directory.root}: is not empty; restore into a directory that is not there yet"
+            f"{directory.root}: is not empty; restore into a directory that does not exist"
         )
     # The data are restored into a sibling directory and renamed at the end, so that an interrupted
     # restoration leaves no incomplete data directory under the final name.

@@ -170,7 +170,7 @@ class RunningServer:
         """Enter the container as a user does."""
         said = await self._lading("shell", self._uuid, "--", "cat", "/out/page")
         if said != PAGE:
-            raise Unavailable(f"a command in the container said {said!r}, not {PAGE!r}")
+            raise Unavailable(f"a command in the container wrote {said!r}, not {PAGE!r}")
         return "a session was opened through the server, and a command ran in the container"
 
     async def port(self) -> str:

@@ -283,7 +283,7 @@ class ChildService:
             ready = await asyncio.wait_for(_read_line(read), self._start_timeout)
         except TimeoutError:
             await self.stop()
-            said = self._last_words(began) or "it said nothing; is the machine overloaded?"
+            said = self._last_words(began) or "it reported nothing; is the machine overloaded?"
             late = f"the {self.name} did not start within {self._start_timeout:.0f} s"
             raise Unavailable(f"{late}: {said} (log: {self._log})") from None
         finally:

@@ -357,5 +357,5 @@ async def test_what_somebody_was_inside_is_not_reused(it: World, tmp_path: Path)
     again = await it.submit(use_existing=True)
     assert again["container_uuid"] != uuid
     why = await it.ok("GET", f"container_requests/{again['uuid']}/why")
-    assert "somebody was inside with a shell" in str(why["decision"])
+    assert "a user was inside with a shell" in str(why["decision"])
     assert supervisor

@@ -73,7 +73,7 @@ def test_a_table_has_a_request_in_each_row(site: Site, image: str, here: Path) -
     assert "lading wait --name" in done.stderr
     site.lading("request", "cancel", first, second)
     ended = site.lading("wait", first, second, code=125)
-    assert "t-x.0: No request wants this container any more" in ended.stdout
+    assert "t-x.0: No request needs this container any more" in ended.stdout
 
 
 def test_json_names_every_request(site: Site, image: str, reads: Path) -> None:

@@ -40,7 +40,7 @@ async def test_the_server_is_let_in_and_is_proven_to(gateway: Gateway) -> None:
     )
     assert (await pipe.reader.readuntil(b"\n")).startswith(b"SSH-2.0")
     await pipe.close()
-    assert gateway.said[0] == "somebody has entered the container"
+    assert gateway.said[0] == "a user has entered the container"
 
 
 async def refused(gateway: Gateway, **how: str) -> int:

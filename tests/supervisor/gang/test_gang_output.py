@@ -144,9 +144,7 @@ def test_many_faults_are_a_few_sentences(gang: GangOutput, tmp_path: Path) -> No
 def test_it_can_be_stopped(gang: GangOutput, tmp_path: Path) -> None:
     (tmp_path / "sent/a").write_text("x")
     _send(gang, 1, tmp_path / "sent")
-    assert gang.merge(stop=lambda: True) == (
-        "told to stop before the output of all ranks was brought together",
-    )
+    assert gang.merge(stop=lambda: True) == ("stopped before the output of all ranks was merged",)
     with pytest.raises(Stopped):
         send(str(tmp_path / "sent"), io.BytesIO(), stop=lambda: True)
 

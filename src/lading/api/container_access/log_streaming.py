@@ -265,7 +265,7 @@ async def _read(pipe: Pipe, head: HttpHead, most: int) -> bytes:
         async for piece in pieces:
             data += piece
             if len(data) > most:
-                raise Corrupt("the gateway of the container says more than it was asked for")
+                raise Corrupt("the gateway of the container sent more than was requested")
     return bytes(data)
 
 

@@ -260,7 +260,7 @@ def _check_match(call: ApiCall, record: Record) -> None:
         # An etag may be sent with or without quotes, and as one of several (RFC 9110, 13.1.1).
         and etag(record) not in (one.strip().strip('"') for one in wanted.split(","))
     ):
-        raise from_status(412, f"{record['uuid']}: somebody else changed it since; read it again")
+        raise from_status(412, f"{record['uuid']}: it was changed meanwhile; read it again")
 
 
 async def _shown(call: ApiCall, record: Record, select: tuple[str, ...] | None) -> ApiResponse:

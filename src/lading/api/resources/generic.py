@@ -191,7 +191,7 @@ async def apply(
         real,
         expected={"modified_at": old["modified_at"]},
     ):
-        raise Conflict(f"{old['uuid']}: somebody else changed it first; read it again")
+        raise Conflict(f"{old['uuid']}: it was changed at the same time; read it again")
     new = {**old, **real}
     await permission_queries.follow_change(tx, kind, old, new)
     await audit.changed(tx, services, kind, old, new, user_uuid=user_uuid)

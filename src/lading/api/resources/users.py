@@ -469,7 +469,7 @@ async def _check(tx: Transaction, call: ApiCall, old: Record, new: Record, owner
         raise Invalid("old_user_uuid: the users of the system cannot be merged")
     if not isinstance(owner, str) or not owner:
         raise Invalid(
-            "new_owner_uuid: must be the user or project that gets what the old user owns"
+            "new_owner_uuid: must be the user or project that gets the records of the old user"
         )
     if old["is_admin"] and not new["is_admin"]:
         raise Invalid(

@@ -384,7 +384,7 @@ class Registry:
             who = f"{self._login.name!r} may not pull it" if self._login else "a login is needed"
             return kind(
                 f"{name}: {host} refuses: {who}; "
-                f"log in with 'docker login {host}', or say the right name"
+                f"log in with 'docker login {host}', or correct the name"
             )
         if status == HTTPStatus.NOT_FOUND and path.startswith("blobs/"):
             return Malformed(

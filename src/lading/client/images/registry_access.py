@@ -78,7 +78,9 @@ class Challenge:
         if parts.scheme not in ("https", "http") or not parts.netloc:
             raise Invalid(f"{registry}: asks for tokens of {realm[:200]!r}, which is no address")
         if parts.scheme == "http" and registry.startswith("https:"):
-            raise Invalid(f"{registry}: wants a login sent to {parts.netloc} in the clear; refused")
+            raise Invalid(
+                f"{registry}: asks for a login over unencrypted HTTP at {parts.netloc}; refused"
+            )
         asked = {"scope": self.parameters.get("scope") or f"repository:{repository}:pull"}
         if service := self.parameters.get("service"):
             asked["service"] = service

@@ -313,7 +313,7 @@ def _answer(process: subprocess.Popen[bytes], limit: float) -> dict[str, Any]:
     except RequestError:
         answer = None
     if not answer:
-        raise Unavailable("the process of the mount ended at once; its log says why")
+        raise Unavailable("the process of the mount ended at once; the reason is in its log")
     return answer
 
 

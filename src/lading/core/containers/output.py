@@ -411,7 +411,7 @@ def too_large(output_path: str, size: int, limit: int) -> ExecutionError:
     return _fault(
         f"the files in {output_path} have {format_bytes(size)} or more,"
         f" and an output may have {format_bytes(limit)} (Containers.MaxOutputSize);"
-        " write less there, or name what is to be kept in output_glob"
+        " write less there, or select files by output_glob"
     )
 
 

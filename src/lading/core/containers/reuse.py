@@ -169,9 +169,7 @@ def _fault_of_state(recipe: Recipe, candidate: Candidate, *, policy: Policy) -> 
     if container.state is ContainerState.CANCELLED:
         return "it was cancelled and has no result"
     if container.interactive_session_started and not policy.reuse_after_shell:
-        return (
-            "somebody was inside with a shell, so its result may not be that of its command alone"
-        )
+        return "a user was inside with a shell, so its result may not be that of its command alone"
     if container.state is ContainerState.COMPLETE:
         return _fault_of_result(candidate)
     if container.state is ContainerState.RUNNING:

@@ -118,7 +118,7 @@ def _parse(data: bytes, start: re.Pattern[str]) -> HttpHead:
     # RFC 9112, section 6.3: a message with both is likely an attack.
     lengths = [value for name, value in fields if name.lower() == "content-length"]
     if len(lengths) > 1 or (lengths and head.get("transfer-encoding")):
-        raise Malformed("HTTP: the length of the message is said more than once")
+        raise Malformed("HTTP: the message has more than one length")
     return head
 
 

@@ -154,8 +154,8 @@ def check_ends(tail: object, head: object, *, tail_class: str | None) -> None:
         raise Invalid("tail_uuid: permissions are given to a user or to a role group")
     if not isinstance(head, str) or infix_of(head) not in HEADS:
         raise Invalid(
-            "head_uuid: must be a user, a group, or a record that somebody owns; "
-            "containers follow requests"
+            "head_uuid: must be a user, a group, or a record with an owner; containers follow"
+            " requests"
         )
     if tail == head:
         raise Invalid("head_uuid: is the tail as well")
@@ -166,7 +166,7 @@ def check_acyclic(uuid: str, owners: Iterable[str]) -> None:
     above it. Raises Invalid.
     """
     if uuid in owners:
-        raise Invalid(f"owner_uuid: {uuid} would own itself, directly or through what it owns")
+        raise Invalid(f"owner_uuid: {uuid} would own itself, directly or through its contents")
 
 
 class GroupClass(StrEnum):

@@ -82,7 +82,7 @@ USERS: Final = RecordType(
         ),
         general("system", "GET", "The system user (admin only)."),
         general(
-            "setup", "POST", "Make a user, or give one what users have (admin only).", body=True,
+            "setup", "POST", "Make a user, or set one up (admin only).", body=True,
             answer="object",
         ),
         RecordAction(
@@ -93,7 +93,8 @@ USERS: Final = RecordType(
             ),
             parameters=(
                 Parameter(
-                    name="new_owner_uuid", required=True, doc="Who gets what the old user owns.",
+                    name="new_owner_uuid", required=True, doc="New owner of the old user's"
+                                                              " records.",
                 ),
                 Parameter(
                     name="new_user_token",
@@ -147,7 +148,7 @@ TOKENS: Final = RecordType(
             general(
                 "create_system_auth", "POST", "A token of the system user (admin only).", body=True
             ),
-            parameters=(Parameter(name="scopes", type=Type.ARRAY, doc="What it may call."),),
+            parameters=(Parameter(name="scopes", type=Type.ARRAY, doc="Calls that it permits."),),
         ),
     ),
     indexes=(("secret_hash",), ("owner_uuid",), ("container_uuid",)),
@@ -215,13 +216,13 @@ COLLECTIONS: Final = RecordType(
         member(
             "provenance",
             "GET",
-            "What its content came from: {uuid or hash: record}, itself included.",
+            "Origins of its content: {uuid or hash: record}, itself included.",
             answer="object",
         ),
         member(
             "used_by",
             "GET",
-            "What used its content: {uuid or hash: record}, itself included.",
+            "Uses of its content: {uuid or hash: record}, itself included.",
             answer="object",
         ),
     ),
@@ -238,7 +239,7 @@ COLLECTIONS: Final = RecordType(
 
 # Attributes that a request and its container share.
 _SPEC: Final = (
-    sequence("command", "Program and arguments; null or empty: what the image says."),
+    sequence("command", "Program and arguments; null or empty: those of the image."),
     text(
         "container_image",
         "Portable data hash, uuid of a collection, repository[:tag] or prefix of an image hash.",
@@ -247,7 +248,7 @@ _SPEC: Final = (
         name="cwd", default=".", doc="Working directory, absolute or relative to that of the image."
     ),
     mapping("environment", "Environment variables."),
-    mapping("mounts", "What is mounted, by target."),
+    mapping("mounts", "Mounts, by target."),
     mapping("secret_mounts", "Mounts that are never shown.", sealed=True),
     mapping("runtime_constraints", "ram, vcpus and other needs."),
     mapping("scheduling_parameters", "Where and how long it may run."),
@@ -270,7 +271,7 @@ REQUESTS: Final = RecordType(
     plural="container_requests",
     singular="container_request",
     infix=Infix.REQUEST,
-    doc="What a client wants to know the outcome of.",
+    doc="A client's interest in the outcome of a computation.",
     fields=(
         *COMMON,
         text("name"),
@@ -314,7 +315,7 @@ REQUESTS: Final = RecordType(
             doc="Find or make its container: 200 when it has one, 202 while that takes longer.",
         ),
         member(
-            "why", "GET", "Why it is where it is: what was reused and why, what it waits for.",
+            "why", "GET", "Reasons for its state: the reuse decision, and why it waits.",
             answer="object",
         ),
         member(
@@ -347,7 +348,7 @@ CONTAINERS: Final = RecordType(
     plural="containers",
     singular="container",
     infix=Infix.CONTAINER,
-    doc="What is or was run, unambiguously.",
+    doc="One computation, described unambiguously.",
     fields=(
         *COMMON,
         Field(
@@ -376,7 +377,7 @@ CONTAINERS: Final = RecordType(
         text("log", "Portable data hash of the log."),
         text("output", "Portable data hash of the output."),
         number("exit_code", default=None),
-        mapping("usage", "What its command used: `memory`, bytes at most; `cpu`, seconds."),
+        mapping("usage", "Use of its command: `memory`, bytes at most; `cpu`, seconds."),
         money("cost", "Dollars."),
         money("subrequests_cost", "Dollars that its own requests cost."),
         moment("started_at"),
@@ -387,9 +388,9 @@ CONTAINERS: Final = RecordType(
         flag("interactive_session_started"),
         text("supervisor_auth_uuid", "The token of its supervisor.", hidden=True),
         Field(name="secret_mounts_md5", hidden=True, doc="Hash of the secret mounts, for reuse."),
-        Field(name="reuse_key", hidden=True, doc="Hash of what is compared for reuse."),
+        Field(name="reuse_key", hidden=True, doc="Hash of the values compared for reuse."),
         Field(name="broad_key", hidden=True, doc="The same without ram and vcpus."),
-        mapping("mount_contents", "What mounts of files show, for reuse.", hidden=True),
+        mapping("mount_contents", "Contents that mounts of files show, for reuse.", hidden=True),
     ),
     actions=(
         *CRUD,
@@ -402,7 +403,7 @@ CONTAINERS: Final = RecordType(
         member("update_priority", doc="Compute its priority anew (admin)."),
         member("secret_mounts", "GET", "Its secret mounts (its own token).", answer="object"),
         member(
-            "progress", doc="Say which part of the work is done, 0 to 1 (its own token).",
+            "progress", doc="Report the finished part of the work, 0 to 1 (its own token).",
             body=True,
         ),
         member(
@@ -442,7 +443,7 @@ LINKS: Final = RecordType(
     doc="A named relation between two records.",
     fields=(
         *COMMON,
-        Field(name="link_class", default="", doc="What kind of relation."),
+        Field(name="link_class", default="", doc="Kind of the relation."),
         Field(name="name", default=""),
         text("tail_uuid"),
         derived("tail_kind"),
@@ -497,7 +498,7 @@ GROUPS: Final = RecordType(
     infix=Infix.GROUP,
     doc=(
         "A project, which owns records; a role, which has members; "
-        "or a filter group, which shows what matches."
+        "or a filter group, which shows matching records."
     ),
     fields=(
         *COMMON,
@@ -520,19 +521,19 @@ GROUPS: Final = RecordType(
         RecordAction(
             name="contents", method="GET", scope=Scope.COLLECTION, path="contents", answer="object",
             doc=(
-                "What a user or group owns, of several kinds; "
-                "without a uuid all that the caller can read."
+                "Records of a user or group, of several kinds; without a uuid all that the"
+                " caller can read."
             ),
             parameters=(
                 Parameter(name="uuid", doc="The user or group."),
                 *LIST[:-1],
                 Parameter(
                     name="recursive", type=Type.BOOLEAN, default=False,
-                    doc="Also what its projects own.",
+                    doc="Records of its projects too.",
                 ),
                 Parameter(
                     name="exclude_home_project", type=Type.BOOLEAN, default=False,
-                    doc="Not what the caller owns.",
+                    doc="Leave out records that the caller owns.",
                 ),
                 Parameter(
                     name="include", type=Type.ARRAY,
@@ -542,7 +543,7 @@ GROUPS: Final = RecordType(
         ),
         RecordAction(
             name="list_contents", method="GET", scope=Scope.MEMBER, path="contents",
-            answer="object", doc="What a group owns, of several kinds.", parameters=LIST,
+            answer="object", doc="Records of a group, of several kinds.", parameters=LIST,
         ),
         RecordAction(
             name="shared", method="GET", scope=Scope.COLLECTION, path="shared", answer="List",
@@ -561,7 +562,7 @@ COMPUTED_PERMISSIONS: Final = RecordType(
     plural="computed_permissions",
     singular="computed_permission",
     infix="",
-    doc="What a user may do with a user, a group or a shared record (admin only).",
+    doc="Level of a user on a user, a group or a shared record (admin only).",
     fields=(
         text("user_uuid", "Who may."),
         text("target_uuid", "With what."),

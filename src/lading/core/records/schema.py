@@ -359,7 +359,7 @@ PLANNING: Final = (
     general(
         "preview",
         "POST",
-        "What a create would do, without storing anything.",
+        "Effect of a create, without storing anything.",
         body=True,
         answer="object",
     ),

@@ -64,7 +64,7 @@ VIRTUAL_MACHINES: Final = RecordType(
     infix=Infix.VIRTUAL_MACHINE,
     doc=(
         "A machine that users log in to, outside of this system; "
-        "permission links can_login say who (admin writes)."
+        "permission links can_login allow it (admin writes)."
     ),
     fields=(*COMMON, text("hostname", "Its name; unique.")),
     actions=(
@@ -94,7 +94,7 @@ AUTHORIZED_KEYS: Final = RecordType(
         text("key_type", "SSH."),
         text("authorized_user_uuid", "The user whose key it is; only admins may name another."),
         text("public_key", "One line, as ssh-keygen writes it; unique."),
-        moment("expires_at", "After it nobody may log in with the key."),
+        moment("expires_at", "End of logins with the key."),
     ),
     actions=CRUD,
     indexes=(("owner_uuid",), ("authorized_user_uuid",), ("modified_at", "uuid")),
@@ -109,8 +109,8 @@ CREDENTIALS: Final = RecordType(
         *COMMON,
         text("name"),
         text("description"),
-        text("credential_class", "What kind of service it is for."),
-        sequence("scopes", "What it gives access to, such as addresses of buckets."),
+        text("credential_class", "Kind of its service."),
+        sequence("scopes", "Objects that it gives access to, such as addresses of buckets."),
         text("external_id", "The public part, such as an access key id."),
         Field(
             name="secret",
@@ -118,7 +118,7 @@ CREDENTIALS: Final = RecordType(
             sealed=True,
             doc="The secret part; can be written, never read.",
         ),
-        moment("expires_at", "After it nobody gets the secret."),
+        moment("expires_at", "End of access to the secret."),
     ),
     actions=(
         *CRUD,

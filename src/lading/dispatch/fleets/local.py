@@ -329,9 +329,7 @@ class LocalFleet:
 
     def _connected(self) -> PacketChannel:
         if self._channel is None:
-            raise Unavailable(
-                "The warm parent of the supervisors is not there; it is being started."
-            )
+            raise Unavailable("The warm parent of the supervisors is being started.")
         return self._channel
 
     async def _serve_all(self) -> None:

@@ -291,7 +291,9 @@ def cannot_connect(error: Exception, where: str) -> LadingError:
 def _by_state(state: str, text: str, constraint: str) -> LadingError:
     # Serialization failure; deadlock.
     if state in ("40001", "40P01"):
-        return TransactionInterrupted(f"PostgreSQL: somebody else came first ({text}); try again")
+        return TransactionInterrupted(
+            f"PostgreSQL: a concurrent transaction came first ({text}); try again"
+        )
     if state.startswith(_LOST):
         return _lost(text)
     # Unique violation.

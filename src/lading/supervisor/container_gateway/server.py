@@ -116,7 +116,7 @@ class GatewayServer:
         pipe.writer.write(
             HttpHead("HTTP/1.1 101 Switching Protocols", tuple(fields.items())).encode()
         )
-        self._say("somebody has entered the container")
+        self._say("a user has entered the container")
         try:
             await self._shell.serve(pipe, user, keys)
         finally:
@@ -154,7 +154,7 @@ class GatewayServer:
                 answer = http_head.parse_answer(await read_head(inner, timeout=_ANSWER_TIMEOUT))
             except LadingError as error:
                 raise Corrupt(
-                    f"the port of the container does not speak HTTP: {error.message}"
+                    f"the port of the container does not answer in HTTP: {error.message}"
                 ) from error
             if answer.status == 101 or answer.status >= 200:
                 return answer.without(("x-arvados-authorization-response",))

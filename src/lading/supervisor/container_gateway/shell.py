@@ -175,7 +175,7 @@ class _Login(asyncssh.SSHServer):
         if host.strip("[]").lower() not in sessions.LOCAL_NAMES:
             raise asyncssh.ChannelOpenError(
                 asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED,
-                f"{host}: only ports of the container itself; say localhost",
+                f"{host}: only ports of the container itself; use localhost",
             )
         try:
             target = await ports.connect(self._entry.engine.first, port)

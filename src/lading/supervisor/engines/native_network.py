@@ -95,7 +95,7 @@ class NativeNetwork:
                     return msgspec.json.decode(said, type=_State).pid
         finally:
             loop.remove_reader(self._reading)
-        raise ExecutionError("crun says too much of the container", Failure.NODE)
+        raise ExecutionError("crun's state of the container is too long", Failure.NODE)
 
 
 class _State(msgspec.Struct):

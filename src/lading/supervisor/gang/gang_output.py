@@ -76,7 +76,7 @@ class GangOutput:
                         self._add_stream(tree, rank, name, sentences, stop)
                 _drop_empty(tree, self.nodes)
         except Stopped:
-            sentences.add("told to stop before the output of all ranks was brought together")
+            sentences.add("stopped before the output of all ranks was merged")
         except OSError as error:
             sentences.add(f"the output of the ranks cannot be brought together: {error}")
         return sentences.all()

@@ -223,4 +223,4 @@ class RemoteRank:
             try:
                 gang_output.send(self.output, pipe, stop=self._stop.is_set)
             except Stopped as error:
-                raise ExecutionError("told to stop while the output was sent") from error
+                raise ExecutionError("stopped while the output was sent") from error

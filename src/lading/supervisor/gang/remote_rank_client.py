@@ -153,7 +153,7 @@ def read_course(descriptor: int) -> HandshakeState:
     except RequestError as error:
         raise ExecutionError("where this line leads cannot be read") from error
     if course is None:
-        raise ExecutionError("nobody has said where this line leads")
+        raise ExecutionError("the destination of the connection is missing")
     return course
 
 

@@ -139,7 +139,7 @@ class DiskWatch:
             # Counted as an excess: a container must not escape measurement by depth.
             return (
                 f"the container has made directories more than {MAX_DEPTH} deep,"
-                " so that what it takes of the disk cannot be measured; make fewer levels"
+                " so that its use of the disk cannot be measured; make fewer levels"
             )
         self._took, self._measured, self._uses = self.clock() - began, True, uses
         for device, disk in self._look().items():

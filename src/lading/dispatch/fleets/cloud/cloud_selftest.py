@@ -60,7 +60,7 @@ MENDS = {
     "secret": "the image has to run user data at its first start, as root (cloud-init does)",
     "boot probe": "BootProbeCommand has to succeed once a VM has booted;"
     " run it there by hand, or leave it empty",
-    "software": "install what is missing in the image, or with InstanceInitCommand:"
+    "software": "install the missing programs in the image, or with InstanceInitCommand:"
     " python3 (3.9 or later), and crun, docker or podman",
     "runner": "DeployRunnerDirectory needs 300 MB on a disk of the VM where programs may be run",
     "agent": "see supervisors.log in DeployRunnerDirectory on the VM",
@@ -378,7 +378,7 @@ class Trial:
 
     async def _clear(self) -> None:
         """Remove all VMs of the test."""
-        self._doing("removing what is left")
+        self._doing("removing remaining VMs")
         await self._end_creation()
         until, empty, fault, left = self._means.clock() + _REMOVAL_PATIENCE, 0, "", list[str]()
         # One list may leave something out.
@@ -463,7 +463,7 @@ class Trial:
 def _mend(name: str, error: LadingError) -> str:
     match error:
         case QuotaReached():
-            return "have the account's quota raised, or remove instances that nobody needs"
+            return "have the account's quota raised, or remove unused instances"
         case NoCapacity():
             return "try another type, zone or region, or later"
         case RateLimited():

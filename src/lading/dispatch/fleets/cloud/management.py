@@ -247,10 +247,7 @@ async def managing(fleet: CloudFleet, address: str, token: str) -> AsyncGenerato
     """Serve at an address while inside; where that is. Raises Invalid when that cannot be."""
     host, port = parse_address(address)
     if not token:
-        raise Invalid(
-            "configuration: ManagementToken: it is empty;"
-            " ManagementAddress serves nobody without one"
-        )
+        raise Invalid("configuration: ManagementToken: it is empty; ManagementAddress needs one")
     runner = web.AppRunner(Management(fleet, token).application(), access_log=None)
     await runner.setup()
     try:

@@ -125,7 +125,7 @@ class CloudCounters:
             registry=self.registry,
         )
         self._gone = Counter(
-            f"{PREFIX}instances_disappeared", "VMs that are gone, by what they were.", ["state"],
+            f"{PREFIX}instances_disappeared", "VMs that are gone, by their last phase.", ["state"],
             registry=self.registry,
         )  # fmt: skip
         for name in _OPERATIONS:
@@ -268,7 +268,7 @@ class CloudCounters:
             [((), self._started)],
         )
         yield _summary(
-            "instances_run_probe_duration_seconds", "How long a VM takes to say that it is well.",
+            "instances_run_probe_duration_seconds", "Duration of a VM's answer to a probe.",
             [((outcome,), samples) for outcome, samples in self._probes.items()],
             labels=["outcome"],
         )  # fmt: skip

@@ -417,7 +417,7 @@ class SlurmFleet:
         try:
             return read_squeue(await self._slurm.ended([job.id for job in jobs]))
         except Unavailable as error:
-            event(_logger, "Slurm does not say what became of jobs", why=error)
+            event(_logger, "Slurm does not report the states of jobs", why=error)
             return None
 
     async def _see_shapes(self) -> None:
