@@ -23,7 +23,7 @@ from lading.dispatch.fleets.slurm.slurm_commands import OutcomeUnknown, ProgramR
 from lading.testing.pulse import Pulse
 
 NODES = "main*|16|20000|100000|idle|(null)|2\n"
-_TASK = re.compile(r"(\d+)\)\n    uuid=(\S+)\n    told='(.*?)'\n    ;;", re.DOTALL)
+_TASK = re.compile(r"(\d+)\)\n    uuid=(\S+)\n    given='(.*?)'\n    ;;", re.DOTALL)
 _ENDED = ("COMPLETED", "CANCELLED", "FAILED", "NODE_FAIL", "TIMEOUT", "FORGOTTEN")
 
 
@@ -204,12 +204,12 @@ class FakeSlurm:
         options = dict(one.removeprefix("--").partition("=")[::2] for one in arguments)
         self._made += 1
         self.scripts.append(script)
-        for index, uuid, told in _TASK.findall(script):
+        for index, uuid, given in _TASK.findall(script):
             id = f"{self._made}_{index}" if "array" in options else str(self._made)
             job = FakeJob(
                 id=id,
                 uuid=uuid,
-                token=msgspec.json.decode(shlex.split(f"'{told}'")[0])["supervisor_token"],
+                token=msgspec.json.decode(shlex.split(f"'{given}'")[0])["supervisor_token"],
                 name=options["job-name"],
                 comment=options["comment"],
                 nice=int(options["nice"]),
