@@ -62,7 +62,7 @@ def test_what_could_not_be_removed_is_told(machine: CheckedMachine) -> None:
 
 
 def test_whether_root_in_a_container_is_nobody(machine: CheckedMachine) -> None:
-    assert "nobody" in _find(machine, "user ids").found
+    assert "no rights" in _find(machine, "user ids").found
     found = _find(
         replace(machine, user_ids_fault=lambda path: f"no room at {path.name}"), "user ids"
     )

@@ -96,7 +96,7 @@ def test_ended_tokens_are_left_out(site: Site) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("create",), 2, "say what the token may do"),
+        (("create",), 2, "name the rights of the token"),
         (("create", "--all", "--read-only"), 2, "--all is everything"),
         (("create", "--scope", "collections"), 2, "write a method and a path"),
         (("create", "--scope", "GET /a b"), 2, "write a method and a path"),

@@ -48,7 +48,7 @@ def test_squeue_cuts_its_answers_and_gives_old_ones_and_never_twice_in_a_row() -
         for number in range(40):
             script = (
                 f"{number}\n0)\n    uuid=zzzzz-dz642-{number:015d}\n"
-                f'    told=\'{{"supervisor_token":"t"}}\'\n    ;;\n'
+                f'    given=\'{{"supervisor_token":"t"}}\'\n    ;;\n'
             )
             mark = comment("zzzzz-gj3su-000000000000000", [f"zzzzz-dz642-{number:015d}"])
             options = ["sbatch", "--job-name=x", f"--comment={mark}", "--nice=0"]

@@ -81,7 +81,7 @@ def list_(url: str | None, token_file: Path | None, data: Path | None, as_json: 
 def _change(name: str, help: str) -> None:
     @instance.command(name, help=help)
     @click.argument("ids", metavar="INSTANCE...", nargs=-1, required=True)
-    @click.option("--reason", default="", help="What to write down about it.")
+    @click.option("--reason", default="", help="The reason, for the record.")
     @_url
     @_token
     @_data

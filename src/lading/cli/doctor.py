@@ -158,7 +158,9 @@ def _user_ids(machine: CheckedMachine) -> Check:
     fault = machine.user_ids_fault(machine.data)
     if not fault:
         return Check(
-            name=name, verdict=CheckResult.OK, found="root in a container is nobody on this machine"
+            name=name,
+            verdict=CheckResult.OK,
+            found="root in a container has no rights on this machine",
         )
     found = f"root in a container is root of this machine: {fault}"
     mend = "Linux 5.12 or later, and a data directory on ext4, xfs or btrfs"

@@ -61,7 +61,7 @@ def add(source: tuple[str, ...], from_host: bool, name: tuple[str, ...], as_json
     """
     if len(source) > 1 and not from_host:
         raise click.UsageError(
-            f"one SOURCE at a time, not {len(source)}; are these programs? then say --from-host"
+            f"one SOURCE at a time, not {len(source)}; are these programs? then use --from-host"
         )
     # Checked before the work, which may take minutes.
     for one in name:

@@ -30,7 +30,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.running.mapping",
             "Run one command for each of many files, or for each row of a table.",
         ),
-        "wait": ("lading.cli.running.mapping", "Wait for many requests, and say how they ended."),
+        "wait": ("lading.cli.running.mapping", "Wait for many requests; show how they ended."),
         "top": ("lading.cli.running.top", "Show what waits, runs and has ended, live."),
         "shell": (
             "lading.cli.running.shell",
@@ -50,21 +50,21 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "cp": ("lading.cli.files.changing", "Copy files between collections; no data is moved."),
         "mv": ("lading.cli.files.changing", "Move or rename files in a collection."),
         "rm": ("lading.cli.files.changing", "Take files out of a collection."),
-        "diff": ("lading.cli.files.comparing", "Say how two collections differ."),
+        "diff": ("lading.cli.files.comparing", "Show how two collections differ."),
         "du": (
             "lading.cli.files.comparing",
-            "Say how much room collections take, and what they share.",
+            "Show the space that collections take, and share.",
         ),
         "prune": (
             "lading.cli.files.pruning",
             "Put outputs and logs of old requests into the trash, with a preview.",
         ),
-        "share": ("lading.cli.files.sharing", "Let others use a collection, or say who may."),
+        "share": ("lading.cli.files.sharing", "Let others use a collection, or list who may."),
         "unshare": ("lading.cli.files.sharing", "Take a permission back."),
         "trash": ("lading.cli.files.changing", "Put collections into the trash."),
         "undelete": (
             "lading.cli.files.changing",
-            "Take collections out of the trash, or say what is in it.",
+            "Take collections out of the trash, or list it.",
         ),
         "mount": ("lading.cli.files.mount", "Show the store as a directory, through FUSE."),
         "image": ("lading.cli.images", "Add and list container images."),
@@ -95,7 +95,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "doctor": (
             "lading.cli.doctor",
-            "Say what this machine can run, and how to mend what it cannot.",
+            "Check what this machine can run, with remedies.",
         ),
         "man": ("lading.cli.manual", "Print the manual page, of all commands or of one."),
         "completion": ("lading.cli.completion", "Print the completion script for a shell."),

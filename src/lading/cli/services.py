@@ -41,7 +41,7 @@ _file = click.Path(dir_okay=False, exists=True, path_type=Path)
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="For what runs, and a cache.",
+    help="For running containers, and a cache.",
 )
 @click.option(
     "--config",

@@ -114,7 +114,7 @@ def create(
         raise click.UsageError("--all is everything; leave it or the other scopes out")
     if not everything and not narrow:
         raise click.UsageError(
-            "say what the token may do: --read-only, --upload, --collection, --scope or --all"
+            "name the rights of the token: --read-only, --upload, --collection, --scope or --all"
         )
     if expires is not None and expires <= format_time(datetime.now(UTC)):
         raise click.UsageError("--expires: that moment has passed")

@@ -160,7 +160,7 @@ def change(
     }
     changes = {key: value for key, value in given.items() if value is not None}
     if not changes:
-        raise click.UsageError("say what to change, for example --email ADDRESS")
+        raise click.UsageError("name an attribute to change, for example --email ADDRESS")
     _change(who, changes, "changed", as_json=as_json)
 
 

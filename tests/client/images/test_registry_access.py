@@ -59,7 +59,7 @@ def test_challenges() -> None:
 
 
 @pytest.mark.parametrize(
-    ("realm", "fault"), [("http://t/x", "in the clear"), ("file:///x", "which is no address")]
+    ("realm", "fault"), [("http://t/x", "unencrypted HTTP"), ("file:///x", "which is no address")]
 )
 def test_logins_are_given_to_nobody_else(realm: str, fault: str) -> None:
     with pytest.raises(Invalid, match=fault):

@@ -56,7 +56,7 @@ async def test_a_runtime_that_hangs_or_says_nonsense(tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match="in time"):
         await network.connect(crun.pid, timeout=0.1)
     Path(network.notice).write_text("nonsense\n")
-    with pytest.raises(ExecutionError, match="too much"):
+    with pytest.raises(ExecutionError, match="too long"):
         await network.connect(crun.pid, most_bytes=3)
     crun.kill()
     await crun.wait()

@@ -10,7 +10,9 @@ from lading.core.errors import ExecutionError
 from lading.supervisor.gang import remote_rank_client
 
 
-@pytest.mark.parametrize(("said", "words"), [(b"", "nobody has said"), (b"{}\n", "cannot be read")])
+@pytest.mark.parametrize(
+    ("said", "words"), [(b"", "the destination of the connection"), (b"{}\n", "cannot be read")]
+)
 def test_a_line_without_a_course_says_so(said: bytes, words: str) -> None:
     reading, writing = os.pipe()
     os.write(writing, said)

@@ -157,7 +157,7 @@ def get(source: str, target: Path | None, overwrite: bool, as_json: bool) -> Non
 
 @click.command()
 @click.argument("source", required=False)
-@click.option("-r", "--recursive", is_flag=True, help="Show what is in directories too.")
+@click.option("-r", "--recursive", is_flag=True, help="List the contents of directories too.")
 @click.option(
     "-l",
     "--long",

@@ -66,10 +66,10 @@ class _MountCommand(click.Command):
     "--by-pdh", "view", flag_value="by_pdh", help="Show any collection by its portable data hash."
 )
 @click.option("--home", "view", flag_value="home", help="Show your own projects and collections.")
-@click.option("--shared", "view", flag_value="shared", help="Show what is shared with you.")
+@click.option("--shared", "view", flag_value="shared", help="Show the projects shared with you.")
 @click.option("--by-tag", "view", flag_value="by_tag", help="Show collections by their tags.")
 @click.option(
-    "--foreground", is_flag=True, help="Stay until Ctrl-C.  [default: go on in the background]"
+    "--foreground", is_flag=True, help="Stay until Ctrl-C.  [default: continue in the background]"
 )
 @click.option("--allow-other", is_flag=True, help="Let other users of this machine read it.")
 @click.option(
@@ -89,7 +89,7 @@ class _MountCommand(click.Command):
     type=DURATION,
     default="60s",
     show_default=True,
-    help="Give up on a server that is silent.",
+    help="Time-out of calls to the server.",
 )
 @click.option("--unmount", is_flag=True, help="Take the mount at DIRECTORY away, dead ones too.")
 @display.json_option

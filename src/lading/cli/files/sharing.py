@@ -27,7 +27,11 @@ _LEVELS = ("read", "write", "manage")
 @click.argument("what")
 @click.argument("who", required=False)
 @click.option(
-    "--can", type=click.Choice(_LEVELS), default="read", show_default=True, help="What they may do."
+    "--can",
+    type=click.Choice(_LEVELS),
+    default="read",
+    show_default=True,
+    help="Level of the access.",
 )
 @click.option(
     "--link",

@@ -72,7 +72,7 @@ def volumes(data: Path | None, count: bool, as_json: bool) -> None:
 
 @click.command()
 @DATA
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only show the planned actions.")
 @click.option("--all", "show_all", is_flag=True, help="List every step.")
 @display.json_option
 def gc(data: Path | None, dry_run: bool, show_all: bool, as_json: bool) -> None:

@@ -86,7 +86,7 @@ def delete(requests: tuple[str, ...], yes: bool, as_json: bool, **selected: Any)
 @click.argument("requests", nargs=-1, metavar="[REQUEST]...")
 @selecting
 @state_option
-@click.option("--reuse", is_flag=True, help="Use what was computed before, if there is such.")
+@click.option("--reuse", is_flag=True, help="Use earlier results where they exist.")
 @click.option("--priority", type=click.IntRange(1, 1000), default=500, show_default=True)
 @click.option("--yes", is_flag=True, help="Do not ask whether those that match are meant.")
 @display.json_option

@@ -177,7 +177,7 @@ for _action in (bulk_actions.cancel, bulk_actions.rerun, bulk_actions.delete):
 
 @request.command()
 @click.argument("uuid", metavar="REQUEST")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the request is final.")
+@click.option("-f", "--follow", is_flag=True, help="Continue until the request is final.")
 @click.option(
     "--file", "name", metavar="NAME", help="Another file of the log, for example crunch-run.txt."
 )
@@ -185,7 +185,7 @@ for _action in (bulk_actions.cancel, bulk_actions.rerun, bulk_actions.delete):
     "-t", "--timestamps", is_flag=True, help="Keep the timestamps, both streams in order of time."
 )
 @click.option(
-    "--dispatch", is_flag=True, help="What dispatchers decided about it, in place of its output."
+    "--dispatch", is_flag=True, help="Decisions of dispatchers about it, in place of its output."
 )
 @display.json_option
 def logs(

@@ -216,7 +216,7 @@ _record, _doing = option_of("The record"), option_of("What to do")
 @_record(
     "--project", metavar="PROJECT", help="Project that owns request and output.  [default: yours]"
 )
-@_doing("--preview", is_flag=True, help="Say what would be done, and do nothing.")
+@_doing("--preview", is_flag=True, help="Show the effect, and do nothing.")
 @_doing("--detach", is_flag=True, help="Submit it, print its uuid and leave.")
 @display.json_option
 def run(

@@ -93,8 +93,7 @@ USERS: Final = RecordType(
             ),
             parameters=(
                 Parameter(
-                    name="new_owner_uuid", required=True, doc="New owner of the old user's"
-                                                              " records.",
+                    name="new_owner_uuid", required=True, doc="New owner of the records.",
                 ),
                 Parameter(
                     name="new_user_token",
@@ -521,8 +520,8 @@ GROUPS: Final = RecordType(
         RecordAction(
             name="contents", method="GET", scope=Scope.COLLECTION, path="contents", answer="object",
             doc=(
-                "Records of a user or group, of several kinds; without a uuid all that the"
-                " caller can read."
+                "Records of a user or group, of several kinds; "
+                "without a uuid all that the caller can read."
             ),
             parameters=(
                 Parameter(name="uuid", doc="The user or group."),
