@@ -148,17 +148,18 @@ async def release_dependents(unit: UnitOfWork, ended: Iterable[str]) -> None:
                 continue
             subject = ContainerRequest.from_record(row)
             # Its times do not matter here, only the requests that it depends on.
-            timeless = replace(subject, expires_at=None, start_after=None)
+            timeless = replace(subject, expires_at=None, start_after=None, max_parallel=0)
             judgement = await priorities.judge_one(unit.tx, timeless, now=unit.now)
+            if judgement.readiness is Readiness.READY:
+                # Before priorities are computed: only then it may have its turn in a group.
+                await waits.unwatch(unit.tx, uuid)
             if judgement.readiness is Readiness.BROKEN:
                 await unit.fail(row, judgement.sentence)
             elif row["container_uuid"] is not None:
                 unit.stale([row["container_uuid"]])
-            elif judgement.readiness is Readiness.READY:
-                await waits.unwatch(unit.tx, uuid)
-                if mounts.outputs(subject.mounts):
-                    # Its inputs are known now, so the server can find its container.
-                    await unit.change_request(row, request.defer(subject))
+            elif judgement.readiness is Readiness.READY and mounts.outputs(subject.mounts):
+                # Its inputs are known now, so the server can find its container.
+                await unit.change_request(row, request.defer(subject))
 
 
 async def _with_attempt_log(

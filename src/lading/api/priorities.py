@@ -6,14 +6,14 @@ project in the trash. Source: docs/spec/containers, section Priority.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from lading.core.containers import priority, request
 from lading.core.containers.container import LIVE, Container
-from lading.core.containers.priority import Dependency, Readiness, ReadinessVerdict
+from lading.core.containers.priority import Dependency, GroupKey, Readiness, ReadinessVerdict
 from lading.core.containers.request import ContainerRequest
 from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.core.records.schema import Record
@@ -25,22 +25,63 @@ if TYPE_CHECKING:
     from lading.api.transaction import UnitOfWork
 
 
-async def settle(unit: UnitOfWork, stale: Iterable[str]) -> None:
-    """Compute the priorities of these containers, and of the containers that they asked for, anew;
-    store those that changed.
+# A request of such a readiness has ceased to wait for others.
+_FREE = (Readiness.READY, Readiness.EARLY, Readiness.TURN)
+
+
+async def settle(unit: UnitOfWork, stale: Collection[str], groups: Iterable[GroupKey] = ()) -> None:
+    """Compute the priorities of these containers, of those whose turn in a group has come or gone,
+    and of the containers that they asked for, anew; store those that changed.
     """
     rows = await _with_descendants(unit.tx, stale)
-    recompute = [uuid for uuid, row in rows.items() if row["state"] in LIVE]
-    wanting = [
-        ContainerRequest.from_record(row)
-        for row in await records.among(unit.tx, REQUESTS, "container_uuid", recompute)
-        if row["state"] == request.RequestState.COMMITTED
-    ]
+    recompute, wanting = await _live(unit.tx, rows)
+    keys = {*groups, *(key for one in wanting if (key := priority.group_of(one)) is not None)}
+    moved = await _out_of_step(unit.tx, keys, unit.now)
+    if not moved <= rows.keys():
+        rows = await _with_descendants(unit.tx, (*stale, *sorted(moved)))
+        recompute, wanting = await _live(unit.tx, rows)
     counting = await _counting(unit, wanting)
     known = {uuid: row["priority"] for uuid, row in rows.items()}
     known |= await _of_parents(unit.tx, counting, known.keys())
     for uuid, value in priority.propagate(known, counting, recompute=recompute).items():
         await unit.write_container(rows[uuid], {"priority": value}, expected={})
+
+
+async def _live(
+    tx: Transaction, rows: Mapping[str, Record]
+) -> tuple[list[str], list[ContainerRequest]]:
+    """The containers that have not ended, and the Committed requests that point at them."""
+    uuids = [uuid for uuid, row in rows.items() if row["state"] in LIVE]
+    wanting = [
+        ContainerRequest.from_record(row)
+        for row in await records.among(tx, REQUESTS, "container_uuid", uuids)
+        if row["state"] == request.RequestState.COMMITTED
+    ]
+    return uuids, wanting
+
+
+async def _turns(
+    tx: Transaction, groups: Iterable[GroupKey], now: str
+) -> dict[GroupKey, frozenset[str]]:
+    """The containers of each group that may run now."""
+    return {
+        key: priority.take_turns(one for one, _ in await waits.group_members(tx, *key, now=now))
+        for key in groups
+    }
+
+
+async def _out_of_step(tx: Transaction, groups: Iterable[GroupKey], now: str) -> set[str]:
+    """The waiting containers of groups that have a priority out of turn, or none in their turn."""
+    found = set[str]()
+    for key in groups:
+        members = await waits.group_members(tx, *key, now=now)
+        admitted = priority.take_turns(one for one, _ in members)
+        found |= {
+            one.container_uuid
+            for one, value in members
+            if not one.holds and (value > 0) is not (one.container_uuid in admitted)
+        }
+    return found
 
 
 async def judge(
@@ -53,7 +94,18 @@ async def judge(
     if not new:
         subjects = await _still_waiting(tx, subjects)
     known = await _dependencies(tx, subjects)
-    return {one.uuid: priority.judge_readiness(one, known, now=now) for one in subjects}
+    found = {one.uuid: priority.judge_readiness(one, known, now=now) for one in subjects}
+    grouped = {
+        one.uuid: (one, key)
+        for one in subjects
+        if found[one.uuid].counts and (key := priority.group_of(one)) is not None
+    }
+    turns = await _turns(tx, dict.fromkeys(key for _, key in grouped.values()), now)
+    return found | {
+        uuid: priority.out_of_turn(one)
+        for uuid, (one, key) in grouped.items()
+        if one.container_uuid not in turns[key]
+    }
 
 
 async def _still_waiting(
@@ -125,7 +177,7 @@ async def _counting(unit: UnitOfWork, wanting: list[ContainerRequest]) -> list[C
     judgements = await judge(unit.tx, wanting, now=unit.now)
     for subject in wanting:
         readiness = judgements[subject.uuid].readiness
-        if subject.depends_on and readiness in (Readiness.READY, Readiness.EARLY):
+        if subject.depends_on and readiness in _FREE:
             await waits.unwatch(unit.tx, subject.uuid)
     trashed = await owners_in_trash(unit.tx, wanting, unit.now)
     return [

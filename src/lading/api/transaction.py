@@ -27,7 +27,7 @@ from lading.api.container_assignment import AssignmentChoice
 from lading.api.events import audit
 from lading.api.resources.repositories import NO_TREES, Trees
 from lading.api.services import ApiServices, hash_secret
-from lading.core.containers import lifecycle, request
+from lading.core.containers import lifecycle, priority, request
 from lading.core.containers.container import (
     FINAL,
     Adopt,
@@ -44,6 +44,7 @@ from lading.core.containers.container import (
     Resolve,
     RevokeTokens,
 )
+from lading.core.containers.priority import GroupKey
 from lading.core.containers.request import ContainerRequest
 from lading.core.records import access
 from lading.core.records.access import Principal
@@ -97,6 +98,7 @@ class UnitOfWork:
         """Uuids of the containers that were made in this transaction."""
         self._stale: dict[str, None] = {}
         self._ended: dict[str, None] = {}
+        self._groups: dict[GroupKey, None] = {}
 
     async def _carry_out(self, effect: ContainerEffect | RequestEffect, target: _Target) -> None:
         """Carry out one effect that `core` returned with the change of `target`."""
@@ -198,11 +200,20 @@ class UnitOfWork:
         self._set_timers(was, new)
         if new["attempted_container_uuids"] != was.get("attempted_container_uuids", []):
             await containers.note_attempts(self.tx, new)
+        if any(was.get(name) != new[name] for name in _TURNS):
+            self._regroup(new)
         if old is not None and new["state"] == request.RequestState.FINAL != old["state"]:
             # `settle` releases the dependents once this change is complete.
             self._ended[new["uuid"]] = None
             if new["depends_on"]:
                 await waits.unwatch(self.tx, new["uuid"])
+
+    def _regroup(self, row: Record) -> None:
+        """Have `settle` look whose turn it is in the group of a request."""
+        if row["max_parallel"]:
+            key = priority.group_of(ContainerRequest.from_record(row))
+            if key is not None:
+                self._groups[key] = None
 
     def _set_timers(self, was: Record, new: Record) -> None:
         timers = self.services.wakeups
@@ -217,6 +228,7 @@ class UnitOfWork:
     async def removed(self, row: Record) -> None:
         """Carry out the consequences of a request's deletion."""
         self._ended[row["uuid"]] = None
+        self._regroup(row)
         await waits.unwatch(self.tx, row["uuid"])
         await containers.forget_attempts(self.tx, row["uuid"])
         await completion.end_request(self, row)
@@ -283,13 +295,14 @@ class UnitOfWork:
         """
         # Each pass may end further requests, or make further priorities stale; a chain of
         # dependencies ends one link in each.
-        while self._ended or self._stale:
+        while self._ended or self._stale or self._groups:
             if self._ended:
                 ended, self._ended = self._ended, {}
                 await completion.release_dependents(self, ended)
             else:
                 stale, self._stale = self._stale, {}
-                await priorities.settle(self, stale)
+                groups, self._groups = self._groups, {}
+                await priorities.settle(self, stale, groups)
 
     async def container(self, uuid: str) -> Record | None:
         """A container's row."""
@@ -368,6 +381,10 @@ class UnitOfWork:
             "container_uuid": container_uuid,
         }
         await records.add(self.tx, TOKENS, row)
+
+
+_TURNS = ("state", "priority", "container_uuid", "expires_at", "max_parallel")
+"""Attributes of a request whose change may give others of its group their turn."""
 
 
 def asks_for_container(change: request.RequestChange) -> bool:

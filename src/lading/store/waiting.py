@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from lading.core.containers.priority import GroupMember
 from lading.core.scheduling.wait_reasons import WaitReason
 from lading.store.database import Transaction, Value
 
@@ -103,6 +104,40 @@ async def next_moment(tx: Transaction, now: str) -> str | None:
         for name in ("expires_at", "start_after")
     ]
     return min((str(rows[0][0]) for rows in found if rows[0][0] is not None), default=None)
+
+
+async def group_members(
+    tx: Transaction, user_uuid: str, group: str, *, now: str
+) -> list[tuple[GroupMember, int]]:
+    """The requests of a group whose containers run, or could run but for their turn; each with the
+    priority of its container.
+    """
+    rows = await tx.fetch(
+        "SELECT r.uuid, r.container_uuid, r.priority, r.created_at, r.max_parallel, c.state,"
+        " c.priority FROM container_requests r JOIN containers c ON c.uuid = r.container_uuid"
+        " WHERE r.parallel_group = ? AND r.state = 'Committed' AND r.committed_by_uuid = ?"
+        " AND r.max_parallel > 0 AND (c.state IN ('Locked', 'Running') OR (c.state = 'Queued'"
+        " AND r.priority > 0 AND (r.expires_at IS NULL OR r.expires_at > ?)"
+        " AND (r.start_after IS NULL OR r.start_after <= ?)"
+        " AND NOT EXISTS (SELECT 1 FROM request_dependencies d WHERE d.dependent_uuid = r.uuid)"
+        " AND NOT EXISTS (SELECT 1 FROM group_standing s"
+        " WHERE s.uuid = r.owner_uuid AND s.trash_at <= ?)))",
+        (group, user_uuid, now, now, now),
+    )
+    return [
+        (
+            GroupMember(
+                uuid=str(row[0]),
+                container_uuid=str(row[1]),
+                priority=int(row[2] or 0),
+                created_at=str(row[3]),
+                most=int(row[4] or 0),
+                holds=row[5] != "Queued",
+            ),
+            int(row[6] or 0),
+        )
+        for row in rows
+    ]
 
 
 async def resolving(tx: Transaction, *, limit: int) -> list[str]:

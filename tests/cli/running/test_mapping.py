@@ -99,3 +99,18 @@ def test_mistakes_are_named(site: Site, here: Path, arguments: tuple[str, ...], 
     (here / "empty.csv").write_text("\n")
     (here / "short.csv").write_text("a,b\n1\n")
     assert said in site.lading(*arguments, code=125).stderr
+
+
+def test_at_most_so_many_at_a_time(site: Site, image: str, reads: Path) -> None:
+    arguments = ("map", "--image", image, "-i", f"{reads}/*", "--max-parallel", "1", "--detach")
+    uuids = site.lading(*arguments, "--", "echo", "turns", "{}").stdout.split()
+    found = [site.call(site.world.ok("GET", f"container_requests/{uuid}")) for uuid in uuids]
+    assert len({one["parallel_group"] for one in found}) == 1
+    assert {one["max_parallel"] for one in found} == {1}
+    waiting = [
+        site.call(site.world.ok("GET", f"containers/{one['container_uuid']}"))["priority"]
+        for one in found
+    ]
+    assert [value > 0 for value in waiting] == [True] + [False] * (len(uuids) - 1)
+    assert len(uuids) > 1
+    site.lading("request", "cancel", *uuids)

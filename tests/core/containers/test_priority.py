@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.containers import priority
-from lading.core.containers.priority import STEP
+from lading.core.containers.priority import STEP, GroupMember, group_of, out_of_turn, take_turns
 from lading.core.containers.request import ContainerRequest
 from lading.core.quantities import format_time
 from tests.records import make_request
@@ -123,3 +124,65 @@ def test_propagation_ends_and_is_stable_without_cycles(
     stored: dict[str, int | None] = {**dict.fromkeys("abcde", 0), **first}
     assert priority.propagate(stored, requests, recompute="edcba") == {}
     assert all(value > 0 for value in first.values())
+
+
+def member(number: int, *, most: int = 2, **changes: Any) -> GroupMember:
+    return GroupMember(
+        **{
+            "uuid": f"r{number}",
+            "container_uuid": f"c{number}",
+            "priority": 1,
+            "created_at": f"2026-01-0{number}",
+            "most": most,
+            **changes,
+        }
+    )
+
+
+def test_turns_are_taken_by_priority_and_age() -> None:
+    assert take_turns([member(3), member(1), member(2)]) == {"c1", "c2"}
+    assert take_turns([member(1), member(2), member(3, priority=9)]) == {"c3", "c1"}
+    assert take_turns([member(1), member(2), member(3, holds=True, priority=0)]) == {"c1", "c3"}
+    assert take_turns([member(1, most=1), member(2, most=3)]) == {"c1", "c2"}
+    assert take_turns([]) == frozenset()
+
+
+def test_requests_of_one_container_take_one_turn() -> None:
+    members = [member(1), member(2, container_uuid="c1"), member(3), member(4)]
+    assert take_turns(members) == {"c1", "c3"}
+
+
+@given(
+    st.lists(
+        st.builds(
+            member,
+            st.integers(1, 9),
+            most=st.integers(1, 4),
+            priority=st.integers(0, 3),
+            holds=st.booleans(),
+        ),
+        max_size=12,
+        unique_by=lambda one: one.uuid,
+    )
+)
+def test_no_turn_too_many_and_none_left_free(members: list[GroupMember]) -> None:
+    taken = take_turns(members)
+    held = {one.container_uuid for one in members if one.holds}
+    assert held <= taken
+    for one in members:
+        # Nobody else began beyond a limit that holds for all, and nobody waits for nothing.
+        if one.container_uuid not in taken:
+            assert len(taken) >= one.most
+    if members:
+        assert len(taken) <= max(len(held), *(one.most for one in members))
+
+
+def test_which_requests_take_turns() -> None:
+    grouped: dict[str, Any] = {"parallel_group": "g", "max_parallel": 2, "committed_by_uuid": "u"}
+    assert group_of(make_request(**grouped)) == ("u", "g")
+    assert group_of(make_request(**{**grouped, "max_parallel": 0})) is None
+    verdict = out_of_turn(make_request(**grouped))
+    assert (verdict.counts, "at most 2 containers of the group g" in verdict.sentence) == (
+        False,
+        True,
+    )

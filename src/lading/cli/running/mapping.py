@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import re
+import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -183,6 +184,12 @@ _data, _doing = option_of("Data"), option_of("What to do")
     is_flag=True,
     help="Download into a directory that has files, and replace those of one name.",
 )
+@_doing(
+    "--max-parallel",
+    type=click.IntRange(1, 1 << 31),
+    metavar="N",
+    help="Run at most N at a time, also after this command has left.",
+)
 @_doing("--detach", is_flag=True, help="Submit them, print their uuids and leave.")
 @display.json_option
 def map(
@@ -196,6 +203,7 @@ def map(
     properties: tuple[tuple[str, Any], ...],
     output_property: tuple[tuple[str, Any], ...],
     no_reuse: bool,
+    max_parallel: int | None,
     detach: bool,
     as_json: bool,
     **options: Any,
@@ -222,6 +230,9 @@ def map(
         properties=dict(properties),
         output_properties=dict(output_property),
         use_existing=not no_reuse,
+        # A group of its own: two calls do not wait for each other.
+        parallel_group=f"map {secrets.token_hex(8)}" if max_parallel else None,
+        max_parallel=max_parallel or 0,
         **options,
     )
     specs = [_bind(spec, inputs, {**row, "number": str(number)}) for number, row in enumerate(rows)]

@@ -75,6 +75,9 @@ class RequestSpec:
     api: bool = False
     internet: bool | None = None
     max_run_time: int = 0
+    parallel_group: str | None = None
+    max_parallel: int = 0
+    """Containers of the group that run at a time; 0: any number."""
     keep_on_failure: int = 0
     partition: tuple[str, ...] = ()
     preemptible: bool = False
@@ -154,6 +157,8 @@ def _asked_for(spec: RequestSpec, after: Sequence[str]) -> dict[str, Any]:
     return {
         "command": list(spec.command),
         "match_resources": spec.match_resources,
+        "parallel_group": spec.parallel_group,
+        "max_parallel": spec.max_parallel,
         "scheduling_parameters": {name: value for name, value in scheduling.items() if value},
         "container_count_max": spec.attempts,
         "description": spec.description,

@@ -4,6 +4,8 @@ A Committed request counts, with these exceptions (docs/spec/containers, section
 
 - `expires_at`: from then on its priority counts as 0.
 - `start_after`: before then it counts as 0.
+- `max_parallel`: of the requests of its user with the same `parallel_group`, so many containers run
+  at a time; the others count as 0 until it is their turn (`take_turns`).
 - `depends_on`: it counts as 0 until every request named there is Final with a container that is
   Complete with exit code 0. If one ended otherwise, or was deleted, the request ends too, with that
   reason.
@@ -51,6 +53,7 @@ class Readiness(StrEnum):
     EARLY = "start time"
     DEPENDENT = "dependency"
     BROKEN = "broken dependency"
+    TURN = "turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,53 @@ def judge_readiness(
     if request.start_after is not None and request.start_after > now:
         return ReadinessVerdict(Readiness.EARLY, f"It is to start after {request.start_after}.")
     return READY
+
+
+GroupKey = tuple[str, str]
+"""The user who committed the requests of a group, and its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """A Committed request of a group that takes turns, and its container, which has not ended.
+
+    `most` is its `max_parallel`; `holds`: its container is Locked or Running.
+    """
+
+    uuid: str
+    container_uuid: str
+    priority: int
+    created_at: str
+    most: int
+    holds: bool = False
+
+
+def group_of(request: ContainerRequest) -> GroupKey | None:
+    """The group in which a request takes turns; None without a limit."""
+    if not (request.max_parallel and request.parallel_group and request.committed_by_uuid):
+        return None
+    return request.committed_by_uuid, request.parallel_group
+
+
+def take_turns(members: Iterable[GroupMember]) -> frozenset[str]:
+    """The containers of a group that may run now: those that do, then by priority and age as many
+    more as the limit of each request admits.
+    """
+    known = list(members)
+    taken = {one.container_uuid for one in known if one.holds}
+    for one in sorted(known, key=lambda one: (-one.priority, one.created_at, one.uuid)):
+        if len(taken) < one.most:
+            taken.add(one.container_uuid)
+    return frozenset(taken)
+
+
+def out_of_turn(request: ContainerRequest) -> ReadinessVerdict:
+    """The verdict about a request whose turn has not come."""
+    return ReadinessVerdict(
+        Readiness.TURN,
+        f"It waits for its turn: at most {request.max_parallel} containers of the group "
+        f"{printable(request.parallel_group or '')} run at a time.",
+    )
 
 
 def _dependencies(

@@ -110,6 +110,8 @@ PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
         "output_properties": _DRAFT,
         "use_existing": _DRAFT,
         "match_resources": _DRAFT,
+        "parallel_group": _DRAFT,
+        "max_parallel": _OPEN,
         "filters": _DRAFT,
         "depends_on": _DRAFT,
         "start_after": _DRAFT,
@@ -177,6 +179,8 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
     priority: int | None = 0
     use_existing: bool = True
     match_resources: bool = False
+    parallel_group: str | None = None
+    max_parallel: int = 0
     expires_at: str | None = None
     filters: list[Json] | None = None
     depends_on: list[str] = field(default_factory=list)
@@ -254,6 +258,8 @@ _BESIDE_THE_RECIPE = _DESCRIPTIVE | {
     "expires_at",
     "start_after",
     "depends_on",
+    "parallel_group",
+    "max_parallel",
     "output_name",
     "output_ttl",
     "output_properties",

@@ -33,6 +33,7 @@ NULLABLE = frozenset(
         "description",
         "requesting_container_uuid",
         "container_uuid",
+        "parallel_group",
         "command",
         "container_image",
         "output_path",
@@ -154,6 +155,8 @@ CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
         "output_properties": attributes.json_object,
         "use_existing": attributes.flag,
         "match_resources": attributes.flag,
+        "parallel_group": attributes.text,
+        "max_parallel": attributes.whole(0, 1 << 31),
         "runtime_token": attributes.text,
         "service": attributes.flag,
         "published_ports": _ports,
@@ -201,6 +204,8 @@ def validate(record: Mapping[str, Json], *, fully: bool, committing: bool, polic
             raise Invalid(f"{humanised(name)} can't be blank")
     if record["service"] and record["use_existing"]:
         raise Invalid("Use existing cannot be true if 'service' is true")
+    if record["max_parallel"] and not record["parallel_group"]:
+        raise Invalid("Max parallel needs a parallel_group: the requests that take turns")
     if fully:
         _validate_nested(record, committing=committing, policy=policy)
 

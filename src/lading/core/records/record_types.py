@@ -291,20 +291,16 @@ REQUESTS: Final = RecordType(
         flag("use_existing", "Whether finished or running work may be reused.", default=True),
         flag("match_resources", "Reuse finished work only if it had as much ram and vcpus."),
         moment("expires_at", "After it the priority counts as 0."),
-        Field(
-            name="filters", type=Type.ARRAY,
-            doc="Further conditions on its container (as in lists).",
-        ),
+        Field(name="filters", type=Type.ARRAY, doc="Further conditions on its container."),
+        text("parallel_group", "The user's requests of this group take turns, see max_parallel."),
+        number("max_parallel", "Containers of its group that run at a time; 0 is any number."),
         sequence("depends_on", "Requests that must have ended well before it is run."),
         moment("start_after", "It is not run before."),
         text("log_uuid", "The log collection."),
         text("output_uuid", "The output collection."),
         money("cumulative_cost", "Dollars."),
         text("committed_by_uuid", "The user who committed it.", readonly=True),
-        Field(
-            name="resolving", type=Type.BOOLEAN, default=False, null=False, hidden=True,
-            doc="Container sought.",
-        ),
+        Field(name="resolving", type=Type.BOOLEAN, default=False, null=False, hidden=True),
     ),
     actions=(
         *satisfiable(CRUD),
@@ -340,6 +336,7 @@ REQUESTS: Final = RecordType(
     ),
     sparse=(
         ("requesting_container_uuid", "state"), ("state", "expires_at"), ("state", "start_after"),
+        ("parallel_group", "state"),
     ),
 )  # fmt: skip
 
