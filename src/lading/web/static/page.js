@@ -60,6 +60,33 @@
     });
   }
 
+  // Rows that are fetched anew stay selected, and the reader stays at the same one.
+  let kept = null;
+  document.body.addEventListener("htmx:beforeSwap", event => {
+    if (event.detail.target.id !== "rows") return;
+    const here = document.activeElement, row = rows()[at()];
+    kept = {
+      picked: Array.from(document.querySelectorAll("input[name=uuid]:checked"), box => box.id),
+      row: row && row.id,
+      inside: row && row.contains(here) ? (here.tagName === "A" ? "a" : "input") : "",
+    };
+  });
+  // After settling: until then htmx puts the attributes of the old rows onto the new ones and back.
+  document.body.addEventListener("htmx:afterSettle", event => {
+    if (event.detail.target.id !== "rows" || !kept) return;
+    kept.picked.forEach(id => {
+      const box = document.getElementById(id);
+      if (box && !box.disabled) box.checked = true;
+    });
+    const row = kept.row && document.getElementById(kept.row);
+    if (row) {
+      row.classList.add("at");
+      const inside = kept.inside && row.querySelector(kept.inside);
+      if (inside) inside.focus();
+    }
+    kept = null;
+  });
+
   // Logs.
   const log = document.querySelector(".log");
   const end = () => { if (log) log.scrollTop = log.scrollHeight; };
