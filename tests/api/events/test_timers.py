@@ -169,6 +169,22 @@ async def test_a_container_that_is_sought_is_found_later(it: World) -> None:
     assert await timers.seek(it.app.services) == 0
 
 
+async def test_one_search_finds_the_containers_of_all(it: World) -> None:
+    git = SlowGit()
+    requests = [await slow_world(it, git)]
+    for number in range(44):
+        spec = await it.spec("make", mounts=GIT, environment={"N": str(number)})
+        made = await it.request("POST", "container_requests", spec, params={"satisfy": True})
+        requests.append(dict(made.json))
+    # What still waits does not hide the others.
+    assert await timers.seek(it.app.services) == 45
+    git.ready = True
+    assert await timers.seek(it.app.services) == 0
+    for one in requests:
+        found = await it.ok("GET", f"container_requests/{one['uuid']}")
+        assert found["container_uuid"] is not None
+
+
 async def test_a_container_that_cannot_be_found_ends_the_request_with_the_reason(it: World) -> None:
     git = SlowGit(Invalid("Mounts [/src][commit]: no commit 'main'"))
     request = await slow_world(it, git)

@@ -38,7 +38,7 @@ LONGEST: Final = 10.0
 """Seconds after which moments are looked up again, in case another process knows of an earlier
 one.
 """
-# Requests that one search looks at; the others are looked at by the next.
+# Requests whose uuids are read at a time.
 _BATCH: Final = 20
 _logger = logging.getLogger("lading.api.events.timers")
 
@@ -73,19 +73,23 @@ async def keep_time(services: ApiServices) -> None:
 
 
 async def seek(services: ApiServices) -> int:
-    """Find the containers of requests that wait for a git repository; the number of requests that
-    still wait.
+    """Find the containers of all requests that wait for a git repository, or whose inputs have
+    become known; the number of requests that still wait.
     """
-    async with services.database.reading() as tx:
-        uuids = await waiting.resolving(tx, limit=_BATCH)
-    left = 0
-    for uuid in uuids:
-        try:
-            left += not await _satisfy(services, uuid)
-        except (Unavailable, Conflict) as error:
-            left += 1
-            event(_logger, "container not found yet", request=uuid, why=error)
-    return left
+    seen, left = set[str](), 0
+    while True:
+        async with services.database.reading() as tx:
+            # Those that still wait are read again, before the others.
+            uuids = await waiting.resolving(tx, limit=_BATCH + len(seen))
+        if not (new := [uuid for uuid in uuids if uuid not in seen]):
+            return left
+        for uuid in new:
+            try:
+                left += not await _satisfy(services, uuid)
+            except (Unavailable, Conflict) as error:
+                left += 1
+                event(_logger, "container not found yet", request=uuid, why=error)
+        seen.update(new)
 
 
 async def seek_for_ever(services: ApiServices) -> None:
