@@ -1,0 +1,243 @@
+"""`python -m bench.samples`: 50 samples, a merge and a plot (`examples/samples`) by several
+programs, in turns: from submission to the plot, for the first time, with nothing changed, and with
+one parameter changed.
+
+Lading's three ways each have a server of their own, with nothing computed before. The others are
+what is installed: `xargs -P2 docker run`, Snakemake alone (on this machine's programs, without
+containers) and `hq`. Nothing is reused by xargs and hq, as nothing in them can.
+
+The time of the containers is what Lading's records have from their starts to their ends, by two
+processors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from bench.floors import find_daemon, own_daemon
+from bench.service import connected, serving
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "samples"
+_PASSES = ((15, "first"), (15, "nothing changed"), (20, "one parameter changed"))
+_AT_ONCE = 2
+_SNAKEMAKE = (
+    *("--executor", "lading", "--jobs", "500", "--lading-image", "samples:1"),
+    *("--lading-shell", "sh", "--default-resources", "mem_mb=100", "disk_mb=100"),
+)
+# What a shell does for one sample, before and after which the genome and all samples are done.
+_COUNT = (
+    "awk -v minimum=$QUALITY -v summary=/dev/null -f steps/quality.awk reads/$1 >kept.$1 && "
+    "awk -v size=2000 -v summary=/dev/null -f steps/place.awk kmers kept.$1 | sort -n >windows/$1"
+)
+_INDEX = "mkdir -p windows && awk -v k=15 -f steps/index.awk lambda_phage.fa >kmers"
+_MERGE = "awk -f steps/merge.awk windows/* | sort -n >merged"
+_PLOT = "awk -f steps/plot.awk merged >plot.svg"
+_HQ = """
+import os, sys
+from hyperqueue import Job, LocalCluster
+from hyperqueue.cluster import WorkerConfig
+cores, index, count, merge, plot, quality = sys.argv[1:]
+with LocalCluster(worker_config=WorkerConfig(cores=int(cores))) as cluster:
+    client = cluster.client()
+    job = Job(default_workdir=os.getcwd(), default_env={"QUALITY": quality})
+    def run(script, *words, deps=()):
+        return job.program(["sh", "-ec", script, "sh", *words], stdout=None, stderr=None, deps=deps)
+    first = run(index)
+    counts = [run(count, name, deps=[first]) for name in sorted(os.listdir("reads"))]
+    run(plot, deps=[run(merge, deps=counts)])
+    client.wait_for_jobs([client.submit(job)])
+"""
+
+
+@dataclass
+class Contender:
+    """One way to the plot: a command for a minimum quality, in its own directory."""
+
+    name: str
+    directory: Path
+    environment: dict[str, str]
+    command: Callable[[int], Sequence[str]]
+    seconds: list[float] = field(default_factory=list)
+    floors: list[float] = field(default_factory=list)
+    """Seconds of its containers, by two processors, for each pass."""
+
+    def run(self, quality: int) -> float:
+        """Run it; seconds. Raises RuntimeError with what it said."""
+        plot = self.directory / "plot.svg"
+        plot.unlink(missing_ok=True)
+        began = time.monotonic()
+        done = subprocess.run(
+            self.command(quality),
+            cwd=self.directory,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        seconds = time.monotonic() - began
+        if done.returncode or not plot.exists():
+            raise RuntimeError(f"{self.name}: {(done.stdout + done.stderr).strip()[-500:]}")
+        return seconds
+
+
+def main() -> int:
+    """Measure, and print a table; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.samples", description=__doc__.split("\n", 1)[0]
+    )
+    parser.add_argument("--snakemake", type=Path, help="the directory of Snakemake's programs")
+    parser.add_argument("--hq", type=Path, help="a Python that has the package hyperqueue")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="lading-bench-") as folder, ExitStack() as stack:
+        contenders = list(_contenders(Path(folder), stack, options))
+        for quality, _ in _PASSES:
+            for one in contenders:
+                began = time.time()
+                one.seconds.append(one.run(quality))
+                if "lading" in one.name:
+                    one.floors.append(asyncio.run(_container_seconds(one.environment, began)))
+    _show(contenders)
+    return 0
+
+
+def _contenders(folder: Path, stack: ExitStack, options: argparse.Namespace) -> Iterator[Contender]:
+    shell = ("sh", str(EXAMPLE / "pipeline.sh"))
+    python = (sys.executable, str(EXAMPLE / "pipeline.py"))
+    yield _lading("lading, shell", folder / "shell", stack, lambda q: (*shell, str(q)))
+    yield _lading("lading, Python", folder / "python", stack, lambda q: (*python, str(q)))
+    snakemake = options.snakemake and str(options.snakemake / "snakemake")
+    if snakemake:
+        one = _lading(
+            "lading, Snakemake",
+            folder / "snakemake",
+            stack,
+            lambda q: (snakemake, *_SNAKEMAKE, "--config", f"quality={q}"),
+        )
+        plugins = (EXAMPLE.parents[1] / "plugins").iterdir()
+        modules = (EXAMPLE.parents[1] / "src", *plugins)
+        one.environment["PYTHONPATH"] = ":".join(map(str, modules))
+        shutil.copy(EXAMPLE / "Snakefile", one.directory)
+        yield one
+        alone = _prepared(folder / "alone", folder / "shell")
+        shutil.copy(EXAMPLE / "Snakefile", alone)
+        yield Contender(
+            "Snakemake alone",
+            alone,
+            dict(os.environ),
+            lambda q: (snakemake, "--cores", str(_AT_ONCE), "--config", f"quality={q}"),
+        )
+    if docker := _docker(folder, stack):
+        yield docker
+    if options.hq:
+        yield _hq(options.hq, folder)
+
+
+def _lading(
+    name: str, directory: Path, stack: ExitStack, command: Callable[[int], Sequence[str]]
+) -> Contender:
+    """A way through a server of its own."""
+    directory.mkdir()
+    environment = stack.enter_context(serving(directory / "data"))
+    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    work = directory / "work"
+    subprocess.run(
+        ["sh", str(EXAMPLE / "prepare.sh"), str(work)],
+        env=environment,
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
+    return Contender(name, work, environment, command)
+
+
+def _prepared(directory: Path, prepared: Path) -> Path:
+    """A directory with the samples of another."""
+    shutil.copytree(prepared / "work", directory)
+    return directory
+
+
+def _docker(folder: Path, stack: ExitStack) -> Contender | None:
+    """`xargs -P2 docker run`, with the image that Lading made."""
+    host = find_daemon() or stack.enter_context(own_daemon(folder))
+    if not host:
+        return None
+    shell = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    with (folder / "shell" / "data" / "env").open() as file:
+        lines = (line.removeprefix("export ").strip().split("=", 1) for line in file)
+        shell |= dict(lines)
+    image = folder / "image"
+    found = subprocess.run(
+        ["sh", "-c", "lading image ls | awk 'NR == 2 { print $NF }'"],
+        env=shell,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    subprocess.run(["lading", "get", found, str(image)], env=shell, check=True, stderr=-3)
+    (archive,) = image.glob("*.tar")
+    loaded = subprocess.run(
+        ["docker", "--host", host, "load", "-q", "-i", str(archive)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()[-1]
+    work = _prepared(folder / "docker-work", folder / "shell")
+    run = f"docker run --rm --network none -e QUALITY -v {work}:/w -w /w {loaded} sh -ec"
+    script = (
+        f"{run} '{_INDEX}' && "
+        f"ls reads | xargs -P{_AT_ONCE} -n1 {run} '{_COUNT}' sh && "
+        f"{run} '{_MERGE}' && {run} '{_PLOT}'"
+    )
+    return Contender(
+        f"xargs -P{_AT_ONCE} docker run",
+        work,
+        {**os.environ, "DOCKER_HOST": host},
+        lambda q: ("sh", "-ec", f"export QUALITY={q}; {script}"),
+    )
+
+
+def _hq(python: Path, folder: Path) -> Contender:
+    """HyperQueue through its Python package; the start of its server and worker counts, too."""
+    work = _prepared(folder / "hq-work", folder / "shell")
+    words = [str(python), "-c", _HQ, str(_AT_ONCE), _INDEX, _COUNT, _MERGE, _PLOT]
+    return Contender("hq", work, dict(os.environ), lambda q: (*words, str(q)))
+
+
+async def _container_seconds(environment: dict[str, str], began: float) -> float:
+    """Seconds that the containers of a pass ran, by two processors."""
+    total = 0.0
+    async with connected(environment) as api:
+        async for page in api.pages("containers", filters=[["state", "=", "Complete"]]):
+            for row in page:
+                start, end = (
+                    datetime.fromisoformat(row[name]).timestamp()
+                    for name in ("started_at", "finished_at")
+                )
+                total += end - start if start >= began else 0.0
+    return total / _AT_ONCE
+
+
+def _show(contenders: Sequence[Contender]) -> None:
+    print(f"| | {' | '.join(title for _, title in _PASSES)} | its containers, first | ratio |")
+    print("|---|---|---|---|---|---|")
+    for one in contenders:
+        cells = [f"{seconds:.2f} s" for seconds in one.seconds]
+        with contextlib.suppress(IndexError):
+            cells += [f"{one.floors[0]:.2f} s", f"{one.seconds[0] / one.floors[0]:.2f}"]
+        print(f"| {one.name} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
