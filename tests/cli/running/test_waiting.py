@@ -35,10 +35,20 @@ def test_the_first_that_failed_gives_the_exit_code(site: Site, image: str) -> No
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("wait",), "Name requests, or give --name or --project"),
+        (("wait",), "Name requests, or give --name, --project, --user"),
         (("wait", "--name", "no such.*"), "no such request"),
         (("wait", "--project", "zzzzz-j7d0g-000000000000000"), "no such request"),
     ],
 )
 def test_mistakes_are_named(site: Site, arguments: tuple[str, ...], said: str) -> None:
     assert said in site.lading(*arguments, code=125).stderr
+
+
+def test_those_with_a_property(site: Site, image: str) -> None:
+    for value, code in (("x", 0), ("y", 4)):
+        site.command(
+            "run", "--image", image, "--property", f"batch={value}", "--", "batch", value,
+            plays=[Play(exit_code=code)], code=code,
+        )  # fmt: skip
+    assert "1 of 1 succeeded" in site.lading("wait", "--property", "batch=x").stderr
+    site.lading("wait", "--property", "batch=y", "--since", "9999d", code=4)

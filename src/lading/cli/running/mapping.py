@@ -30,7 +30,7 @@ from lading.cli.options import DURATION, PassingCommand, option_of
 from lading.cli.references import FileReference, find_project, find_request, find_tree
 from lading.cli.running import selection
 from lading.cli.running.run import check_target, interruptible, run
-from lading.cli.running.selection import RequestSelection
+from lading.cli.running.selection import RequestSelection, matching
 from lading.cli.running.submission import (
     Input,
     RequestSpec,
@@ -47,23 +47,23 @@ from lading.core.errors import Invalid, NotFound
 
 @click.command(cls=PassingCommand)
 @click.argument("requests", nargs=-1, metavar="[REQUEST]...")
-@click.option("--name", metavar="PATTERN", help="Those with such a name, as 'sort.*'.")
-@click.option("--project", metavar="PROJECT", help="Those of this project.")
+@matching
 @click.option("--timeout", type=DURATION, default="0", metavar="TIME", help="Wait no longer.")
 @display.json_option
-def wait(
-    requests: tuple[str, ...], name: str | None, project: str | None, timeout: int, as_json: bool
-) -> None:
-    """Wait until requests have ended: those that are named, or those with a NAME or of a PROJECT.
+def wait(requests: tuple[str, ...], timeout: int, as_json: bool, **selected: Any) -> None:
+    """Wait until requests have ended: those that are named, and those that match the options.
 
     The exit code is 0 if all have succeeded, else that of the first that failed; 124 after
     --timeout. Ctrl-C stops the wait; the requests go on.
     """
-    if not (requests or name or project):
-        raise click.UsageError("Name requests, or give --name or --project.")
+    wanted = RequestSelection(**selected)
+    if not requests and wanted == RequestSelection():
+        raise click.UsageError(
+            "Name requests, or give --name, --project, --user, --property or --since."
+        )
 
     async def action(session: CliSession) -> list[RequestOutcome]:
-        found = await _find(session, requests, name, project)
+        found = await _find(session, requests, wanted)
         async with asyncio.timeout(timeout or None):
             return await wait_and_show(session.api, found, is_quiet=as_json)
 
@@ -105,12 +105,10 @@ def worst(ended: Sequence[RequestOutcome]) -> int:
     return next((one.exit_code for one in ended if one.exit_code), 0)
 
 
-async def _find(
-    session: CliSession, named: Sequence[str], name: str | None, project: str | None
-) -> list[str]:
+async def _find(session: CliSession, named: Sequence[str], wanted: RequestSelection) -> list[str]:
     found = [str((await find_request(session, one))["uuid"]) for one in named]
-    if name is not None or project is not None:
-        rows = await selection.find(session, RequestSelection(name=name, project=project))
+    if wanted != RequestSelection():
+        rows = await selection.find(session, wanted)
         submitted = [one.request for one in rows.requests if one.request["state"] != "Uncommitted"]
         # In the order of their creation.
         found += [row["uuid"] for row in reversed(submitted)]

@@ -76,9 +76,15 @@ class RequestSelection:
 
 
 def selecting(command: _Command) -> _Command:
-    """Add the options `--name`, `--project`, `--user`, `--property`, `--since` and `--failed`."""
+    """Add the options of `matching`, and `--failed`."""
+    return matching(
+        click.option("--failed", is_flag=True, help="Only those that have failed.")(command)
+    )
+
+
+def matching(command: _Command) -> _Command:
+    """Add the options `--name`, `--project`, `--user`, `--property` and `--since`."""
     for option in (
-        click.option("--failed", is_flag=True, help="Only those that have failed."),
         click.option("--since", type=DURATION, default="0", metavar="TIME",
                      help="Only those of the last, for example, 2h."),
         click.option("--property", "properties", type=PROPERTY, multiple=True, metavar="K=V",
