@@ -59,6 +59,8 @@ class Bug(StrEnum):
     """The priority of a container is not computed anew when a request for it changes."""
     CHILDREN_PRIORITY = "stale-child-priority"
     """The priority of a container does not reach the containers that it has asked for."""
+    TURNS = "all-take-turns"
+    """The containers of a group run without regard of its limit."""
     ORPHANS = "orphaned-children"
     """The requests that a container made go on after its end."""
     REUSE = "reuse-of-failed"
@@ -194,6 +196,10 @@ def _propagate_to_none(
     return {uuid: value for uuid, value in changed.items() if uuid not in asked}
 
 
+def _all_at_a_time(members: list[priority.GroupMember]) -> frozenset[str]:
+    return frozenset(one.container_uuid for one in members)
+
+
 _SERVER_BUGS: Final[Mapping[Bug, ServerRules]] = MappingProxyType(
     {
         Bug.LOCK: ServerRules(lock=_lock_anything),
@@ -204,6 +210,7 @@ _SERVER_BUGS: Final[Mapping[Bug, ServerRules]] = MappingProxyType(
         Bug.GIVEN_UP: ServerRules(retry=lambda *_, **__: None),
         Bug.PRIORITY: ServerRules(concerned=_no_requests),
         Bug.CHILDREN_PRIORITY: ServerRules(propagate=_propagate_to_none),
+        Bug.TURNS: ServerRules(take_turns=_all_at_a_time),
         Bug.ORPHANS: ServerRules(carries_out=_keeps_children),
         Bug.REUSE: ServerRules(choose=_choose_failed),
         Bug.EXIT_CODE: ServerRules(update=_update_without_code),

@@ -54,6 +54,10 @@ class Invariant(StrEnum):
     """No request has a priority whose requesting container has ended."""
     PRIORITY = "priority"
     """The priority of a live container follows from its requests and their containers."""
+    PARALLEL = "parallel"
+    """Of a group as many containers may run as its limit says, not more, and not fewer if more
+    wait.
+    """
     COST = "cost"
     """A request costs what the containers that it had, and their requests, have cost."""
     GIVEN_BACK = "given back"
@@ -359,6 +363,7 @@ class Invariants:
                 if parent is not None and parent.state not in _LIVE and (one.priority or 0) > 0:
                     what = f"{one.uuid} has a priority, and {parent.uuid}, which made it, has ended"
                     raise Broken(Invariant.CHILDREN, what)
+        self._check_groups()
         for uuid, record in containers.items():
             if record.state in _LIVE:
                 self._check_priority(record, wanting.get(uuid, ()))
@@ -366,8 +371,35 @@ class Invariants:
                 what = f"{wanting[uuid][0].uuid} is Committed, and {uuid} is {record.state}"
                 raise Broken(Invariant.OPEN, what)
 
+    def _check_groups(self) -> None:
+        """Of the groups; no request beside the group shares a container with it."""
+        groups: dict[tuple[str | None, str | None], list[ContainerRequest]] = {}
+        for one in self._records.requests.values():
+            if one.state == "Committed" and one.max_parallel:
+                groups.setdefault((one.committed_by_uuid, one.parallel_group), []).append(one)
+        for (_, name), members in groups.items():
+            records = {
+                one.container_uuid: self._records.containers[one.container_uuid or ""]
+                for one in members
+            }
+            taken = {
+                uuid
+                for uuid, one in records.items()
+                if one.state in _HELD or (one.state == "Queued" and one.priority > 0)
+            }
+            waits = any(
+                one.container_uuid not in taken and (one.priority or 0) > 0 for one in members
+            )
+            most = members[0].max_parallel
+            if len(taken) > most or (waits and len(taken) < most):
+                what = f"{len(taken)} containers of {name} may run, and {most} should"
+                raise Broken(Invariant.PARALLEL, what)
+
     def _check_priority(self, record: Container, wanting: Iterable[ContainerRequest]) -> None:
         worth, has_one = 0, False
+        wanting = list(wanting)
+        if record.priority == 0 and any(one.max_parallel for one in wanting):
+            return  # It may not be its turn, see `_check_groups`.
         for one in wanting:
             has_one = True
             value = one.priority or 0

@@ -47,6 +47,7 @@ class ServerRules:
     carries_out: Callable[[ContainerEffect], bool] = _every
     concerned: Callable[[request.RequestChange], tuple[str, ...]] = concerned
     below: Callable[[Container, ContainerRequest], bool] = below
+    take_turns: Callable[..., frozenset[str]] = priority.take_turns
     fences: bool = True
 
 

@@ -39,6 +39,7 @@ _QUIET_STEPS: Final = 8_000
 _TRAIL: Final = 400
 _MOST_REQUESTS: Final = 10
 _COMMANDS: Final = 3
+_PARALLEL: Final = 2
 _PRIORITIES: Final = (1, 500, 1000)
 _KINDS: Final = ("event", "fleet", "host", "host", "api")
 _TO_HOSTS: Final = ("host d1", "host d2")
@@ -262,6 +263,8 @@ class Scenario:
             most=self.random.randint(1, 4),
             reuses=self.random.random() < 0.6,
             has_api=number == 1,
+            # One of the commands runs a few times at a time only.
+            parallel=_PARALLEL if number == _COMMANDS - 1 else 0,
         )
         made = self.server.call(_USER, "POST", "container_requests", body)
         self._say(f"user: submits {made['uuid'][-3:]} for {made['container_uuid'][-3:]}")

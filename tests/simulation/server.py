@@ -22,6 +22,7 @@ from lading.config import load
 from lading.core.containers import finalize, lifecycle, priority, recipe, request
 from lading.core.containers.container import (
     FINAL,
+    HELD,
     LIVE,
     CancelChildren,
     Container,
@@ -85,11 +86,19 @@ _FACTS: Final = RequestFacts(image_pdh=IMAGE, hashes={}, user_uuid=ADMIN_USER)
 
 
 def request_body(
-    command: Sequence[str], *, vcpus: int, value: int, most: int, reuses: bool, has_api: bool
+    command: Sequence[str],
+    *,
+    vcpus: int,
+    value: int,
+    most: int,
+    reuses: bool,
+    has_api: bool,
+    parallel: int = 0,
 ) -> dict[str, Fields]:
     """The body that makes a Committed request of priority `value`.
 
-    `most` is its container_count_max, `reuses` its use_existing.
+    `most` is its container_count_max, `reuses` its use_existing; `parallel`: it belongs to the
+    group of which so many containers run at a time.
     """
     sizes: Fields = {"vcpus": vcpus, "ram": 1 << 20, "keep_cache_ram": 0}
     return {
@@ -103,6 +112,7 @@ def request_body(
             "priority": value,
             "container_count_max": most,
             "use_existing": reuses,
+            **({"parallel_group": "turns", "max_parallel": parallel} if parallel else {}),
         }
     }
 
@@ -342,7 +352,9 @@ class ModelServer:
         change = request.then(change, request.assign(subject, uuid))
         parent = self.records.containers.get(subject.requesting_container_uuid or "")
         known = {parent.uuid: parent.priority} if parent else {}
-        worth = priority.container_priority([change.request], known)
+        # Whether it is its turn is seen once it is there.
+        counting = [] if priority.group_of(change.request) else [change.request]
+        worth = priority.container_priority(counting, known)
         self._store(recipe.new_container(made_of, uuid=uuid, now=self.now(), priority=worth), "")
         return change
 
@@ -487,6 +499,7 @@ class ModelServer:
     def _settle(self) -> None:
         """Compute the stale priorities, and those of containers below them, anew."""
         containers = self.records.containers
+        turns = self._turns()
         while self._stale:
             due, self._stale = self._stale, {}
             frontier = list(due)
@@ -494,12 +507,46 @@ class ModelServer:
                 frontier = [uuid for uuid in self._below(frontier) if uuid not in due]
                 due |= dict.fromkeys(frontier)
             live = [uuid for uuid in due if containers[uuid].state in LIVE]
-            wanting = [one for uuid in live for one in self.records.wanting(uuid)]
+            wanting = [
+                one
+                for uuid in live
+                for one in self.records.wanting(uuid)
+                if (key := priority.group_of(one)) is None or uuid in turns[key]
+            ]
             parents = {one.requesting_container_uuid for one in wanting}
             named = (*due, *filter(None, parents))
             known = {uuid: containers[uuid].priority for uuid in named}
             for uuid, value in self.rules.propagate(known, wanting, recompute=live).items():
                 self._alter(uuid, priority=value)
+
+    def _turns(self) -> dict[priority.GroupKey, frozenset[str]]:
+        """The containers of each group that may run now; those of which this is new are stale."""
+        members: dict[priority.GroupKey, list[priority.GroupMember]] = {}
+        for one in self.records.requests.values():
+            key, uuid = priority.group_of(one), str(one.container_uuid)
+            if key is None or one.state is not request.RequestState.COMMITTED:
+                continue
+            found = members.setdefault(key, [])
+            state = self.records.containers[uuid].state
+            if state in HELD or (state in LIVE and (one.priority or 0) > 0):
+                found.append(
+                    priority.GroupMember(
+                        uuid=one.uuid,
+                        container_uuid=uuid,
+                        priority=one.priority or 0,
+                        created_at=one.created_at,
+                        most=one.max_parallel,
+                        holds=state in HELD,
+                    )
+                )
+        turns = {key: self.rules.take_turns(found) for key, found in members.items()}
+        for key, found in members.items():
+            for member in found:
+                uuid = member.container_uuid
+                has_one = self.records.containers[uuid].priority > 0
+                if not member.holds and has_one is not (uuid in turns[key]):
+                    self._stale[uuid] = None
+        return turns
 
     def _below(self, uuids: Sequence[str]) -> list[str]:
         """The live containers of the Committed requests that these containers made."""

@@ -288,6 +288,22 @@ def stale_child(it: Case) -> None:
     it.request(R2, container_uuid=C2, requesting_container_uuid=C1)
 
 
+def group_of_two(it: Case, *, most: int) -> None:
+    grouped = {"parallel_group": "g", "max_parallel": most, "committed_by_uuid": "u"}
+    it.request(R1, **grouped)
+    it.request(R2, container_uuid=C2, **grouped)
+
+
+def two_at_a_time(it: Case) -> None:
+    group_of_two(it, most=1)
+    it.container(C2)
+
+
+def none_at_a_time(it: Case) -> None:
+    group_of_two(it, most=2)
+    it.container(C2, priority=0)
+
+
 def costs_nothing(it: Case) -> None:
     it.complete(cost=0.5)
 
@@ -369,6 +385,8 @@ VIOLATIONS: list[tuple[Callable[[Case], None], Invariant]] = [
     (stale_priority, Invariant.PRIORITY),
     (stale_hold, Invariant.PRIORITY),
     (stale_child, Invariant.PRIORITY),
+    (two_at_a_time, Invariant.PARALLEL),
+    (none_at_a_time, Invariant.PARALLEL),
     (costs_nothing, Invariant.COST),
     (forgets_what_it_asked_for, Invariant.COST),
     (given_back_under_it, Invariant.GIVEN_BACK),

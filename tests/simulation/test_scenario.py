@@ -24,6 +24,7 @@ FOUND_BY = {
     Bug.GIVEN_UP: {Invariant.ATTEMPTS},
     Bug.PRIORITY: {Invariant.PRIORITY},
     Bug.CHILDREN_PRIORITY: {Invariant.PRIORITY},
+    Bug.TURNS: {Invariant.PARALLEL},
     Bug.ORPHANS: {Invariant.CHILDREN},
     Bug.REUSE: {Invariant.REUSE},
     Bug.EXIT_CODE: {Invariant.RESULT},
