@@ -67,13 +67,19 @@ def test_the_own_token_can_do_all_only_where_the_container_may_use_the_api(api: 
         "/in": {"kind": "collection", "portable_data_hash": f"{pdh}/d"},
         "/out": {"kind": "tmp"},
     }
-    container = make_container(runtime_constraints={"API": api}, mounts=mounts, container_image="i")
+    container = make_container(
+        runtime_constraints={"API": api},
+        mounts=mounts,
+        container_image="i",
+        steps=[{"container_image": "i"}, {"container_image": "j"}],
+    )
     (minted,) = lifecycle.lock(container, caller=HOLDER, tokens=TOKENS).effects
     assert isinstance(minted, MintTokens)
     if api:
         assert minted.scopes == ("all",)
         return
     assert "GET /arvados/v1/collections/i" in minted.scopes
+    assert "GET /arvados/v1/collections/j" in minted.scopes
     assert f"GET /arvados/v1/collections/{pdh}" in minted.scopes
     assert not any(scope.endswith("collections/") for scope in minted.scopes)
     assert "all" not in minted.scopes

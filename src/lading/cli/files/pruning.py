@@ -26,6 +26,7 @@ from lading.cli.running.selection import RequestSelection, selecting, state_opti
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
 from lading.core.containers import mounts
+from lading.core.containers.steps import image_names
 from lading.core.data.packing import blocks_of, sizes_of
 from lading.core.quantities import format_time
 
@@ -255,11 +256,12 @@ class _Usage:
 
 async def _usage(session: CliSession) -> _Usage:
     use = _Usage(set(), set(), set())
-    fields = ("mounts", "state", "container_image")
+    fields = ("mounts", "state", "container_image", "steps")
     async with aclosing(session.api.pages("containers", select=fields, size=_PAGE)) as pages:
         async for page in pages:
             for one in page:
-                named = {*mounts.named_hashes(one["mounts"]), one["container_image"]}
+                named = {*mounts.named_hashes(one["mounts"]), *image_names(one["steps"])}
+                named.add(one["container_image"])
                 use.mounted.update(named)
                 if one["state"] in ("Queued", "Locked", "Running"):
                     use.live.update(named)

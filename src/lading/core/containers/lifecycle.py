@@ -56,6 +56,7 @@ from lading.core.containers.container import (
 )
 from lading.core.containers.recipe import resized
 from lading.core.containers.sessions import NOWHERE, Places
+from lading.core.containers.steps import image_names
 from lading.core.errors import Failure, Forbidden, IllegalTransition, Invalid
 from lading.core.records import access
 from lading.core.values import Json, JsonObject, humanised, printable, same
@@ -318,7 +319,11 @@ def _locked(
             container.uuid,
             has_api=container.runtime_constraints.get("API") is True,
             granted=container.runtime_auth_scopes,
-            collections=(container.container_image, *mounts.named_hashes(container.mounts)),
+            collections=(
+                container.container_image,
+                *image_names(container.steps),
+                *mounts.named_hashes(container.mounts),
+            ),
         ),
     )
     implied: JsonObject = {

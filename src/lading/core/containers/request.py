@@ -191,7 +191,7 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
     cumulative_cost: float = 0.0
     service: bool = False
     published_ports: JsonObject = field(default_factory=dict)
-    steps: list[Json] = field(default_factory=list)
+    steps: list[JsonObject] = field(default_factory=list)
     committed_by_uuid: str | None = None
     resolving: bool = False
 

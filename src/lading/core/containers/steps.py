@@ -95,17 +95,15 @@ def _takes_files(mounted: Mapping[str, Json], cover: str, path: str) -> bool:
     return isinstance(spec, dict) and spec.get("kind") == "tmp" and plain
 
 
-def with_images(stored: Sequence[Json], images: Mapping[str, str]) -> list[JsonObject]:
+def with_images(
+    stored: Sequence[Mapping[str, Json]], images: Mapping[str, str]
+) -> list[JsonObject]:
     """The steps of a container: `images` has the portable data hash of each image by the name that
     the request has.
     """
-    return [
-        {**one, "container_image": images[str(one["container_image"])]}
-        for one in stored
-        if isinstance(one, dict)
-    ]
+    return [{**one, "container_image": images[str(one["container_image"])]} for one in stored]
 
 
-def image_names(stored: Sequence[Json]) -> tuple[str, ...]:
-    """The names of the images of steps, each once."""
-    return tuple(dict.fromkeys(one.container_image for one in read_steps(stored)))
+def image_names(stored: Sequence[Mapping[str, Json]]) -> tuple[str, ...]:
+    """The names of the images of stored steps, each once."""
+    return tuple(dict.fromkeys(str(one["container_image"]) for one in stored))
