@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from tests.web.site import Browser, PageSite
@@ -78,3 +80,18 @@ async def test_a_form_without_its_token(browser: Browser) -> None:
 async def test_forms_have_limits(browser: Browser) -> None:
     assert (await browser.post("/ui/logout", {"x": "y" * 70_000})).status == 413
     assert (await browser.post("/ui/logout", content_type="application/json")).status == 400
+
+
+async def test_a_fault_of_ours_is_a_page_and_no_secret_is_logged(
+    here: PageSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    (here.directory / "links").mkdir(parents=True, exist_ok=True)
+    secret = "5" * 64
+    name = hashlib.sha256(f"name {secret}".encode()).hexdigest()
+    # A directory in place of a file: removing it fails.
+    (here.directory / "links" / name).mkdir()
+    answer = await here.browser().get(f"/ui/login/{secret}")
+    assert answer.status == 500
+    assert b"internal error" in answer.body
+    assert secret not in caplog.text.partition("Traceback")[0]
+    assert "page=/ui/login/" in caplog.text

@@ -23,7 +23,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lading.client.transport import Transport
 from lading.core.errors import LadingError, MethodNotAllowed, NotFound, Unauthenticated
 from lading.net.acceptor import note_known
-from lading.telemetry import redact
 from lading.web import (
     browser_rules,
     event_stream,
@@ -134,7 +133,8 @@ class _Page:
         except LadingError as error:
             response = _refuse(visit, error)
         except Exception:  # the boundary of a request: a fault of ours must not end the connection
-            _logger.exception("request failed path=%s", redact(scope["path"]))
+            # Not the path: that of a one-time link is a secret.
+            _logger.exception("request failed page=%s", visit.name)
             response = _refuse(visit, LadingError("internal error: see the server's log"))
         for name, value in browser_rules.HEADERS.items():
             response.headers.setdefault(name, value)
@@ -146,6 +146,7 @@ class _Page:
     async def _answer(self, visit: Visit) -> Response:
         incoming = visit.incoming
         route, visit.parts = _find(incoming.method, incoming.url.path)
+        visit.name = route.pattern.pattern
         secret = browser_rules.read_cookie(incoming.headers.get("cookie", ""))
         if secret and not route.programs:
             visit.session = await self._services.sessions.find(secret)

@@ -16,7 +16,7 @@ from lading.core.errors import Forbidden
 from lading.core.protocols import http_head
 
 HOME: Final = "/ui/"
-COOKIE: Final = "__Host-lading"
+COOKIE: Final = http_head.PAGE_COOKIE
 """Name of the session cookie. The prefix makes browsers refuse one that another host or a plain
 connection has set (RFC 6265bis, section 4.1.3.2).
 """

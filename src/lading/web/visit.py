@@ -50,6 +50,8 @@ class Visit:
     secret: str = ""
     """The secret of the session, "" without one."""
     session: PageSession | None = None
+    name: str = ""
+    """The pattern of the address, for the log."""
     parts: Mapping[str, str] = field(default_factory=dict)
     form: Mapping[str, list[str]] = field(default_factory=dict)
 

@@ -130,15 +130,16 @@ async def test_a_private_port_is_for_those_who_may_enter(it: World, tmp_path: Pa
     async with serving(it, tmp_path, token=alice) as (request, uuid):
         for name in (request, uuid):
             path = f"/services/{name}-8000/a/b?q=1"
-            reply = await get(
-                it, path, token=alice, x_arvados_secret="1", cookie="a=b; arvados_api_token=c"
-            )
+            cookie = "arvados_api_token=c; __Host-lading=5; a=b"
+            reply = await get(it, path, token=alice, x_arvados_secret="1", cookie=cookie)
             assert reply.status == 200
             text = reply.body.decode()
             assert text.startswith("GET /a/b?q=1\n")
             assert "cookie: a=b\n" in text.lower().replace("\r", "")
             assert alice not in text
             assert "arvados" not in text.lower()
+            # The session of the page, which browsers send to this host too.
+            assert "__Host" not in text
             assert (reply.headers["x-mine"], "transfer-encoding" in reply.headers) == ("1", False)
             assert "sandbox" in reply.headers["content-security-policy"]
         assert (await get(it, path)).status == 401

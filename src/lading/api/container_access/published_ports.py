@@ -65,6 +65,8 @@ from lading.store.database import Transaction
 
 COOKIE: Final = "arvados_api_token"
 OWNER: Final = "arvados_container_uuid"
+_RESERVED: Final = (COOKIE, OWNER, http_head.PAGE_COOKIE)
+"""Prefixes of the cookies that containers neither see nor set."""
 # Seconds until a service in a container must begin its response.
 _ANSWER_TIMEOUT: Final = 300.0
 _SANDBOX: Final = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts"
@@ -167,7 +169,7 @@ def _without_ambient(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers of a request that a page of another origin caused, without cookies and other
     headers that a browser adds by itself.
     """
-    cookies = _cookies(headers, without=(COOKIE,))
+    cookies = _cookies(headers, without=(COOKIE, http_head.PAGE_COOKIE))
     kept = {**headers, "cookie": cookies[0][1] if cookies else ""}
     if not http_head.is_explicit(headers):
         kept.pop("authorization", None)
@@ -182,9 +184,9 @@ def _inherited(headers: Mapping[str, str], uuid: str) -> list[str]:
     except CookieError:
         return []
     owner = cookies.get(OWNER)
-    return (
-        [] if owner is None or owner.value == uuid else [name for name in cookies if name != COOKIE]
-    )
+    if owner is None or owner.value == uuid:
+        return []
+    return [name for name in cookies if name not in (COOKIE, http_head.PAGE_COOKIE)]
 
 
 async def _forget(send: Send, scope: Mapping[str, Any], names: list[str], uuid: str) -> None:
@@ -236,7 +238,7 @@ class _Rules:
         """The answer with those fields that may pass."""
         if not self.is_container:
             return response
-        found = http_head.passed_on(response, by_path=self.by_path, reserved=(COOKIE, OWNER))
+        found = http_head.passed_on(response, by_path=self.by_path, reserved=_RESERVED)
         more = [("Content-Security-Policy", _SANDBOX)] if self.by_path else []
         more += [("Set-Cookie", self.cookie)] if self.cookie else []
         return HttpHead(found.start, (*found.fields, *more))
@@ -349,7 +351,7 @@ def _request_head(
             for name, value in given.items()
             if name not in _OURS and not name.startswith("x-arvados-")
         ),
-        *_cookies(given, without=(COOKIE, OWNER)),
+        *_cookies(given, without=_RESERVED),
         ("X-Forwarded-Proto", str(scope.get("scheme", "https"))),
         ("X-Forwarded-Prefix", place.base),
         ("X-Arvados-Container-Target-Port", str(target.port)),
@@ -373,7 +375,12 @@ def _forwarded_head(exchange: _Exchange, said: Mapping[str, str]) -> HttpHead:
     path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
     query = scope["query_string"].decode("latin-1")
     kept = [(name, value) for name, value in given.items() if name not in _KEPT_HERE]
-    fields = (*kept, *_cookies(given, without=(COOKIE,)), *said.items(), *_framing(exchange))
+    fields = (
+        *kept,
+        *_cookies(given, without=(COOKIE, http_head.PAGE_COOKIE)),
+        *said.items(),
+        *_framing(exchange),
+    )
     start = f"{scope['method']} {path}{'?' if query else ''}{query} HTTP/1.1"
     return http_head.parse_request(HttpHead(start, fields).encode())
 

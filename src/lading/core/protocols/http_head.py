@@ -166,6 +166,10 @@ def _field(part: bytes) -> tuple[str, str]:
         raise Malformed(f"request body: {FORM_MEDIA}: {error}") from None
 
 
+PAGE_COOKIE: Final = "__Host-lading"
+"""Cookie of the page's sessions. Browsers send it with every request to the host of the API: each
+part of the server that passes requests on has to take it out.
+"""
 _OURS = ("same-origin", "none")
 _PORTS = {"https": ":443", "http": ":80"}
 _SCHEMES = {"wss": "https", "ws": "http"}
