@@ -71,7 +71,7 @@ async def test_a_change_that_came_too_late(it: World) -> None:
     made = await it.ok("POST", "links", {"link_class": "tag"})
     async with it.database.writing() as tx:
         old = {**LINKS.defaults, **made, "modified_at": "before"}
-        with pytest.raises(Conflict, match="somebody else"):
+        with pytest.raises(Conflict, match="changed at the same time"):
             await generic.apply(tx, it.app.services, LINKS, old, {"name": "x"}, user_uuid="u")
 
 
