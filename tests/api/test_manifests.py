@@ -141,7 +141,7 @@ async def test_an_etag_that_no_longer_fits_is_refused(it: World) -> None:
     path, etag = f"collections/{made['uuid']}", {"if-match": f'"{made["etag"]}"'}
     changed = await it.ok("PUT", path, {"name": "n"}, headers=etag)
     reply = await it.request("PUT", path, {"name": "m"}, headers=etag)
-    assert (reply.status, "changed it since" in reply.error) == (412, True)
+    assert (reply.status, "changed meanwhile" in reply.error) == (412, True)
     for good in ("*", f'"other", "{changed["etag"]}"'):
         assert (
             await it.request("PUT", path, {"name": "n"}, headers={"if-match": good})
