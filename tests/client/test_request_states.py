@@ -5,7 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from lading.client.outcomes import RequestOutcome
-from lading.client.request_states import is_reused, seconds_of, shown_command, shown_state
+from lading.client.request_states import (
+    is_reused,
+    repeated,
+    seconds_of,
+    shown_command,
+    shown_state,
+)
 
 
 def _shown(state: str, container: str = "", code: int | None = None) -> str:
@@ -45,3 +51,17 @@ def test_what_is_reused() -> None:
     container = {"created_at": "2026-01-02T03:00:00Z"}
     assert is_reused({"created_at": "2026-01-02T03:00:01Z"}, container)
     assert not is_reused(container, container)
+
+
+def test_a_repetition_keeps_its_group_and_sizes() -> None:
+    found = {
+        "mounts": {},
+        "parallel_group": "g",
+        "max_parallel": 2,
+        "match_resources": True,
+        "priority": 7,
+    }
+    again = repeated(found, {})
+    assert (again["parallel_group"], again["max_parallel"]) == ("g", 2)
+    assert again["match_resources"]
+    assert "priority" not in again

@@ -51,6 +51,9 @@ REPEATED: Final = (
     "owner_uuid",
     "container_count_max",
     "depends_on",
+    "match_resources",
+    "parallel_group",
+    "max_parallel",
 )
 """Attributes that a request has in common with the one that it repeats."""
 
