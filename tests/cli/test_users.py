@@ -76,7 +76,7 @@ def test_lists_and_oneself(site: Site) -> None:
     [
         (("show", "zzzzz-j7d0g-000000000000000"), 1, "is not the uuid of a user"),
         (("show", "nobody@example.org"), 1, "no user is called so"),
-        (("change", "nobody"), 2, "say what to change"),
+        (("change", "nobody"), 2, "name an attribute to change"),
         (("create",), 2, "NAME"),
     ],
 )

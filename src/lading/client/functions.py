@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 _Parameters = ParamSpec("_Parameters")
 _Value = TypeVar("_Value")
+# Attributes of a mount that an explanation may name: all of them are the content of an input.
+_OF_INPUT = "portable_data_hash|path|kind|content"
 _PLACE = "/lading"
 _RUNNER, _FUNCTION, _ARGUMENTS = f"{_PLACE}/runner.py", f"{_PLACE}/function.py", f"{_PLACE}/args"
 _CONSTANTS = (str, bytes, int, float, bool, type(None))
@@ -240,7 +242,7 @@ def _difference(one: Mapping[str, Any], signature: inspect.Signature) -> Iterato
         yield "another version of Lading"
     elif _ARGUMENTS in field:
         yield from _arguments(_content(one["request"]), _content(one["container"]), signature)
-    elif place := re.search(rf"{_PLACE}/in/\d+/(.*?)(\.(portable_data_hash|path|kind))?$", field):
+    elif place := re.search(rf"{_PLACE}/in/\d+/(.*?)(\.({_OF_INPUT}))?$", field):
         yield f"another content of {place[1]}"
     else:
         yield f"another {field.replace('container_image', 'image')}"
