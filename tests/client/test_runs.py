@@ -39,6 +39,14 @@ def test_a_wait_that_is_given_up_leaves_the_run(stage: Site, site: lading.Site, 
     assert isinstance(run.exception(30), lading.RunFailed)
 
 
+def test_a_message_cannot_control_the_terminal(stage: Site, site: lading.Site, image: str) -> None:
+    with stage.acting(Play(stderr=b"a\tb\x1b[2J\n", exit_code=1)):
+        error = site.run(["hostile"], image=image).exception(30)
+    assert isinstance(error, lading.RunFailed)
+    assert str(error).endswith("\n  a\tb\\x1b[2J")
+    assert error.log == "a\tb\x1b[2J"
+
+
 async def test_follow_does_not_cancel() -> None:
     future: concurrent.futures.Future[int] = concurrent.futures.Future()
     task = asyncio.create_task(follow(future))

@@ -224,7 +224,7 @@ class Run:
 
     def _failure(self, outcome: RequestOutcome) -> RunFailed:
         lines = self.site.call(self.log("stderr.txt")).splitlines()[-_LAST_LINES:]
-        told = "".join(f"\n  {line}" for line in lines)
+        told = "".join(f"\n  {_plain(line)}" for line in lines)
         return RunFailed(
             f"{self.name or self.uuid}: {outcome.fault}{told}",
             self,
@@ -402,6 +402,16 @@ class Runs(list[Run]):
         more = f"<p>and {rest} more</p>" if rest > 0 else ""
         heading = html.escape(f"{len(self)} runs: {_summary(self)}")
         return f"<div><p>{heading}</p>{_table(shown[:_SHOWN])}{more}</div>"
+
+
+def _plain(line: str) -> str:
+    """A line that a container wrote, with control characters spelt out: a message with it is shown
+    on terminals.
+    """
+    return "".join(
+        one if one.isprintable() or one == "\t" else one.encode("unicode_escape").decode()
+        for one in line
+    )
 
 
 def _summary(runs: Iterable[Run]) -> str:
