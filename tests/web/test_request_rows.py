@@ -5,7 +5,23 @@ from __future__ import annotations
 from tests.web.site import Browser, PageSite
 
 
-async def test_cancelled_ones_are_told_apart_here(here: PageSite, browser: Browser) -> None:
+async def test_what_has_no_container_waits_too(here: PageSite, browser: Browser) -> None:
+    world = here.world
+    first = await world.submit("first", name="first")
+    mounts = {
+        "/out": {"kind": "tmp", "capacity": 1000},
+        "/in": {"kind": "output", "container_request": first["uuid"]},
+    }
+    second = await world.submit("second", name="second", mounts=mounts)
+    assert second["container_uuid"] is None
+    words = await browser.words("/ui/requests?state=Waiting")
+    assert "• Committed second" in words
+    assert words.index("Committed second") < words.index("Queued first")
+    await world.ok("POST", f"container_requests/{second['uuid']}/cancel")
+    assert "⊘ Cancelled second" in await browser.words("/ui/requests?state=Cancelled")
+
+
+async def test_cancelled_ones_are_told_apart(here: PageSite, browser: Browser) -> None:
     world = here.world
     done = await world.submit("done", name="done")
     await world.run(done["container_uuid"])

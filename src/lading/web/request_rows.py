@@ -22,9 +22,22 @@ from lading.web.visit import Visit
 
 STATES: Final = ("Running", "Waiting", "Failed", "Complete", CANCELLED, "Uncommitted")
 """States by which a list is filtered."""
-_FILTERS: Final[dict[str, list[Any]]] = {
-    **CONDITIONS,
-    "Waiting": [["state", "=", "Committed"], ["container.state", "in", ["Queued", "Locked"]]],
+_COMMITTED, _FINAL = ["state", "=", "Committed"], ["state", "=", "Final"]
+# Conditions on a container leave out requests without one.
+_NO_CONTAINER = ["container_uuid", "=", None]
+# State -> alternatives, each with its conditions: filters of the API know no "or".
+_FILTERS: Final[dict[str, list[list[Any]]]] = {
+    "": [[]],
+    **{state: [conditions] for state, conditions in CONDITIONS.items()},
+    "Waiting": [
+        [_COMMITTED, ["container.state", "in", ["Queued", "Locked"]]],
+        [_COMMITTED, _NO_CONTAINER],
+    ],
+    # The container of a cancelled request may go on for another one.
+    CANCELLED: [
+        [_FINAL, ["container.state", "in", [CANCELLED, "Queued", "Locked", "Running"]]],
+        [_FINAL, _NO_CONTAINER],
+    ],
 }
 _SELECT: Final = (
     "uuid", "name", "state", "priority", "command", "created_at", "container_uuid", "owner_uuid",
@@ -35,8 +48,6 @@ _OF_CONTAINER: Final = (
     "progress",
 )  # fmt: skip
 _ORDER: Final = ("created_at desc", "uuid desc")
-# Calls for one page of requests that only this side can tell apart (Cancelled).
-_CALLS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +84,15 @@ async def find(
     """The first requests, the newest first, in a state, with a text in their name, of an owner, and
     after the row with the key `after`. Raises Invalid, and the errors of the API.
     """
-    filters = list(_conditions(state, name, owner))
-    rows: list[RequestRow] = []
-    for _ in range(_CALLS):
-        records = await _page(visit, filters, after, most - len(rows))
-        found = await make_rows(visit, records)
-        rows += [one for one in found if state != CANCELLED or one.state == CANCELLED]
-        if len(records) < most or len(rows) >= most:
-            break
-        after = f"{records[-1]['created_at']}~{records[-1]['uuid']}"
-    return rows
+    if state not in _FILTERS:
+        raise Invalid(f"state: {state[:40]!r} is none; these are: {', '.join(STATES)}")
+    common = list(_conditions(name, owner))
+    found: list[Record] = []
+    for conditions in _FILTERS[state]:
+        found += await _page(visit, [*conditions, *common], after, most)
+    # Each alternative has its first ones, so that the first of all are among them.
+    found.sort(key=lambda one: (one["created_at"], one["uuid"]), reverse=True)
+    return await make_rows(visit, found[:most])
 
 
 async def find_among(visit: Visit, uuids: Sequence[str]) -> list[RequestRow]:
@@ -103,11 +113,7 @@ def topics(rows: Iterable[RequestRow], *, new: bool = False) -> str:
     return ",".join([*(["new"] if new else []), *names])
 
 
-def _conditions(state: str, name: str, owner: str) -> Iterable[list[Any]]:
-    if state:
-        if state not in _FILTERS:
-            raise Invalid(f"state: {state[:40]!r} is none; these are: {', '.join(STATES)}")
-        yield from _FILTERS[state]
+def _conditions(name: str, owner: str) -> Iterable[list[Any]]:
     if name:
         pattern = "".join(f"\\{one}" if one in "\\%_" else one for one in name)
         yield ["name", "ilike", f"%{pattern}%"]
