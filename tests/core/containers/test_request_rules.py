@@ -52,6 +52,7 @@ def test_required_attributes(name: str, blank: Any) -> None:
             "Output path must be a mount target where",
         ),
         ({"service": True}, "Use existing cannot be true if 'service' is true"),
+        ({"max_parallel": 2}, "Max parallel needs a parallel_group: the requests that take turns"),
         ({"priority": None}, "Priority cannot be nil"),
         ({"command": ["a\0b"]}, "Command cannot contain NUL"),
         ({"environment": {"A": 1}}, "Environment [A]: incompatible value type"),
