@@ -100,7 +100,7 @@ def test_the_notebook(place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert "plot" in "".join(tables[1])
     texts = ["".join(one["text"]) for one in shown if one["output_type"] == "stream"]
     assert "".join(texts).split() == [
-        *("reuse", "new", "new", "environment.QUALITY"),
+        *("reuse", "new"),
         *("3", "no", "such", "column", "25"),
     ]
 
