@@ -80,11 +80,11 @@ async def test_options_and_head(it: World) -> None:
         (b'{"a": "\xff"}', 400, "not JSON"),
         (b"[1]", 400, "must be a JSON object"),
         (b'{"collection": 5}', 400, "collection: must be an object"),
-        (b"[" * 100_000, 400, "more than 100 objects and arrays"),
+        (b"[" * 100_000, 400, "more than 100 nested objects and arrays"),
         (
             b'{"collection":{"properties":' + b'{"a":' * 100 + b"1" + b"}" * 102,
             400,
-            "more than 100 objects and arrays",
+            "more than 100 nested objects and arrays",
         ),
         (b'{"filters":"' + b"[" * 101 + b"]" * 101 + b'"}', 400, "filters: more than 100"),
     ],
