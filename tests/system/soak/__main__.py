@@ -53,7 +53,7 @@ def main() -> int:
     lines, grown = judge(done.samples)
     faults = [*done.faults, *grown]
     memory = "memory not judged" if any("not judged" in line for line in lines) else "flat memory"
-    print("growth in the second half, within the lives of processes:", *lines, sep="\n")
+    print("growth in the last part, within the lives of processes:", *lines, sep="\n")
     print(
         f"requests: {_counted(done.requests)}; {done.reused} reused, "
         f"{done.retried} containers tried again"

@@ -7,8 +7,16 @@ import json
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +29,7 @@ from tests.system.chaos.sites import left_behind, loaded, settle
 from tests.system.cluster import Cluster, processes_naming, running_cluster
 from tests.system.soak.mix import PROGRAMS, Kind, Mix, expect, kind_of, mark_of
 from tests.system.soak.samples import Sample, Sampler
+from tests.system.soak.verdict import RESTLESS
 
 VCPUS: Final = 6
 _CONFIG: Final = (
@@ -126,9 +135,17 @@ class Soak:
             "command": lambda: [pid for pids in marks().values() for pid in pids],
             "crun": lambda: processes_naming(f"{self.cluster.data}/", "--bundle"),
         }
-        for victims, period in ((slow, self.seconds / _SLOW_STRIKES), (fast, _FAST_PERIOD)):
+        seldom = self.seconds * RESTLESS / _SLOW_STRIKES
+        for victims, period in ((slow, seldom), (fast, _FAST_PERIOD)):
             killers = {name: killer(pids, self.chance) for name, pids in victims.items()}
-            yield asyncio.create_task(rage(killers, self.chance, period=period, done=self.strikes))
+            strikes = rage(killers, self.chance, period=period, done=self.strikes)
+            yield asyncio.create_task(self._restless(strikes) if victims is slow else strikes)
+
+    async def _restless(self, strikes: Coroutine[None, None, None]) -> None:
+        """Kill in the first part of the run, then wait for its end."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(strikes, self.seconds * RESTLESS)
+        await asyncio.Event().wait()
 
     async def look(self, arguments: Sequence[str], kind: Kind) -> None:
         """For ever run a command of `lading` about the latest request of a kind.
