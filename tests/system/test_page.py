@@ -126,9 +126,15 @@ def _run(cluster: Cluster, name: str, script: str, *options: str) -> str:
     return found[0]
 
 
+def _waiting(cluster: Cluster, name: str) -> str:
+    """Submit a request that no machine can run; its uuid."""
+    # A command of its own: the result of an equal one would be used, whatever its size.
+    return _run(cluster, name, f": {name}", "--vcpus", "64")
+
+
 def test_every_view_is_clean(cluster: Cluster, visitor: Visitor) -> None:
     failed = _run(cluster, EVIL, "seq 900; echo it broke >&2; touch '/out/<b>.html'; exit 7")
-    large = _run(cluster, "too large", "true", "--vcpus", "64")
+    large = _waiting(cluster, "too large")
     cluster.lading("wait", failed, check=False)
     for path in (
         "/ui/",
@@ -173,7 +179,7 @@ def test_a_list_says_that_there_is_more(cluster: Cluster, reader: Visitor) -> No
 
 def test_many_are_cancelled_by_keys(cluster: Cluster, reader: Visitor) -> None:
     for number in range(2):
-        _run(cluster, f"by-key-{number}", "true", "--vcpus", "64")
+        _waiting(cluster, f"by-key-{number}")
     reader.go("/ui/requests?q=by-key")
     page = reader.page
     for key in ("j", "x", "j", "x"):
@@ -203,7 +209,7 @@ def test_it_works_without_scripts(cluster: Cluster, chromium: Browser) -> None:
     page.goto(f"https://{cluster.address}/")
     page.get_by_label("Token").fill(cluster.environment["ARVADOS_API_TOKEN"])
     page.get_by_role("button", name="Log in").click()
-    uuid = _run(cluster, "no scripts", "true", "--vcpus", "64")
+    uuid = _waiting(cluster, "no scripts")
     page.get_by_role("link", name="Requests").click()
     page.get_by_role("link", name="no scripts").click()
     page.get_by_role("button", name="Cancel").click()
@@ -214,7 +220,7 @@ def test_it_works_without_scripts(cluster: Cluster, chromium: Browser) -> None:
 
 
 def test_another_site_can_do_nothing(cluster: Cluster, reader: Visitor) -> None:
-    uuid = _run(cluster, "attacked", "true", "--vcpus", "64")
+    uuid = _waiting(cluster, "attacked")
     form = (
         f"<form id=f method=post action='https://{cluster.address}/ui/requests/{uuid}/cancel'>"
         "<input name=form_token value=x></form>"

@@ -103,13 +103,13 @@ class Monitors:
     @asynccontextmanager
     async def beside(self, engine: Engine) -> AsyncGenerator[None]:
         """Run all tasks inside the context; afterwards totals and maxima are in the log."""
-        config = self.assignment
+        config, mounts = self.assignment, mount_table()
+        # At once: a command may last only some milliseconds.
+        self.usage.look_at(engine.pid, mounts=mounts)
         live = LiveView(self.session.once, config.container_uuid, self.log, on_lost=self.on_lost)
         works = [
             live.run(period=config.log_update_period, size=config.log_update_size),
-            self.usage.run(
-                lambda: engine.pid, interval=config.usage_interval, mounts=mount_table()
-            ),
+            self.usage.run(lambda: engine.pid, interval=config.usage_interval, mounts=mounts),
             self._save_when_asked(),
             self._reprice_when_told(),
         ]

@@ -125,6 +125,21 @@ async def test_sampling_goes_on_until_cancelled(
     assert sampled.folders is found
 
 
+def test_the_group_of_a_short_command_is_found_at_once(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = folders(tmp_path, 1, V1)
+    monkeypatch.setattr(
+        "lading.supervisor.limits.counters.find_folders", lambda pid, hierarchy: found
+    )
+    short = UsageSampler(log, tmp_path, 0, lambda: 0.0)
+    short.look_at(None, mounts="")
+    assert short.folders is None
+    short.look_at(5, mounts="")
+    short.finish()
+    assert short.used == {"memory": 99.0, "cpu": 2.0}
+
+
 async def test_without_groups_the_processes_are_sampled(log: Log, tmp_path: Path) -> None:
     times = iter(range(1000))
     sampled = UsageSampler(log, tmp_path, 1, lambda: float(next(times)), sample=0.0, look=0.0)

@@ -381,6 +381,11 @@ class UsageSampler:
     def __post_init__(self) -> None:
         self.lines, self._host = Lines(self.log, USAGE), Lines(self.log, HOST)
 
+    def look_at(self, pid: int | None, *, mounts: str) -> None:
+        """Find the control group of a process that has just begun, if it has one of its own."""
+        if pid:
+            self.folders = find_folders(pid, find_hierarchy(mounts))
+
     async def run(
         self, find_pid: Callable[[], int | None], *, interval: float, mounts: str
     ) -> None:
