@@ -165,9 +165,6 @@ class NativeEngine:
                     raise
                 self._leave_namespace(error)
                 self._make_bundles(spec, self._image)
-            # One step of the event loop: the report of Running (`Supervisor._become_running`) is
-            # on its way to the server while crun starts, which takes longer than the answer.
-            await asyncio.sleep(0)
             crun = self._crun = (
                 self._spawn_gang(spec, self._image) if spec.nodes > 1 else self._spawn(spec, bundle)
             )
