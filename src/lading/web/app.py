@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -28,18 +26,15 @@ from lading.web import (
     event_stream,
     login,
     now,
-    request_files,
-    request_list,
-    request_log,
-    request_page,
+    requests,
     static_files,
 )
 from lading.web.live_updates import LiveUpdates
 from lading.web.rendering import Renderer
+from lading.web.routes import PageRoute, route
 from lading.web.sessions import SessionStore
 from lading.web.visit import PageServices, Visit, read_form
 
-Handler = Callable[[Visit], Awaitable[Response]]
 _logger = logging.getLogger("lading.web")
 _EVENTS: Final = "/ui/events"
 _TITLES: Final = {
@@ -50,53 +45,19 @@ _TITLES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PageRoute:
-    """A handler, and what is checked before it.
-
-    `open` needs no session; `programs` are called with a token by programs, not by forms.
-    """
-
-    method: str
-    pattern: re.Pattern[str]
-    handler: Handler
-    open: bool = False
-    programs: bool = False
-
-
-def _route(
-    method: str, path: str, handler: Handler, *, open: bool = False, programs: bool = False
-) -> PageRoute:
-    pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
-    return PageRoute(method, pattern, handler, open, programs)
-
-
 ROUTES: Final = (
-    _route("GET", "/ui/", now.show),
-    _route("GET", "/ui/now", now.refresh),
-    _route("GET", "/ui/requests", request_list.show),
-    _route("GET", "/ui/requests/rows", request_list.refresh),
-    _route("GET", "/ui/requests/new", request_list.tell_new),
-    _route("POST", "/ui/requests/cancel", request_list.cancel),
-    _route("GET", "/ui/requests/{uuid}", request_page.show),
-    _route("GET", "/ui/requests/{uuid}/state", request_page.refresh),
-    _route("POST", "/ui/requests/{uuid}/cancel", request_page.cancel),
-    _route("POST", "/ui/requests/{uuid}/priority", request_page.prioritize),
-    _route("POST", "/ui/requests/{uuid}/again", request_page.run_again),
-    _route("GET", "/ui/requests/{uuid}/files", request_files.show),
-    _route("GET", "/ui/requests/{uuid}/files/download", request_files.download),
-    _route("GET", "/ui/requests/{uuid}/log", request_log.show),
-    _route("GET", "/ui/requests/{uuid}/log/follow", request_log.follow),
-    _route("GET", "/ui/requests/{uuid}/log/download", request_log.download),
-    _route("GET", _EVENTS, event_stream.stream),
-    _route("GET", "/ui/login", login.show, open=True),
-    _route("POST", "/ui/login", login.submit, open=True),
-    _route("GET", "/ui/login/{secret}", login.open_link, open=True),
-    _route("POST", "/ui/login/{secret}", login.open_link, open=True),
-    _route("POST", "/ui/logout", login.log_out, open=True),
-    _route("POST", "/ui/links", login.make_link, open=True, programs=True),
-    _route("GET", "/ui/static/{name}", static_files.serve, open=True),
-    _route("GET", "/ui/static/{folder}/{name}", static_files.serve, open=True),
+    route("GET", "/ui/", now.show),
+    route("GET", "/ui/now", now.refresh),
+    route("GET", _EVENTS, event_stream.stream),
+    route("GET", "/ui/login", login.show, open=True),
+    route("POST", "/ui/login", login.submit, open=True),
+    route("GET", "/ui/login/{secret}", login.open_link, open=True),
+    route("POST", "/ui/login/{secret}", login.open_link, open=True),
+    route("POST", "/ui/logout", login.log_out, open=True),
+    route("POST", "/ui/links", login.make_link, open=True, programs=True),
+    route("GET", "/ui/static/{name}", static_files.serve, open=True),
+    route("GET", "/ui/static/{folder}/{name}", static_files.serve, open=True),
+    *requests.ROUTES,
 )
 
 
@@ -145,15 +106,15 @@ class _Page:
 
     async def _answer(self, visit: Visit) -> Response:
         incoming = visit.incoming
-        route, visit.parts = _find(incoming.method, incoming.url.path)
-        visit.name = route.pattern.pattern
+        found, visit.parts = _find(incoming.method, incoming.url.path)
+        visit.name = found.pattern.pattern
         secret = browser_rules.read_cookie(incoming.headers.get("cookie", ""))
-        if secret and not route.programs:
+        if secret and not found.programs:
             visit.session = await self._services.sessions.find(secret)
             visit.secret = secret if visit.session else ""
         if incoming.method == "POST":
             visit.form = await read_form(incoming)
-            if not route.programs:
+            if not found.programs:
                 browser_rules.check_form(
                     "POST",
                     incoming.headers,
@@ -161,10 +122,10 @@ class _Page:
                     secret=visit.secret,
                     given=visit.field("form_token"),
                 )
-        if visit.session is None and not route.open:
+        if visit.session is None and not found.open:
             return _to_login(visit)
-        response = await route.handler(visit)
-        if visit.session is not None and not route.open:
+        response = await found.handler(visit)
+        if visit.session is not None and not found.open:
             # The API accepted the token of the session.
             note_known(incoming.scope)
         return response
@@ -174,10 +135,10 @@ def _find(method: str, path: str) -> tuple[PageRoute, dict[str, str]]:
     """The route of a path, and the parts of the path. Raises NotFound, MethodNotAllowed."""
     method = "GET" if method == "HEAD" else method
     known = False
-    for route in ROUTES:
-        match = route.pattern.fullmatch(path)
-        if match is not None and route.method == method:
-            return route, match.groupdict()
+    for one in ROUTES:
+        match = one.pattern.fullmatch(path)
+        if match is not None and one.method == method:
+            return one, match.groupdict()
         known |= match is not None
     if known:
         raise MethodNotAllowed(f"{method[:20]}: is not offered here")

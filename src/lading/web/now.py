@@ -7,8 +7,8 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from lading.concurrency import together
-from lading.web import request_rows
-from lading.web.request_rows import RequestRow
+from lading.web.requests import rows
+from lading.web.requests.rows import RequestRow
 from lading.web.visit import Visit
 
 _SHOWN: Final = 8
@@ -34,7 +34,7 @@ async def _values(visit: Visit) -> dict[str, Any]:
     found: dict[str, list[RequestRow]] = {}
 
     async def find(state: str) -> None:
-        found[state] = await request_rows.find(visit, state=state, most=_SHOWN + 1)
+        found[state] = await rows.find(visit, state=state, most=_SHOWN + 1)
 
     await together(*(find(state) for state, _, _ in _PARTS))
     parts = [
@@ -47,5 +47,5 @@ async def _values(visit: Visit) -> dict[str, Any]:
         }
         for state, title, empty in _PARTS
     ]
-    shown = [row for rows in found.values() for row in rows[:_SHOWN]]
-    return {"parts": parts, "topics": request_rows.topics(shown, new=True)}
+    shown = [row for some in found.values() for row in some[:_SHOWN]]
+    return {"parts": parts, "topics": rows.topics(shown, new=True)}

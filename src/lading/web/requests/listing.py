@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from lading.core.errors import Invalid, LadingError
 from lading.core.ids import Infix, infix_of, is_uuid
-from lading.web import request_rows
-from lading.web.request_rows import STATES
+from lading.web.requests import rows
+from lading.web.requests.rows import STATES
 from lading.web.visit import Visit
 
 LIST: Final = "/ui/requests"
@@ -29,7 +29,7 @@ async def show(visit: Visit) -> Response:
     if is_uuid(text) and infix_of(text) == Infix.REQUEST:
         return visit.redirect(f"{LIST}/{text}")
     owner = visit.session.user_uuid if wanted["owner"] == "me" and visit.session else ""
-    found = await request_rows.find(
+    found = await rows.find(
         visit,
         state=wanted["state"],
         name=text,
@@ -37,27 +37,27 @@ async def show(visit: Visit) -> Response:
         after=wanted["after"],
         most=_PAGE + 1,
     )
-    rows = found[:_PAGE]
-    older = address(**{**wanted, "after": rows[-1].key}) if len(found) > _PAGE else ""
+    picked = found[:_PAGE]
+    older = address(**{**wanted, "after": picked[-1].key}) if len(found) > _PAGE else ""
     return visit.page(
         "requests.html",
-        rows=rows,
+        rows=picked,
         chips=_chips(wanted),
         wanted=wanted,
         newest=address(**{**wanted, "after": ""}),
         older=older,
         cancelled=visit.query("cancelled"),
         failures=[],
-        shown=",".join(row.uuid for row in rows),
-        topics=request_rows.topics(rows, new=not wanted["after"]),
+        shown=",".join(row.uuid for row in picked),
+        topics=rows.topics(picked, new=not wanted["after"]),
     )
 
 
 async def refresh(visit: Visit) -> Response:
     """The rows of some requests, in the same order: a list never moves below the pointer."""
     uuids = [one for one in visit.query("uuids").split(",") if is_uuid(one)][:_PAGE]
-    rows = await request_rows.find_among(visit, uuids) if uuids else []
-    return visit.page("requests_rows.html", rows=rows, can_pick=True)
+    picked = await rows.find_among(visit, uuids) if uuids else []
+    return visit.page("requests_rows.html", rows=picked, can_pick=True)
 
 
 async def tell_new(visit: Visit) -> Response:

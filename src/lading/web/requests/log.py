@@ -18,7 +18,7 @@ from starlette.responses import Response
 from lading.client.api import Record
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import is_uuid
-from lading.web import request_files
+from lading.web.requests import files
 from lading.web.visit import Visit
 
 _LINES: Final = 500
@@ -119,7 +119,7 @@ async def download(visit: Visit) -> Response:
     uuid, container, name = visit.parts["uuid"], visit.query("c"), visit.query("file")
     _check(container, name)
     saved = f"{uuid}-{name.replace('/', '-')}"
-    return await request_files.passed_on(visit, _path(uuid, container, name), saved)
+    return await files.passed_on(visit, _path(uuid, container, name), saved)
 
 
 async def last_words(visit: Visit, uuid: str, container: str) -> list[LogLine]:

@@ -24,7 +24,7 @@ from lading.concurrency import together
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
 from lading.core.quantities import size
-from lading.web import request_files, request_log, request_rows
+from lading.web.requests import files, log, rows
 from lading.web.visit import Visit
 
 _ENDED: Final = ("Complete", "Cancelled")
@@ -39,16 +39,16 @@ async def show(visit: Visit) -> Response:
 
     async def look_at_files() -> None:
         try:
-            found["files"] = await request_files.look(visit, request, container, path="")
+            found["files"] = await files.look(visit, request, container, path="")
         except LadingError as error:
             # The output may be in the trash, or not readable: the rest of the page is.
             found["files_fault"] = error.message
 
     async def look_at_log() -> None:
         if container and container["state"] in _ENDED:
-            found["usage"] = await request_log.usage(visit, request["uuid"], container["uuid"])
+            found["usage"] = await log.usage(visit, request["uuid"], container["uuid"])
             if container["exit_code"]:
-                found["last_words"] = await request_log.last_words(
+                found["last_words"] = await log.last_words(
                     visit, request["uuid"], container["uuid"]
                 )
 
@@ -123,7 +123,7 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "title": request["name"] or shown_command(request),
         "state": shown_state(outcome),
         "is_over": state in _ENDED,
-        "fault": request_rows.fault_of(outcome) if state in _ENDED else "",
+        "fault": rows.fault_of(outcome) if state in _ENDED else "",
         "seconds": seconds_of(outcome, visit.services.clock()),
         "reused": bool(container) and is_reused(request, container or {}),
         "command": shown_command(request),
@@ -143,8 +143,10 @@ async def _attempts(visit: Visit, request: Record) -> list[Record]:
     wanted = [one for one in dict.fromkeys(uuids) if one]
     if not wanted:
         return []
-    rows = await visit.api.list("containers", filters=[["uuid", "in", wanted]], limit=len(wanted))
-    found = {one["uuid"]: one for one in rows}
+    records = await visit.api.list(
+        "containers", filters=[["uuid", "in", wanted]], limit=len(wanted)
+    )
+    found = {one["uuid"]: one for one in records}
     return [found[uuid] for uuid in wanted if uuid in found]
 
 

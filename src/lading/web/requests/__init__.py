@@ -1,0 +1,25 @@
+"""Pages of requests: the list, one request, its log and its output."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lading.web.requests import files, listing, log, page
+from lading.web.routes import PageRoute, route
+
+ROUTES: Final[tuple[PageRoute, ...]] = (
+    route("GET", "/ui/requests", listing.show),
+    route("GET", "/ui/requests/rows", listing.refresh),
+    route("GET", "/ui/requests/new", listing.tell_new),
+    route("POST", "/ui/requests/cancel", listing.cancel),
+    route("GET", "/ui/requests/{uuid}", page.show),
+    route("GET", "/ui/requests/{uuid}/state", page.refresh),
+    route("POST", "/ui/requests/{uuid}/cancel", page.cancel),
+    route("POST", "/ui/requests/{uuid}/priority", page.prioritize),
+    route("POST", "/ui/requests/{uuid}/again", page.run_again),
+    route("GET", "/ui/requests/{uuid}/files", files.show),
+    route("GET", "/ui/requests/{uuid}/files/download", files.download),
+    route("GET", "/ui/requests/{uuid}/log", log.show),
+    route("GET", "/ui/requests/{uuid}/log/follow", log.follow),
+    route("GET", "/ui/requests/{uuid}/log/download", log.download),
+)

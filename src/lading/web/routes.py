@@ -1,0 +1,35 @@
+"""The addresses of the page: each room lists its own in `ROUTES`, with the handler of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from lading.web.visit import Visit
+
+Handler = Callable[[Visit], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class PageRoute:
+    """A handler, and what is checked before it.
+
+    `open` needs no session; `programs` are called with a token by programs, not by forms.
+    """
+
+    method: str
+    pattern: re.Pattern[str]
+    handler: Handler
+    open: bool = False
+    programs: bool = False
+
+
+def route(
+    method: str, path: str, handler: Handler, *, open: bool = False, programs: bool = False
+) -> PageRoute:
+    """The route of a path; `{name}` in it is one segment, which the handler finds in `parts`."""
+    pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
+    return PageRoute(method, pattern, handler, open, programs)
