@@ -17,6 +17,7 @@ import aiohttp
 import pytest
 import yaml
 
+from lading.core.errors import NotFound
 from tests.clouds import running
 from tests.reality import need_program, need_root
 from tests.system.cloud import TYPES, Cloud, running_cloud, until_no_vm
@@ -152,6 +153,8 @@ async def test_spot_vms_that_are_taken_away_are_not_the_users_failure(cloud: Clo
         for attempt in range(1, 3):
             container = await desk.until(uuid, "Running")
             assert container["scheduling_parameters"]["preemptible"] is True
+            # A VM that is lost before its first line has arrived leaves no log.
+            await until(lambda one=container: _has_log(desk, uuid, one["uuid"]))
             await asyncio.to_thread(reclaim, cloud)
             await until(lambda n=attempt: _has_attempts(desk, uuid, n + 1))
             ended = await desk.client.get("containers", container["uuid"])
@@ -176,6 +179,14 @@ async def test_spot_vms_that_are_taken_away_are_not_the_users_failure(cloud: Clo
 def reclaim(cloud: Cloud) -> None:
     """What EC2 does with a spot instance."""
     cloud.ec2.client.terminate_instances(InstanceIds=list(cloud.ec2.running()))
+
+
+async def _has_log(desk: Desk, request: str, container: str) -> bool:
+    try:
+        path = f"container_requests/{request}/log/{container}/stdout.txt"
+        return (await desk.client.raw("GET", path)).body != b""
+    except NotFound:
+        return False
 
 
 async def _has_attempts(desk: Desk, uuid: str, count: int) -> bool:
