@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lading.client import content_caches
-from lading.client.content_caches import BlockFiles
+from lading.client.content_caches import BlockFiles, Fetch
 from lading.core.errors import NotFound
 
 HOLDER = """
@@ -61,7 +61,7 @@ async def _at_once(_: float) -> None:
     await asyncio.sleep(0)
 
 
-def _files(root: Path, store: Store, limit: int = 1 << 20) -> BlockFiles:
+def _files(root: Path, store: Fetch, limit: int = 1 << 20) -> BlockFiles:
     return BlockFiles(root / "blocks", limit, fetch=store, sleep=_at_once)
 
 
@@ -134,14 +134,13 @@ async def test_a_block_larger_than_the_limit_is_given_and_not_kept(
 
 async def test_on_a_full_disk_blocks_are_given_and_not_kept(tmp_path: Path, store: Store) -> None:
     locator = store.put(b"data")
-    files = _files(tmp_path, store)
 
     async def full(locator: str, descriptor: int) -> None:
         if Path(f"/proc/self/fd/{descriptor}").readlink().is_relative_to(tmp_path):
             raise OSError(errno.ENOSPC, "no room")
         await store(locator, descriptor)
 
-    files._fetch = full
+    files = _files(tmp_path, full)
     assert await _read(files, locator) == b"data"
     assert (_kept(tmp_path), files.counts.not_kept) == (0, 1)
 

@@ -205,11 +205,12 @@ def test_a_total_beyond_every_number_is_refused() -> None:
         manifest.counts(text)
 
 
-def test_pieces_grow_with_the_text_not_with_its_square(monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks, files = " ".join([A] * 50), " ".join(f"0:50:f{number}" for number in range(50))
-    some = " ".join(f"{number}:1:f{number}" for number in range(50)) + " 0:0:empty"
-    assert manifest.counts(f". {blocks} {files}\n") == (50, 2500)
-    monkeypatch.setattr(manifest, "_PIECES", 100)
-    assert manifest.counts(f". {blocks} {some}\n") == (51, 50)
+def test_pieces_grow_with_the_text_not_with_its_square() -> None:
+    few, fifty = " ".join([A] * 50), " ".join(f"0:50:f{number}" for number in range(50))
+    assert manifest.counts(f". {few} {fifty}\n") == (50, 2500)
+    # More than 2 ** 20 pairs of block and file.
+    blocks, files = " ".join([A] * 1025), " ".join(f"0:1025:f{number}" for number in range(1025))
+    some = " ".join(f"{number}:1:f{number}" for number in range(1025)) + " 0:0:empty"
+    assert manifest.counts(f". {blocks} {some}\n") == (1026, 1025)
     with pytest.raises(Malformed, match="line 1: too many files reach over too many blocks"):
         manifest.parse(f". {blocks} {files}\n")

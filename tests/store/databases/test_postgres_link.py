@@ -40,18 +40,12 @@ async def test_no_more_readers_than_there_is_room_for(postgres: PostgresServer) 
 
 
 async def test_many_share_a_flush(postgres: PostgresServer) -> None:
-    writer = await PostgresWriter.open(PostgresAddress.of(await emptied(postgres)))
+    address = PostgresAddress.of(await emptied(postgres))
     sent: list[str] = []
-    real = writer._flusher
-
-    class Counted:
-        async def execute(self, sql: str) -> None:
-            sent.append(sql)
-            await real.execute(sql)
-
-    writer._flusher = Counted()
+    flusher = await address.reach()
+    flusher.add_query_logger(lambda record: sent.append(record.query))
+    writer = PostgresWriter(await address.reach(), flusher)
     await asyncio.gather(*(writer.durable() for _ in range(50)))
-    writer._flusher = real
     assert 1 <= len(sent) <= 2
     assert not writer.closed
     await writer.close()

@@ -176,8 +176,7 @@ async def _prepare(images: Images, image: ArchiveImage, cache: Path) -> None:
     try:
         await engine.prepare(image)
     finally:
-        assert engine._docker is not None
-        await engine._docker.close()
+        await engine.remove()
 
 
 async def test_an_image_is_seen_to_be_in_its_collection_once(
