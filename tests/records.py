@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from lading.core.containers import recipe, request
+from lading.core.containers import recipe, recipe_resolution, request
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container
 from lading.core.containers.recipe import Recipe
@@ -59,8 +59,8 @@ def make_request(number: int = 1, **changes: Any) -> ContainerRequest:
 def make_recipe(**changes: Any) -> Recipe:
     """The recipe of a request with these attributes; every collection that it names can be read."""
     made = make_request(**changes)
-    facts = recipe.RequestFacts(image_pdh=IMAGE, hashes={INPUT: INPUT}, user_uuid=USER)
-    return recipe.resolve(made, facts, policy=POLICY)
+    facts = recipe_resolution.RequestFacts(image_pdh=IMAGE, hashes={INPUT: INPUT}, user_uuid=USER)
+    return recipe_resolution.resolve(made, facts, policy=POLICY)
 
 
 def make_container(number: int = 1, **changes: Any) -> Container:

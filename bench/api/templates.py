@@ -16,10 +16,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from bench.api.sample import IMAGE, INPUTS, MARK, PROJECTS, REFERENCE, USERS, Site, body, name, pdh
-from lading.core.containers import recipe, request
+from lading.core.containers import recipe, recipe_resolution, request
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import ContainerState
-from lading.core.containers.recipe import RequestFacts
+from lading.core.containers.recipe_resolution import RequestFacts
 from lading.core.ids import Infix
 from lading.core.quantities import format_time
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
@@ -169,7 +169,7 @@ class _Maker:
             pdh("reads", reads): pdh("reads", reads),
         }
         facts = RequestFacts(image_pdh=IMAGE, hashes=hashes, user_uuid=site.user(1))
-        made_of = recipe.resolve(change.request, facts, policy=Policy())
+        made_of = recipe_resolution.resolve(change.request, facts, policy=Policy())
         container = recipe.new_container(
             made_of, uuid=site.uuid(Infix.CONTAINER, "template"), now=now
         )

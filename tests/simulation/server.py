@@ -19,7 +19,7 @@ import msgspec
 from lading.api.services import make_policy
 from lading.client.api import RecordEvent
 from lading.config import load
-from lading.core.containers import finalize, lifecycle, priority, recipe, request
+from lading.core.containers import finalize, lifecycle, priority, recipe, recipe_resolution, request
 from lading.core.containers.container import (
     FINAL,
     HELD,
@@ -35,7 +35,7 @@ from lading.core.containers.container import (
 )
 from lading.core.containers.finalize import Keeps
 from lading.core.containers.lifecycle import ContainerWriter
-from lading.core.containers.recipe import RequestFacts
+from lading.core.containers.recipe_resolution import RequestFacts
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.request_rules import Parent
 from lading.core.containers.reuse import Candidate, Reuse
@@ -333,7 +333,7 @@ class ModelServer:
 
     def _resolve(self, change: request.RequestChange) -> request.RequestChange:
         subject = change.request
-        made_of = recipe.resolve(subject, _FACTS, policy=POLICY)
+        made_of = recipe_resolution.resolve(subject, _FACTS, policy=POLICY)
         choice = self.rules.choose(
             made_of,
             self._candidates(made_of) if subject.use_existing else [],

@@ -18,10 +18,19 @@ from lading.api.events import audit
 from lading.api.resources.repositories import NO_TREES, Trees
 from lading.api.services import ApiServices
 from lading.core import ids, images
-from lading.core.containers import git_trees, mounts, priority, recipe, request, reuse
+from lading.core.containers import (
+    git_trees,
+    mounts,
+    priority,
+    recipe,
+    recipe_resolution,
+    request,
+    reuse,
+)
 from lading.core.containers.container import FINAL, Container, ContainerState, Resolve
 from lading.core.containers.priority import Readiness
-from lading.core.containers.recipe import Recipe, RequestFacts
+from lading.core.containers.recipe import Recipe
+from lading.core.containers.recipe_resolution import RequestFacts
 from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse import Candidate, Choice, Reuse
 from lading.core.containers.steps import image_names
@@ -117,7 +126,7 @@ async def decide(
     if made_of is None:
         acting = await acting_for(services, subject, principal)
         facts = await _facts(tx, services, subject, acting, trees)
-        made_of = recipe.resolve(subject, facts, policy=services.policy)
+        made_of = recipe_resolution.resolve(subject, facts, policy=services.policy)
     filters = check_filters(subject.filters, CONTAINERS)
     known = await _candidates(tx, services, made_of, filters) if subject.use_existing else []
     choice = reuse.choose(
@@ -308,7 +317,7 @@ async def adopt(
     container = Container.from_record(row)
     acting = await acting_for(services, subject, principal)
     facts = await _facts(unit.tx, services, subject, acting, trees)
-    made_of = recipe.resolve(subject, facts, policy=services.policy)
+    made_of = recipe_resolution.resolve(subject, facts, policy=services.policy)
     recipe.check_adoption(made_of, container, policy=services.policy)
     change = await _attach(unit, change, container, made_of)
     chosen = reuse.explain(Reuse(container, reason, ()), container_uuid=uuid, trees=trees)

@@ -24,6 +24,7 @@ from lading.net.acceptor import note_known
 from lading.web import (
     browser_rules,
     event_stream,
+    graphs,
     login,
     now,
     requests,
@@ -58,6 +59,7 @@ ROUTES: Final = (
     route("GET", "/ui/static/{name}", static_files.serve, open=True),
     route("GET", "/ui/static/{folder}/{name}", static_files.serve, open=True),
     *requests.ROUTES,
+    *graphs.ROUTES,
 )
 
 

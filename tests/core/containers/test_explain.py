@@ -27,7 +27,7 @@ OUT = {"kind": "tmp", "capacity": 1000}
 
 
 def difference(**changes: Any) -> list[tuple[str, Any, Any]]:
-    found = reuse.recipe_differences(make_recipe(**changes), make_recipe())
+    found = recipe.recipe_differences(make_recipe(**changes), make_recipe())
     return [(one.field, one.ours, one.theirs) for one in found]
 
 
@@ -75,7 +75,7 @@ def test_recipes_differ_somewhere_if_and_only_if_their_keys_do(one: Any, other: 
     ours, theirs = (
         make_recipe(mounts={"/a": {"kind": "json", "content": content}}) for content in (one, other)
     )
-    assert (reuse.recipe_differences(ours, theirs) == ()) == (
+    assert (recipe.recipe_differences(ours, theirs) == ()) == (
         recipe.key(ours) == recipe.key(theirs)
     )
 

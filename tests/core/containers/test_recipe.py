@@ -12,6 +12,7 @@ from msgspec import structs
 from lading.core.containers import constraints, recipe
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.git_trees import ResolvedGitTree
+from lading.core.containers.recipe_resolution import RequestFacts, resolve
 from lading.core.errors import Invalid
 from lading.core.values import JsonObject
 from tests.records import (
@@ -32,8 +33,8 @@ OUT: JsonObject = {"kind": "tmp", "capacity": 1000}
 
 def resolved(spec: JsonObject, **changes: Any) -> recipe.Recipe:
     made = make_request(mounts={"/out": OUT, "/in": spec}, **changes)
-    facts = recipe.RequestFacts(image_pdh=IMAGE, hashes={UUID: INPUT, INPUT: INPUT}, user_uuid=USER)
-    return recipe.resolve(made, facts, policy=POLICY)
+    facts = RequestFacts(image_pdh=IMAGE, hashes={UUID: INPUT, INPUT: INPUT}, user_uuid=USER)
+    return resolve(made, facts, policy=POLICY)
 
 
 def test_a_recipe_has_content_addresses_only() -> None:
@@ -154,8 +155,8 @@ TREES = tuple(ResolvedGitTree(digit * 40, "tree", digit * 40) for digit in "abc"
 def git_recipe(trees: tuple[ResolvedGitTree, ...], **changes: Any) -> recipe.Recipe:
     spec: JsonObject = {"kind": "git_tree", "repository_name": "tools", "revisions": "v1..main"}
     made = make_request(mounts={"/out": OUT, "/src": spec}, **changes)
-    facts = recipe.RequestFacts(image_pdh=IMAGE, hashes={}, user_uuid=USER, trees={"/src": trees})
-    return recipe.resolve(made, facts, policy=POLICY)
+    facts = RequestFacts(image_pdh=IMAGE, hashes={}, user_uuid=USER, trees={"/src": trees})
+    return resolve(made, facts, policy=POLICY)
 
 
 def made_of(ours: recipe.Recipe, **changes: Any) -> Container:
@@ -233,13 +234,13 @@ def test_the_size_of_a_container_that_succeeded_does_not_count() -> None:
 def shows(path: str, content: JsonObject | None, *, pdh: str = INPUT) -> recipe.Recipe:
     """A recipe that mounts a path of a collection, with what is known of its content."""
     mounted = {"/in": {"kind": "collection", "portable_data_hash": pdh, "path": path}}
-    facts = recipe.RequestFacts(
+    facts = RequestFacts(
         image_pdh=IMAGE,
         hashes={pdh: pdh},
         user_uuid=USER,
         contents={} if content is None else {"/in": content},
     )
-    return recipe.resolve(make_request(mounts={"/out": OUT, **mounted}), facts, policy=POLICY)
+    return resolve(make_request(mounts={"/out": OUT, **mounted}), facts, policy=POLICY)
 
 
 A_FILE: JsonObject = {"content": "f+1"}
@@ -274,8 +275,8 @@ def test_a_directory_is_compared_with_whole_collections() -> None:
     whole = make_request(
         mounts={"/out": OUT, "/in": {"kind": "collection", "portable_data_hash": OTHER}}
     )
-    facts = recipe.RequestFacts(image_pdh=IMAGE, hashes={OTHER: OTHER}, user_uuid=USER)
-    assert satisfies(made_of(recipe.resolve(whole, facts, policy=POLICY)), inner)
+    facts = RequestFacts(image_pdh=IMAGE, hashes={OTHER: OTHER}, user_uuid=USER)
+    assert satisfies(made_of(resolve(whole, facts, policy=POLICY)), inner)
 
 
 def test_a_container_that_waits_narrows_to_what_suits_all() -> None:

@@ -278,7 +278,7 @@ class ReprioritiseChildren:
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Find or create the container of a request (`recipe.resolve`, `reuse.choose`), then
+    """Find or create the container of a request (`recipe_resolution.resolve`, `reuse.choose`), then
     `request.assign`.
     """
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 from msgspec import structs
@@ -33,9 +33,6 @@ from msgspec import structs
 from lading.core.containers import constraints, mounts
 from lading.core.containers.constraints import Policy
 from lading.core.containers.container import Container, ContainerState
-from lading.core.containers.git_trees import ResolvedGitTree
-from lading.core.containers.request import ContainerRequest
-from lading.core.containers.steps import with_images
 from lading.core.errors import Invalid
 from lading.core.hpc import gang as hpc_gang
 from lading.core.values import (
@@ -44,7 +41,6 @@ from lading.core.values import (
     JsonObject,
     canonical,
     differing,
-    digest,
     ordered_object,
     same,
 )
@@ -126,60 +122,6 @@ GIVEN: tuple[str, ...] = tuple(name for name in Recipe.__struct_fields__ if name
 """The attributes that recipe and container share."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestFacts:
-    """Facts that the server looked up for a request, with its user's permissions.
-
-    `image_pdh`: the portable data hash from `images.choose`. `hashes`, `trees`: see
-    `mounts.resolve`. `contents`: what is known of the contents of files and directories that
-    mounts show, by target, see `mounts.seen`. `step_images`: hashes of the images of steps, by the
-    name in the request. `user_uuid` and `scopes`: of the runtime token if
-    the request has one, else the user who committed it and ["all"].
-    """
-
-    image_pdh: str
-    hashes: Mapping[str, str | None]
-    user_uuid: str
-    scopes: tuple[str, ...] = ("all",)
-    trees: Mapping[str, tuple[ResolvedGitTree, ...]] = field(default_factory=dict)
-    contents: Mapping[str, JsonObject] = field(default_factory=dict)
-    step_images: Mapping[str, str] = field(default_factory=dict)
-
-
-def resolve(request: ContainerRequest, facts: RequestFacts, *, policy: Policy) -> Recipe:
-    """The present recipe of a committed request. Raises Invalid for an unreadable input."""
-    return Recipe(
-        command=request.command or [],
-        container_image=facts.image_pdh,
-        cwd=request.cwd,
-        environment=ordered_object(request.environment),
-        mounts=mounts.resolve(request.mounts, facts.hashes, facts.trees),
-        mount_contents=ordered_object(facts.contents),
-        output_path=request.output_path or "",
-        output_glob=request.output_glob,
-        runtime_constraints=constraints.resolve(request.runtime_constraints, policy=policy),
-        scheduling_parameters=ordered_object(request.scheduling_parameters),
-        secret_mounts=ordered_object(request.secret_mounts),
-        secret_mounts_md5=digest(request.secret_mounts),
-        output_storage_classes=request.output_storage_classes,
-        runtime_user_uuid=facts.user_uuid,
-        runtime_auth_scopes=list(facts.scopes),
-        runtime_token=request.runtime_token,
-        service=request.service,
-        published_ports=request.published_ports,
-        steps=with_images(request.steps, facts.step_images) if request.steps else [],
-        limits={
-            key: value
-            for key, value in request.runtime_constraints.items()
-            if constraints.is_range(value)
-        },
-        alternatives={
-            target: tuple(one.mount for one in found) for target, found in facts.trees.items()
-        },
-        match_resources=request.match_resources,
-    )
-
-
 def of_container(container: Container) -> Recipe:
     """The recipe of an existing container (secrets are erased once it has ended)."""
     made_of = Recipe(**{name: getattr(container, name) for name in GIVEN})
@@ -198,6 +140,14 @@ def compared(recipe: Recipe) -> JsonObject:
         "mounts": mounts.seen(recipe.mounts, recipe.mount_contents),
         "runtime_constraints": {**constraints.essential(recipe.runtime_constraints), **gang},
     }
+
+
+def recipe_differences(ours: Recipe, theirs: Recipe) -> tuple[FieldDifference, ...]:
+    """Every compared field that differs, in the order of `COMPARED`; empty if the keys are
+    equal.
+    """
+    mine, other = compared(ours), compared(theirs)
+    return tuple(one for name in COMPARED for one in differing(name, mine[name], other[name]))
 
 
 def key(recipe: Recipe) -> str:

@@ -13,7 +13,8 @@ description and properties (PHASES).
 * Writing a value equal to the stored one is never an error: clients send whole records back.
 
 A server commits in one transaction: `create` or `update`; for `Resolve` gather
-`recipe.RequestFacts`, `recipe.resolve`, `reuse.choose`, insert `recipe.new_container` if there was
+`recipe_resolution.RequestFacts`, `recipe_resolution.resolve`, `reuse.choose`, insert
+`recipe.new_container` if there was
 nothing to reuse; for `Adopt` load, `recipe.check_adoption`; for `Confirm` check the draft's
 container, and resolve if it is no longer valid; then `assign`, `priority.propagate`, and, if the
 container has ended already, `finalize.finalize(reused=True)`.

@@ -31,11 +31,10 @@ from lading.core.containers.constraints import GROWING, Policy
 from lading.core.containers.container import LIVE, Container, ContainerState
 from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.containers.recipe import (
-    COMPARED,
     Recipe,
     cache_difference,
-    compared,
     of_container,
+    recipe_differences,
     toward,
 )
 from lading.core.containers.request import ContainerRequest
@@ -50,7 +49,7 @@ from lading.core.records.filters import (
     IsKind,
 )
 from lading.core.records.schema import Type
-from lading.core.values import FieldDifference, Json, JsonObject, differing, same
+from lading.core.values import FieldDifference, Json, JsonObject, same
 
 _PLAIN = frozenset({Type.STRING, Type.TIME, Type.INTEGER, Type.FLOAT, Type.BOOLEAN})
 # Attributes that change before the container runs.
@@ -284,14 +283,6 @@ class Nearest:
 
     container: Container
     differences: tuple[FieldDifference, ...]
-
-
-def recipe_differences(ours: Recipe, theirs: Recipe) -> tuple[FieldDifference, ...]:
-    """Every compared field that differs, in the order of `recipe.COMPARED`; empty if the keys are
-    equal.
-    """
-    mine, other = compared(ours), compared(theirs)
-    return tuple(one for name in COMPARED for one in differing(name, mine[name], other[name]))
 
 
 def nearest(ours: Recipe, others: Iterable[Container]) -> tuple[Nearest, ...]:

@@ -130,6 +130,7 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "because": [(name, text) for name, text in explanations.why_fields(why) if text][1:],
         "candidates": list(explanations.candidate_rows(decision)),
         "nearest": explanations.nearest_text(decision),
+        "nearest_uuid": (decision.get("nearest") or {}).get("container_uuid", ""),
         "differences": list(explanations.difference_rows(decision)),
         "dispatch": list(explanations.dispatch_rows(why.get("dispatch") or ())),
         "moments": list(_moments(request, attempts)),

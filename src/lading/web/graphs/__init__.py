@@ -1,0 +1,10 @@
+"""Views of several requests: two of them compared, their timeline, their graph."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lading.web.graphs import compare
+from lading.web.routes import PageRoute, route
+
+ROUTES: Final[tuple[PageRoute, ...]] = (route("GET", "/ui/requests/{uuid}/compare", compare.show),)

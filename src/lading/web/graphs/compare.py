@@ -1,0 +1,156 @@
+"""Two requests compared: fields in the words of `lading request why`, and their output files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from lading.client import explanations
+from lading.client.api import Record
+from lading.client.outcomes import RequestOutcome
+from lading.client.request_states import shown_command, shown_state
+from lading.concurrency import together
+from lading.core.containers.comparison import ComparedRequest, compare_requests, part_of
+from lading.core.data import content, filetree
+from lading.core.data.filetree import File, FileTree
+from lading.core.errors import Invalid, LadingError, NotFound
+from lading.core.ids import Infix, infix_of, is_uuid
+from lading.core.values import FieldDifference
+from lading.web.requests.page import request_uuid
+from lading.web.visit import Visit
+
+_MOST_FIELDS: Final = 300
+"""Differences of fields that are shown of each kind."""
+_MOST_FILES: Final = 300
+"""Files that are shown."""
+_LARGEST: Final = 50_000
+"""Files of an output that is compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputComparison:
+    """Rows of files that differ (path, ours, theirs), their number, and why there are none."""
+
+    rows: list[tuple[str, str, str]]
+    total: int
+    reason: str = ""
+
+
+async def show(visit: Visit) -> Response:
+    """The page that compares a request with that in `with`."""
+    uuid, other = request_uuid(visit), visit.query("with").strip()
+    ours = await _side_of_request(visit, uuid)
+    values: dict[str, Any] = {"request": ours.request, "other": other, "title": _title(ours)}
+    if not other:
+        return visit.page("compare.html", **values, theirs=None)
+    theirs = await _other_side(visit, other)
+    found = compare_requests(ours, theirs)
+    return visit.page(
+        "compare.html",
+        **values,
+        theirs=theirs.request,
+        their_title=_title(theirs),
+        states=[_state(ours), _state(theirs)],
+        resolved=found.resolved,
+        first=_sentence(found.cause),
+        kinds=[
+            ("cause", "What prevents reuse", *_rows(found.cause)),
+            ("further", "What reuse does not look at", *_rows(found.further)),
+            ("result", "Result", *_rows(found.result)),
+        ],
+        files=await _files(visit, ours, theirs),
+    )
+
+
+async def _other_side(visit: Visit, uuid: str) -> ComparedRequest:
+    """The request with this uuid, or one whose container has it."""
+    infix = infix_of(uuid) if is_uuid(uuid) else ""
+    if infix == Infix.REQUEST:
+        return await _side_of_request(visit, uuid)
+    if infix != Infix.CONTAINER:
+        raise Invalid("with: must be the uuid of a request or of a container")
+    found = await visit.api.list(
+        "container_requests",
+        filters=[["container_uuid", "=", uuid]],
+        order=["created_at asc"],
+        limit=1,
+    )
+    if not found:
+        raise NotFound("There is no request with this container that you can read")
+    return await _side(visit, found[0])
+
+
+async def _side_of_request(visit: Visit, uuid: str) -> ComparedRequest:
+    return await _side(visit, await visit.api.get("container_requests", uuid))
+
+
+async def _side(visit: Visit, request: Record) -> ComparedRequest:
+    held = request["container_uuid"]
+    container = await visit.api.get("containers", held) if held else None
+    return ComparedRequest(request=request, container=container)
+
+
+def _title(side: ComparedRequest) -> str:
+    return str(side.request["name"] or shown_command(dict(side.request)))
+
+
+def _state(side: ComparedRequest) -> str:
+    container = dict(side.container) if side.container else None
+    return shown_state(RequestOutcome(dict(side.request), container))
+
+
+def _sentence(found: tuple[FieldDifference, ...]) -> str:
+    return str(found[0]) if found else ""
+
+
+def _rows(found: tuple[FieldDifference, ...]) -> tuple[list[tuple[str, ...]], int]:
+    """Part, field and both values of each difference, and the number of all."""
+    differences = [
+        {"field": one.field, "request": one.ours, "container": one.theirs}
+        for one in found[:_MOST_FIELDS]
+    ]
+    rows = explanations.difference_rows({"nearest": {"differences": differences}})
+    return [(part_of(row[0]), *row) for row in rows], len(found)
+
+
+async def _files(visit: Visit, ours: ComparedRequest, theirs: ComparedRequest) -> OutputComparison:
+    trees: dict[int, FileTree] = {}
+
+    async def read(number: int, side: ComparedRequest) -> None:
+        trees[number] = await _tree(visit, side)
+
+    try:
+        await together(read(0, ours), read(1, theirs))
+    except LadingError as error:
+        # An output may be in the trash, or not readable: the rest can be compared.
+        return OutputComparison(rows=[], total=0, reason=error.message)
+    rows = await asyncio.to_thread(lambda: list(_file_rows(trees[0], trees[1])))
+    return OutputComparison(rows=rows[:_MOST_FILES], total=len(rows))
+
+
+async def _tree(visit: Visit, side: ComparedRequest) -> FileTree:
+    name = side.request["output_uuid"] or (side.container or {}).get("output")
+    if not name:
+        raise NotFound(f"{side.request['uuid']} has no output yet")
+    about = await visit.api.get("collections", name, select=("uuid", "file_count"))
+    if (about.get("file_count") or 0) > _LARGEST:
+        raise Invalid(f"The output of {side.request['uuid']} has too many files to compare here")
+    text = await visit.api.get("collections", name, select=("unsigned_manifest_text",))
+    return await asyncio.to_thread(filetree.from_manifest, text["unsigned_manifest_text"])
+
+
+def _file_rows(ours: FileTree, theirs: FileTree) -> Iterable[tuple[str, str, str]]:
+    for one in filetree.diff(ours, theirs):
+        yield one.path, _shown_file(one.before), _shown_file(one.after)
+
+
+def _shown_file(node: File | FileTree | None) -> str:
+    if node is None:
+        return "-"
+    if isinstance(node, FileTree):
+        return "empty directory"
+    return str(content.of_file(node)["content"])

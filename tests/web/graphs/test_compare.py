@@ -1,0 +1,76 @@
+"""The page that compares two requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.web.site import Browser, PageSite
+
+EVIL = "<script>alert(1)</script>\u202e"
+
+
+async def test_two_requests_field_by_field(here: PageSite, browser: Browser) -> None:
+    world = here.world
+    first = await world.submit("sort", environment={"Q": "1"}, name="one")
+    second = await world.submit("sort", environment={"Q": "2"}, name="two")
+    for request, text in ((first, b"old"), (second, b"newer")):
+        made = await here.files.collection({"same.txt": b"same", "out <b>.txt": text})
+        await world.run(request["container_uuid"], output=await here.files.pdh(made))
+    path = f"/ui/requests/{second['uuid']}/compare?with={first['uuid']}"
+    words = await browser.words(path)
+    assert 'First cause environment.Q differs ("2" is asked for, it has "1")' in words
+    assert "environment environment.Q 2 1" in words
+    assert "name name two one" in words
+    assert "out <b>.txt" in words
+    assert "same.txt" not in words
+
+
+async def test_the_nearest_container_is_linked(here: PageSite, browser: Browser) -> None:
+    first = await here.world.submit("x", environment={"Q": "1"})
+    await here.world.run(first["container_uuid"])
+    second = await here.world.submit("x", environment={"Q": "2"})
+    path = f"/ui/requests/{second['uuid']}/compare?with={first['container_uuid']}"
+    assert path in await browser.text(f"/ui/requests/{second['uuid']}")
+    words = await browser.words(path)
+    assert first["uuid"] in words
+    assert f"{second['uuid']} has no output yet" in words
+
+
+async def test_without_another_there_is_a_form(here: PageSite, browser: Browser) -> None:
+    request = await here.world.submit("x")
+    path = f"/ui/requests/{request['uuid']}/compare"
+    assert "First cause" not in await browser.words(path)
+    same = await browser.words(f"{path}?with={request['uuid']}")
+    assert "none: both are one computation" in same
+
+
+@pytest.mark.parametrize(
+    ("other", "status"),
+    [("x", 422), ("zzzzz-4zz18-000000000000000", 422), ("zzzzz-dz642-000000000000000", 404)],
+)
+async def test_what_cannot_be_compared(
+    here: PageSite, browser: Browser, other: str, status: int
+) -> None:
+    request = await here.world.submit("x")
+    answer = await browser.get(f"/ui/requests/{request['uuid']}/compare?with={other}")
+    assert answer.status == status
+
+
+async def test_requests_of_others_are_not_there(here: PageSite) -> None:
+    jane = await here.world.user("jane")
+    mine = await here.world.submit("x")
+    hers = await here.world.submit("y", token=jane)
+    other = await here.logged_in(jane)
+    path = "/ui/requests/{}/compare?with={}"
+    assert (await other.get(path.format(mine["uuid"], hers["uuid"]))).status == 404
+    assert (await other.get(path.format(hers["uuid"], mine["uuid"]))).status == 404
+    assert (await other.get(path.format(hers["uuid"], mine["container_uuid"]))).status == 404
+
+
+async def test_nothing_of_a_stranger_is_markup(here: PageSite, browser: Browser) -> None:
+    first = await here.world.submit("x")
+    second = await here.world.submit(EVIL, name=EVIL, environment={EVIL: EVIL})
+    for one, other in ((first, second), (second, first)):
+        text = await browser.text(f"/ui/requests/{one['uuid']}/compare?with={other['uuid']}")
+        assert "<script>alert" not in text
+        assert "\u202e" not in text
