@@ -11,6 +11,7 @@ uuid, a name, or a path of names as `thesis/figures`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,6 +200,29 @@ async def find_project(session: CliSession, text: str) -> str:
             + ", ".join(str(one["uuid"]) for one in found)
         )
     return str(found[0]["uuid"])
+
+
+async def project_of(session: CliSession, text: str) -> str:
+    """The uuid of the project (or the user, for a home) that `text` names; "" if it names a
+    collection or a request, which come first, or nothing. Raises Invalid as `find_project`,
+    NotFound for the uuid of a project that is not there.
+    """
+    name = text.strip("/")
+    if is_uuid(name):
+        infix = infix_of(name)
+        if infix not in (Infix.GROUP, Infix.USER):
+            return ""
+        # A project that is not there would look like an empty one.
+        found = await session.api.get("groups" if infix == Infix.GROUP else "users", name)
+        return str(found["uuid"])
+    if not name or text.startswith("/") or parse_reference(text):
+        return ""
+    with suppress(NotFound):
+        await find_named(session, name.partition("/")[0])
+        return ""
+    with suppress(NotFound):
+        return await find_project(session, name)
+    return ""
 
 
 async def _projects_named(session: CliSession, name: str, *more: list[str]) -> list[Record]:

@@ -138,6 +138,18 @@ def test_the_list_of_collections(site: Site, here: Path) -> None:
     assert any(pdh in line and " 2 " in line for line in lines[1:])
 
 
+def test_projects_are_listed(site: Site, here: Path) -> None:
+    site.lading("project", "create", "reads")
+    site.lading("project", "create", "old", "--in", "reads")
+    _put(site, here)
+    site.lading("put", "--project", "reads", "--name", "first", "d")
+    lines = site.lading("ls", "reads").stdout.splitlines()
+    assert [line.split()[-1] for line in lines] == ["NAME", "old/", "first"]
+    listed = json.loads(site.lading("ls", "--json", "reads").stdout)
+    assert [(one["name"], one["file_count"]) for one in listed] == [("old/", None), ("first", 2)]
+    assert json.loads(site.lading("ls", "--json", "reads/old").stdout) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -147,7 +159,9 @@ def test_the_list_of_collections(site: Site, here: Path) -> None:
         (["cat", "{}/sub"], 1, "is a directory; see 'lading ls"),
         (["cat", "{}/nosuch"], 1, "holds no nosuch; see 'lading ls"),
         (["put", "nosuch"], 2, "'nosuch' does not exist"),
-        (["ls", "zzzzz-tpzed-000000000000000"], 1, "is neither a collection nor a request"),
+        (["ls", "zzzzz-gj3su-000000000000000"], 1, "is neither a collection nor a request"),
+        (["ls", "zzzzz-j7d0g-00000000000nope"], 1, "not found"),
+        (["ls", "nosuch/here"], 1, "nosuch: names nothing stored"),
     ],
 )
 def test_mistakes_are_named(

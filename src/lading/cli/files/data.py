@@ -168,16 +168,27 @@ def get(source: str, target: Path | None, overwrite: bool, as_json: bool) -> Non
 @display.json_option
 def ls(source: str | None, recursive: bool, long: bool, with_results: bool, as_json: bool) -> None:
     """List the collections, or what is in SOURCE: a collection or a directory in one (see `lading
-    get`).
+    get`), or a project.
 
     Logs of requests, and outputs without a name of their own, are listed with --all only.
     """
-    if source is None:
-        _list_collections(as_json, with_results=with_results)
+
+    async def look(session: CliSession) -> Node | list[Record]:
+        if source is None:
+            return await _collections(session, with_results=with_results)
+        owner = await references.project_of(session, source)
+        if owner:
+            return [
+                *await _subprojects(session, owner),
+                *await _collections(session, with_results=with_results, owner=owner),
+            ]
+        return await references.find_node(session, references.need_reference(source))
+
+    node = with_session(look)
+    if isinstance(node, list):
+        _show_records(node, as_json)
         return
-    reference = references.need_reference(source)
-    node = with_session(lambda session: references.find_node(session, reference))
-    listed = _listing(reference.path, node, recursive)
+    listed = _listing(references.need_reference(str(source)).path, node, recursive)
     if as_json:
         display.emit_json(
             [{"path": path, "type": _kind(one), "size": size_of(one)} for path, one in listed]
@@ -291,6 +302,9 @@ def count(number: int, noun: str) -> str:
 
 
 _LISTED = 1000
+_LISTED_FIELDS = (
+    "uuid", "name", "portable_data_hash", "file_count", "file_size_total", "created_at",
+)  # fmt: skip
 UNNAMED_OUTPUT = "Container output for request"
 
 
@@ -331,13 +345,29 @@ async def list_data(
     return both[:_LISTED]
 
 
-def _list_collections(as_json: bool, *, with_results: bool) -> None:
-    fields = ("uuid", "name", "portable_data_hash", "file_count", "file_size_total", "created_at")
-    records = with_session(
-        lambda session: list_data(session, fields, "created_at", with_results=with_results)
+async def _collections(session: CliSession, *, with_results: bool, owner: str = "") -> list[Record]:
+    filters = [["owner_uuid", "=", owner]] if owner else []
+    return await list_data(
+        session, _LISTED_FIELDS, "created_at", with_results=with_results, filters=filters
     )
+
+
+async def _subprojects(session: CliSession, owner: str) -> list[Record]:
+    found = await session.api.list(
+        "groups",
+        filters=[["owner_uuid", "=", owner], ["group_class", "in", ["project", "filter"]]],
+        order=["name"],
+        select=["uuid", "name", "created_at"],
+        limit=_LISTED,
+    )
+    # A name that ends with a slash is a project, as of directories.
+    return [{**one, "name": f"{one['name']}/"} for one in found]
+
+
+def _show_records(records: Sequence[Record], as_json: bool) -> None:
+    """A table of collections and projects; projects have no hash, files and size."""
     if as_json:
-        display.emit_json([{name: record[name] for name in fields} for record in records])
+        display.emit_json([{name: one.get(name) for name in _LISTED_FIELDS} for one in records])
         return
     now = datetime.now(UTC)
     display.table(
@@ -345,9 +375,9 @@ def _list_collections(as_json: bool, *, with_results: bool) -> None:
         (
             (
                 record["uuid"],
-                record["portable_data_hash"],
-                str(record["file_count"]),
-                display.size(record["file_size_total"]),
+                record.get("portable_data_hash", ""),
+                str(record.get("file_count", "")),
+                display.size(record["file_size_total"]) if "file_size_total" in record else "",
                 display.age(record["created_at"], now),
                 display.shorten(record["name"] or ""),
             )
