@@ -48,3 +48,9 @@ def test_states_have_a_word_and_a_shape() -> None:
 def test_moments_name_their_zone() -> None:
     assert rendering.moment("2026-01-02T03:04:05.123Z").endswith(">2026-01-02 03:04:05 UTC</time>")
     assert rendering.moment(None) == ""
+
+
+def test_a_reused_result_has_its_own_shape() -> None:
+    assert rendering.look("Complete, reused") == ("good", "↺")
+    assert rendering.look("failed 3, reused") == ("bad", "✗")
+    assert rendering.worst(["Complete", "failed 3", "Running"]) == "failed 3"

@@ -6,7 +6,7 @@ change the direction of text are shown by their code, so that no name can look l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +32,10 @@ _SHAPES: Final = {
 }
 
 
+REUSED: Final = ", reused"
+"""What follows the state of a request that has the result of an earlier one."""
+
+
 class Renderer:
     """Makes HTML from the templates."""
 
@@ -49,11 +53,13 @@ class Renderer:
         environment.filters |= {
             "age": self._age,
             "bytes": size,
+            "look": look,
             "moment": moment,
             "seconds": duration,
             "segment": lambda text: quote(str(text), safe=""),
             "short": shorten,
             "state": state,
+            "worst": worst,
             "path": lambda text: quote(str(text), safe="/"),
         }
         environment.globals |= {"has_scripts": has_scripts()}
@@ -101,9 +107,22 @@ def moment(text: str | None) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(text, shown_moment(text))
 
 
+def look(text: str) -> tuple[str, str]:
+    """The class and the shape of a state."""
+    word, reused = text.removesuffix(REUSED), text.endswith(REUSED)
+    kind, shape = _SHAPES.get(word.partition(" ")[0], ("plain", "•"))
+    return kind, "↺" if reused and kind == "good" else shape
+
+
+def worst(states: Iterable[str]) -> str:
+    """Of several states that which a reader must see first."""
+    order = ("bad", "off", "run", "wait", "plain", "good")
+    return min(states, key=lambda one: order.index(look(one)[0]))
+
+
 def state(text: str) -> Markup:
     """A state as a word with a shape and a colour."""
-    kind, shape = _SHAPES.get(text.partition(" ")[0], ("plain", "•"))
+    kind, shape = look(text)
     return Markup('<span class="state {}"><span aria-hidden="true">{}</span> {}</span>').format(
         kind, shape, text
     )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from lading.web.graphs import compare
+from lading.web.graphs import compare, timeline
 from lading.web.routes import PageRoute, route
 
-ROUTES: Final[tuple[PageRoute, ...]] = (route("GET", "/ui/requests/{uuid}/compare", compare.show),)
+ROUTES: Final[tuple[PageRoute, ...]] = (
+    route("GET", "/ui/requests/{uuid}/compare", compare.show),
+    route("GET", "/ui/requests/{uuid}/timeline", timeline.show),
+)

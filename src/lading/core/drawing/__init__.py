@@ -1,0 +1,1 @@
+"""Layouts of drawings, as numbers: the page and the terminal draw them."""

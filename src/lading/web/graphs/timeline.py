@@ -1,0 +1,65 @@
+"""The timeline of a tree of requests, drawn by the server, and the same as a table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from lading.client.outcomes import RequestOutcome
+from lading.client.request_states import is_reused, shown_command, shown_state, state_of
+from lading.core.drawing.gantt import TimelineTask, lay_out
+from lading.core.quantities import parse_time
+from lading.web.graphs.tree import find_tree
+from lading.web.rendering import REUSED
+from lading.web.requests.page import request_uuid
+from lading.web.visit import Visit
+
+_ROWS: Final = 200
+_WIDTH: Final = 560
+"""Width of the bars in pixels."""
+_ENDED: Final = ("Complete", "Cancelled")
+
+
+async def show(visit: Visit) -> Response:
+    """The page with the timeline."""
+    found = await find_tree(visit.api, request_uuid(visit))
+    request = found.outcomes[0].request
+    now = visit.services.clock().timestamp()
+    chart = lay_out([_task(one) for one in found.outcomes], now=now, width=_WIDTH, most=_ROWS)
+    return visit.page(
+        "timeline.html",
+        request=request,
+        title=request["name"] or shown_command(request),
+        chart=chart,
+        now=now,
+        width=_WIDTH,
+        is_cut=found.is_cut,
+        count=len(found.outcomes),
+    )
+
+
+def _task(one: RequestOutcome) -> TimelineTask:
+    request, container = one.request, one.container
+    reused = bool(container) and is_reused(request, container or {})
+    started = ended = None
+    state = state_of(request, container)
+    if container is not None:
+        started = _seconds(container["started_at"])
+        ended = _seconds(container["finished_at"])
+    made = parse_time(request["created_at"]).timestamp()
+    if ended is None and state in _ENDED:
+        # It was cancelled without a container of its own: when is not known.
+        started, ended = None, made
+    return TimelineTask(
+        key=request["uuid"],
+        name=request["name"] or shown_command(request),
+        state=shown_state(one) + (REUSED if reused else ""),
+        made=made,
+        started=started,
+        ended=ended,
+    )
+
+
+def _seconds(text: str | None) -> float | None:
+    return parse_time(text).timestamp() if text else None

@@ -1,0 +1,60 @@
+"""The timeline of requests."""
+
+from __future__ import annotations
+
+from tests.web.site import Browser, PageSite
+
+API = {"vcpus": 1, "ram": 1 << 28, "API": True}
+EVIL = "<script>alert(1)</script>\u202e"
+
+
+async def test_a_tree_is_drawn_and_listed(here: PageSite, browser: Browser) -> None:
+    world = here.world
+    parent = await world.submit("runner", name="runner", runtime_constraints=API)
+    secret = await world.lock(parent["container_uuid"])
+    await world.ok(
+        "PUT", f"containers/{parent['container_uuid']}", {"state": "Running"}, token=secret
+    )
+    own = await world.container_token(parent["container_uuid"])
+    image = await world.ensure_image()
+    child = await world.submit("child", name="child", token=own, container_image=image)
+    await world.run(child["container_uuid"], exit_code=3)
+    path = f"/ui/requests/{parent['uuid']}/timeline"
+    words = await browser.words(path)
+    assert "2 requests" in words
+    assert words.count("✗ failed 3") == 2
+    text = await browser.text(path)
+    assert f'href="/ui/requests/{child["uuid"]}"' in text
+    assert 'class="runs bad"' in text
+    assert "style=" not in text
+
+
+async def test_needed_requests_and_reuse(here: PageSite, browser: Browser) -> None:
+    world = here.world
+    old = await world.submit("first", name="old")
+    await world.run(old["container_uuid"])
+    world.clock.advance(60)
+    again = await world.submit("first", name="again")
+    later = await world.submit("second", name="later", depends_on=[again["uuid"]])
+    words = await browser.words(f"/ui/requests/{later['uuid']}/timeline")
+    assert "↺ Complete, reused" in words
+    assert " old " not in words
+
+
+async def test_what_was_cancelled_while_it_waited(here: PageSite, browser: Browser) -> None:
+    request = await here.world.submit("x", name="gone")
+    await here.world.ok("POST", f"container_requests/{request['uuid']}/cancel")
+    assert "⊘ Cancelled" in await browser.words(f"/ui/requests/{request['uuid']}/timeline")
+
+
+async def test_requests_of_others_are_not_there(here: PageSite) -> None:
+    request = await here.world.submit("x")
+    other = await here.logged_in(await here.world.user("jane"))
+    assert (await other.get(f"/ui/requests/{request['uuid']}/timeline")).status == 404
+
+
+async def test_nothing_of_a_stranger_is_markup(here: PageSite, browser: Browser) -> None:
+    request = await here.world.submit(EVIL, name=EVIL)
+    text = await browser.text(f"/ui/requests/{request['uuid']}/timeline")
+    assert "<script>alert" not in text
+    assert "\u202e" not in text
