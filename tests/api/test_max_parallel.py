@@ -46,6 +46,15 @@ async def test_so_many_have_their_turn_and_each_end_gives_it_to_the_next(it: Wor
     assert await runnable(it, made[4]) == [0]
 
 
+async def test_what_is_given_back_takes_its_turn_anew(it: World) -> None:
+    made = await group(it, 3, 1)
+    await it.lock(made[0]["container_uuid"])
+    await it.ok("PUT", f"container_requests/{made[2]['uuid']}", {"priority": 9})
+    assert await runnable(it, *made) == [0]
+    await it.ok("POST", f"containers/{made[0]['container_uuid']}/unlock", token=it.dispatcher)
+    assert await runnable(it, *made) == [2]
+
+
 async def test_what_runs_keeps_its_place_and_priority_decides_about_the_rest(it: World) -> None:
     made = await group(it, 4, 1)
     supervisor = await it.lock(made[0]["container_uuid"])

@@ -29,6 +29,7 @@ from lading.core.containers.container import (
     ContainerEffect,
     Finish,
     MintTokens,
+    Reprioritise,
     ReprioritiseChildren,
     Resolve,
     RevokeTokens,
@@ -451,6 +452,8 @@ class ModelServer:
                 self._finish(after, before)
             case CancelChildren(uuid):
                 self._cancel_children(uuid)
+            case Reprioritise(uuids):
+                self._stale |= dict.fromkeys(uuids)
             case ReprioritiseChildren():
                 self._stale |= dict.fromkeys(self._below([after.uuid]))
             case _:

@@ -20,6 +20,7 @@ from lading.core.containers.container import (
     Finish,
     MintTokens,
     RefreshLog,
+    Reprioritise,
     ReprioritiseChildren,
     RevokeTokens,
 )
@@ -134,7 +135,8 @@ def test_unlock_gives_the_container_back_and_ends_its_tokens(caller: ContainerWr
         {},
     )
     assert after.lock_count == 1
-    assert change.effects == (RevokeTokens(("own", "supervisor")),)
+    # Its place in a group of requests is decided anew.
+    assert change.effects == (RevokeTokens(("own", "supervisor")), Reprioritise((after.uuid,)))
 
 
 def test_unlock_refusals() -> None:

@@ -302,6 +302,12 @@ class Confirm:
 
 
 ContainerEffect: TypeAlias = (
-    MintTokens | RevokeTokens | RefreshLog | Finish | CancelChildren | ReprioritiseChildren
+    MintTokens
+    | RevokeTokens
+    | RefreshLog
+    | Finish
+    | CancelChildren
+    | Reprioritise
+    | ReprioritiseChildren
 )
 RequestEffect: TypeAlias = Resolve | Adopt | Confirm | Reprioritise

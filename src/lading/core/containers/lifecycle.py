@@ -51,6 +51,7 @@ from lading.core.containers.container import (
     Finish,
     MintTokens,
     RefreshLog,
+    Reprioritise,
     ReprioritiseChildren,
     RevokeTokens,
 )
@@ -240,6 +241,8 @@ def _given_back(
             container,
             {**values, **_UNHELD, **sizes, "runtime_status": {}, "state": ContainerState.QUEUED},
             _revoked(container),
+            # Another container of its group may be first now.
+            Reprioritise((container.uuid,)),
         )
     status: JsonObject = {
         "error": "Failed to start container.  "
