@@ -146,6 +146,7 @@ def test_every_view_is_clean(cluster: Cluster, visitor: Visitor) -> None:
         f"/ui/requests/{failed}/log?q=99",
         f"/ui/requests/{failed}/files",
         f"/ui/requests/{failed}/timeline",
+        f"/ui/requests/{failed}/graph",
         f"/ui/requests/{failed}/compare",
         f"/ui/requests/{failed}/compare?with={large}",
     ):

@@ -1,0 +1,86 @@
+"""Layered layout of a directed graph: layers by the longest path, order within them by barycentres.
+
+Edges that close a cycle do not count for the layers. A node without predecessors stands in the
+layer before its first successor, so that its edges are short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+_SWEEPS: Final = 6
+Edge = tuple[str, str]
+
+
+def layers(nodes: Sequence[str], edges: Iterable[Edge]) -> tuple[tuple[str, ...], ...]:
+    """The nodes of each layer in their order. Edges between other nodes are ignored."""
+    known = dict.fromkeys(nodes)
+    after: dict[str, list[str]] = {one: [] for one in known}
+    for first, second in dict.fromkeys(edges):
+        if first in known and second in known:
+            after[first].append(second)
+    order = _break_cycles(after)
+    before: dict[str, list[str]] = {one: [] for one in known}
+    for one in known:
+        for other in after[one]:
+            before[other].append(one)
+    depth = _depths(order, after, before)
+    made: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    for one in known:
+        made[depth[one]].append(one)
+    made = [one for one in made if one]
+    for sweep in range(_SWEEPS):
+        _sort(made if sweep % 2 == 0 else made[::-1], before if sweep % 2 == 0 else after)
+    return tuple(tuple(one) for one in made)
+
+
+def _break_cycles(after: dict[str, list[str]]) -> list[str]:
+    """Remove the edges that close a cycle; the nodes in topological order."""
+    begun: set[str] = set()
+    open_: set[str] = set()
+    done: list[str] = []
+    for start in after:
+        if start in begun:
+            continue
+        begun.add(start)
+        open_.add(start)
+        stack: list[tuple[str, Iterator[str]]] = [(start, iter(list(after[start])))]
+        while stack:
+            one, left = stack[-1]
+            following = next(left, None)
+            if following is None:
+                stack.pop()
+                open_.remove(one)
+                done.append(one)
+            elif following in open_:
+                after[one].remove(following)
+            elif following not in begun:
+                begun.add(following)
+                open_.add(following)
+                stack.append((following, iter(list(after[following]))))
+    return done[::-1]
+
+
+def _depths(
+    order: Sequence[str], after: Mapping[str, Sequence[str]], before: Mapping[str, Sequence[str]]
+) -> dict[str, int]:
+    depth = dict.fromkeys(order, 0)
+    for one in order:
+        for other in after[one]:
+            depth[other] = max(depth[other], depth[one] + 1)
+    for one in order:
+        if not before[one] and after[one]:
+            depth[one] = min(depth[other] for other in after[one]) - 1
+    return depth
+
+
+def _sort(made: Sequence[list[str]], neighbours: Mapping[str, Sequence[str]]) -> None:
+    """Sort each layer by the mean place of the neighbours of its nodes."""
+    place: dict[str, float] = {}
+    for layer in made:
+        for index, one in enumerate(layer):
+            near = [place[other] for other in neighbours[one] if other in place]
+            place[one] = sum(near) / len(near) if near else index
+        layer.sort(key=lambda one: place[one])
+        place |= {one: float(index) for index, one in enumerate(layer)}

@@ -1,0 +1,164 @@
+"""Where a request came from and what used its result: requests, collections and images, as far as
+the reader may see them. What the reader may not see is a sealed node without a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from lading.client.api import ApiClient, Record
+from lading.client.outcomes import RequestOutcome
+from lading.client.request_states import is_reused, shown_command, shown_state
+from lading.concurrency import together
+from lading.core.drawing.folding import LineageNode
+from lading.core.errors import LadingError
+from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
+from lading.web.graphs.tree import needed
+from lading.web.rendering import REUSED
+
+_MOST_INPUTS: Final = 20
+"""Inputs that are followed when there is no output."""
+_SEALED: Final = "not readable"
+
+
+@dataclass(slots=True, kw_only=True)
+class Lineage:
+    """Nodes by key, and edges from what was used to what used it."""
+
+    start: str
+    nodes: dict[str, LineageNode] = field(default_factory=dict)
+    edges: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, node: LineageNode) -> None:
+        """Add a node, unless it is there."""
+        self.nodes.setdefault(node.key, node)
+
+    def link(self, first: str, second: str, kind: str) -> None:
+        """Add an edge; an end that is not there is sealed."""
+        for key in (first, second):
+            self.add(LineageNode(key=key, kind=kind, name=_SEALED, sealed=True))
+        self.edges.append((first, second))
+
+
+async def find_lineage(api: ApiClient, request: Record) -> Lineage:
+    """The lineage of a request and of its result."""
+    held = request["container_uuid"]
+    container = await api.get("containers", held) if held else None
+    made_of = container or request
+    earlier: Record = {}
+    later: Record = {}
+    output = (container or {}).get("output")
+    if output:
+        await together(
+            _follow(api, output, "provenance", earlier), _follow(api, output, "used_by", later)
+        )
+    if not earlier:
+        for one in list(dict.fromkeys(_inputs(made_of)))[:_MOST_INPUTS]:
+            await _follow(api, one, "provenance", earlier)
+    start = held or request["uuid"]
+    earlier |= {request["uuid"]: request, start: made_of}
+    drawn = Lineage(start=start)
+    everything = {**later, **earlier}
+    _add_nodes(drawn, everything, request, start)
+    for key, record in everything.items():
+        if key == start or _infix(key) == Infix.CONTAINER:
+            _add_edges(drawn, key, record, sees_inputs=key in earlier)
+    await _add_requests(api, drawn, request, everything)
+    return drawn
+
+
+async def _follow(api: ApiClient, pdh: str, way: str, found: Record) -> None:
+    try:
+        found |= await api.action("collections", pdh, way, method="GET")
+    except LadingError as error:
+        # It may be in the trash, or not readable; a server that is busy is another matter.
+        if error.status not in (403, 404):
+            raise
+
+
+def _add_nodes(drawn: Lineage, found: Mapping[str, Any], request: Record, start: str) -> None:
+    requests = {
+        one["container_uuid"]: one for key, one in found.items() if _infix(key) == Infix.REQUEST
+    }
+    requests[start] = request
+    producers: dict[str, str] = {}
+    images = set()
+    for key, record in found.items():
+        if key != start and _infix(key) != Infix.CONTAINER:
+            continue
+        node = _request_node(key, requests.get(key), record)
+        drawn.add(node)
+        images.add(record["container_image"])
+        if record.get("output"):
+            producers.setdefault(record["output"], node.name)
+    for key, record in found.items():
+        if is_pdh(key):
+            made = f"output of {producers[key]}" if key in producers else ""
+            name = made or record.get("name") or key[:12]
+            kind = "image" if key in images else "collection"
+            drawn.add(LineageNode(key=key, kind=kind, name=name))
+
+
+def _request_node(key: str, request: Record | None, container: Record) -> LineageNode:
+    if request is None:
+        return LineageNode(key=key, kind="request", name=shown_command(container))
+    held = container if request["container_uuid"] else None
+    reused = held is not None and is_reused(request, held)
+    return LineageNode(
+        key=key,
+        kind="request",
+        name=request["name"] or shown_command(request),
+        state=shown_state(RequestOutcome(request, held)) + (REUSED if reused else ""),
+        request_uuid=request["uuid"],
+    )
+
+
+def _add_edges(drawn: Lineage, key: str, record: Record, *, sees_inputs: bool) -> None:
+    """`sees_inputs`: all inputs of the container were looked for."""
+    image = record["container_image"]
+    for pdh in dict.fromkeys(_inputs(record)):
+        if sees_inputs or pdh in drawn.nodes:
+            drawn.link(pdh, key, "image" if pdh == image else "collection")
+    if record.get("output") in drawn.nodes:
+        drawn.link(key, record["output"], "collection")
+
+
+async def _add_requests(
+    api: ApiClient, drawn: Lineage, request: Record, found: Mapping[str, Any]
+) -> None:
+    """Link the request to those that it needs, and to that whose container made it."""
+    parent, wanted = request["requesting_container_uuid"], list(dict.fromkeys(needed(request)))
+    conditions = [[["uuid", "in", wanted]]] if wanted else []
+    if parent:
+        conditions.append([["container_uuid", "=", parent]])
+    near: dict[str, Record] = {}
+    for filters in conditions:
+        listed = await api.list("container_requests", filters=filters, limit=len(wanted) + 1)
+        near |= {one["uuid"]: one for one in listed}
+    keys = {}
+    for uuid, one in near.items():
+        keys[uuid] = one["container_uuid"] or uuid
+        keys.setdefault(one["container_uuid"], keys[uuid])
+        if keys[uuid] in found:
+            continue
+        held = one["container_uuid"]
+        container = await api.get("containers", held) if held else one
+        drawn.add(_request_node(keys[uuid], one, container))
+    for uuid in (*wanted, *([parent] if parent else ())):
+        if keys.get(uuid, uuid) != drawn.start:
+            drawn.link(keys.get(uuid, uuid), drawn.start, "request")
+
+
+def _inputs(record: Record) -> Iterator[str]:
+    if is_pdh(record["container_image"] or ""):
+        yield record["container_image"]
+    for mount in (record["mounts"] or {}).values():
+        pdh = mount.get("portable_data_hash")
+        if mount.get("kind") == "collection" and pdh and is_pdh(pdh):
+            yield pdh
+
+
+def _infix(key: str) -> str:
+    return infix_of(key) if is_uuid(key) else ""

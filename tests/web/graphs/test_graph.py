@@ -1,0 +1,76 @@
+"""The page with the graph."""
+
+from __future__ import annotations
+
+from lading.core.records.schema import Record
+from tests.web.site import Browser, PageSite
+
+EVIL = "<script>alert(1)</script>\u202e"
+OUT = {"/out": {"kind": "tmp", "capacity": 1000}}
+
+
+def _reads(pdh: str) -> Record:
+    return {**OUT, "/in": {"kind": "collection", "portable_data_hash": pdh}}
+
+
+async def _chain(here: PageSite, first_name: str) -> list[Record]:
+    """Three requests, each of which reads the output of the one before."""
+    world, made, mounts = here.world, [], OUT
+    for number, name in enumerate((first_name, "middle", "last")):
+        request = await world.submit(name, str(number), name=name, mounts=mounts)
+        output = await here.files.collection({f"{number}.txt": name.encode()})
+        pdh = await here.files.pdh(output)
+        await world.run(request["container_uuid"], output=pdh)
+        made.append(request)
+        mounts = _reads(pdh)
+    return made
+
+
+async def test_origins_and_uses_are_drawn(here: PageSite, browser: Browser) -> None:
+    first, middle, last = await _chain(here, "first")
+    path = f"/ui/requests/{middle['uuid']}/graph"
+    text, words = await browser.text(path), await browser.words(path)
+    for one in (first, last):
+        assert f'href="/ui/requests/{one["uuid"]}"' in text
+    assert "middle this request request ✓ Complete 1" in words
+    assert "output of first collection 1 first middle" in words
+    assert "style=" not in text
+    assert "sealed" not in text
+
+
+async def test_what_has_not_run_has_its_inputs(here: PageSite, browser: Browser) -> None:
+    pdh = await here.files.pdh(await here.files.collection({"a": b"a"}, name="the input"))
+    needed = await here.world.submit("n", name="needed one")
+    request = await here.world.submit("x", mounts=_reads(pdh), depends_on=[needed["uuid"]])
+    words = await browser.words(f"/ui/requests/{request['uuid']}/graph")
+    assert "the input collection 1" in words
+    assert "needed one request" in words
+    assert "image" in words
+
+
+async def test_what_a_reader_may_not_see_is_sealed(here: PageSite) -> None:
+    world = here.world
+    jane = await world.user("jane")
+    own = await world.submit("secret-command", name="secret name")
+    pdh = await here.files.pdh(await here.files.collection({"a": b"a"}, name="secret input"))
+    request = await world.submit("x", name="shared", mounts=_reads(pdh), depends_on=[own["uuid"]])
+    me = await world.ok("GET", "users/current", token=jane)
+    link = {
+        "link_class": "permission", "name": "can_read", "tail_uuid": me["uuid"],
+        "head_uuid": request["uuid"],
+    }  # fmt: skip
+    path = f"/ui/requests/{request['uuid']}/graph"
+    browser = await here.logged_in(jane)
+    assert (await browser.get(path)).status == 404
+    await world.ok("POST", "links", {"link": link})
+    text = await browser.text(path)
+    assert 'class="node collection sealed"' in text
+    assert 'class="node request sealed"' in text
+    assert "secret" not in text
+
+
+async def test_nothing_of_a_stranger_is_markup(here: PageSite, browser: Browser) -> None:
+    for one in await _chain(here, EVIL):
+        text = await browser.text(f"/ui/requests/{one['uuid']}/graph")
+        assert "<script>alert" not in text
+        assert "\u202e" not in text
