@@ -101,7 +101,7 @@ class HostFleet:
         self._host = host
         self._traffic = traffic
         self._name = name
-        self._known = False
+        self._known = self._left = False
         self._shown: dict[str, SupervisorProcess] = {}
         self._since: dict[str, int] = {}
         self._change = asyncio.Event()
@@ -112,6 +112,7 @@ class HostFleet:
 
     def leave(self) -> None:
         """Stop listening to the host."""
+        self._left = True
         self._host.watchers.remove(self._tell)
         self._stream.close()
 
@@ -132,7 +133,10 @@ class HostFleet:
     async def start(self, assignment: StartRequest) -> None:
         """Start a supervisor on the host."""
         uuid, token, known = assignment.uuid, assignment.token, assignment.known
-        start = partial(self._host.start, uuid, token, known)
+
+        def start() -> int:
+            return self._host.start(uuid, token, known, late=self._left)
+
         self._since[uuid] = await self._ask("start", uuid, start)
         if uuid not in self._shown:
             self._shown[uuid] = SupervisorProcess(self._host.name)

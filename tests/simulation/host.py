@@ -72,6 +72,8 @@ class Supervisor:
     command: Command | None = None
     idle: bool = False
     lost: bool = False
+    late: bool = False
+    """The dispatcher that sent its start had ended when the start arrived."""
 
 
 @dataclass
@@ -97,11 +99,11 @@ class Host:
     moments: int = 0
     """Number of supervisors that have reported Running."""
 
-    def start(self, uuid: str, token: str, known: Mapping[str, Any]) -> int:
+    def start(self, uuid: str, token: str, known: Mapping[str, Any], *, late: bool = False) -> int:
         """Start a supervisor; the new version. Raises Conflict if there is a run directory."""
         if uuid in self.runs:
             raise Conflict(f"{uuid}: an earlier supervisor is still there")
-        one = self.runs[uuid] = Supervisor(uuid, token)
+        one = self.runs[uuid] = Supervisor(uuid, token, late=late)
         if self.random.random() < 0.5:
             self._take_record(one, known["container"], known["auth"])
         one.task = self.spawn(self._supervise(one))
