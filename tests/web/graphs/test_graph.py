@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from lading.core.records.schema import Record
 from tests.web.site import Browser, PageSite
 
@@ -34,6 +36,8 @@ async def test_origins_and_uses_are_drawn(here: PageSite, browser: Browser) -> N
         assert f'href="/ui/requests/{one["uuid"]}"' in text
     assert "middle this request request ✓ Complete 1" in words
     assert "output of first collection 1 first middle" in words
+    # The link from the image to a later layer runs between the rows.
+    assert re.search(r'd="M [^"]* L ', text)
     assert "style=" not in text
     assert "sealed" not in text
 

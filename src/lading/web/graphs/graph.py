@@ -46,8 +46,8 @@ async def show(visit: Visit) -> Response:
     place = {
         key: (
             _MARGIN + column * _ACROSS,
-            # Short layers are in the middle of the height.
-            _MARGIN + row * _DOWN + (tallest - len(layer)) * _DOWN // 2,
+            # Short layers are in the middle; rows of all layers are in line.
+            _MARGIN + (row + (tallest - len(layer)) // 2) * _DOWN,
         )
         for column, layer in enumerate(placed)
         for row, key in enumerate(layer)
@@ -72,15 +72,23 @@ async def show(visit: Visit) -> Response:
         edges=[_path(place[first], place[second]) for first, second in folded.edges],
         left_out=folded.left_out,
         width=len(placed) * _ACROSS - (_ACROSS - _WIDTH) + 2 * _MARGIN,
-        height=tallest * _DOWN + _MARGIN,
+        height=tallest * _DOWN + 2 * _MARGIN,
         node_width=_WIDTH,
         node_height=_HEIGHT,
     )
 
 
 def _path(first: tuple[int, int], second: tuple[int, int]) -> str:
-    """The path of an SVG curve from the right side of a node to the left side of another one."""
+    """The path of an SVG curve from the right side of a node to the left side of another one; past
+    other layers it runs between two rows, so that no node hides it.
+    """
     x, y = first[0] + _WIDTH, first[1] + _HEIGHT // 2
     end_x, end_y = second[0], second[1] + _HEIGHT // 2
+    if end_x - first[0] > _ACROSS:
+        low, turn = y + _DOWN // 2, (_ACROSS - _WIDTH) // 2
+        return (
+            f"M {x} {y} C {x + turn} {y} {x} {low} {x + turn} {low} L {end_x - turn} {low} "
+            f"C {end_x} {low} {end_x - turn} {end_y} {end_x} {end_y}"
+        )
     bend = max(20, abs(end_x - x) // 2)
     return f"M {x} {y} C {x + bend} {y} {end_x - bend} {end_y} {end_x} {end_y}"
