@@ -4,7 +4,8 @@ it depends on or whose outputs it takes; and the same of each of them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,19 +35,23 @@ class RequestTree:
     is_cut: bool
 
 
-async def find_tree(api: ApiClient, uuid: str) -> RequestTree:
-    """The tree of a request, as far as the reader may see it. Raises NotFound."""
+async def find_tree(
+    api: ApiClient, uuid: str, *, most: int = _MOST, page: int = _PAGE
+) -> RequestTree:
+    """The tree of a request, as far as the reader may see it: the first `most` requests, listed
+    `page` at a time. Raises NotFound.
+    """
     first = await api.get("container_requests", uuid, select=_SELECT)
     found, ahead = {uuid: first}, [first]
     for _ in range(_DEEPEST):
-        ahead = [one async for one in _next(api, ahead, found)]
-        if not ahead or len(found) > _MOST:
+        ahead = await _next(api, ahead, found, most=most, page=page)
+        if not ahead or len(found) > most:
             break
-    kept = list(found.values())[:_MOST]
+    kept = list(found.values())[:most]
     held = {
         one["uuid"]: one
         async for one in _listed(
-            api, "containers", "uuid", (one["container_uuid"] for one in kept), _OF_CONTAINER
+            api, "containers", "uuid", (one["container_uuid"] for one in kept), _OF_CONTAINER, page
         )
     }
     outcomes = (RequestOutcome(one, held.get(one["container_uuid"] or "")) for one in kept)
@@ -62,29 +67,41 @@ def needed(request: Record) -> Iterator[str]:
 
 
 async def _next(
-    api: ApiClient, ahead: list[Record], found: dict[str, Record]
-) -> AsyncIterator[Record]:
-    """The requests one step further, which are added to `found`."""
+    api: ApiClient, ahead: list[Record], found: dict[str, Record], *, most: int, page: int
+) -> list[Record]:
+    """The requests one step further, the oldest first, which are added to `found`; no more are
+    looked for once it has more than `most`.
+    """
     makers = [one["container_uuid"] for one in ahead]
     wanted = [uuid for one in ahead for uuid in needed(one) if uuid not in found]
+    fresh: dict[str, Record] = {}
     for field, values in (("requesting_container_uuid", makers), ("uuid", wanted)):
-        async for one in _listed(api, "container_requests", field, values, _SELECT):
-            if one["uuid"] not in found and len(found) <= _MOST:
-                found[one["uuid"]] = one
-                yield one
+        async with aclosing(
+            _listed(api, "container_requests", field, values, _SELECT, page)
+        ) as listed:
+            async for one in listed:
+                if one["uuid"] not in found:
+                    fresh[one["uuid"]] = one
+                if len(found) + len(fresh) > most:
+                    break
+    ordered = sorted(fresh.values(), key=lambda one: (one["created_at"], one["uuid"]))
+    found |= {one["uuid"]: one for one in ordered}
+    return ordered
 
 
 async def _listed(
-    api: ApiClient, plural: str, field: str, values: Iterable[str | None], select: Iterable[str]
-) -> AsyncIterator[Record]:
+    api: ApiClient,
+    plural: str,
+    field: str,
+    values: Iterable[str | None],
+    select: Iterable[str],
+    page: int,
+) -> AsyncGenerator[Record]:
     wanted = list(dict.fromkeys(one for one in values if one))
-    for start in range(0, len(wanted), _PAGE):
-        some = wanted[start : start + _PAGE]
-        for one in await api.list(
-            plural,
-            filters=[[field, "in", some]],
-            order=["created_at asc", "uuid asc"],
-            select=select,
-            limit=1000,
-        ):
-            yield one
+    for start in range(0, len(wanted), page):
+        some = [field, "in", wanted[start : start + page]]
+        # A container may have made any number of requests.
+        async with aclosing(api.pages(plural, filters=[some], select=select, size=page)) as pages:
+            async for records in pages:
+                for one in records:
+                    yield one
