@@ -34,10 +34,17 @@ class Heard(Recorder):
         self._tx = tx
         self.asked: list[tuple[str, tuple[Value, ...]]] = []
 
-    async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:
+    async def fetch(
+        self,
+        sql: str,
+        values: Sequence[Value] = (),
+        *,
+        most: int = 0,
+        wide: Sequence[str] = (),
+    ) -> list[Row]:
         """Ask, and remember what."""
         self.asked.append((sql, tuple(values)))
-        return await self._tx.fetch(sql, values, most=most)
+        return await self._tx.fetch(sql, values, most=most, wide=wide)
 
 
 def show(place: Place) -> None:

@@ -43,7 +43,14 @@ class Recorder:
         self.seal = seal
         self.values: Sequence[Value] = ()
 
-    async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:  # noqa: ARG002
+    async def fetch(
+        self,
+        sql: str,  # noqa: ARG002
+        values: Sequence[Value] = (),
+        *,
+        most: int = 0,  # noqa: ARG002
+        wide: Sequence[str] = (),  # noqa: ARG002
+    ) -> list[Row]:
         """Remember the values of a row."""
         self.values = tuple(values)
         return [(0,)]

@@ -28,7 +28,14 @@ class MemoryTransaction:
         self.seal = seal
         self.callbacks: list[Callable[[], None]] = []
 
-    async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:
+    async def fetch(
+        self,
+        sql: str,
+        values: Sequence[Value] = (),
+        *,
+        most: int = 0,
+        wide: Sequence[str] = (),
+    ) -> list[Row]:
         """All rows of a query."""
         try:
             return bounded(self.connection.execute(sql, values), most)

@@ -43,5 +43,10 @@ async def test_a_query_may_end_with_so_many_bytes(database: Database) -> None:
         assert len(await tx.fetch(sql, most=10_000)) == 130
         assert len(await tx.fetch(sql, most=755)) == 75
         assert len(await tx.fetch(sql, most=1)) == 1
+        wide = sql.replace("SELECT i, 'abcdefghij'", "SELECT i, 'abcdefghij' AS text")
+        for most, count in ((1300, 130), (1299, 129), (755, 75), (1, 1)):
+            rows = await tx.fetch(wide, most=most, wide=("text",))
+            assert rows == [(one + 1, "abcdefghij") for one in range(count)]
+        assert await tx.fetch(f"{wide} WHERE i = 0", most=1, wide=("text",)) == []
     async with database.writing() as tx:
         assert len(await tx.fetch(sql, most=755)) == 75

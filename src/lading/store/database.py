@@ -129,9 +129,14 @@ class Transaction(Protocol):
     seal: Seal
     """The seal that encrypts and decrypts sealed columns."""
 
-    async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:
+    async def fetch(
+        self, sql: str, values: Sequence[Value] = (), *, most: int = 0, wide: Sequence[str] = ()
+    ) -> list[Row]:
         """All rows of a query; with `most`, the first rows up to that many bytes of text, at least
         one.
+
+        `wide`: the columns of the result whose texts have no limit. A database that is told them
+        may check their total before it sends the rows; those of other columns are not counted then.
         """
 
     async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:

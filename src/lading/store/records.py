@@ -247,7 +247,13 @@ async def search(
     if query.distinct:
         query = replace(query, order=_distinct_order(query.order, fields))
         columns = f"DISTINCT {columns}"
-    rows = await _page(tx, dialect, kind, query, columns)
+    # Times have one length; any other text may be long.
+    texts = (Type.STRING, Type.OBJECT, Type.ARRAY)
+    wide = [one.name for one in fields if one.type in texts and one.name != "uuid"]
+    if not wide:
+        # The number of rows is limit enough.
+        query = replace(query, most_bytes=0)
+    rows = await _page(tx, dialect, kind, query, columns, wide)
     # Column by column: a page has thousands of values, and most need no conversion.
     decoded = [
         values if decode is None else map(decode, values)
@@ -293,13 +299,19 @@ def _fractions(names: Sequence[str], values: Row) -> str:
 
 
 async def _page(
-    tx: Transaction, dialect: Dialect, kind: RecordType, query: Query, selected: str
+    tx: Transaction,
+    dialect: Dialect,
+    kind: RecordType,
+    query: Query,
+    selected: str,
+    wide: Sequence[str] = (),
 ) -> list[Row]:
     writer = ConditionWriter(dialect, kind.plural)
     condition = writer.where(query.where)
     order = order_by(dialect, query.order, kind.plural)
     sql = f"SELECT {selected} FROM {kind.plural}{condition}{order} LIMIT ? OFFSET ?"
-    return await tx.fetch(sql, (*writer.values, query.limit, query.offset), most=query.most_bytes)
+    values = (*writer.values, query.limit, query.offset)
+    return await tx.fetch(sql, values, most=query.most_bytes, wide=wide)
 
 
 async def count(tx: Transaction, dialect: Dialect, kind: RecordType, query: Query) -> int:

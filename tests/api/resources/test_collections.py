@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from lading.api import manifests
-from lading.api.resources import collections
 from lading.core.records.schema import JSON, Record
 from lading.testing.world import START, World, world
 
@@ -170,7 +169,7 @@ async def test_trash_times(it: World, given: Record, trash: JSON, delete: JSON) 
     assert (cleared["trash_at"], cleared["delete_at"], cleared["is_trashed"]) == (None, None, False)
 
 
-async def test_lists_sign_what_is_selected(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lists_sign_what_is_selected(it: World) -> None:
     for name in ("a", "b"):
         await it.collection({name: b"x"}, name=name)
     plain = (await it.ok("GET", "collections"))["items"]
@@ -180,8 +179,14 @@ async def test_lists_sign_what_is_selected(it: World, monkeypatch: pytest.Monkey
     assert "+A" in items[0]["manifest_text"]
     assert "+A" not in items[0]["unsigned_manifest_text"]
     assert len(await it.collections(select=["unsigned_manifest_text"])) == 2
-    monkeypatch.setattr(collections, "_PAGE_BYTES", 10)
-    assert len(await it.collections(**params)) == 1
+
+
+@pytest.mark.parametrize("name", ["manifest_text", "unsigned_manifest_text"])
+async def test_manifests_count_for_the_size_of_a_page(tmp_path: Path, name: str) -> None:
+    async with world(tmp_path, API={"MaxIndexDatabaseRead": 10}) as it:
+        for one in ("a", "b"):
+            await it.collection({one: b"x"}, name=one)
+        assert len(await it.collections(select=[name])) == 1
 
 
 async def test_big_manifests_go_to_a_thread(it: World, monkeypatch: pytest.MonkeyPatch) -> None:

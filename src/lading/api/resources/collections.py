@@ -48,8 +48,6 @@ from lading.core.records.schema import Record, RecordType, Type
 from lading.store import contents, records
 from lading.store.database import Transaction
 
-# Characters of the signed manifests of one page: the answer is held in memory as a whole.
-_PAGE_BYTES: Final = 128 << 20
 # Times that a change is prepared again because another call changed the content first.
 _ATTEMPTS: Final = 20
 PRESENT: Final[Expression] = Present()
@@ -66,20 +64,12 @@ async def list_collections(call: ApiCall) -> ApiResponse:
     if query.select is None or not {"manifest_text", "unsigned_manifest_text"} & set(query.select):
         return await generic.list_records(call, COLLECTIONS, where)
     response = await generic.list_records(call, COLLECTIONS, where)
-    kept: list[Record] = []
-    size = 0
+    # `API.MaxIndexDatabaseRead` limits the manifests of a page with the other texts.
     for item in response.body["items"]:
-        text = item.get("manifest_text", item.get("unsigned_manifest_text", ""))
-        size += len(text)
-        # At least one item, however large: an empty page would look like the end of the list.
-        if kept and size > _PAGE_BYTES:
-            break
         if "manifest_text" in item:
             item["manifest_text"] = await sign(
-                call.services, call.caller, text, item.get("trash_at")
+                call.services, call.caller, item["manifest_text"], item.get("trash_at")
             )
-        kept.append(item)
-    response.body["items"] = kept
     return response
 
 

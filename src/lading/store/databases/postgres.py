@@ -177,7 +177,14 @@ class _Transaction:
         self._deferred: list[Deferred] = []
         self._rows: set[str] = set()
 
-    async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:
+    async def fetch(
+        self,
+        sql: str,
+        values: Sequence[Value] = (),
+        *,
+        most: int = 0,
+        wide: Sequence[str] = (),
+    ) -> list[Row]:
         """All rows of a query."""
         # Statements see the changes before them, deferred ones too.
         if self._deferred:
@@ -185,6 +192,9 @@ class _Transaction:
         try:
             # In a transaction rows cannot be read in batches; see below.
             if most and not self._connection.is_in_transaction():
+                found = await self._fetch_page(sql, values, most, wide) if wide else None
+                if found is not None:
+                    return found
                 return await self._fetch_some(self._number(sql), values, most)
             found = [tuple(row) for row in await self._connection.fetch(self._number(sql), *values)]
         except FAULTS as error:
@@ -192,6 +202,17 @@ class _Transaction:
             raise translate(error) from error
         # The driver has no cursors in a read-write transaction; lists are never read there.
         return first_rows(found, most, has_some=False) if most else found
+
+    async def _fetch_page(
+        self, sql: str, values: Sequence[Value], most: int, wide: Sequence[str]
+    ) -> list[Row] | None:
+        """All rows, or None if the texts of the columns `wide` have more than `most` bytes."""
+        rows = await self._connection.fetch(self._number(_measured(sql, wide)), *values, most)
+        size = rows[0][0]
+        # Without rows there is no size, and the one row of the join has nulls only.
+        if size is None:
+            return []
+        return [tuple(row)[1:] for row in rows] if size <= most else None
 
     async def _fetch_some(self, sql: str, values: Sequence[Value], most: int) -> list[Row]:
         found: list[Row] = []
@@ -438,6 +459,26 @@ class PostgresDatabase:
             settle(group.waiters, error)
         else:
             settle(group.waiters, None)
+
+
+def _measured(sql: str, wide: Sequence[str]) -> str:
+    """The query with the total size of its columns `wide` before each row, and without rows if that
+    is more than the last placeholder.
+
+    Nearly all pages are small. A cursor needs several more round trips for them, and the server
+    never scans in parallel for a cursor.
+    """
+    # octet_length reads the size alone, without the text that is stored apart. The sum begins with
+    # a bigint, since two texts may have more bytes than an integer holds.
+    size = " + ".join(("0::bigint", *(f"coalesce(octet_length(page.{one}), 0)" for one in wide)))
+    # The size is one row, and the condition is no equality: so the join is a loop over the page,
+    # which keeps its order.
+    return (
+        f"WITH page AS MATERIALIZED ({sql}),"  # noqa: S608 - columns are those of our tables
+        f" total AS (SELECT CAST(sum({size}) AS bigint) AS bytes FROM page)"
+        " SELECT total.bytes, page.* FROM total"
+        " LEFT JOIN page ON total.bytes <= CAST(? AS bigint)"
+    )
 
 
 async def _commit(writer: PostgresWriter, group: Group) -> None:

@@ -125,7 +125,14 @@ class _Transaction:
         self.seal = seal
         self.callbacks: list[Callable[[], None]] = []
 
-    async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:
+    async def fetch(
+        self,
+        sql: str,
+        values: Sequence[Value] = (),
+        *,
+        most: int = 0,
+        wide: Sequence[str] = (),  # noqa: ARG002 - rows are read one by one anyway
+    ) -> list[Row]:
         """All rows of a query."""
         try:
             return bounded(self.connection.execute(sql, values), most)
@@ -177,7 +184,14 @@ class _Reading(_Transaction):
         super().__init__(path, connection, seal, damaged)
         self._reader = QuickReader(connection, slow)
 
-    async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:
+    async def fetch(
+        self,
+        sql: str,
+        values: Sequence[Value] = (),
+        *,
+        most: int = 0,
+        wide: Sequence[str] = (),  # noqa: ARG002 - rows are read one by one anyway
+    ) -> list[Row]:
         """All rows of a query."""
         try:
             return await self._reader.fetch(sql, values, most)
