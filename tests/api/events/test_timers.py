@@ -185,6 +185,35 @@ async def test_one_search_finds_the_containers_of_all(it: World) -> None:
         assert found["container_uuid"] is not None
 
 
+class _MeetingGit(SlowGit):
+    """Answers a search when another one has begun."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.searches = 0
+        self.met = asyncio.Event()
+
+    async def find(
+        self, url: str, wanted: object, *, patience: float
+    ) -> tuple[ResolvedGitTree, ...] | None:
+        if self.ready:
+            self.searches += 1
+            if self.searches == 2:
+                self.met.set()
+            await self.met.wait()
+        return await super().find(url, wanted, patience=patience)
+
+
+async def test_a_server_that_hangs_does_not_delay_the_others(it: World) -> None:
+    git = _MeetingGit()
+    await slow_world(it, git)
+    spec = await it.spec("make", mounts=GIT, environment={"N": "2"})
+    await it.request("POST", "container_requests", spec, params={"satisfy": True})
+    git.ready = True
+    async with asyncio.timeout(30):
+        assert await timers.seek(it.app.services) == 0
+
+
 async def test_a_container_that_cannot_be_found_ends_the_request_with_the_reason(it: World) -> None:
     git = SlowGit(Invalid("Mounts [/src][commit]: no commit 'main'"))
     request = await slow_world(it, git)

@@ -24,6 +24,7 @@ from lading.api.resources import groups
 from lading.api.resources.repositories import look_up
 from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
+from lading.concurrency import together
 from lading.core.containers import request
 from lading.core.containers.request import ContainerRequest
 from lading.core.errors import Conflict, Invalid, Unavailable
@@ -38,7 +39,7 @@ LONGEST: Final = 10.0
 """Seconds after which moments are looked up again, in case another process knows of an earlier
 one.
 """
-# Requests whose uuids are read at a time.
+# Requests that are read, and looked at, at a time.
 _BATCH: Final = 20
 _logger = logging.getLogger("lading.api.events.timers")
 
@@ -75,20 +76,28 @@ async def keep_time(services: ApiServices) -> None:
 async def seek(services: ApiServices) -> int:
     """Find the containers of all requests that wait for a git repository, or whose inputs have
     become known; the number of requests that still wait.
+
+    Those that are read together are looked at concurrently, each for a few seconds at most: a git
+    server that hangs does not delay the others. Its search goes on, and the next call finds it.
     """
     seen, left = set[str](), 0
+
+    async def look(uuid: str) -> None:
+        nonlocal left
+        try:
+            is_found = await _satisfy(services, uuid)
+        except (Unavailable, Conflict) as error:
+            is_found = False
+            event(_logger, "container not found yet", request=uuid, why=error)
+        left += not is_found
+
     while True:
         async with services.database.reading() as tx:
             # Those that still wait are read again, before the others.
             uuids = await waiting.resolving(tx, limit=_BATCH + len(seen))
         if not (new := [uuid for uuid in uuids if uuid not in seen]):
             return left
-        for uuid in new:
-            try:
-                left += not await _satisfy(services, uuid)
-            except (Unavailable, Conflict) as error:
-                left += 1
-                event(_logger, "container not found yet", request=uuid, why=error)
+        await together(*(look(uuid) for uuid in new))
         seen.update(new)
 
 
@@ -112,7 +121,7 @@ async def _satisfy(services: ApiServices, uuid: str) -> bool:
     fault, trees = "", None
     await mount_contents.look_up(services, principal, [row["mounts"]])
     try:
-        patience = 2 * services.config.Containers.GitTimeout
+        patience = services.config.Containers.ResolveTimeout
         trees = await look_up(
             services, ContainerRequest.from_record(row), principal, patience=patience
         )
