@@ -146,7 +146,9 @@ async def test_a_preview_is_asked_for_again_while_the_repository_is_fetched(
         await it.app.services.git.close()
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "git@169.254.169.254", "0.0.0.0"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "git@169.254.169.254", "0.0.0.0", "git@100.100.100.200"]
+)
 async def test_a_repository_on_the_machine_of_the_server_has_to_be_configured(
     tmp_path: Path, host: str
 ) -> None:

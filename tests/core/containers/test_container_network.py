@@ -7,6 +7,7 @@ import pytest
 from lading.core.containers.container_network import (
     Endpoint,
     hosts_file,
+    is_local_address,
     local_addresses,
     nameservers,
     places,
@@ -87,6 +88,18 @@ def test_what_is_refused(address: str) -> None:
 def test_what_is_not(address: str) -> None:
     wanted = ipaddress.ip_address(address)
     assert not any(wanted in ipaddress.ip_network(one) for one in refusals([]))
+
+
+@pytest.mark.parametrize(
+    ("address", "local"),
+    [
+        ("127.0.0.9", True), ("::1", True), ("169.254.169.254", True), ("168.63.129.16", True),
+        ("::ffff:10.0.0.1", True), ("64:ff9b::7f00:1", True), ("fd00:42::42", True),
+        ("10.0.0.1", False), ("1.1.1.1", False), ("64:ff9b::101:101", False), ("fd12::1", False),
+    ],
+)  # fmt: skip
+def test_addresses_of_the_machine_that_connects(address: str, local: bool) -> None:
+    assert is_local_address(ipaddress.ip_address(address)) is local
 
 
 def test_the_filter_has_no_overlapping_elements() -> None:

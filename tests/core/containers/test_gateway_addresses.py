@@ -97,6 +97,9 @@ def test_arvados_crunch_run_names_its_loopback_before_it_has_a_tunnel() -> None:
         ("127.0.0.1", True), ("::1", True), ("169.254.169.254", True), ("fe80::1%eth0", True),
         ("0.0.0.0", True), ("::", True), ("224.0.0.1", True), ("fd00:ec2::254", True),
         ("::ffff:127.0.0.1", True), ("10.0.0.1", False), ("fd00::1", False), ("localhost", False),
+        ("168.63.129.16", True), ("100.100.100.200", True), ("fd20:ce::254", True),
+        ("64:ff9b::a9fe:a9fe", True), ("::ffff:100.100.100.200", True), ("2002:7f00:1::", True),
+        ("64:ff9b::a01:203", False),
     ],
 )  # fmt: skip
 def test_addresses_of_one_machine_or_link(host: str, local: bool) -> None:

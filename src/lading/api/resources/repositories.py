@@ -78,7 +78,7 @@ async def look_up(
 
 async def _check_place(services: ApiServices, url: str) -> None:
     """Check that this server may fetch from an address. Raises Invalid for an address of this
-    machine, its links or its cloud.
+    machine, its links or the metadata services of its cloud.
 
     Such an address, which an admin may have stored in a repository, has to be in the configuration.
     """
@@ -99,7 +99,7 @@ async def _check_place(services: ApiServices, url: str) -> None:
         return
     if any(is_local(str(address[0])) for *_, address in found):
         raise Invalid(
-            f"{url}: {host} is an address of the server's own machine or link; "
+            f"{url}: {host} is an address of the server's own machine or link, or of its cloud; "
             "ask its admin to add it to Containers.GitRepositories"
         )
 

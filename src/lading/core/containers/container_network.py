@@ -129,6 +129,13 @@ def with_translations(networks: Iterable[str]) -> tuple[str, ...]:
     return tuple(str(one) for one in (*parsed, *translated))
 
 
+def is_local_address(address: Ip) -> bool:
+    """Whether an address is one of the machine that connects to it, of its link, or of the metadata
+    services of its cloud; also in its NAT64 translation or mapped to IPv6.
+    """
+    return any(address in network for network in _LOCAL)
+
+
 def ruleset(refused: Iterable[str], own: Iterable[str]) -> str:
     """The packet filter of the namespace for `nft -f -`: packets that leave by another interface
     than the loopback are refused for the given networks. `own`: networks of the machine, which may
@@ -240,3 +247,6 @@ def _by_family(networks: Iterable[str]) -> dict[int, list[str]]:
 def _set(name: str, number: int, networks: Sequence[str]) -> str:
     elements = f" elements = {{ {', '.join(networks)} }};" if networks else ""
     return f"  set {name} {{ type ipv{number}_addr; flags interval;{elements} }}"
+
+
+_LOCAL = tuple(ipaddress.ip_network(one) for one in with_translations((*NOT_INTERNET, *METADATA)))

@@ -34,6 +34,7 @@ from types import MappingProxyType
 
 from lading.core import ids
 from lading.core.containers.container import FINAL, ContainerState
+from lading.core.containers.container_network import is_local_address
 from lading.core.errors import Forbidden, Gone, Invalid, LadingError, Malformed, Unavailable
 
 AUTHORIZATION = "x-arvados-authorization"
@@ -387,19 +388,13 @@ def is_loopback(host: str) -> bool:
 
 
 def is_local(host: str) -> bool:
-    """Whether an address is valid on one machine or link only: loopback, link-local (cloud
-    metadata), unspecified, multicast.
+    """Whether an address leads to the machine that connects to it, its link, or the metadata
+    services of its cloud (`container_network.is_local_address`).
 
     A host name is not an address: False.
     """
     address = parse_gateway_host(host)
-    return address is not None and (
-        address.is_loopback
-        or address.is_link_local
-        or address.is_unspecified
-        or address.is_multicast
-        or address in _METADATA
-    )
+    return address is not None and is_local_address(address)
 
 
 def parse_gateway_host(host: str) -> _Address | None:
@@ -410,10 +405,6 @@ def parse_gateway_host(host: str) -> _Address | None:
     except ValueError:
         return None
     return (isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped) or address
-
-
-# Amazon's instance services by IPv6; the IPv4 ones are link-local.
-_METADATA = ipaddress.ip_network("fd00:ec2::/32")
 
 
 def _is_seen(host: str, seen: str) -> bool:
