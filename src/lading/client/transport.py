@@ -1,9 +1,9 @@
 """Transport of HTTP requests to a server.
 
-No other module uses the HTTP library. Failures of the connection (refused, broken, timed out) raise
-`Unavailable`; a response with an error status is returned. One transport keeps one session with its
-pool of connections; the caller closes it. A request body may be a part of an open file
-(`FilePart`), read while it is sent, or sent with sendfile(2).
+Failures of the connection (refused, broken, timed out) raise `Unavailable`; a response with an
+error status is returned. One transport keeps its connections; the caller closes it. A request body
+may be a part of an open file (`FilePart`), read while it is sent, or sent with sendfile(2). The
+HTTP is that of `net.http_connections`: an HTTP library takes 150 ms to import.
 """
 
 from __future__ import annotations
@@ -13,35 +13,29 @@ import errno
 import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
-
-import aiohttp
-from aiohttp.abc import AbstractStreamWriter
-from yarl import URL
+from urllib.parse import urlsplit
 
 from lading.client.receiving import Broken, Receiver, ServerAddress, Sink
-from lading.core.errors import Invalid, Unavailable, from_status
-from lading.net.http_upgrade import trusting
+from lading.core.errors import Corrupt, Invalid, LadingError, Malformed, Unavailable
+from lading.net.http_connections import Exchange, HttpConnections, Outgoing, Sender
+from lading.net.http_upgrade import Way, trusting
+from lading.net.websocket import WebSocketConnection, open_websocket
 
 Body = bytes | bytearray | AsyncIterable[bytes | bytearray]
 DEFAULT_TIMEOUT = 300.0
-# Bytes read or sent at a time.
+# Bytes sent at a time.
 _CHUNK = 1 << 18
-_CONNECT_TIMEOUT = 20.0
-# Connections at a time; further requests wait for one.
-_CONNECTIONS = 100
-# Seconds; below the five seconds after which the servers close idle connections, so that no request
-# meets a closed one.
-_IDLE = 4.0
-# Headers that the library would add by itself.
-_ADDED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
-# The library warns about larger bodies in one piece: the event loop would stand still while they
-# are written.
+# A larger body is sent in pieces: the event loop would stand still while it is copied.
 _ONE_PIECE = 1 << 19
+# Methods whose requests have no body, and no length of it.
+_BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
+# What the connections raise when there is no whole response.
+_FAULTS = (OSError, Malformed, Corrupt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +130,11 @@ class HttpTransport:
         verify: bool | Path = True,
     ) -> None:
         self._base = base_url.rstrip("/")
+        self._host = self._base.partition("://")[2]
         self._unix_socket = None if unix_socket is None else str(unix_socket)
         self._verify = verify
-        self._session: aiohttp.ClientSession | None = None
+        self._known: Way | None = None
+        self._connections: HttpConnections | None = None
         self._receiver: Receiver | None = None
 
     @property
@@ -167,11 +163,12 @@ class HttpTransport:
         timeout: float = DEFAULT_TIMEOUT,
     ) -> Response:
         """One exchange; see Transport."""
-        limits = aiohttp.ClientTimeout(total=timeout, connect=min(timeout, _CONNECT_TIMEOUT))
         try:
-            async with await self._send(method, path, headers, body, limits) as answer:
-                return Response(answer.status, _lowered(answer.headers), await answer.read())
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            async with asyncio.timeout(timeout):
+                async with self._exchange(method, path, headers, body, timeout) as answer:
+                    whole = b"".join([piece async for piece in answer.pieces])
+                    return Response(answer.head.status, _lowered(answer), whole)
+        except _FAULTS as error:
             raise self._unavailable(error, timeout) from error
 
     @asynccontextmanager
@@ -185,27 +182,32 @@ class HttpTransport:
         timeout: float = DEFAULT_TIMEOUT,
     ) -> AsyncGenerator[StreamedResponse]:
         """One exchange in pieces; see Transport."""
-        limits = aiohttp.ClientTimeout(
-            total=None, connect=min(timeout, _CONNECT_TIMEOUT), sock_read=timeout
-        )
-        try:
-            answer = await self._send(method, path, headers, body, limits)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise self._unavailable(error, timeout) from error
-        try:
+        async with AsyncExitStack() as opened:
+            try:
+                answer = await opened.enter_async_context(
+                    self._exchange(method, path, headers, body, timeout)
+                )
+            except _FAULTS as error:
+                raise self._unavailable(error, timeout) from error
             yield StreamedResponse(
-                answer.status, _lowered(answer.headers), self._chunks(answer, timeout)
+                answer.head.status, _lowered(answer), self._chunks(answer, timeout)
             )
-        finally:
-            # An unread body would block the connection for its next user.
-            answer.close()
 
     async def receive(
         self, path: str, *, headers: Mapping[str, str], sink: Sink, timeout: float
     ) -> None:
         """GET in pieces; see Receiving."""
         if self._receiver is None:
-            self._receiver = Receiver(self._receiver_address())
+            way = self._way()
+            self._receiver = Receiver(
+                ServerAddress(
+                    name=self._host,
+                    unix_socket=way.unix_socket,
+                    host=way.host,
+                    port=way.port,
+                    tls=way.tls,
+                )
+            )
         try:
             await self._receiver.receive(path, headers=headers, sink=sink, timeout=timeout)
         except Broken as error:
@@ -216,179 +218,148 @@ class HttpTransport:
         self, path: str, *, headers: Mapping[str, str], timeout: float = DEFAULT_TIMEOUT
     ) -> AsyncGenerator[WebSocket]:
         """A websocket connection; see Transport."""
-        limits = aiohttp.ClientWSTimeout(ws_receive=None, ws_close=1.0)
         try:
-            async with asyncio.timeout(timeout):
-                connection = await self._open().ws_connect(
-                    self._url(path), headers=headers, timeout=limits
-                )
-        except aiohttp.WSServerHandshakeError as error:
-            raise from_status(
-                error.status, f"{self.address}: the websocket was refused ({error.status})"
-            ) from error
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            connection = await open_websocket(
+                self._way(), self._host, path, headers, timeout=timeout
+            )
+        except (OSError, Malformed) as error:
             raise self._unavailable(error, timeout) from error
         try:
-            yield _AiohttpWebSocket(connection, self.address)
+            yield _OpenWebSocket(connection, self.address)
         finally:
-            # The connection is given up anyway; a failure of the closing handshake does not matter.
-            with suppress(aiohttp.ClientError, OSError):
-                await connection.close()
+            await connection.close()
 
     async def close(self) -> None:
         """Close every connection."""
-        session, self._session = self._session, None
         if self._receiver is not None:
             self._receiver.close()
-        if session is not None:
-            await session.close()
+        if self._connections is not None:
+            self._connections.close()
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        body: Body,
-        limits: aiohttp.ClientTimeout,
-    ) -> aiohttp.ClientResponse:
-        data: Body | _Sent | None = body
-        # sendfile(2) to a socket of this machine; over TLS the bytes must pass through this
-        # process.
-        if isinstance(body, FilePart) and body.length and self._unix_socket is not None:
-            data = _Sent(body)
-        elif isinstance(body, bytes | bytearray):
-            data = body or None
+    def _exchange(
+        self, method: str, path: str, headers: Mapping[str, str], body: Body, timeout: float
+    ) -> AbstractAsyncContextManager[Exchange]:
+        if self._connections is None:
+            self._connections = HttpConnections(self._way(), self._host)
+        fields = {name.lower(): value for name, value in headers.items()}
+        # The connections know no compression.
+        fields.setdefault("accept-encoding", "identity")
+        sent = b""
+        send: Sender | None = None
+        if isinstance(body, bytes | bytearray):
+            if body or method not in _BODILESS:
+                fields["content-length"] = str(len(body))
             if len(body) > _ONE_PIECE:
-                headers, data = {**headers, "Content-Length": str(len(body))}, _pieces(body)
-        return await self._open().request(
-            method,
-            self._url(path),
-            headers=headers,
-            data=data,
-            timeout=limits,
-            allow_redirects=False,
-        )
+                send = _PiecesSender(_pieces(body), is_chunked=False)
+            else:
+                sent = bytes(body)
+        elif isinstance(body, FilePart):
+            fields["content-length"] = str(body.length)
+            # Over TLS the bytes must pass through this process.
+            send = _PartSender(body, by_kernel=self._unix_socket is not None)
+        else:
+            is_chunked = "content-length" not in fields
+            if is_chunked:
+                fields["transfer-encoding"] = "chunked"
+            send = _PiecesSender(body, is_chunked=is_chunked)
+        return self._connections.exchange(method, path, fields, sent, send=send, timeout=timeout)
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=self._connector(),
-                # No cookies, and no proxies from the environment: the token goes to this server
-                # only.
-                cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=_ADDED_HEADERS,
-                trust_env=False,
-            )
-        return self._session
+    def _way(self) -> Way:
+        if self._known is None:
+            if self._unix_socket is not None:
+                self._known = Way(unix_socket=self._unix_socket)
+            else:
+                url = urlsplit(self._base)
+                is_tls = url.scheme == "https"
+                self._known = Way(
+                    host=url.hostname or "",
+                    port=url.port or (443 if is_tls else 80),
+                    tls=self._trusting() if is_tls else None,
+                )
+        return self._known
 
-    def _connector(self) -> aiohttp.BaseConnector:
-        if self._unix_socket is not None:
-            return aiohttp.UnixConnector(
-                self._unix_socket, limit=_CONNECTIONS, keepalive_timeout=_IDLE
-            )
-        verify: bool | ssl.SSLContext = self._verify is True
-        if isinstance(self._verify, Path):
-            verify = ssl.create_default_context(cafile=str(self._verify))
-        return aiohttp.TCPConnector(ssl=verify, limit=_CONNECTIONS, keepalive_timeout=_IDLE)
-
-    def _receiver_address(self) -> ServerAddress:
-        url = URL(self._base)
-        if self._unix_socket is not None:
-            return ServerAddress(name=url.authority, unix_socket=self._unix_socket)
+    def _trusting(self) -> ssl.SSLContext:
         authorities = self._verify if isinstance(self._verify, Path) else None
-        tls = (
-            trusting(authorities, insecure=self._verify is False) if url.scheme == "https" else None
-        )
-        return ServerAddress(name=url.authority, host=url.host or "", port=url.port or 0, tls=tls)
-
-    def _url(self, path: str) -> URL:
-        return URL(self._base + path, encoded=True)
+        return trusting(authorities, insecure=self._verify is False)
 
     def _unavailable(self, error: Exception, timeout: float) -> Unavailable:
-        if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ClientError):
+        if isinstance(error, TimeoutError):
             return Unavailable(f"{self.address}: no answer within {timeout:g} s")
         return Unavailable(f"{self.address}: cannot be reached: {_reason(error)}")
 
-    async def _chunks(
-        self, answer: aiohttp.ClientResponse, timeout: float
-    ) -> AsyncGenerator[bytes]:
+    async def _chunks(self, answer: Exchange, timeout: float) -> AsyncGenerator[bytes]:
         try:
-            async for chunk in answer.content.iter_chunked(_CHUNK):
-                yield chunk
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            async for piece in answer.pieces:
+                yield piece
+        except _FAULTS as error:
             raise self._unavailable(error, timeout) from error
 
 
-class _AiohttpWebSocket:
-    def __init__(self, connection: aiohttp.ClientWebSocketResponse, address: str) -> None:
+class _OpenWebSocket:
+    def __init__(self, connection: WebSocketConnection, address: str) -> None:
         self._connection = connection
         self._address = address
 
     async def send(self, text: str) -> None:
         try:
-            await self._connection.send_str(text)
-        except (aiohttp.ClientError, OSError) as error:
-            raise Unavailable(
-                f"{self._address}: the connection is gone: {_reason(error)}"
-            ) from error
+            await self._connection.send(text)
+        except OSError as error:
+            raise self._gone(error) from error
 
     async def receive(self, timeout: float) -> str | None:
         try:
-            message = await self._connection.receive(timeout)
+            async with asyncio.timeout(timeout):
+                return await self._connection.receive()
         except TimeoutError as error:
             raise Unavailable(f"{self._address}: nothing heard for {timeout:g} s") from error
-        except (aiohttp.ClientError, OSError) as error:
-            # The library answers pings here; this fails after a suspend of this machine, when the
-            # connection is gone.
-            raise Unavailable(
-                f"{self._address}: the connection is gone: {_reason(error)}"
-            ) from error
-        return str(message.data) if message.type is aiohttp.WSMsgType.TEXT else None
+        except (OSError, Malformed) as error:
+            # Also where a ping cannot be answered, after a suspend of this machine.
+            raise self._gone(error) from error
+
+    def _gone(self, error: Exception) -> Unavailable:
+        return Unavailable(f"{self._address}: the connection is gone: {_reason(error)}")
 
 
-class _Sent(aiohttp.Payload):
-    """A part of a file that the kernel moves from its page cache to a Unix socket, without a copy
-    in this process.
+@dataclass(frozen=True, slots=True)
+class _PiecesSender:
+    """Sends a body that comes in pieces, as chunks unless its length was announced."""
+
+    pieces: AsyncIterable[bytes | bytearray]
+    is_chunked: bool
+
+    async def __call__(self, out: Outgoing) -> None:
+        async for piece in self.pieces:
+            if not self.is_chunked:
+                await out.write(piece)
+            elif piece:
+                await out.write(b"%x\r\n%b\r\n" % (len(piece), bytes(piece)))
+        if self.is_chunked:
+            await out.write(b"0\r\n\r\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _PartSender:
+    """Sends a part of a file; `by_kernel`: from its page cache to the socket, without a copy in
+    this process.
     """
 
-    def __init__(self, part: FilePart) -> None:
-        super().__init__(part)
-        self._part = part
-        self._size = part.length
+    part: FilePart
+    by_kernel: bool
 
-    def decode(
-        self,
-        encoding: str = "utf-8",  # noqa: ARG002 - as the library has it
-        errors: str = "strict",  # noqa: ARG002 - as the library has it
-    ) -> str:
-        """Not possible for a part of a file."""
-        raise TypeError("a part of a file cannot be decoded")
-
-    async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send the head, then the part. Raises Invalid when the file is too short."""
-        writer.send_headers()
-        transport, part = writer.transport, self._part
-        if transport is None:
-            raise ConnectionResetError("the connection is gone")
-        with os.fdopen(os.dup(part.descriptor), "rb", 0) as file:
+    async def __call__(self, out: Outgoing) -> None:
+        part, sent = self.part, 0
+        if self.by_kernel:
             try:
-                sent = await asyncio.get_running_loop().sendfile(
-                    transport, file, part.start, part.length
-                )
-            except BrokenPipeError:
-                # The server has responded and closed the connection; its response can still be
-                # read.
+                sent = await out.send_file(part.descriptor, part.start, part.length)
+            except NotImplementedError:
+                # uvloop has no sendfile.
+                pass
+            else:
+                if sent < part.length:
+                    raise shorter(part.start + sent)
                 return
-        if sent < part.length:
-            raise shorter(part.start + sent)
-
-    async def write_with_length(
-        self,
-        writer: AbstractStreamWriter,
-        content_length: int | None,  # noqa: ARG002 - as the library has it
-    ) -> None:
-        """As `write`: the length is that of the part."""
-        await self.write(writer)
+        async for piece in part:
+            await out.write(piece)
 
 
 async def _pieces(body: bytes | bytearray) -> AsyncGenerator[bytes]:
@@ -397,18 +368,17 @@ async def _pieces(body: bytes | bytearray) -> AsyncGenerator[bytes]:
         yield bytes(view[start : start + _CHUNK])
 
 
-def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+def _lowered(answer: Exchange) -> dict[str, str]:
+    return {name.lower(): value for name, value in answer.head.fields}
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(
-        error, aiohttp.ClientSSLError
-    ):
-        number = error.os_error.errno or 0
-        # Errors of name resolution have negative numbers; aiohttp and asyncio wrap all others in
-        # text of their own.
-        return os.strerror(number) if number > 0 else error.os_error.strerror or str(error)
+    if isinstance(error, LadingError):
+        return error.message
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.errno:
+        # Errors of name resolution have negative numbers; asyncio wraps all others in text of its
+        # own.
+        return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)
     return " ".join(str(error).split()) or type(error).__name__
 
 

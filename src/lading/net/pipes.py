@@ -149,11 +149,19 @@ async def read_head(pipe: Pipe, *, timeout: float) -> bytes:
     """
     try:
         async with asyncio.timeout(timeout):
-            head = await pipe.reader.readuntil(http_head.END)
-    except asyncio.LimitOverrunError as error:
-        raise Malformed("HTTP: the head of the message is too long") from error
+            return await receive_head(pipe.reader)
     except (asyncio.IncompleteReadError, OSError, TimeoutError) as error:
         raise Unavailable("the connection ended before a whole message came") from error
+
+
+async def receive_head(reader: asyncio.StreamReader) -> bytes:
+    """The head of the next HTTP message. Raises Malformed when it is too long, OSError,
+    IncompleteReadError.
+    """
+    try:
+        head = await reader.readuntil(http_head.END)
+    except asyncio.LimitOverrunError as error:
+        raise Malformed("HTTP: the head of the message is too long") from error
     if len(head) > http_head.MOST:
         raise Malformed("HTTP: the head of the message is too long")
     return head
