@@ -50,7 +50,7 @@ def measure(*, waiting: int, restarts: int) -> list[Figure]:
     """
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="lading-bench-") as folder:
-        figures += _measured(Path(folder) / "data", {}, _multiply, waiting, restarts, "sqlite")
+        figures += _measured(Path(folder) / "data", {}, multiply, waiting, restarts, "sqlite")
     if not has_postgres():
         return [*figures, absent("postgresql", "is not installed (Debian package postgresql)")]
     with _postgres() as server:
@@ -65,7 +65,7 @@ def measure(*, waiting: int, restarts: int) -> list[Figure]:
 def _measured(
     data: Path,
     config: dict[str, Any],
-    multiply: Callable[[Path, str, int], None],
+    copy: Callable[[Path, str, int], None],
     waiting: int,
     restarts: int,
     database: str,
@@ -74,7 +74,7 @@ def _measured(
         image = add_image(environment)
         template = asyncio.run(_submit(environment, image))
     floor = durations("lading up with an empty queue, until it is ready", _starts(data, restarts))
-    multiply(data / "db.sqlite", template, waiting)
+    copy(data / "db.sqlite", template, waiting)
     (data / "config.yml").write_text(json.dumps({**config, **_DECLINED}))
     with serving(data) as environment:
         figures = asyncio.run(_reads(environment, waiting))
@@ -107,7 +107,7 @@ async def _submit(environment: dict[str, str], image: str) -> str:
 
 
 def _multiply_postgres(where: Mapping[str, str | int], _: Path, template: str, count: int) -> None:
-    """As `_multiply`, in a database of PostgreSQL."""
+    """As `multiply`, in a database of PostgreSQL."""
     asyncio.run(_copy(where, template, count))
 
 
@@ -129,8 +129,10 @@ async def _copy(where: Mapping[str, str | int], template: str, count: int) -> No
     await connection.close()
 
 
-def _multiply(database: Path, template: str, count: int) -> None:
-    """Copy a request that is on hold, and its container, so often, as ones that are not."""
+def multiply(database: Path, template: str, count: int) -> None:
+    """Copy a request and its container so often, each copy with priority, and newer than the one
+    before.
+    """
     connection = sqlite3.connect(database)
     connection.row_factory = sqlite3.Row
     request = dict(_one(connection, "container_requests", template))

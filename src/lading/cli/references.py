@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lading.cli.session import CliSession
 from lading.client.api import Record
-from lading.core.data import filetree
-from lading.core.data.filetree import FileTree, Node
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
+
+if TYPE_CHECKING:
+    from lading.core.data.filetree import FileTree, Node
 
 LAST = "last"
 _SHOWN = 10
@@ -118,6 +119,9 @@ async def find_named(session: CliSession, name: str) -> str:
 async def find_node(session: CliSession, reference: FileReference) -> Node:
     """The file or directory of a reference. Raises NotFound naming the path."""
     record = await find_collection(session, reference)
+    # Imported here, and below: most commands read no tree.
+    from lading.core.data import filetree
+
     tree = filetree.from_manifest(record["manifest_text"])
     node = filetree.find(tree, reference.path) if reference.path else tree
     if node is None:
@@ -130,6 +134,8 @@ async def find_node(session: CliSession, reference: FileReference) -> Node:
 async def find_tree(session: CliSession, reference: FileReference) -> FileTree:
     """The directory of a reference. Raises NotFound, Invalid for a file."""
     node = await find_node(session, reference)
+    from lading.core.data.filetree import FileTree
+
     if not isinstance(node, FileTree):
         raise Invalid(f"{reference.name}/{reference.path}: is a file, not a directory")
     return node

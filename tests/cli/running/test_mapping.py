@@ -61,6 +61,20 @@ def test_failures_are_listed_and_the_first_one_is_the_exit_code(
     assert "0 of 2 succeeded" in again.stderr
 
 
+def test_every_command_reads_all_of_standard_input(site: Site, image: str, reads: Path) -> None:
+    ask = ("map", "--image", image, "--detach", "-i", "reads/*.fq", "--stdin")
+    done = site.lading(*ask, "--", "grep", "-f-", "{}", stdin=b"what")
+    shown = [
+        json.loads(site.lading("request", "show", "--json", uuid).stdout)["mounts"]["stdin"]
+        for uuid in done.stdout.split()
+    ]
+    assert len(shown) == 3
+    assert shown[0] == shown[1] == shown[2]
+    assert site.lading("cat", f"{shown[0]['portable_data_hash']}/stdin").stdout == "what"
+    refused = site.lading(*ask, "--input", "stdin={}", "--", "sort", code=125, stdin=b"x")
+    assert "--input stdin: given twice" in refused.stderr
+
+
 def test_a_table_has_a_request_in_each_row(site: Site, image: str, here: Path) -> None:
     (here / "t.csv").write_text("sample, cut\nx,1\ny,2\n")
     done = site.lading(

@@ -16,6 +16,7 @@ import re
 import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,10 @@ import click
 
 from lading.cli import display
 from lading.cli.exit_codes import TIMED_OUT
-from lading.cli.files import data
-from lading.cli.images import pull_missing
 from lading.cli.options import DURATION, PassingCommand, option_of
 from lading.cli.references import FileReference, find_project, find_request, find_tree
 from lading.cli.running import selection
-from lading.cli.running.run import check_target, interruptible, run
+from lading.cli.running.run import check_target, interruptible, run, standard_input
 from lading.cli.running.selection import RequestSelection, matching
 from lading.cli.running.submission import (
     Input,
@@ -143,7 +142,6 @@ _OWN = {
     "as_json",
     "container",
     "command",
-    "stdin",
 }
 _data, _doing = option_of("Data"), option_of("What to do")
 
@@ -201,6 +199,7 @@ def map(
     properties: tuple[tuple[str, Any], ...],
     output_property: tuple[tuple[str, Any], ...],
     no_reuse: bool,
+    stdin: bool,
     max_parallel: int | None,
     detach: bool,
     as_json: bool,
@@ -213,8 +212,9 @@ def map(
     lading map --table samples.csv --input /in={file} -- sort -k {column} -o sorted /in
 
     Other braces stay as they are. The requests are named after --name, or after the program, with a
-    number: sort.0, sort.1, ...; `lading wait --name 'sort.*'` waits for them. The exit code is 0
-    if all have succeeded, else that of the first that failed.
+    number: sort.0, sort.1, ...; `lading wait --name 'sort.*'` waits for them. With --stdin every
+    command reads all of our standard input, which is stored once. The exit code is 0 if all have
+    succeeded, else that of the first that failed.
     """
     if bool(patterns) == (table is not None):
         raise click.UsageError("Give --items PATTERN or --table FILE.")
@@ -247,11 +247,17 @@ def map(
         combined = await _combine(session, ended, replace(spec, project=project))
         if output is not None and combined is not None:
             tree = await find_tree(session, FileReference(combined["uuid"]))
+            from lading.cli.files import data
+
             await data.write_node(session, tree, output, name="", is_quiet=as_json)
         _show(ended, combined, as_json=as_json)
         return worst(ended)
 
-    sys.exit(with_session(action))
+    with ExitStack() as held:
+        if stdin:
+            piped = held.enter_context(standard_input())
+            specs = [replace(one, inputs=(*one.inputs, piped)) for one in specs]
+        sys.exit(with_session(action))
 
 
 # All options of `lading run` that are the same for each item.
@@ -270,6 +276,9 @@ async def submit_all(
         image = chosen.pdh
         display.note(f"image {', '.join(chosen.names) or chosen.digest}, the one added last")
     elif specs[0].pull:
+        # Imported here, as `data` above: most calls neither pull nor fetch.
+        from lading.cli.images import pull_missing
+
         await pull_missing(session, image, is_quiet=is_quiet)
     after = [str((await find_request(session, text))["uuid"]) for text in specs[0].after]
     mounted = await _store(session, specs, is_quiet=is_quiet)

@@ -27,8 +27,6 @@ import click
 
 from lading.cli import display
 from lading.cli.exit_codes import INTERRUPTED
-from lading.cli.files import data
-from lading.cli.images import pull_missing
 from lading.cli.options import (
     ASSIGNMENT,
     DURATION,
@@ -341,6 +339,9 @@ async def _body(session: CliSession, spec: RequestSpec, *, is_quiet: bool) -> di
         image = chosen.pdh
         display.note(f"image {', '.join(chosen.names) or chosen.digest}, the one added last")
     elif spec.pull:
+        # Imported here, as `data` below: most runs neither pull nor fetch.
+        from lading.cli.images import pull_missing
+
         await pull_missing(session, image, is_quiet=is_quiet)
     mounts = await store_inputs(session, spec.inputs, is_quiet=is_quiet)
     after = [str((await find_request(session, text))["uuid"]) for text in spec.after]
@@ -400,6 +401,8 @@ async def follow_to_end(
     report(outcome, is_interrupted=was_interrupted())
     if output is not None and outcome.request["output_uuid"]:
         tree = await find_tree(session, FileReference(outcome.request["output_uuid"]))
+        from lading.cli.files import data
+
         place, files, size = await data.write_node(session, tree, output, name="", is_quiet=as_json)
         display.note(f"wrote {data.count(files, 'file')}, {display.size(size)}, to {place}")
     if as_json:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lading.cli import display
 from lading.cli.references import (
@@ -22,10 +22,11 @@ from lading.cli.references import (
     need_reference,
 )
 from lading.cli.session import CliSession
-from lading.client.deposits import arrange, deposit, label_of
-from lading.client.images.links import StoredImage, list_images
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, is_pdh, is_uuid
+
+if TYPE_CHECKING:
+    from lading.client.images.links import StoredImage
 
 OUTPUT = "/out"
 PRIORITY = 500
@@ -177,6 +178,9 @@ def _asked_for(spec: RequestSpec, after: Sequence[str]) -> dict[str, Any]:
 
 async def newest_image(session: CliSession) -> StoredImage:
     """The image added last. Raises Invalid if there is none."""
+    # Imported here: most calls name their image.
+    from lading.client.images.links import list_images
+
     images = await list_images(session.api)
     if not images:
         raise Invalid(
@@ -205,6 +209,9 @@ async def store_inputs(
 
 
 async def _store(session: CliSession, path: Path, *, is_quiet: bool) -> dict[str, object]:
+    # Imported here: most calls store nothing.
+    from lading.client.deposits import arrange, deposit, label_of
+
     sources = arrange([path])
     stored = await deposit(
         session.api,
