@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -214,9 +215,14 @@ class Lender:
         return os.open(path, os.O_RDONLY)
 
 
-def _borrowing(root: Path, store: Store) -> tuple[BlockFiles, Lender]:
+def _borrowing(
+    root: Path, store: Store, md5: Callable[[int], str] = content_caches.md5_of_file
+) -> tuple[BlockFiles, Lender]:
     lender = Lender(root)
-    return BlockFiles(root / "blocks", 1 << 20, fetch=store, borrow=lender, sleep=_at_once), lender
+    files = BlockFiles(
+        root / "blocks", 1 << 20, fetch=store, borrow=lender, sleep=_at_once, md5=md5
+    )
+    return files, lender
 
 
 async def test_what_is_lent_is_verified_and_not_kept(tmp_path: Path, store: Store) -> None:
@@ -273,22 +279,21 @@ async def test_what_was_lent_and_has_changed_is_not_sound(tmp_path: Path, store:
 
 
 async def test_who_gives_up_while_a_loan_is_verified_leaves_nothing_open(
-    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: Store
 ) -> None:
-    files, lender = _borrowing(tmp_path, store)
-    locator = lender.put(b"data")
     begun, go_on, done = asyncio.Event(), threading.Event(), threading.Event()
-    loop, hashed = asyncio.get_running_loop(), content_caches._hash
+    loop = asyncio.get_running_loop()
 
     def slow(descriptor: int) -> str:
         loop.call_soon_threadsafe(begun.set)
         go_on.wait(60)
         try:
-            return hashed(descriptor)
+            return content_caches.md5_of_file(descriptor)
         finally:
             done.set()
 
-    monkeypatch.setattr(content_caches, "_hash", slow)
+    files, lender = _borrowing(tmp_path, store, md5=slow)
+    locator = lender.put(b"data")
     opening = asyncio.create_task(files.open(locator))
     await begun.wait()
     opening.cancel()

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from tests.rules.sources import TESTS, modules, nodes, refuse, shown, text
 
-_LEFT = 26
+_LEFT = 14
 _PRIVATE = re.compile(r"_[A-Za-z]\w*")
 _SETTERS = ("setattr", "delattr", "__setattr__", "patch", "object")
 # Only files in which one of these is found are parsed.

@@ -78,8 +78,26 @@ class CacheCounts:
     damaged: int = 0
 
 
+def md5_of_file(descriptor: int) -> str:
+    """MD5 of an open file, in hexadecimal. Raises OSError."""
+    digest, at = hashlib.md5(usedforsecurity=False), 0
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+    # Memory that stays in the processor's cache: new memory for each piece would cost more than to
+    # read it.
+    piece = memoryview(bytearray(_READ))
+    while count := os.preadv(descriptor, [piece], at):
+        digest.update(piece[:count])
+        at += count
+    # Readers of single parts continue with the same open file.
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_NORMAL)
+    return digest.hexdigest()
+
+
 class BlockFiles:
-    """The cache below `directory`, of at most `limit_bytes` as the disk counts them."""
+    """The cache below `directory`, of at most `limit_bytes` as the disk counts them.
+
+    `md5` reads the whole file of a descriptor, in a thread, and returns its hash in hexadecimal.
+    """
 
     def __init__(
         self,
@@ -89,8 +107,10 @@ class BlockFiles:
         fetch: Fetch,
         borrow: Borrow | None = None,
         sleep: Sleep = asyncio.sleep,
+        md5: Callable[[int], str] = md5_of_file,
     ) -> None:
         self.counts = CacheCounts()
+        self._md5 = md5
         self._directory = directory
         self._cache = DiskCache(directory, limit_bytes, layout=_LAYOUT, sleep=sleep)
         self._fetch = fetch
@@ -141,7 +161,7 @@ class BlockFiles:
             return None
         state = os.fstat(descriptor)
         if state.st_size == size and (
-            self._verified.get(digest) == state.st_ino or _hash(descriptor) == digest
+            self._verified.get(digest) == state.st_ino or self._md5(descriptor) == digest
         ):
             self._keep_in_mind(digest, descriptor)
             return descriptor
@@ -176,7 +196,7 @@ class BlockFiles:
         try:
             file, stamp = _look(descriptor)
             if stamp[0] == size and (
-                self._lent.get(file) == (digest, stamp) or _hash(descriptor) == digest
+                self._lent.get(file) == (digest, stamp) or self._md5(descriptor) == digest
             ):
                 self._lent[file] = digest, stamp
                 self.counts.lent += 1
@@ -237,20 +257,6 @@ class BlockFiles:
         self.counts.not_kept += 1
         self.counts.fetched_bytes += size
         return descriptor
-
-
-def _hash(descriptor: int) -> str:
-    digest, at = hashlib.md5(usedforsecurity=False), 0
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
-    # Memory that stays in the processor's cache: new memory for each piece would cost more than to
-    # read it.
-    piece = memoryview(bytearray(_READ))
-    while count := os.preadv(descriptor, [piece], at):
-        digest.update(piece[:count])
-        at += count
-    # Readers of single parts continue with the same open file.
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_NORMAL)
-    return digest.hexdigest()
 
 
 def _look(descriptor: int) -> tuple[_File, _Stamp]:

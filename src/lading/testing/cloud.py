@@ -157,6 +157,8 @@ class FakeCloud:
         set_id: str = "set",
     ) -> None:
         self.troubles = troubles or Troubles()
+        self.posts_stay = False
+        """Whether outposts outlive the supervisor of their gang."""
         self.vms: dict[str, FakeVm] = {}
         self.calls: dict[str, int] = {}
         self.refused: dict[str, int] = {}
@@ -297,7 +299,7 @@ class FakeCloud:
     def _abandon_posts(self, uuid: str) -> None:
         """The supervisor of a gang has ended: its outposts do so too, a little later."""
         for vm in self.vms.values():
-            if uuid in vm.posts:
+            if uuid in vm.posts and not self.posts_stay:
                 later = self._random.uniform(0.0, _POST_LAG)
                 asyncio.get_running_loop().call_later(later, vm.posts.pop, uuid, None)
 

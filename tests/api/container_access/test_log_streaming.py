@@ -114,10 +114,7 @@ async def test_another_attempt_follows_on(it: World) -> None:
     await reader.leave()
 
 
-async def test_who_leaves_is_not_served_on_and_silence_is_not_dead(
-    it: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log_streaming, "_SILENCE", 2)
+async def test_who_leaves_is_not_served_on_and_silence_is_not_dead(it: World) -> None:
     request, uuid, _ = await started(it)
     reader = Reader(it, f"container_requests/{request}/log/{uuid}/stdout.txt")
     await reader.until(": still there")

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from lading.client.api import ApiClient
-from lading.client.mount import nodes
 from lading.client.mount.nodes import (
     RECORD_NAME,
     Listed,
@@ -102,11 +101,12 @@ async def test_a_locator_gets_a_new_signature(scene: Scene) -> None:
 
 
 async def test_large_trees_that_were_not_used_for_long_are_let_go(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: Scene,
 ) -> None:
-    monkeypatch.setattr(nodes, "_MOST_TEXT", 100)
+    client = ApiClient(AsgiTransport(scene.world.app), scene.world.admin)
+    layout = MountedCollections(client, most_text=100)
     uuids = [await scene.collection({f"{'x' * 60}{number}": b"x"}) for number in range(3)]
-    collections = [scene.layout.collections.collection(uuid) for uuid in uuids]
+    collections = [layout.collection(uuid) for uuid in uuids]
     for one in collections:
         await one.ensure()
     assert [one.freshness.is_fresh for one in collections] == [False, False, True]

@@ -113,7 +113,7 @@ async def test_who_reads_on_gets_the_next_blocks_early(store: Store, blocks: Ope
         async with asyncio.timeout(180):
             while len(store.asked) < known:
                 await asyncio.sleep(0)
-        await asyncio.gather(*blocks._loads.values())
+        await blocks.settle()
         assert sorted(store.asked) == sorted(locators[:known])
 
 
@@ -157,7 +157,7 @@ async def test_a_failed_read_ahead_is_nobodys(store: Store, blocks: OpenBlocks) 
     first, last = store.put(b"1" * 200_000), store.put(b"3" * 10)
     reader = OpenFileReader(_file((first, 0, 200_000), (f"{'0' * 32}+4", 0, 4), (last, 0, 10)))
     assert len(await _read(reader, blocks, 0, 200_000)) == 200_000
-    await asyncio.gather(*blocks._loads.values(), return_exceptions=True)
+    await blocks.settle()
     assert await _read(reader, blocks, 200_004, 10) == b"3" * 10
 
 
@@ -250,9 +250,9 @@ async def test_others_who_read_it_then_end_first(tmp_path: Path, store: Store) -
     files = BlockFiles(tmp_path / "blocks", 1 << 30, fetch=store, borrow=lender)
     blocks = OpenBlocks(files, LoopBridge(asyncio.get_running_loop(), 60.0))
     await blocks.load(locator, None)
-    with blocks._use(locator, None) as one:
-        blocks._forget(locator[:32], one)
-        blocks._forget(locator[:32], one)
+    with blocks.use(locator, None) as one:
+        blocks.forget(locator[:32], one)
+        blocks.forget(locator[:32], one)
         assert os.pread(one.descriptor, 4, 0) == b"data"
     with pytest.raises(OSError, match="Bad file"):
         os.fstat(one.descriptor)

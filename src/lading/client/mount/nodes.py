@@ -302,9 +302,15 @@ class MountedCollections:
     """
 
     def __init__(
-        self, api: ApiClient, *, clock: Clock = time.monotonic, life: float = LISTING_LIFE
+        self,
+        api: ApiClient,
+        *,
+        clock: Clock = time.monotonic,
+        life: float = LISTING_LIFE,
+        most_text: int = _MOST_TEXT,
     ) -> None:
         self.api, self.clock, self.life = api, clock, life
+        self._most_text = most_text
         self.modified = time.time()
         self._collections: OrderedDict[str, MountedCollection] = OrderedDict()
 
@@ -327,7 +333,7 @@ class MountedCollections:
         total = sum(one.weight for one in self._collections.values())
         # The one just used is the last, and stays whatever its size.
         for one in list(self._collections.values())[:-1]:
-            if total <= _MOST_TEXT:
+            if total <= self._most_text:
                 return
             total -= one.weight
             one.forget()

@@ -98,8 +98,8 @@ class _Open:
 
 
 class OpenBlocks:
-    """Open blocks by hash. `read` and `expect` are for threads, all other methods run in the
-    loop.
+    """Open blocks by hash. `read`, `use`, `forget` and `expect` are for threads; `use` of a block
+    that is open, and `forget`, may run in the loop as well, like all other methods.
     """
 
     def __init__(self, files: BlockFiles, bridge: LoopBridge, *, keep: int = _KEPT_OPEN) -> None:
@@ -116,7 +116,7 @@ class OpenBlocks:
         """
         digest = locator[:32]
         while True:
-            with self._use(locator, renew) as found:
+            with self.use(locator, renew) as found:
                 try:
                     done = os.preadv(found.descriptor, [target], offset)
                 except OSError as error:
@@ -127,10 +127,10 @@ class OpenBlocks:
                 # again.
                 if self._files.is_sound(found.descriptor):
                     return done
-            self._forget(digest, found)
+            self.forget(digest, found)
 
     @contextmanager
-    def _use(self, locator: str, renew: Renew | None) -> Iterator[_Open]:
+    def use(self, locator: str, renew: Renew | None) -> Iterator[_Open]:
         """The block, open until the context is left. Raises LadingError, OSError."""
         digest = locator[:32]
         while (found := self._hold(digest)) is None:
@@ -143,7 +143,7 @@ class OpenBlocks:
                 if found.is_forgotten and not found.users:
                     os.close(found.descriptor)
 
-    def _forget(self, digest: str, one: _Open) -> None:
+    def forget(self, digest: str, one: _Open) -> None:
         """Have a block opened again; current readers keep the old descriptor until they end."""
         with self._turn:
             if self._open.get(digest) is one:
@@ -177,12 +177,15 @@ class OpenBlocks:
         # Shielded: a reader that is cancelled must not cancel the load of the others.
         await asyncio.shield(task)
 
+    async def settle(self) -> None:
+        """Wait until all loads have ended; those who wait for the blocks get the failures."""
+        await asyncio.gather(*self._loads.values(), return_exceptions=True)
+
     async def close(self) -> None:
         """Cancel all loads and close the blocks that are not being read."""
-        loads = list(self._loads.values())
-        for load in loads:
+        for load in self._loads.values():
             load.cancel()
-        await asyncio.gather(*loads, return_exceptions=True)
+        await self.settle()
         with self._turn:
             for digest, one in list(self._open.items()):
                 if not one.users:

@@ -124,7 +124,7 @@ class DockerEngine:
     async def check(self) -> str:
         """The daemon's version. Raises ExecutionError(NODE) when it does not answer."""
         with self._faults("cannot be reached"):
-            version = await asyncio.wait_for((await self._client()).version(), _TIMEOUT)
+            version = await asyncio.wait_for((await self.connect()).version(), _TIMEOUT)
         return f"{self._name} {version['Version']} (API {version['ApiVersion']})"
 
     async def prepare(self, image: ImageSource) -> None:
@@ -157,7 +157,7 @@ class DockerEngine:
 
     async def _load(self, image: ImageSource, archive: ImageArchive) -> None:
         with self._faults("cannot load the image", Failure.IMAGE):
-            docker = await self._client()
+            docker = await self.connect()
             async for line in docker.images.import_image(stream(archive), stream=True):
                 if "error" in line:
                     raise ExecutionError(
@@ -197,7 +197,7 @@ class DockerEngine:
                 spec = dataclasses.replace(spec, binds=(*binds, *spec.binds))
             spec = await self._completed(spec)
             self._config = self._configure(spec, joined=joined)
-            self._container = await (await self._client()).containers.create(
+            self._container = await (await self.connect()).containers.create(
                 self._config, name=self._uuid
             )
         streams = (spec.stdin, spec.stdout, spec.stderr)
@@ -213,7 +213,7 @@ class DockerEngine:
         is_relative = spec.cwd not in ("", ".") and not spec.cwd.startswith("/")
         if spec.command and not is_relative:
             return spec
-        settings = (await (await self._client()).images.inspect(self._image)).get("Config") or {}
+        settings = (await (await self.connect()).images.inspect(self._image)).get("Config") or {}
         entrypoint, command = (tuple(settings.get(name) or ()) for name in ("Entrypoint", "Cmd"))
         check_command(
             ImageConfig(diff_ids=(), entrypoint=entrypoint, command=command), spec.command
@@ -233,7 +233,7 @@ class DockerEngine:
             f"{self._uuid}{NETWORK_SUFFIX}", spec.reach, self._run
         )
         binds = network.binds()
-        await network.open(await self._client(), self._image)
+        await network.open(await self.connect(), self._image)
         return network.mode, binds
 
     async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
@@ -308,7 +308,7 @@ class DockerEngine:
         image = f"{KEPT}/{self._uuid}"
         self._is_held = True
         self._container = await docker_exec.hold(
-            await self._client(), self._container, self._config, name=self._uuid, image=image
+            await self.connect(), self._container, self._config, name=self._uuid, image=image
         )
         self._pid = int((await self._container.show())["State"].get("Pid") or 0) or None
 
@@ -355,8 +355,8 @@ class DockerEngine:
             spec, image=self._image, nvidia=self._daemon.nvidia, security=options, joined=joined
         )
 
-    async def _client(self) -> aiodocker.Docker:
-        """Connect to the daemon, once. Raises aiohttp.ClientError, TimeoutError."""
+    async def connect(self) -> aiodocker.Docker:
+        """The client of the daemon, connected once. Raises aiohttp.ClientError, TimeoutError."""
         if self._docker is None:
             self._docker = aiodocker.Docker(url=f"unix://{self._socket}")
         await learn_version(self._docker)
@@ -383,7 +383,7 @@ class DockerEngine:
     async def _has_image(self) -> bool:
         with self._faults("cannot look for the image"):
             try:
-                await (await self._client()).images.inspect(self._image)
+                await (await self.connect()).images.inspect(self._image)
             except DockerError as error:
                 if error.status != _NOT_FOUND:
                     raise
@@ -454,20 +454,20 @@ class DockerEngine:
 
     async def _delete(self, name: str) -> None:
         try:
-            await (await self._client()).containers.container(name).delete(force=True, v=True)
+            await (await self.connect()).containers.container(name).delete(force=True, v=True)
         except DockerError as error:
             if error.status != _NOT_FOUND:
                 raise
 
     async def _remove_gang(self) -> None:
-        await remove_gang(await self._client(), self._uuid)
+        await remove_gang(await self.connect(), self._uuid)
 
     async def _remove_container(self) -> None:
         # The second container holds the network of the first.
         for name in (self._uuid, f"{self._uuid}{NETWORK_SUFFIX}"):
             await self._delete(name)
         try:
-            await (await self._client()).images.delete(f"{KEPT}/{self._uuid}", force=True)
+            await (await self.connect()).images.delete(f"{KEPT}/{self._uuid}", force=True)
         except DockerError as error:
             if error.status != _NOT_FOUND:
                 raise

@@ -140,7 +140,7 @@ def test_ranks_without_a_supervisor_are_cleared_after_a_restart() -> None:
         for vm in others:
             # As if they had not noticed.
             vm.posts[uuid + ""] = 1
-        scene.cloud._abandon_posts = lambda uuid: None  # type: ignore[method-assign]
+        scene.cloud.posts_stay = True
         scene.open()
         await scene.until(lambda: scene.state(uuid) is ContainerState.CANCELLED)
         await scene.until(lambda: all(not vm.posts for vm in others))
