@@ -24,7 +24,14 @@ from lading.supervisor.machine import mount_table
 from tests.hpc_daemon import Rig, until
 from tests.reality import need_ipv6, need_program, need_root
 from tests.system.cloud import TYPES, Cloud, running_cloud
-from tests.system.cluster import LADING, Cluster, left_mounts, left_processes, running_cluster
+from tests.system.cluster import (
+    LADING,
+    Cluster,
+    left_mounts,
+    left_processes,
+    processes_naming,
+    running_cluster,
+)
 from tests.system.docker_daemon import DockerDaemon
 from tests.system.podman_service import PodmanService
 from tests.system.records import Api
@@ -268,6 +275,9 @@ def test_what_goes_wrong_with_a_gang_over_several_nodes(
     spread: tuple[SlurmCluster, Cluster], tmp_path: Path, what: str
 ) -> None:
     _, cluster = spread
+    # A duration that no other process of this machine sleeps: the container's processes do not
+    # carry Slurm's environment, so only their command line tells them from strangers.
+    seconds = 9 if what == "supervisor" else 100_000 + os.getpid()
     command = [
         LADING,
         *SPREAD[:-1],
@@ -275,7 +285,7 @@ def test_what_goes_wrong_with_a_gang_over_several_nodes(
         "--",
         "sh",
         "-c",
-        f"touch r$OMPI_COMM_WORLD_RANK; sleep {9 if what == 'supervisor' else 60}",
+        f"touch r$OMPI_COMM_WORLD_RANK; sleep {seconds}",
     ]
     with subprocess.Popen(
         command,
@@ -290,7 +300,7 @@ def test_what_goes_wrong_with_a_gang_over_several_nodes(
         elif what == "machine":
             os.kill(_of(cluster, "lading.supervisor --annex")[0], signal.SIGKILL)
         elif what == "rank":
-            os.kill(_of(cluster, "sleep 60")[-1], signal.SIGKILL)
+            os.kill(_sleepers(seconds)[-1], signal.SIGKILL)
         else:
             os.kill(_of(cluster, "-m lading.supervisor --lock-directory")[0], signal.SIGKILL)
         outcome = json.loads(process.communicate(timeout=120)[0])
@@ -305,11 +315,13 @@ def _of(cluster: Cluster, words: str) -> list[int]:
     """
     mine = f"SLURM_CONF={cluster.around['SLURM_CONF']}"
     pids = sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
-    return [
-        pid
-        for pid in pids
-        if words in _command_line(pid) and (words.startswith("sleep") or mine in _surroundings(pid))
-    ]
+    return [pid for pid in pids if words in _command_line(pid) and mine in _surroundings(pid)]
+
+
+def _sleepers(seconds: int) -> list[int]:
+    """Processes of this machine that are a sleep of that many seconds, oldest first."""
+    line = f"sleep {seconds}"
+    return sorted(pid for pid in processes_naming(line) if _command_line(pid).strip() == line)
 
 
 def _surroundings(pid: int) -> list[str]:
