@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from lading.core.records.schema import Record
+from lading.core.tes.listing import parse_query
+from lading.core.tes.mapping import TaskSite
+from lading.tes.tasks import TaskCaller, Tasks
+from lading.testing.asgi import AsgiTransport
 from tests.tes.site import TaskWorld
 
 LEGACY = "/v1"
@@ -286,3 +290,18 @@ async def test_executors_in_turn(it: TaskWorld) -> None:
     odd = await it.task(executors=[one, {"image": "none:1", "command": ["b"]}])
     reply = await it.call("POST", "tasks", odd)
     assert reply.json["errors"][0]["pointer"] == "/executors/1/image"
+
+
+async def test_the_containers_of_a_page_are_read_at_once(it: TaskWorld) -> None:
+    for _ in range(10):
+        await it.create()
+    paths: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        paths.append(scope["path"])
+        await it.world.app(scope, receive, send)
+
+    tasks = Tasks(AsgiTransport(app), site=TaskSite(), secret=b"secret", clock=it.world.clock)
+    query = parse_query([], secret=b"secret")
+    assert len((await tasks.find(TaskCaller(it.world.admin, False), query))["tasks"]) == 10  # type: ignore[arg-type]
+    assert paths.count("/arvados/v1/containers") == 1

@@ -51,11 +51,10 @@ _REQUEST: Final = (
     "output_uuid",
     "properties",
 )
+# What the state of a task follows from, and what its logs need too.
+_STATE: Final = ("uuid", "state", "exit_code", "runtime_status")
 _CONTAINER: Final = (
-    "uuid",
-    "state",
-    "exit_code",
-    "runtime_status",
+    *_STATE,
     "created_at",
     "started_at",
     "finished_at",
@@ -152,11 +151,9 @@ class Tasks:
         # One more than the page tells whether there is another page.
         more, found = len(found) > query.size, found[: query.size]
         tasks: list[Json] = []
+        containers = await self._containers(api, found, attempts=query.view is not TaskView.MINIMAL)
         for start in range(0, len(found), _TOGETHER):
             part = found[start : start + _TOGETHER]
-            containers = await self._containers(
-                api, part, attempts=query.view is not TaskView.MINIMAL
-            )
             shown = (self._show(api, caller, one, containers, query.view) for one in part)
             tasks += await asyncio.gather(*shown)
         answer: JsonObject = {"tasks": tasks}
@@ -224,7 +221,9 @@ class Tasks:
     async def _containers(
         self, api: ApiClient, rows: Iterable[Record], *, attempts: bool = False
     ) -> dict[str, Record]:
-        """The containers of requests by uuid; with `attempts` the earlier ones too."""
+        """The containers of requests by uuid, as states need them; with `attempts` the earlier ones
+        too, as logs need them.
+        """
         wanted: dict[str, None] = {}
         for row in rows:
             earlier = row["attempted_container_uuids"] if attempts else []
@@ -235,7 +234,7 @@ class Tasks:
             page = await api.list(
                 "containers",
                 filters=[["uuid", "in", uuids[start : start + PAGE]]],
-                select=_CONTAINER,
+                select=_CONTAINER if attempts else _STATE,
                 limit=PAGE,
             )
             found |= {one["uuid"]: one for one in page}
