@@ -34,7 +34,7 @@ _OUTSIDE = re.compile(
 before it.
 """
 _OUTSIDE_DOCUMENTS = re.compile(
-    r"\b[\w-]+-contract\.md\b|\bseed \d{3}\b|\b(?:lab|style|vocabulary|provenance)\.md\b"
+    r"\b[\w-]+-contract\.md\b|\bseed \d{3}\b|\b(?:lab|style|vocabulary)\.md\b"
 )
 
 

@@ -11,9 +11,9 @@ from tests.rules.sources import PRODUCT, modules, nodes, refuse, shown
 
 ALLOWED_IMPORTS = {
     "__future__", "base64", "bisect", "collections", "collections.abc", "dataclasses", "datetime",
-    "enum", "functools", "hashlib", "heapq", "hmac", "ipaddress", "itertools", "json", "math",
-    "msgspec", "operator", "posixpath", "re", "shlex", "string", "struct", "types", "typing",
-    "unicodedata", "urllib.parse",
+    "enum", "functools", "hashlib", "heapq", "hmac", "html", "ipaddress", "itertools", "json",
+    "math", "msgspec", "operator", "posixpath", "re", "shlex", "string", "struct", "types",
+    "typing", "unicodedata", "urllib.parse",
 }  # fmt: skip
 IMPURE_CALLS = {
     "open",

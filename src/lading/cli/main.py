@@ -50,7 +50,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "cp": ("lading.cli.files.changing", "Copy files between collections; no data is moved."),
         "mv": ("lading.cli.files.changing", "Move or rename files in a collection."),
         "rm": ("lading.cli.files.changing", "Take files out of a collection."),
-        "diff": ("lading.cli.files.comparing", "Show how two collections differ."),
+        "diff": ("lading.cli.files.comparing", "Show how two collections or requests differ."),
         "du": (
             "lading.cli.files.comparing",
             "Show the space that collections take, and share.",
@@ -71,6 +71,20 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "project": (
             "lading.cli.projects",
             "Create, list, show, rename, move, share and trash projects.",
+        ),
+    },
+    "Provenance": {
+        "trace": (
+            "lading.cli.provenance.trace",
+            "Show what a result came from and what used it.",
+        ),
+        "replay": (
+            "lading.cli.provenance.replay",
+            "Run a request again as it is recorded, and compare the outputs.",
+        ),
+        "export": (
+            "lading.cli.provenance.export",
+            "Write a request, or all that led to it, as an RO-Crate.",
         ),
     },
     "Users": {

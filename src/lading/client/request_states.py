@@ -14,6 +14,8 @@ from lading.core.quantities import parse_time
 
 FAILED: Final = "Failed"
 CANCELLED: Final = "Cancelled"
+REUSED: Final = ", reused"
+"""What follows the state of a request that has the result of an earlier one."""
 _COMPLETE = [["state", "=", "Final"], ["container.state", "=", "Complete"]]
 # A state as the list shows it -> conditions on the server. Those of Cancelled are not all: a
 # request is also Cancelled that never had a container.

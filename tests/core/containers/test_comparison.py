@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.containers.comparison import ComparedRequest, compare_requests, part_of
+from lading.core.containers.comparison import (
+    ComparedRequest,
+    apart_from,
+    changed_inputs,
+    compare_requests,
+    part_of,
+)
+from lading.core.values import FieldDifference
 
 
 def _side(command: str, *, has_container: bool, **result: object) -> ComparedRequest:
@@ -55,3 +62,24 @@ def test_equal_requests_have_no_difference() -> None:
 )
 def test_parts_of_a_request(field: str, part: str) -> None:
     assert part_of(field) == part
+
+
+def _reading(**hashes: str) -> ComparedRequest:
+    mounts = {
+        f"/{target}": {"kind": "collection", "portable_data_hash": pdh}
+        for target, pdh in hashes.items()
+    }
+    return ComparedRequest(request={}, container={"mounts": {"/tmp": {"kind": "tmp"}, **mounts}})
+
+
+def test_inputs_with_other_content() -> None:
+    ours, theirs = _reading(a="1", b="2", c="3"), _reading(a="1", b="5", d="6")
+    assert changed_inputs(ours, theirs) == {"/b": ("2", "5")}
+    assert changed_inputs(ours, ComparedRequest(request={}, container=None)) == {}
+
+
+def test_differences_apart_from_some_inputs() -> None:
+    names = ("cwd", "mounts./in", "mounts./in.path", "mounts./in[0]", "mounts./in2.path")
+    found = tuple(FieldDifference(name, 1, 2) for name in names)
+    assert [one.field for one in apart_from(found, ["/in"])] == ["cwd", "mounts./in2.path"]
+    assert apart_from(found, []) == found

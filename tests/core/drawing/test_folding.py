@@ -30,6 +30,12 @@ def test_what_is_sealed_stays_apart() -> None:
     assert len(found.nodes) == 3
 
 
+def test_each_node_can_stay_alone() -> None:
+    nodes = [_node("a", "start"), _node("b", "sort.1"), _node("c", "sort.2")]
+    found = fold(nodes, [("a", "b"), ("a", "c")], start="a", most=9, by_step=False)
+    assert [one.name for one in found.nodes] == ["start", "sort.1", "sort.2"]
+
+
 def test_the_nearest_are_kept() -> None:
     nodes = [_node(key, key) for key in "abcd"]
     found = fold(nodes, [("d", "c"), ("c", "b"), ("a", "b")], start="a", most=2)

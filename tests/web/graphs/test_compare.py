@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.web.site import Browser, PageSite
+from tests.web.browsing import Browser, PageSite
 
 EVIL = "<script>alert(1)</script>\u202e"
 
@@ -23,6 +25,31 @@ async def test_two_requests_field_by_field(here: PageSite, browser: Browser) -> 
     assert "name name two one" in words
     assert "out <b>.txt" in words
     assert "same.txt" not in words
+
+
+async def test_the_cause_is_in_an_earlier_step(here: PageSite, browser: Browser) -> None:
+    last = []
+    for mark in ("1", "2"):
+        reads: dict[str, object] = {}
+        for name in ("clean", "plot"):
+            environment = {"Q": mark if name == "clean" else ""}
+            mounts = {"/out": {"kind": "tmp", "capacity": 1000}, **reads}
+            request = await here.world.submit(
+                name, name=name, mounts=mounts, environment=environment
+            )
+            made = await here.files.collection({"x": f"{name} {mark}".encode()})
+            pdh = await here.files.pdh(made)
+            await here.world.run(request["container_uuid"], output=pdh)
+            reads = {"/in": {"kind": "collection", "portable_data_hash": pdh}}
+        last.append(request)
+    path = f"/ui/requests/{last[1]['uuid']}/compare?with={last[0]['uuid']}"
+    words = await browser.words(path)
+    assert "clean the cause environment.Q differs" in words
+    link = re.search(
+        r'href="(/ui/requests/[^"]*/compare\?with=[^"]*)"[^>]*>both runs', await browser.text(path)
+    )
+    assert link is not None
+    assert "First cause environment.Q differs" in await browser.words(link[1])
 
 
 async def test_the_nearest_container_is_linked(here: PageSite, browser: Browser) -> None:

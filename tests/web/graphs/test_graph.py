@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from lading.core.records.schema import Record
-from tests.web.site import Browser, PageSite
+from tests.web.browsing import Browser, PageSite
 
 EVIL = "<script>alert(1)</script>\u202e"
 OUT = {"/out": {"kind": "tmp", "capacity": 1000}}

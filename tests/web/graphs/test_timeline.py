@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.web.site import Browser, PageSite
+from tests.web.browsing import Browser, PageSite
 
 API = {"vcpus": 1, "ram": 1 << 28, "API": True}
 EVIL = "<script>alert(1)</script>\u202e"

@@ -1,4 +1,4 @@
-"""`lading diff` and `du`: differences between collections, and the space they take.
+"""`lading diff` and `du`: differences of collections and requests, and the space they take.
 
 Trees are compared by content. Equal files may be packed into different blocks, for example when a
 neighbour in the same block has changed. Files of one size whose segments differ are therefore read
@@ -18,9 +18,11 @@ import click
 
 from lading.cli import display, references
 from lading.cli.files.pruning import kind_of, manifests
+from lading.cli.provenance.differences import documents, find_both, show_causes
 from lading.cli.session import CliSession, with_session
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress, read_files
+from lading.client.provenance.causes import Causes, find_causes, side_of
 from lading.core.data import filetree
 from lading.core.data.filetree import Difference, File, FileTree, Node, PathChange
 from lading.core.data.packing import BlockUsage, blocks_of, sizes_of, usage_of, usage_of_groups
@@ -33,36 +35,84 @@ _COLOURS = {PathChange.ADDED: "green", PathChange.REMOVED: "red", PathChange.CHA
 @click.command()
 @click.argument("before")
 @click.argument("after")
+@click.option("--files", "only_files", is_flag=True, help="Of two requests: only their outputs.")
 @display.json_option
-def diff(before: str, after: str, as_json: bool) -> int:
+def diff(before: str, after: str, only_files: bool, as_json: bool) -> int:
     """Show the files added (+), removed (-) or changed (~) from BEFORE to AFTER, by their content.
 
-    Both are collections, or directories or files in them. The exit code is 1 when they differ.
+    Both are collections, or directories or files in them. Of two requests the first cause of the
+    difference is shown before the files of their outputs: in the request itself, or in an earlier
+    step that made one of its inputs. The exit code is 1 when they differ.
     """
-    given = [references.need_reference(text) for text in (before, after)]
 
-    async def action(session: CliSession) -> list[Difference]:
-        old, new = [_rooted(await references.find_node(session, one)) for one in given]
-        with display.progress("Comparing", is_quiet=as_json) as report:
-            return await compare(session.blocks, old, new, progress=report)
+    async def action(session: CliSession) -> _Compared:
+        both = None if only_files else await find_both(session, (before, after))
+        if both is None:
+            return _Compared(await _compare_files(session, (before, after), is_quiet=as_json))
+        theirs, ours = [await side_of(session.api, one) for one in both]
+        causes = await find_causes(session.api, ours, theirs)
+        if any(not one["output_uuid"] for one in both):
+            return _Compared(None, causes)
+        names = [str(one["uuid"]) for one in both]
+        return _Compared(await _compare_files(session, names, is_quiet=as_json), causes)
 
     found = with_session(action)
     if as_json:
-        display.emit_json(
-            [
-                {
-                    "path": one.path,
-                    "change": one.change,
-                    "before": _size(one.before),
-                    "after": _size(one.after),
-                }
-                for one in found
-            ]
-        )
-    # With --json nothing else is printed.
-    for one in () if as_json else found:
+        _emit(found)
+        return found.exit_code
+    if found.causes is not None:
+        show_causes(found.causes)
+        click.echo()
+    for one in found.files or ():
         click.secho(f"{_SIGNS[one.change]} {_shown(one)}", fg=_COLOURS[one.change])
-    return 1 if found else 0
+    if found.files is None:
+        display.note("one of them has no output, so that no files are compared")
+    elif not found.files and found.causes is not None:
+        click.echo("The files of both outputs are equal.")
+    return found.exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    files: list[Difference] | None
+    causes: Causes | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """1 when there is a difference."""
+        return 1 if self.files or (self.causes is not None and self.causes.first) else 0
+
+
+async def _compare_files(
+    session: CliSession, given: Sequence[str], *, is_quiet: bool
+) -> list[Difference]:
+    named = [references.need_reference(text) for text in given]
+    old, new = [_rooted(await references.find_node(session, one)) for one in named]
+    with display.progress("Comparing", is_quiet=is_quiet) as report:
+        return await compare(session.blocks, old, new, progress=report)
+
+
+def _emit(found: _Compared) -> None:
+    files = [
+        {
+            "path": one.path,
+            "change": one.change,
+            "before": _size(one.before),
+            "after": _size(one.after),
+        }
+        for one in found.files or ()
+    ]
+    if found.causes is None:
+        display.emit_json(files)
+        return
+    compared = files if found.files is not None else None
+    display.emit_json(
+        {
+            "steps": documents(found.causes),
+            "complete": not found.causes.is_cut,
+            "files": compared,
+        }
+    )
 
 
 @click.command()

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -68,6 +68,27 @@ def compare_requests(ours: ComparedRequest, theirs: ComparedRequest) -> RequestC
     )
 
 
+def changed_inputs(ours: ComparedRequest, theirs: ComparedRequest) -> dict[str, tuple[str, str]]:
+    """The inputs of both containers whose collections differ: the hashes of ours and theirs by the
+    path in the container.
+    """
+    mine, other = _collections(ours), _collections(theirs)
+    return {
+        target: (pdh, other[target])
+        for target, pdh in mine.items()
+        if target in other and other[target] != pdh
+    }
+
+
+def apart_from(
+    found: tuple[FieldDifference, ...], inputs: Collection[str]
+) -> tuple[FieldDifference, ...]:
+    """The differences without those of inputs at these paths in the container."""
+    names = tuple(f"mounts.{target}" for target in inputs)
+    below = tuple(f"{name}{mark}" for name in names for mark in ".[")
+    return tuple(one for one in found if one.field not in names and not one.field.startswith(below))
+
+
 def part_of(field: str) -> str:
     """The part of a request that a field belongs to: `mounts./in.uuid` is one of its inputs."""
     name = field.partition(".")[0].partition("[")[0]
@@ -79,6 +100,15 @@ def _causes(ours: ComparedRequest, theirs: ComparedRequest) -> tuple[FieldDiffer
         return _differences(ours.request, theirs.request, _SHOWN)
     mine, other = Container.from_record(ours.container), Container.from_record(theirs.container)
     return recipe_differences(of_container(mine), of_container(other))
+
+
+def _collections(side: ComparedRequest) -> dict[str, str]:
+    mounts = (side.container or {}).get("mounts") or {}
+    return {
+        target: mount["portable_data_hash"]
+        for target, mount in sorted(mounts.items())
+        if mount.get("kind") == "collection" and mount.get("portable_data_hash")
+    }
 
 
 def _differences(

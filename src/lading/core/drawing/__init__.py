@@ -1,1 +1,1 @@
-"""Layouts of drawings, as numbers: the page and the terminal draw them."""
+"""Layouts of drawings, as numbers and as text: the page and the terminal draw them."""

@@ -49,12 +49,19 @@ class FoldedGraph:
 
 
 def fold(
-    nodes: Iterable[LineageNode], edges: Iterable[Edge], *, start: str, most: int
+    nodes: Iterable[LineageNode],
+    edges: Iterable[Edge],
+    *,
+    start: str,
+    most: int,
+    by_step: bool = True,
 ) -> FoldedGraph:
-    """The graph with one node for each step, at most `most` of those that are linked to `start`."""
+    """The graph with one node for each step, at most `most` of those that are linked to `start`;
+    with `by_step` False each node stays alone.
+    """
     groups: dict[tuple[str, str], list[LineageNode]] = {}
     for one in nodes:
-        name = one.key if one.sealed else step_name(one.name)
+        name = step_name(one.name) if by_step and not one.sealed else one.key
         groups.setdefault((one.kind, name), []).append(one)
     key_of = {one.key: some[0].key for some in groups.values() for one in some}
     linked = dict.fromkeys(

@@ -10,8 +10,8 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from lading.client import explanations
-from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome
+from lading.client.provenance.causes import Causes, StepComparison, find_causes, side_of
 from lading.client.request_states import shown_command, shown_state
 from lading.concurrency import together
 from lading.core.containers.comparison import ComparedRequest, compare_requests, part_of
@@ -29,6 +29,19 @@ _MOST_FILES: Final = 300
 """Files that are shown."""
 _LARGEST: Final = 50_000
 """Files of an output that is compared."""
+_MOST_STEPS: Final = 50
+"""Steps that are compared, with the two requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierStep:
+    """A step that made an input, with its counterpart; `is_cause`: it is why the results differ."""
+
+    name: str
+    uuid: str
+    other: str
+    said: str
+    is_cause: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +62,7 @@ async def show(visit: Visit) -> Response:
         return visit.page("compare.html", **values, theirs=None)
     theirs = await _other_side(visit, other)
     found = compare_requests(ours, theirs)
+    causes = await find_causes(visit.api, ours, theirs, most=_MOST_STEPS)
     return visit.page(
         "compare.html",
         **values,
@@ -57,6 +71,8 @@ async def show(visit: Visit) -> Response:
         states=[_state(ours), _state(theirs)],
         resolved=found.resolved,
         first=_sentence(found.cause),
+        earlier=[_step_row(one, causes) for one in causes.steps[1:]],
+        more_steps=causes.is_cut,
         kinds=[
             ("cause", "What prevents reuse", *_rows(found.cause)),
             ("further", "What reuse does not look at", *_rows(found.further)),
@@ -81,17 +97,11 @@ async def _other_side(visit: Visit, uuid: str) -> ComparedRequest:
     )
     if not found:
         raise NotFound("There is no request with this container that you can read")
-    return await _side(visit, found[0])
+    return await side_of(visit.api, found[0])
 
 
 async def _side_of_request(visit: Visit, uuid: str) -> ComparedRequest:
-    return await _side(visit, await visit.api.get("container_requests", uuid))
-
-
-async def _side(visit: Visit, request: Record) -> ComparedRequest:
-    held = request["container_uuid"]
-    container = await visit.api.get("containers", held) if held else None
-    return ComparedRequest(request=request, container=container)
+    return await side_of(visit.api, await visit.api.get("container_requests", uuid))
 
 
 def _title(side: ComparedRequest) -> str:
@@ -105,6 +115,19 @@ def _state(side: ComparedRequest) -> str:
 
 def _sentence(found: tuple[FieldDifference, ...]) -> str:
     return str(found[0]) if found else ""
+
+
+def _step_row(step: StepComparison, causes: Causes) -> EarlierStep:
+    said = _sentence(step.fields) or "only in inputs that an earlier step made"
+    if not step.repeats:
+        said = "the same command on the same inputs gave another output"
+    return EarlierStep(
+        name=step.name,
+        uuid=str(step.ours.request["uuid"]),
+        other=str(step.theirs.request["uuid"]),
+        said=said,
+        is_cause=step is causes.first,
+    )
 
 
 def _rows(found: tuple[FieldDifference, ...]) -> tuple[list[tuple[str, ...]], int]:

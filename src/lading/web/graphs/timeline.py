@@ -7,11 +7,10 @@ from typing import Final
 from starlette.responses import Response
 
 from lading.client.outcomes import RequestOutcome
-from lading.client.request_states import is_reused, shown_command, shown_state, state_of
+from lading.client.provenance.request_tree import find_tree
+from lading.client.request_states import REUSED, is_reused, shown_command, shown_state, state_of
 from lading.core.drawing.gantt import TimelineTask, lay_out
 from lading.core.quantities import parse_time
-from lading.web.graphs.tree import find_tree
-from lading.web.rendering import REUSED
 from lading.web.requests.page import request_uuid
 from lading.web.visit import Visit
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lading.client.provenance.lineage import Lineage
 from lading.core.drawing.folding import LineageNode
-from lading.web.graphs.lineage import Lineage
 
 
 def test_an_end_that_is_not_known_is_sealed() -> None:

@@ -10,16 +10,17 @@ from typing import Any, Final
 
 from lading.client.api import ApiClient, Record
 from lading.client.outcomes import RequestOutcome
-from lading.client.request_states import is_reused, shown_command, shown_state
+from lading.client.provenance.request_tree import needed
+from lading.client.request_states import REUSED, is_reused, shown_command, shown_state
 from lading.concurrency import together
 from lading.core.drawing.folding import LineageNode
 from lading.core.errors import LadingError
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
-from lading.web.graphs.tree import needed
-from lading.web.rendering import REUSED
 
 _MOST_INPUTS: Final = 20
 """Inputs that are followed when there is no output."""
+_MOST_CONTAINERS: Final = 1000
+"""Containers that the server follows each way from a collection."""
 _SEALED: Final = "not readable"
 
 
@@ -28,6 +29,8 @@ class Lineage:
     """Nodes by key, and edges from what was used to what used it."""
 
     start: str
+    is_cut: bool = False
+    """The server followed as many containers as it does in one call; there may be more."""
     nodes: dict[str, LineageNode] = field(default_factory=dict)
     edges: list[tuple[str, str]] = field(default_factory=list)
 
@@ -58,15 +61,35 @@ async def find_lineage(api: ApiClient, request: Record) -> Lineage:
         for one in list(dict.fromkeys(_inputs(made_of)))[:_MOST_INPUTS]:
             await _follow(api, one, "provenance", earlier)
     start = held or request["uuid"]
+    is_cut = _is_cut(earlier) or _is_cut(later)
     earlier |= {request["uuid"]: request, start: made_of}
-    drawn = Lineage(start=start)
+    drawn = Lineage(start=start, is_cut=is_cut)
     everything = {**later, **earlier}
-    _add_nodes(drawn, everything, request, start)
+    _add_nodes(drawn, everything, {start: request})
     for key, record in everything.items():
         if key == start or _infix(key) == Infix.CONTAINER:
             _add_edges(drawn, key, record, sees_inputs=key in earlier)
     await _add_requests(api, drawn, request, everything)
     return drawn
+
+
+async def find_content_lineage(api: ApiClient, collection: Record) -> Lineage:
+    """The lineage of the content of a collection: of its portable data hash."""
+    pdh = collection["portable_data_hash"]
+    earlier: Record = {}
+    later: Record = {}
+    await together(_follow(api, pdh, "provenance", earlier), _follow(api, pdh, "used_by", later))
+    drawn = Lineage(start=pdh, is_cut=_is_cut(earlier) or _is_cut(later))
+    everything = {**later, **earlier, pdh: collection}
+    _add_nodes(drawn, everything, {})
+    for key, record in everything.items():
+        if _infix(key) == Infix.CONTAINER:
+            _add_edges(drawn, key, record, sees_inputs=key in earlier)
+    return drawn
+
+
+def _is_cut(found: Record) -> bool:
+    return sum(_infix(key) == Infix.CONTAINER for key in found) >= _MOST_CONTAINERS
 
 
 async def _follow(api: ApiClient, pdh: str, way: str, found: Record) -> None:
@@ -78,15 +101,16 @@ async def _follow(api: ApiClient, pdh: str, way: str, found: Record) -> None:
             raise
 
 
-def _add_nodes(drawn: Lineage, found: Mapping[str, Any], request: Record, start: str) -> None:
+def _add_nodes(drawn: Lineage, found: Mapping[str, Any], chosen: Mapping[str, Record]) -> None:
+    """`chosen`: the request that stands for a node, by the node's key; for others it is any."""
     requests = {
         one["container_uuid"]: one for key, one in found.items() if _infix(key) == Infix.REQUEST
     }
-    requests[start] = request
+    requests |= chosen
     producers: dict[str, str] = {}
     images = set()
     for key, record in found.items():
-        if key != start and _infix(key) != Infix.CONTAINER:
+        if key not in chosen and _infix(key) != Infix.CONTAINER:
             continue
         node = _request_node(key, requests.get(key), record)
         drawn.add(node)

@@ -1,0 +1,1 @@
+"""Commands about where results came from: `trace` first."""

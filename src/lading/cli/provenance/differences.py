@@ -1,0 +1,104 @@
+"""How two requests differ: the first cause, the fields of each step, and the files of the
+outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from lading.cli import display, references
+from lading.cli.session import CliSession
+from lading.client.api import Record
+from lading.client.explanations import difference_rows
+from lading.client.provenance.causes import Causes, StepComparison
+from lading.core.errors import NotFound
+from lading.core.ids import Infix, is_pdh, is_uuid
+from lading.core.values import FieldDifference
+
+_LONGEST: Final = 40
+"""Characters of a value in the table."""
+
+
+async def find_both(session: CliSession, given: Sequence[str]) -> list[Record] | None:
+    """The requests that both texts name; None if one of them names stored data."""
+    uuids = [await _request_uuid(session, text) for text in given]
+    if not all(uuids):
+        return None
+    return [await references.find_request(session, uuid) for uuid in uuids]
+
+
+async def _request_uuid(session: CliSession, text: str) -> str:
+    """The uuid of the request that a text names, or `last`; "" if it names stored data."""
+    name = references.need_reference(text)
+    if name.path or is_pdh(name.name):
+        return ""
+    if is_uuid(name.name) or name.name == references.LAST:
+        is_request = name.name == references.LAST or is_uuid(name.name, Infix.REQUEST)
+        return name.name if is_request else ""
+    try:
+        found = await references.find_named(session, name.name)
+    except NotFound:
+        # The end of a uuid, which names requests alone.
+        return str((await references.find_request(session, name.name))["uuid"])
+    return found if is_uuid(found, Infix.REQUEST) else ""
+
+
+def show_causes(found: Causes) -> None:
+    """Print the first cause, then all steps with their differences."""
+    cause = found.first
+    if cause is None:
+        click.echo("Both are one computation: nothing that reuse looks at differs.")
+        return
+    click.echo(f"first cause: {display.plain(cause.name)}: {_sentence(cause)}")
+    click.echo()
+    rows = [
+        (display.shorten(one.name, _LONGEST), *row) for one in found.steps for row in _rows(one)
+    ]
+    display.table(("STEP", "FIELD", "BEFORE", "AFTER"), rows)
+    if found.is_cut:
+        display.note("more steps differ, which were not compared")
+
+
+def documents(found: Causes) -> list[Mapping[str, Any]]:
+    """The steps for programs."""
+    return [
+        {
+            "name": one.name,
+            "before": one.theirs.request["uuid"],
+            "after": one.ours.request["uuid"],
+            "is_cause": one is found.first,
+            "repeats": one.repeats,
+            "explained_inputs": list(one.explained),
+            "differences": [
+                {"field": each.field, "before": each.theirs, "after": each.ours}
+                for each in one.fields
+            ],
+        }
+        for one in found.steps
+    ]
+
+
+def _sentence(step: StepComparison) -> str:
+    if not step.fields:
+        return "the same command on the same inputs gave another output; it does not repeat"
+    field, before, after = next(_values(step.fields[:1]))
+    return f"{field} was {before}, and is {after}"
+
+
+def _rows(step: StepComparison) -> list[tuple[str, str, str]]:
+    rows = [
+        (field, display.shorten(before, _LONGEST), display.shorten(after, _LONGEST))
+        for field, before, after in _values(step.fields)
+    ]
+    rows += [(f"mounts.{path}", "(made by an earlier step)", "") for path in step.explained]
+    return rows if step.repeats else [*rows, ("output", "(not the same again)", "")]
+
+
+def _values(fields: Sequence[FieldDifference]) -> Iterator[tuple[str, ...]]:
+    differences = [
+        {"field": one.field, "request": one.theirs, "container": one.ours} for one in fields
+    ]
+    return difference_rows({"nearest": {"differences": differences}})

@@ -1,0 +1,171 @@
+"""`lading trace`: what a result came from and what used it, as a tree, a picture or a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+import click
+
+from lading.cli import display, references
+from lading.cli.session import CliSession, with_session
+from lading.client.provenance.lineage import Lineage, find_content_lineage, find_lineage
+from lading.core.data import filetree
+from lading.core.drawing.folding import FoldedGraph, FoldedNode, fold
+from lading.core.drawing.graph_formats import to_dot, to_mermaid, to_svg
+from lading.core.drawing.outline import neighbours_of, outline, within
+from lading.core.errors import NotFound
+from lading.core.ids import Infix, is_pdh, is_uuid
+
+_MOST: Final = 100_000
+"""Nodes of a document or a tree."""
+_MOST_DRAWN: Final = 1000
+"""Nodes of a picture: a larger one cannot be read."""
+
+
+@click.command()
+@click.argument("what", metavar="REQUEST|COLLECTION[/FILE]")
+@click.option("--from", "upwards", is_flag=True, help="Only what it came from.")
+@click.option("--to", "downwards", is_flag=True, help="Only what used it.")
+@click.option(
+    "--depth", type=click.IntRange(min=1), metavar="N", help="At most N steps away, each way."
+)
+@click.option("--each", is_flag=True, help="Do not group the requests of one step.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("tree", "svg", "dot", "mermaid")),
+    default="tree",
+    show_default=True,
+    help="A tree for reading, or a picture or a text for other programs.",
+)
+@display.json_option
+def trace(
+    what: str,
+    upwards: bool,
+    downwards: bool,
+    depth: int | None,
+    each: bool,
+    form: str,
+    as_json: bool,
+) -> None:
+    """Show what a request or a collection came from and what used it: requests, collections and
+    images.
+
+    What you may not read is shown as "not readable". A file stands for its collection: records
+    tell which collections a container could read. Requests whose names differ by a number alone
+    are one step, shown once with their number.
+    """
+
+    async def action(session: CliSession) -> Lineage:
+        return await _find(session, what)
+
+    found = with_session(action)
+    both = upwards == downwards
+    kept = _near(found, up=upwards or both, down=downwards or both, depth=depth)
+    if as_json:
+        display.emit_json(_document(found, kept))
+        return
+    folded = fold(
+        [node for node in found.nodes.values() if node.key in kept],
+        [edge for edge in found.edges if kept.issuperset(edge)],
+        start=found.start,
+        most=_MOST if form != "svg" else _MOST_DRAWN,
+        by_step=not each,
+    )
+    if form == "tree":
+        _show_tree(folded, found.start, up=upwards or both, down=downwards or both)
+    elif form == "svg":
+        click.echo(to_svg(folded, start=found.start), nl=False)
+    else:
+        click.echo(to_dot(folded) if form == "dot" else to_mermaid(folded), nl=False)
+    if folded.left_out:
+        display.note(f"{folded.left_out} nodes further away are left out; give --depth")
+    if found.is_cut:
+        display.note("there are more: the server follows 1,000 containers each way")
+
+
+async def _find(session: CliSession, what: str) -> Lineage:
+    reference = references.need_reference(what)
+    name = reference.name
+    if not (is_pdh(name) or is_uuid(name) or name == references.LAST):
+        # The end of a uuid names a request too.
+        with suppress(NotFound):
+            name = await references.find_named(session, name)
+    if not reference.path and not (is_pdh(name) or is_uuid(name, Infix.COLLECTION)):
+        request = await references.find_request(session, name)
+        return await find_lineage(session.api, request)
+    record = await references.find_collection(session, replace(reference, name=name))
+    if reference.path:
+        tree = filetree.from_manifest(record["manifest_text"])
+        if filetree.find(tree, reference.path) is None:
+            raise NotFound(f"{reference.name}: holds no {reference.path}")
+    return await find_content_lineage(session.api, record)
+
+
+def _near(found: Lineage, *, up: bool, down: bool, depth: int | None) -> set[str]:
+    """The keys of the nodes to show."""
+    before, after = neighbours_of(found.edges)
+    steps = len(found.nodes) if depth is None else depth
+    ways = [ways for ways, wanted in ((before, up), (after, down)) if wanted]
+    return {key for one in ways for key in within(found.start, one, steps)}
+
+
+def _show_tree(graph: FoldedGraph, start: str, *, up: bool, down: bool) -> None:
+    nodes = {one.key: one for one in graph.nodes}
+    own = next(one for one in graph.nodes if any(each.key == start for each in one.nodes))
+    before, after = neighbours_of(graph.edges)
+    click.echo(_line(own))
+    ways = (("made from", before, up), ("used by", after, down))
+    for title, neighbours, wanted in ways:
+        if wanted:
+            click.echo(f"{title}: nothing that is recorded" if own.key not in neighbours else title)
+            for line in outline(own.key, neighbours):
+                more = "  (see above)" if line.is_repeated and line.key in neighbours else ""
+                click.echo(f"{line.prefix}{_line(nodes[line.key])}{more}")
+
+
+def _line(node: FoldedNode) -> str:
+    first, number = node.nodes[0], len(node.nodes)
+    name = display.plain(display.shorten(node.name)) + (f" x {number}" if number > 1 else "")
+    states = ", ".join(
+        _painted(state) + (f" {count}" if len(node.states) > 1 else "")
+        for state, count in node.states.items()
+    )
+    uuid = f"  {_identifier(node)}" if number == 1 else ""
+    return f"{name}  {states or first.kind}{uuid}"
+
+
+def _painted(state: str) -> str:
+    return click.style(state, fg="red") if state.startswith("failed") else state
+
+
+def _identifier(node: FoldedNode) -> str:
+    first = node.nodes[0]
+    return first.request_uuid or (first.key if is_pdh(first.key) else "")
+
+
+def _document(found: Lineage, kept: set[str]) -> Mapping[str, Any]:
+    return {
+        "start": found.start,
+        "complete": not found.is_cut,
+        "nodes": [
+            {
+                "key": one.key,
+                "kind": one.kind,
+                "name": one.name,
+                "state": one.state,
+                "request": one.request_uuid or None,
+                "readable": not one.sealed,
+            }
+            for one in found.nodes.values()
+            if one.key in kept
+        ],
+        "edges": [
+            {"from": first, "to": second}
+            for first, second in dict.fromkeys(found.edges)
+            if kept.issuperset((first, second))
+        ],
+    }

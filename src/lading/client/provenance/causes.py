@@ -1,0 +1,132 @@
+"""Why two results differ: from a step to the steps that made its inputs, until the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from lading.client.api import ApiClient, Record
+from lading.client.request_states import shown_command
+from lading.core.containers.comparison import (
+    ComparedRequest,
+    apart_from,
+    changed_inputs,
+    compare_requests,
+)
+from lading.core.values import FieldDifference
+
+_MOST: Final = 200
+"""Pairs of steps that are compared."""
+_SELECT: Final = ("uuid", "name", "command", "container_uuid", "state")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepComparison:
+    """A step of two pipelines.
+
+    `fields`: what differs, without inputs that an earlier step explains; the first cause first.
+    `explained`: the paths of those inputs. `repeats` is False when the same recipe gave two
+    outputs.
+    """
+
+    ours: ComparedRequest
+    theirs: ComparedRequest
+    fields: tuple[FieldDifference, ...]
+    explained: tuple[str, ...]
+    repeats: bool
+
+    @property
+    def name(self) -> str:
+        """The name of our request, or its command."""
+        request = dict(self.ours.request)
+        return str(request.get("name") or shown_command(request))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Causes:
+    """Steps that differ, the two that were asked for first; `is_cut`: more were not compared."""
+
+    steps: tuple[StepComparison, ...]
+    is_cut: bool
+
+    @property
+    def first(self) -> StepComparison | None:
+        """The step that is the cause: the furthest one that differs by itself."""
+        own = [one for one in self.steps if one.fields or not one.repeats]
+        return own[-1] if own else None
+
+
+async def side_of(api: ApiClient, request: Record) -> ComparedRequest:
+    """A request with its container, to be compared."""
+    held = request["container_uuid"]
+    container = await api.get("containers", held) if held else None
+    return ComparedRequest(request=request, container=container)
+
+
+async def find_causes(
+    api: ApiClient, ours: ComparedRequest, theirs: ComparedRequest, *, most: int = _MOST
+) -> Causes:
+    """Compare two requests, and the steps that made those of their inputs that differ, as far as
+    the caller may read them. At most `most` pairs of steps are compared.
+    """
+    ahead, found = [(ours, theirs)], list[StepComparison]()
+    known: set[tuple[str, str]] = set()
+    while ahead and len(found) < most:
+        mine, other = ahead.pop(0)
+        explained = []
+        for target, hashes in changed_inputs(mine, other).items():
+            pair = await _makers(api, hashes)
+            if pair is None:
+                continue
+            explained.append(target)
+            uuids = _uuid(pair[0]), _uuid(pair[1])
+            if uuids not in known:
+                known.add(uuids)
+                ahead.append(pair)
+        found.append(_step(mine, other, explained))
+    return Causes(steps=tuple(found), is_cut=bool(ahead))
+
+
+def _step(ours: ComparedRequest, theirs: ComparedRequest, explained: list[str]) -> StepComparison:
+    compared = compare_requests(ours, theirs)
+    outputs = {(side.container or {}).get("output") for side in (ours, theirs)}
+    return StepComparison(
+        ours=ours,
+        theirs=theirs,
+        fields=apart_from(compared.cause, explained),
+        explained=tuple(explained),
+        repeats=bool(compared.cause) or None in outputs or len(outputs) == 1,
+    )
+
+
+async def _makers(
+    api: ApiClient, hashes: tuple[str, str]
+) -> tuple[ComparedRequest, ComparedRequest] | None:
+    """The steps whose outputs have these hashes; None unless both are known, and two."""
+    containers = await api.list(
+        "containers", filters=[["output", "in", list(hashes)]], order=["created_at asc"]
+    )
+    made = {one["output"]: one for one in reversed(containers)}
+    if any(one not in made for one in hashes):
+        return None
+    names = await _requests(api, (one["uuid"] for one in made.values()))
+    ours, theirs = (
+        ComparedRequest(request=names.get(made[one]["uuid"], made[one]), container=made[one])
+        for one in hashes
+    )
+    return ours, theirs
+
+
+async def _requests(api: ApiClient, containers: Iterable[str]) -> dict[str, Record]:
+    listed = await api.list(
+        "container_requests",
+        filters=[["container_uuid", "in", list(containers)]],
+        select=_SELECT,
+        order=["created_at asc"],
+    )
+    return {one["container_uuid"]: one for one in reversed(listed)}
+
+
+def _uuid(side: ComparedRequest) -> str:
+    return str((side.container or {})["uuid"])

@@ -1,0 +1,90 @@
+"""Places of the nodes of a folded graph, in pixels, and the paths of its edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lading.core.drawing.folding import FoldedGraph, FoldedNode
+from lading.core.drawing.layered import layers
+from lading.core.drawing.outline import neighbours_of
+
+_ACROSS, _DOWN = 240, 60
+"""From a layer to the next one, and from a node to the next one."""
+WIDTH: Final = 184
+"""Width of a node."""
+HEIGHT: Final = 44
+"""Height of a node."""
+_MARGIN: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedNode:
+    """A node with its upper left corner, and the names of its neighbours for a table."""
+
+    node: FoldedNode
+    x: int
+    y: int
+    is_start: bool
+    sources: list[str]
+    users: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphDrawing:
+    """Nodes from left to right and from top to bottom, paths of SVG, and the size of all."""
+
+    nodes: tuple[PlacedNode, ...]
+    paths: tuple[str, ...]
+    width: int
+    height: int
+
+
+def place(graph: FoldedGraph, *, start: str) -> GraphDrawing:
+    """The drawing of a graph, in which `start` is the key of one of the nodes that were folded."""
+    placed = layers([one.key for one in graph.nodes], graph.edges)
+    tallest = max((len(layer) for layer in placed), default=0)
+    corner = {
+        key: (
+            _MARGIN + column * _ACROSS,
+            # Short layers are in the middle; rows of all layers are in line.
+            _MARGIN + (row + (tallest - len(layer)) // 2) * _DOWN,
+        )
+        for column, layer in enumerate(placed)
+        for row, key in enumerate(layer)
+    }
+    names = {one.key: one.name for one in graph.nodes}
+    before, after = neighbours_of(graph.edges)
+    nodes = [
+        PlacedNode(
+            node=one,
+            x=corner[one.key][0],
+            y=corner[one.key][1],
+            is_start=any(each.key == start for each in one.nodes),
+            sources=[names[key] for key in before.get(one.key, ())],
+            users=[names[key] for key in after.get(one.key, ())],
+        )
+        for one in graph.nodes
+    ]
+    return GraphDrawing(
+        nodes=tuple(sorted(nodes, key=lambda one: (one.x, one.y))),
+        paths=tuple(_path(corner[first], corner[second]) for first, second in graph.edges),
+        width=len(placed) * _ACROSS - (_ACROSS - WIDTH) + 2 * _MARGIN,
+        height=tallest * _DOWN + 2 * _MARGIN,
+    )
+
+
+def _path(first: tuple[int, int], second: tuple[int, int]) -> str:
+    """The path of an SVG curve from the right side of a node to the left side of another one; past
+    other layers it runs between two rows, so that no node hides it.
+    """
+    x, y = first[0] + WIDTH, first[1] + HEIGHT // 2
+    end_x, end_y = second[0], second[1] + HEIGHT // 2
+    if end_x - first[0] > _ACROSS:
+        low, turn = y + _DOWN // 2, (_ACROSS - WIDTH) // 2
+        return (
+            f"M {x} {y} C {x + turn} {y} {x} {low} {x + turn} {low} L {end_x - turn} {low} "
+            f"C {end_x} {low} {end_x - turn} {end_y} {end_x} {end_y}"
+        )
+    bend = max(20, abs(end_x - x) // 2)
+    return f"M {x} {y} C {x + bend} {y} {end_x - bend} {end_y} {end_x} {end_y}"

@@ -1,0 +1,1 @@
+"""Documents of provenance for other programs. Start with `run_crate`."""

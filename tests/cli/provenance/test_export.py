@@ -1,0 +1,70 @@
+"""`lading export` against a real API and block store."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import zipfile
+from pathlib import Path
+
+from tests.cli.site import Play, Site
+
+
+def _pipeline(site: Site, here: Path, mark: str) -> None:
+    image = site.call(site.world.ensure_image())
+    (here / "x").write_text(mark)
+    run = ("run", "--image", image, "--name")
+    play = Play(files={"kept": mark.encode()}, stderr=b"hello\n")
+    site.command(*run, f"clean{mark}", "--input", "/in=x", "--", "c", plays=[play])
+    play = Play(files={"<plot>": b"p" + mark.encode()})
+    after = ("--input", "/in=last", "--after", "last")
+    site.command(*run, f"plot{mark}", *after, "--", "p", plays=[play])
+
+
+def _verified(crate: Path) -> None:
+    subprocess.run(
+        ["sha256sum", "--quiet", "-c", "checksums.sha256"], cwd=crate, check=True, timeout=20
+    )
+
+
+def test_one_request(site: Site, here: Path) -> None:
+    _pipeline(site, here, "1")
+    site.lading("export", "plot1", "-o", "crate")
+    crate = here / "crate"
+    _verified(crate)
+    # Signatures are for the exporter's own use.
+    texts = [path.read_text() for path in (crate / "manifests").iterdir()]
+    assert not any("+A" in text for text in texts)
+    graph = json.loads((crate / "ro-crate-metadata.json").read_text())["@graph"]
+    actions = [one for one in graph if one["@type"] == "CreateAction"]
+    assert [one["name"] for one in actions] == ["plot1"]
+    assert sorted(path.name for path in crate.iterdir()) == [
+        "checksums.sha256", "logs", "manifests", "records", "ro-crate-metadata.json",
+    ]  # fmt: skip
+    assert "give a new name" in site.lading("export", "plot1", "-o", "crate", code=1).stderr
+    assert "not there" in site.lading("export", "plot1", "-o", "no/crate", code=1).stderr
+
+
+def test_a_tree_with_data_as_an_archive(site: Site, here: Path) -> None:
+    _pipeline(site, here, "2")
+    done = site.lading("export", "plot2", "--tree", "--data", "--json", "-o", "all.zip")
+    assert json.loads(done.stdout) == {"output": "all.zip", "requests": 2}
+    with zipfile.ZipFile(here / "all.zip") as packed:
+        packed.extractall(here / "all")
+    _verified(here / "all")
+    names = {path.name for path in (here / "all" / "data").rglob("*") if path.is_file()}
+    assert names == {"x", "kept", "<plot>"}
+    logs = [path.read_text() for path in (here / "all" / "logs").rglob("stderr.txt")]
+    assert any("hello" in text for text in logs)
+    graph = json.loads((here / "all" / "ro-crate-metadata.json").read_text())["@graph"]
+    ids = {one["@id"] for one in graph}
+    actions = [one for one in graph if one["@type"] == "CreateAction"]
+    assert {one["name"] for one in actions} == {"clean2", "plot2"}
+    assert all(each["@id"] in ids for one in actions for each in (*one["object"], *one["result"]))
+
+
+def test_what_cannot_be_exported_leaves_nothing(site: Site, here: Path) -> None:
+    image = site.call(site.world.ensure_image())
+    site.lading("run", "--image", image, "--detach", "--name", "waiting", "--", "w")
+    assert "to its end" in site.lading("export", "waiting", "-o", "c", code=1).stderr
+    assert list(here.iterdir()) == []

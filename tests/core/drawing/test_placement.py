@@ -1,0 +1,27 @@
+"""Places of nodes."""
+
+from __future__ import annotations
+
+from lading.core.drawing.folding import FoldedGraph, LineageNode, fold
+from lading.core.drawing.placement import HEIGHT, WIDTH, place
+
+
+def test_nodes_do_not_overlap_and_links_go_right() -> None:
+    nodes = [LineageNode(key=key, kind="collection", name=key * 2) for key in "abcd"]
+    edges = [("a", "b"), ("b", "c"), ("a", "c"), ("d", "c")]
+    drawing = place(fold(nodes, edges, start="b", most=9), start="b")
+    placed = {one.node.key: one for one in drawing.nodes}
+    assert placed["a"].x < placed["b"].x == placed["d"].x < placed["c"].x
+    assert abs(placed["b"].y - placed["d"].y) > HEIGHT
+    assert drawing.width > placed["c"].x + WIDTH
+    assert drawing.height > max(one.y for one in drawing.nodes) + HEIGHT
+    assert [one.node.key for one in drawing.nodes if one.is_start] == ["b"]
+    assert placed["c"].sources == ["bb", "aa", "dd"]
+    assert placed["a"].users == ["bb", "cc"]
+    # Only the link past a layer has straight parts.
+    assert [" L " in path for path in drawing.paths] == [False, False, True, False]
+
+
+def test_nothing_has_no_place() -> None:
+    empty = place(FoldedGraph(nodes=(), edges=(), left_out=0), start="a")
+    assert (empty.nodes, empty.paths) == ((), ())
