@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.site import Browser, PageSite, page_site
+from tests.web.browsing import Browser, PageSite, page_site
 
 
 @pytest.fixture

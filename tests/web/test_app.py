@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from tests.web.site import Browser, PageSite
+from tests.web.browsing import Browser, PageSite
 
 
 async def test_without_a_session_the_login_comes_first(here: PageSite) -> None:

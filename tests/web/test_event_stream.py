@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from lading.testing.asgi import AsgiTransport
-from tests.web.site import Browser, PageSite
+from tests.web.browsing import Browser, PageSite
 
 
 async def test_an_open_page_hears_of_a_change(here: PageSite, browser: Browser) -> None:

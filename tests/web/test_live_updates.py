@@ -10,7 +10,7 @@ import pytest
 from lading.client.api import ApiClient, RecordEvent
 from lading.core.errors import Unavailable
 from lading.web.live_updates import LiveUpdates, OpenPage
-from tests.web.site import PageSite
+from tests.web.browsing import PageSite
 
 REQUEST, CONTAINER = "zzzzz-xvhdp-000000000000001", "zzzzz-dz642-000000000000001"
 

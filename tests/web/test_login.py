@@ -7,7 +7,7 @@ import pytest
 
 from lading.client.transport import Response
 from lading.testing.asgi import AsgiTransport
-from tests.web.site import Browser, PageSite
+from tests.web.browsing import Browser, PageSite
 
 
 async def _link(here: PageSite, token: str, body: bytes = b"") -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.web.site import Browser, PageSite
+from tests.web.browsing import Browser, PageSite
 
 
 async def test_nothing_at_all(browser: Browser) -> None:

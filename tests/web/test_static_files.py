@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.web.site import PageSite
+from tests.web.browsing import PageSite
 
 
 async def test_files_are_kept_until_they_change(here: PageSite) -> None:

@@ -23,11 +23,13 @@ from lading.core.errors import LadingError, MethodNotAllowed, NotFound, Unauthen
 from lading.net.acceptor import note_known
 from lading.web import (
     browser_rules,
+    data,
     event_stream,
     graphs,
     login,
     now,
     requests,
+    site,
     static_files,
 )
 from lading.web.live_updates import LiveUpdates
@@ -60,6 +62,8 @@ ROUTES: Final = (
     route("GET", "/ui/static/{folder}/{name}", static_files.serve, open=True),
     *requests.ROUTES,
     *graphs.ROUTES,
+    *data.ROUTES,
+    *site.ROUTES,
 )
 
 
@@ -115,14 +119,16 @@ class _Page:
             visit.session = await self._services.sessions.find(secret)
             visit.secret = secret if visit.session else ""
         if incoming.method == "POST":
-            visit.form = await read_form(incoming)
+            if not found.raw:
+                visit.form = await read_form(incoming)
+            given = incoming.headers.get("x-form-token", "") if found.raw else ""
             if not found.programs:
                 browser_rules.check_form(
                     "POST",
                     incoming.headers,
                     scheme=incoming.url.scheme,
                     secret=visit.secret,
-                    given=visit.field("form_token"),
+                    given=given or visit.field("form_token"),
                 )
         if visit.session is None and not found.open:
             return _to_login(visit)

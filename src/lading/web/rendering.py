@@ -15,6 +15,7 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup
 
+from lading.client.request_states import REUSED
 from lading.core.quantities import age, duration, parse_time, shorten, size
 
 _HERE: Final = Path(__file__).parent
@@ -30,10 +31,6 @@ _SHAPES: Final = {
     "Queued": ("wait", "…"),
     "Locked": ("wait", "◔"),
 }
-
-
-REUSED: Final = ", reused"
-"""What follows the state of a request that has the result of an earlier one."""
 
 
 class Renderer:

@@ -17,7 +17,8 @@ Handler = Callable[[Visit], Awaitable[Response]]
 class PageRoute:
     """A handler, and what is checked before it.
 
-    `open` needs no session; `programs` are called with a token by programs, not by forms.
+    `open` needs no session; `programs` are called with a token by programs, not by forms. The body
+    of a `raw` one is a file, which the handler reads; the header X-Form-Token has the form's token.
     """
 
     method: str
@@ -25,11 +26,18 @@ class PageRoute:
     handler: Handler
     open: bool = False
     programs: bool = False
+    raw: bool = False
 
 
 def route(
-    method: str, path: str, handler: Handler, *, open: bool = False, programs: bool = False
+    method: str,
+    path: str,
+    handler: Handler,
+    *,
+    open: bool = False,
+    programs: bool = False,
+    raw: bool = False,
 ) -> PageRoute:
     """The route of a path; `{name}` in it is one segment, which the handler finds in `parts`."""
     pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
-    return PageRoute(method, pattern, handler, open, programs)
+    return PageRoute(method, pattern, handler, open, programs, raw)

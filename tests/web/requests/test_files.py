@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from tests.web.site import Browser, PageSite
+from tests.web.browsing import Browser, PageSite
 
 NAMES = ("a.txt", "sub/page.html", 'sub/q"uo\u202ete.txt', "t=x", "<img src=x>.svg")
 

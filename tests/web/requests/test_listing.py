@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.web.site import Browser, PageSite
+from tests.web.browsing import Browser, PageSite
 
 
 def _uuids(text: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.web.site import Browser, PageSite
+from tests.web.browsing import Browser, PageSite
 
 STAMP = b"2026-01-02T03:04:05.000000000Z "
 

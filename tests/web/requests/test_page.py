@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lading.client import explanations
-from tests.web.site import Browser, PageSite
+from tests.web.browsing import Browser, PageSite
 
 EVIL = "<script>alert(1)</script>\u202e"
 

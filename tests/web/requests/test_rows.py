@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.web.site import Browser, PageSite
+from tests.web.browsing import Browser, PageSite
 
 
 async def test_what_has_no_container_waits_too(here: PageSite, browser: Browser) -> None:

@@ -13,10 +13,10 @@ import click
 from lading.cli import display, references
 from lading.cli.options import DURATION
 from lading.cli.session import CliSession, with_session
+from lading.client import sharing
 from lading.client.api import Record
-from lading.core import ids
 from lading.core.errors import Invalid, NotFound
-from lading.core.ids import Infix, infix_of, is_uuid
+from lading.core.ids import Infix, is_uuid
 from lading.core.quantities import format_time
 
 _TOKENS = "api_client_authorizations"
@@ -68,8 +68,16 @@ def share(
     async def action(session: CliSession) -> tuple[list[Record], str]:
         uuid = await _find_shared(session, what)
         if who is not None:
-            await _set(session, uuid, await _find_party(session, who, uuid[:5]), f"can_{can}")
-        links = [*await _permissions(session, uuid), *await _addresses(session, uuid)]
+            await sharing.set_level(
+                session.api,
+                uuid,
+                await sharing.find_party(session.api, who, uuid[:5]),
+                f"can_{can}",
+            )
+        links = [
+            *await sharing.list_permissions(session.api, uuid),
+            *await _addresses(session, uuid),
+        ]
         return links, describe_public(await _config(session), uuid) if who == "public" else ""
 
     links, said = with_session(action)
@@ -132,7 +140,9 @@ def unshare(what: str, who: str | None, by_link: bool, as_json: bool) -> None:
         else:
             kind, found = (
                 "links",
-                await _links(session, uuid, await _find_party(session, who, uuid[:5])),
+                await sharing.links_of(
+                    session.api, uuid, await sharing.find_party(session.api, who, uuid[:5])
+                ),
             )
         if not found:
             raise NotFound(f"{what}: is not shared {_with(who)}; see 'lading share {what}'")
@@ -169,51 +179,6 @@ async def _find_shared(session: CliSession, what: str) -> str:
             f"leave {reference.path!r} out, or copy it first"
         )
     return str(record["uuid"])
-
-
-async def _find_party(session: CliSession, who: str, cluster: str) -> str:
-    """The uuid of a user or a group. Raises NotFound, Invalid when several have the name."""
-    # The cluster id is the beginning of each uuid.
-    if who in ("everyone", "public"):
-        return ids.all_users(cluster) if who == "everyone" else ids.anonymous_group(cluster)
-    if is_uuid(who):
-        if infix_of(who) not in (Infix.USER, Infix.GROUP):
-            raise Invalid(f"{who}: is neither a user nor a group")
-        return who
-    field = "email" if "@" in who else "username"
-    found = await session.api.list("users", filters=[[field, "=", who]], select=["uuid"], limit=2)
-    if not found and field == "username":
-        roles = [["group_class", "=", "role"], ["name", "=", who]]
-        found = await session.api.list("groups", filters=roles, select=["uuid"], limit=2)
-    if not found:
-        raise NotFound(
-            f"{who}: no user and no role is called so; give a name, an e-mail address or a uuid"
-        )
-    if len(found) > 1:
-        raise Invalid(f"{who}: several are called so; give the uuid")
-    return str(found[0]["uuid"])
-
-
-async def _links(session: CliSession, uuid: str, party: str) -> list[Record]:
-    filters = [
-        ["link_class", "=", "permission"],
-        ["head_uuid", "=", uuid],
-        ["tail_uuid", "=", party],
-    ]
-    return await session.api.list("links", filters=filters, limit=1000)
-
-
-async def _set(session: CliSession, uuid: str, party: str, name: str) -> None:
-    """Set the level of the party's only link; other links of the party are deleted."""
-    links = await _links(session, uuid, party)
-    if not links:
-        link = {"link_class": "permission", "name": name, "head_uuid": uuid, "tail_uuid": party}
-        await session.api.create("links", link)
-        return
-    # Changed before the others are deleted: the party has access all the time.
-    await session.api.update("links", links[0]["uuid"], {"name": name})
-    for link in links[1:]:
-        await session.api.delete("links", link["uuid"])
 
 
 def _scopes(uuid: str) -> list[str]:
@@ -259,33 +224,3 @@ def _files_at(config: Record) -> str:
 async def _config(session: CliSession) -> Record:
     found: Record = await session.api.request("GET", "config")
     return found
-
-
-async def _permissions(session: CliSession, uuid: str) -> list[Record]:
-    filters = [["link_class", "=", "permission"], ["head_uuid", "=", uuid]]
-    links = await session.api.list("links", filters=filters, order=["created_at asc"], limit=1000)
-    names = await _names(session, sorted({link["tail_uuid"] for link in links}))
-    return [
-        {
-            "who": names.get(link["tail_uuid"], ""),
-            "can": link["name"].removeprefix("can_"),
-            "tail_uuid": link["tail_uuid"],
-            "uuid": link["uuid"],
-        }
-        for link in links
-    ]
-
-
-async def _names(session: CliSession, uuids: list[str]) -> dict[str, str]:
-    names: dict[str, str] = {}
-    for plural, field in (("users", "username"), ("groups", "name")):
-        found = await session.api.list(
-            plural, filters=[["uuid", "in", uuids]], select=["uuid", field], limit=1000
-        )
-        names |= {one["uuid"]: one[field] or "" for one in found}
-    for uuid in uuids:
-        if uuid == ids.all_users(uuid[:5]):
-            names[uuid] = "everyone"
-        elif uuid == ids.anonymous_group(uuid[:5]):
-            names[uuid] = "public"
-    return names

@@ -1,10 +1,10 @@
-"""Pages of requests: the list, one request, its log and its output."""
+"""Pages of requests: the list, one request, its log and its output, the form."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from lading.web.requests import files, listing, log, page
+from lading.web.requests import files, listing, log, page, submit
 from lading.web.routes import PageRoute, route
 
 ROUTES: Final[tuple[PageRoute, ...]] = (
@@ -12,6 +12,8 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
     route("GET", "/ui/requests/rows", listing.refresh),
     route("GET", "/ui/requests/new", listing.tell_new),
     route("POST", "/ui/requests/cancel", listing.cancel),
+    route("GET", "/ui/requests/submit", submit.show),
+    route("POST", "/ui/requests/submit", submit.submit),
     route("GET", "/ui/requests/{uuid}", page.show),
     route("GET", "/ui/requests/{uuid}/state", page.refresh),
     route("POST", "/ui/requests/{uuid}/cancel", page.cancel),

@@ -61,8 +61,11 @@ async def look(
 ) -> OutputListing | None:
     """The directory `path` of the output; None for a request without an output. Raises NotFound."""
     name = request["output_uuid"] or (container or {}).get("output")
-    if not name:
-        return None
+    return await look_into(visit, name, path=path) if name else None
+
+
+async def look_into(visit: Visit, name: str, *, path: str) -> OutputListing:
+    """The directory `path` of the collection with a uuid or a hash. Raises NotFound."""
     about = await visit.api.get("collections", name, select=_FIELDS)
     known: dict[str, Any] = {
         "collection": about.get("uuid") or name,
@@ -94,9 +97,13 @@ async def download(visit: Visit) -> Response:
     name = request["output_uuid"] or (container or {}).get("output")
     if not name or not path:
         raise NotFound("There is no such file")
+    return await passed_on(visit, file_address(name, path), path.rpartition("/")[2])
+
+
+def file_address(name: str, path: str) -> str:
+    """Where the server has a file of the collection with a uuid or a hash."""
     # `_`: what follows is a path, even if it begins like a token (docs/spec/api, Files over HTTP).
-    source = f"/by_id/{quote(name)}/_/{quote(path, safe='/')}"
-    return await passed_on(visit, source, path.rpartition("/")[2])
+    return f"/by_id/{quote(name)}/_/{quote(path, safe='/')}"
 
 
 async def passed_on(visit: Visit, source: str, name: str) -> Response:

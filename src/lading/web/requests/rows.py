@@ -18,6 +18,7 @@ from lading.client.request_states import (
     state_of,
 )
 from lading.core.errors import Invalid
+from lading.web.keyset import has_part, page_after
 from lading.web.visit import Visit
 
 STATES: Final = ("Running", "Waiting", "Failed", "Complete", CANCELLED, "Uncommitted")
@@ -47,7 +48,6 @@ _OF_CONTAINER: Final = (
     "uuid", "state", "exit_code", "created_at", "started_at", "finished_at", "runtime_status",
     "progress",
 )  # fmt: skip
-_ORDER: Final = ("created_at desc", "uuid desc")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,14 @@ async def find(
     common = list(_conditions(name, owner))
     found: list[Record] = []
     for conditions in _FILTERS[state]:
-        found += await _page(visit, [*conditions, *common], after, most)
+        found += await page_after(
+            visit.api,
+            "container_requests",
+            filters=[*conditions, *common],
+            select=_SELECT,
+            after=after,
+            most=most,
+        )
     # Each alternative has its first ones, so that the first of all are among them.
     found.sort(key=lambda one: (one["created_at"], one["uuid"]), reverse=True)
     return await make_rows(visit, found[:most])
@@ -115,29 +122,9 @@ def topics(rows: Iterable[RequestRow], *, new: bool = False) -> str:
 
 def _conditions(name: str, owner: str) -> Iterable[list[Any]]:
     if name:
-        pattern = "".join(f"\\{one}" if one in "\\%_" else one for one in name)
-        yield ["name", "ilike", f"%{pattern}%"]
+        yield has_part("name", name)
     if owner:
         yield ["owner_uuid", "=", owner]
-
-
-async def _page(visit: Visit, filters: list[Any], after: str, most: int) -> list[Record]:
-    """Requests after a key. Two calls, as filters know no "or": first those of the same moment."""
-    moment, _, uuid = after.partition("~")
-    if not after:
-        return await _list(visit, filters, most)
-    same = [["created_at", "=", moment], ["uuid", "<", uuid]]
-    found = await _list(visit, [*filters, *same], most)
-    if len(found) < most:
-        older = [["created_at", "<", moment]]
-        found += await _list(visit, [*filters, *older], most - len(found))
-    return found
-
-
-async def _list(visit: Visit, filters: list[Any], most: int) -> list[Record]:
-    return await visit.api.list(
-        "container_requests", filters=filters, order=_ORDER, select=_SELECT, limit=most
-    )
 
 
 async def make_rows(visit: Visit, requests: Sequence[Record]) -> list[RequestRow]:

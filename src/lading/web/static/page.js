@@ -114,10 +114,10 @@
     if (target.isContentEditable || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) return;
     const pressed = prefix ? `${prefix} ${event.key}` : event.key;
     prefix = "";
-    const search = document.querySelector("input[type=search]");
+    const search = document.querySelector("main input[type=search]") || document.getElementById("find");
     const actions = {
       "?": () => keys.showModal(), "/": () => search && search.focus(), "g": () => { prefix = "g"; },
-      "g n": () => open("g n"), "g r": () => open("g r"), "j": () => move(1), "k": () => move(-1), "x": pick,
+      "g n": () => open("g n"), "g r": () => open("g r"), "g p": () => open("g p"), "j": () => move(1), "k": () => move(-1), "x": pick,
       "l": () => open("l"), "w": () => open("w"), "u": () => open("u"), "G": end, ".": pause,
     };
     if (actions[pressed]) { event.preventDefault(); actions[pressed](); }

@@ -1,0 +1,89 @@
+"""Permission links: who has access to a record, and changes of that; for the command line and the
+page.
+
+Source: docs/spec/api, section Links.
+"""
+
+from __future__ import annotations
+
+from lading.client.api import ApiClient, Record
+from lading.core import ids
+from lading.core.errors import Invalid, NotFound
+from lading.core.ids import Infix, infix_of, is_uuid
+
+
+async def find_party(api: ApiClient, who: str, cluster: str) -> str:
+    """The uuid of a user or a group. Raises NotFound, Invalid when several have the name."""
+    # The cluster id is the beginning of each uuid.
+    if who in ("everyone", "public"):
+        return ids.all_users(cluster) if who == "everyone" else ids.anonymous_group(cluster)
+    if is_uuid(who):
+        if infix_of(who) not in (Infix.USER, Infix.GROUP):
+            raise Invalid(f"{who}: is neither a user nor a group")
+        return who
+    field = "email" if "@" in who else "username"
+    found = await api.list("users", filters=[[field, "=", who]], select=["uuid"], limit=2)
+    if not found and field == "username":
+        roles = [["group_class", "=", "role"], ["name", "=", who]]
+        found = await api.list("groups", filters=roles, select=["uuid"], limit=2)
+    if not found:
+        raise NotFound(
+            f"{who}: no user and no role is called so; give a name, an e-mail address or a uuid"
+        )
+    if len(found) > 1:
+        raise Invalid(f"{who}: several are called so; give the uuid")
+    return str(found[0]["uuid"])
+
+
+async def links_of(api: ApiClient, uuid: str, party: str) -> list[Record]:
+    """The permission links of a party to a record."""
+    filters = [
+        ["link_class", "=", "permission"],
+        ["head_uuid", "=", uuid],
+        ["tail_uuid", "=", party],
+    ]
+    return await api.list("links", filters=filters, limit=1000)
+
+
+async def set_level(api: ApiClient, uuid: str, party: str, name: str) -> None:
+    """Set the level of the party's only link; other links of the party are deleted."""
+    links = await links_of(api, uuid, party)
+    if not links:
+        link = {"link_class": "permission", "name": name, "head_uuid": uuid, "tail_uuid": party}
+        await api.create("links", link)
+        return
+    # Changed before the others are deleted: the party has access all the time.
+    await api.update("links", links[0]["uuid"], {"name": name})
+    for link in links[1:]:
+        await api.delete("links", link["uuid"])
+
+
+async def list_permissions(api: ApiClient, uuid: str) -> list[Record]:
+    """Who may what with a record, by permission links: `who`, `can`, `tail_uuid`, `uuid`."""
+    filters = [["link_class", "=", "permission"], ["head_uuid", "=", uuid]]
+    links = await api.list("links", filters=filters, order=["created_at asc"], limit=1000)
+    names = await _names(api, sorted({link["tail_uuid"] for link in links}))
+    return [
+        {
+            "who": names.get(link["tail_uuid"], ""),
+            "can": link["name"].removeprefix("can_"),
+            "tail_uuid": link["tail_uuid"],
+            "uuid": link["uuid"],
+        }
+        for link in links
+    ]
+
+
+async def _names(api: ApiClient, uuids: list[str]) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for plural, field in (("users", "username"), ("groups", "name")):
+        found = await api.list(
+            plural, filters=[["uuid", "in", uuids]], select=["uuid", field], limit=1000
+        )
+        names |= {one["uuid"]: one[field] or "" for one in found}
+    for uuid in uuids:
+        if uuid == ids.all_users(uuid[:5]):
+            names[uuid] = "everyone"
+        elif uuid == ids.anonymous_group(uuid[:5]):
+            names[uuid] = "public"
+    return names

@@ -1,0 +1,61 @@
+"""Access of people and groups to a project or a collection."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from lading.client import sharing
+from lading.core.errors import Invalid, NotFound
+from lading.core.ids import Infix, is_uuid
+from lading.web.data import entries
+from lading.web.visit import Visit
+
+LEVELS: Final = ("read", "write", "manage")
+
+
+async def show(visit: Visit) -> Response:
+    """Who has access by a permission link, as far as the reader may see it."""
+    uuid = _named(visit)
+    is_group = is_uuid(uuid, Infix.GROUP)
+    fields = ("uuid", "name")
+    record = await visit.api.get("groups" if is_group else "collections", uuid, select=fields)
+    place = entries.project_place if is_group else entries.collection_place
+    return visit.page(
+        "access.html",
+        uuid=uuid,
+        title=record["name"] or uuid,
+        place=place(uuid),
+        links=await sharing.list_permissions(visit.api, uuid),
+        levels=LEVELS,
+    )
+
+
+async def give(visit: Visit) -> Response:
+    """Give a user or a role a level of access, or change the level."""
+    uuid, who, level = _named(visit), visit.field("who").strip(), visit.field("can")
+    if not who or level not in LEVELS:
+        raise Invalid(f"name who gets access, and one of the levels {', '.join(LEVELS)}")
+    party = await sharing.find_party(visit.api, who, uuid[:5])
+    await sharing.set_level(visit.api, uuid, party, f"can_{level}")
+    return visit.redirect(_place(uuid))
+
+
+async def remove(visit: Visit) -> Response:
+    """Remove the access of a user or a role."""
+    uuid, party = _named(visit), visit.field("who")
+    found = await sharing.links_of(visit.api, uuid, party)
+    if not found:
+        raise NotFound("They have no access by a link")
+    for one in found:
+        await visit.api.delete("links", one["uuid"])
+    return visit.redirect(_place(uuid))
+
+
+def _named(visit: Visit) -> str:
+    return entries.need_uuid(visit, Infix.GROUP, Infix.COLLECTION)
+
+
+def _place(uuid: str) -> str:
+    return f"/ui/access/{uuid}"

@@ -1,0 +1,157 @@
+"""Rows of projects and collections, their keyset pages, and the projects above a record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from lading.client.api import Record
+from lading.core.errors import Invalid, LadingError, NotFound
+from lading.core.ids import Infix, is_uuid
+from lading.web.keyset import has_part, key_of, page_after
+from lading.web.visit import Visit
+
+PROJECTS: Final = "projects"
+COLLECTIONS: Final = "collections"
+PROJECT: Final = ["group_class", "in", ["project", "filter"]]
+"""The filter for groups that hold records."""
+_FIELDS: Final = {
+    PROJECTS: ("uuid", "name", "created_at", "owner_uuid", "description"),
+    COLLECTIONS: (
+        "uuid", "name", "created_at", "owner_uuid", "file_count", "file_size_total",
+        "portable_data_hash",
+    ),
+}  # fmt: skip
+_DEEPEST: Final = 12
+"""Projects above a record that are shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataRow:
+    """A project or a collection as a list shows it; `file_count` is None for a project."""
+
+    uuid: str
+    place: str
+    title: str
+    about: str
+    created_at: str
+    file_count: int | None
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataPage:
+    """A page of a list; `after` is the key for the page after it, "" for the last page."""
+
+    rows: list[DataRow]
+    after: str
+
+    def address(self, place: str, **wanted: str) -> str:
+        """The address of the page after this one; "" for the last page."""
+        return address(place, **{**wanted, "after": self.after}) if self.after else ""
+
+
+async def find(
+    visit: Visit,
+    kind: str,
+    *,
+    filters: Sequence[Any] = (),
+    name: str = "",
+    after: str = "",
+    most: int,
+    plural: str = "",
+    **more: Any,
+) -> DataPage:
+    """Projects or collections (`kind`), the newest first, with a text in their name, after a key.
+
+    `plural`: another list of the API with them. Raises Invalid, and the errors of the API.
+    """
+    if kind not in _FIELDS:
+        raise Invalid(f"kind: {kind[:40]!r} is none; these are: {', '.join(_FIELDS)}")
+    groups = kind == PROJECTS
+    found = await page_after(
+        visit.api,
+        plural or ("groups" if groups else "collections"),
+        filters=[
+            *([PROJECT] if groups else []), *filters, *([has_part("name", name)] if name else [])
+        ],
+        select=_FIELDS[kind],
+        after=after,
+        most=most + 1,
+        **more,
+    )  # fmt: skip
+    picked = found[:most]
+    return DataPage(
+        rows=[_row(one) for one in picked], after=key_of(picked[-1]) if len(found) > most else ""
+    )
+
+
+async def parents_of(visit: Visit, owner: str) -> list[tuple[str, str]]:
+    """Name and address of each project above a record, from the home of a user to its owner.
+
+    What the reader may not see, and all above it, is left out.
+    """
+    found: list[tuple[str, str]] = []
+    while len(found) < _DEEPEST:
+        if is_uuid(owner, Infix.USER):
+            mine = visit.session is not None and owner == visit.session.user_uuid
+            found.append(("Home" if mine else "Home of another user", project_place(owner)))
+            break
+        if not is_uuid(owner, Infix.GROUP):
+            break
+        try:
+            group = await visit.api.get("groups", owner, select=("uuid", "name", "owner_uuid"))
+        except LadingError as error:
+            if error.status not in (403, 404):
+                raise
+            break
+        found.append((group["name"] or owner, project_place(owner)))
+        owner = group["owner_uuid"]
+    return found[::-1]
+
+
+def project_place(uuid: str) -> str:
+    """The address of the page of a project, or of a user's home."""
+    return f"/ui/projects/{uuid}"
+
+
+def collection_place(uuid: str) -> str:
+    """The address of the page of a collection."""
+    return f"/ui/collections/{uuid}"
+
+
+def address(place: str, **wanted: str) -> str:
+    """An address with these parameters."""
+    query = urlencode({name: value for name, value in wanted.items() if value})
+    return f"{place}?{query}" if query else place
+
+
+def need_uuid(visit: Visit, *kinds: Infix) -> str:
+    """The uuid in the address. Raises NotFound unless it is one of these kinds."""
+    uuid = visit.parts["uuid"]
+    if not any(is_uuid(uuid, kind) for kind in kinds):
+        raise NotFound(f"{uuid[:80]!r} is no uuid of what is shown here; look for its name")
+    return uuid
+
+
+def need_name(visit: Visit) -> str:
+    """The name in the form. Raises Invalid."""
+    name = visit.field("name").strip()
+    if not name:
+        raise Invalid("name: is empty; give one")
+    return name
+
+
+def _row(one: Record) -> DataRow:
+    is_project = is_uuid(one["uuid"], Infix.GROUP)
+    return DataRow(
+        uuid=one["uuid"],
+        place=(project_place if is_project else collection_place)(one["uuid"]),
+        title=one["name"] or one.get("portable_data_hash") or one["uuid"],
+        about=str(one.get("description") or ""),
+        created_at=one["created_at"],
+        file_count=None if is_project else one["file_count"],
+        bytes=one.get("file_size_total") or 0,
+    )

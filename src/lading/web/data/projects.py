@@ -1,0 +1,113 @@
+"""A project and what is in it, and the projects that others share with the reader."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from lading.client.api import Record
+from lading.core.ids import Infix, is_uuid
+from lading.web.data import entries
+from lading.web.data.entries import COLLECTIONS, PROJECTS
+from lading.web.requests import rows
+from lading.web.visit import Visit
+
+_PAGE: Final = 50
+_FEW: Final = 10
+"""Rows of each kind on the first view of a project."""
+_SHARED: Final = "/ui/projects/shared"
+_FIELDS: Final = (
+    "uuid", "name", "description", "owner_uuid", "group_class", "can_write", "can_manage",
+    "frozen_by_uuid", "properties", "created_at",
+)  # fmt: skip
+
+
+async def show_home(visit: Visit) -> Response:
+    """Go to the home of the reader."""
+    return visit.redirect(entries.project_place(visit.session.user_uuid if visit.session else ""))
+
+
+async def show(visit: Visit) -> Response:
+    """A project or a user's home: a few of each kind, or a page of the one kind `kind`."""
+    uuid = entries.need_uuid(visit, Infix.GROUP, Infix.USER)
+    project = await _look_up(visit, uuid)
+    place, name = entries.project_place(uuid), visit.query("q").strip()
+    kind, filters = visit.query("kind"), [["owner_uuid", "=", uuid]]
+    most = _PAGE if kind else _FEW
+    lists = []
+    for one in [kind] if kind else [PROJECTS, COLLECTIONS]:
+        found = await entries.find(
+            visit, one, filters=filters, name=name, after=visit.query("after"), most=most
+        )
+        wanted = {"kind": one, "q": name}
+        lists.append(
+            {
+                "kind": one,
+                "rows": found.rows,
+                # A short list leads to the whole one, a page of that to the next.
+                "next": found.address(place, **wanted) if kind else "",
+                "all": entries.address(place, **wanted) if found.after and not kind else "",
+            }
+        )
+    requests = [] if kind else await rows.find(visit, owner=uuid, name=name, most=_FEW)
+    return visit.page(
+        "project.html",
+        project=project,
+        place=place,
+        parents=await entries.parents_of(visit, project["owner_uuid"]),
+        lists=lists,
+        requests=requests,
+        kind=kind,
+        wanted=name,
+        newest=entries.address(place, kind=kind, q=name) if visit.query("after") else "",
+    )
+
+
+async def show_shared(visit: Visit) -> Response:
+    """The projects that others share with the reader."""
+    name = visit.query("q").strip()
+    found = await entries.find(
+        visit, PROJECTS, plural="groups/shared", name=name, after=visit.query("after"), most=_PAGE
+    )
+    return visit.page(
+        "shared.html",
+        rows=found.rows,
+        wanted=name,
+        older=found.address(_SHARED, q=name),
+        newest=entries.address(_SHARED, q=name) if visit.query("after") else "",
+    )
+
+
+async def create_project(visit: Visit) -> Response:
+    """Make a project in this one."""
+    owner = entries.need_uuid(visit, Infix.GROUP, Infix.USER)
+    made = await visit.api.create(
+        "groups",
+        {
+            "group_class": "project",
+            "name": entries.need_name(visit),
+            "owner_uuid": owner,
+            "description": visit.field("description").strip() or None,
+        },
+    )
+    return visit.redirect(entries.project_place(made["uuid"]))
+
+
+async def _look_up(visit: Visit, uuid: str) -> Record:
+    if is_uuid(uuid, Infix.GROUP):
+        return await visit.api.get("groups", uuid, select=_FIELDS)
+    user = await visit.api.get("users", uuid, select=("uuid", "username", "created_at"))
+    mine = visit.session is not None and uuid == visit.session.user_uuid
+    return {
+        "uuid": uuid,
+        "name": "Home" if mine else f"Home of {user['username'] or uuid}",
+        "description": "",
+        "owner_uuid": "",
+        "group_class": "",
+        "can_write": mine,
+        "can_manage": False,
+        "frozen_by_uuid": None,
+        "properties": {},
+        "created_at": user["created_at"],
+    }

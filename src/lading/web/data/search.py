@@ -1,0 +1,79 @@
+"""Search over requests, collections and projects by name, uuid or hash."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from lading.concurrency import together
+from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
+from lading.web.data import entries
+from lading.web.data.entries import COLLECTIONS, PROJECTS, DataPage
+from lading.web.requests import rows
+from lading.web.requests.rows import RequestRow
+from lading.web.visit import Visit
+
+_SEARCH: Final = "/ui/search"
+_PAGE: Final = 50
+_FEW: Final = 10
+"""Rows of each kind on the first view."""
+_PLACES: Final = {
+    Infix.REQUEST: "/ui/requests/",
+    Infix.COLLECTION: "/ui/collections/",
+    Infix.GROUP: "/ui/projects/",
+    Infix.USER: "/ui/projects/",
+}
+_WORDS: Final = {PROJECTS: "Projects", COLLECTIONS: "Collections"}
+
+
+async def show(visit: Visit) -> Response:
+    """What has a text in its name: a few of each kind, or a page of the one kind `kind`.
+
+    A uuid leads to its page, a hash lists the collections with this content.
+    """
+    text, kind = visit.query("q").strip(), visit.query("kind")
+    if is_uuid(text) and infix_of(text) in _PLACES:
+        return visit.redirect(_PLACES[Infix(infix_of(text))] + text)
+    if is_pdh(text):
+        kind = COLLECTIONS
+    kinds = [kind] if kind else [PROJECTS, COLLECTIONS]
+    most = _PAGE if kind else _FEW
+    found: dict[str, DataPage] = {}
+    requests: list[RequestRow] = []
+
+    async def find(one: str) -> None:
+        found[one] = await entries.find(
+            visit,
+            one,
+            filters=[["portable_data_hash", "=", text]] if is_pdh(text) else [],
+            name="" if is_pdh(text) else text,
+            after=visit.query("after") if kind else "",
+            most=most,
+        )
+
+    async def find_requests() -> None:
+        requests.extend(await rows.find(visit, name=text, most=_FEW))
+
+    if text:
+        await together(*(find(one) for one in kinds), *([] if kind else [find_requests()]))
+    lists = [
+        {
+            "kind": one,
+            "word": _WORDS[one],
+            "rows": found[one].rows,
+            "older": found[one].address(_SEARCH, q=text, kind=one) if kind else "",
+            "all": entries.address(_SEARCH, q=text, kind=one) if found[one].after else "",
+        }
+        for one in kinds
+        if one in found
+    ]
+    return visit.page(
+        "search.html",
+        text=text,
+        lists=lists,
+        requests=requests,
+        all_requests=entries.address("/ui/requests", q=text),
+        kind=kind,
+        everything=entries.address(_SEARCH, q=text),
+    )

@@ -1,0 +1,235 @@
+"""The form that submits a request, empty or filled in from an earlier one."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from starlette.responses import Response
+
+from lading.client.api import Record
+from lading.client.images.links import list_images
+from lading.client.request_states import repeated
+from lading.core.errors import Invalid, LadingError
+from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
+from lading.core.quantities import parse_size
+from lading.web.visit import Visit
+
+_OUTPUT: Final = "/out"
+_PRIORITY: Final = 500
+_MOST_IMAGES: Final = 200
+_TEXTS: Final = ("name", "image", "command", "inputs", "environment", "vcpus", "ram", "project")
+_SWITCHES: Final = ("reuse", "internet")
+_EMPTY: Final[Mapping[str, str]] = {
+    **dict.fromkeys((*_TEXTS, *_SWITCHES), ""), "vcpus": "1", "ram": "256 MiB", "reuse": "yes",
+}  # fmt: skip
+_STORED: Final = ("collection", "output")
+"""Kinds of the mounts that the field of inputs has."""
+_Value = TypeVar("_Value")
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Values of the form's fields, and the faults of those that cannot be read."""
+
+    texts: Mapping[str, str]
+    faults: dict[str, str] = field(default_factory=dict)
+
+    def read(self, name: str, parse: Callable[[str], _Value]) -> _Value | None:
+        """The value of a field; None for one with a fault, which is noted."""
+        try:
+            return parse(self.texts[name])
+        except (Invalid, ValueError) as error:
+            said = error.message if isinstance(error, LadingError) else str(error)
+            self.faults[name] = said
+            return None
+
+
+async def show(visit: Visit) -> Response:
+    """The form; filled in from the request `from`, if the address has one."""
+    earlier = visit.query("from")
+    texts = dict(_EMPTY)
+    if earlier:
+        texts = _texts_of(await visit.api.get("container_requests", _need_request(earlier)))
+    return await _form(visit, texts, earlier=earlier)
+
+
+async def submit(visit: Visit) -> Response:
+    """Submit the request and go to its page; a form with faults is shown again with them."""
+    texts = {name: visit.field(name).strip() for name in (*_TEXTS, *_SWITCHES)}
+    earlier = visit.field("from")
+    reading = _Reading(texts)
+    base: Record = {}
+    if earlier:
+        found = await visit.api.get("container_requests", _need_request(earlier))
+        base = repeated(found, {})
+    body = _body(reading, base)
+    if not reading.faults:
+        try:
+            made = await visit.api.create("container_requests", body)
+        except LadingError as error:
+            if error.status >= 500:
+                raise
+            return await _form(
+                visit, texts, earlier=earlier, refused=error.message, status=error.status
+            )
+        return visit.redirect(f"/ui/requests/{made['uuid']}?said=submitted")
+    return await _form(visit, texts, earlier=earlier, faults=reading.faults, status=422)
+
+
+async def _form(
+    visit: Visit,
+    texts: Mapping[str, str],
+    *,
+    earlier: str,
+    faults: Mapping[str, str] | None = None,
+    refused: str = "",
+    status: int = 200,
+) -> Response:
+    images = [name for one in await list_images(visit.api) for name in one.names]
+    return visit.page(
+        "submit.html",
+        status=status,
+        texts=texts,
+        earlier=earlier,
+        faults=faults or {},
+        refused=refused,
+        images=list(dict.fromkeys(images))[:_MOST_IMAGES],
+    )
+
+
+def _need_request(uuid: str) -> str:
+    if not is_uuid(uuid) or infix_of(uuid) != Infix.REQUEST:
+        raise Invalid("from: must be the uuid of a request")
+    return uuid
+
+
+def _body(reading: _Reading, base: Record) -> Record:
+    """The attributes of the request: those of `base`, changed as the form says."""
+    output = base.get("output_path") or _OUTPUT
+    kept = {
+        target: mount
+        for target, mount in (base.get("mounts") or {output: {"kind": "tmp"}}).items()
+        if mount.get("kind") not in _STORED
+    }
+    inputs = reading.read("inputs", lambda text: dict(_inputs(text))) or {}
+    for target in inputs:
+        if target in kept:
+            reading.faults["inputs"] = f"{target}: is taken; choose another path"
+    constraints = {
+        **(base.get("runtime_constraints") or {}),
+        "vcpus": reading.read("vcpus", _number),
+        "ram": reading.read("ram", _ram),
+    }
+    if reading.texts["internet"] or constraints.get("internet"):
+        constraints["internet"] = bool(reading.texts["internet"])
+    project = reading.texts["project"] or base.get("owner_uuid")
+    return {
+        "cwd": output,
+        "output_path": output,
+        **base,
+        "name": reading.texts["name"],
+        "container_image": reading.read("image", _image),
+        "command": reading.read("command", lambda text: shlex.split(text)),
+        "environment": reading.read("environment", lambda text: dict(_environment(text))),
+        "mounts": {**kept, **inputs},
+        "runtime_constraints": constraints,
+        "use_existing": bool(reading.texts["reuse"]),
+        "priority": _PRIORITY,
+        "state": "Committed",
+        **({"owner_uuid": project} if project else {}),
+    }
+
+
+def _image(text: str) -> str:
+    if not text:
+        raise Invalid("is needed; give a name, as tools:1, or a hash")
+    return text
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise Invalid("must be a whole number of at least 1")
+    return int(text)
+
+
+def _ram(text: str) -> int:
+    # A bare number could be bytes or mebibytes.
+    if text.isdigit():
+        raise Invalid("needs a unit; write for example 256 MiB")
+    return parse_size(text)
+
+
+def _inputs(text: str) -> Iterator[tuple[str, Record]]:
+    """Target and mount of each line `TARGET=SOURCE`."""
+    taken = set()
+    for line in _lines(text):
+        target, separator, source = line.partition("=")
+        name, _, path = source.strip().removeprefix("keep:").partition("/")
+        target = target.strip()
+        if not separator or not target.startswith("/"):
+            raise Invalid(f"{line}: is not PATH=SOURCE, with a path in the container")
+        if target in taken:
+            raise Invalid(f"{target}: is given twice")
+        taken.add(target)
+        yield target, {**_mount(name), **({"path": path} if path else {})}
+
+
+def _mount(name: str) -> dict[str, Any]:
+    if is_pdh(name):
+        return {"kind": "collection", "portable_data_hash": name}
+    if is_uuid(name, Infix.COLLECTION):
+        return {"kind": "collection", "uuid": name}
+    if is_uuid(name, Infix.REQUEST):
+        return {"kind": "output", "container_request": name}
+    raise Invalid(f"{name}: is no hash, and no uuid of a collection or a request")
+
+
+def _environment(text: str) -> Iterator[tuple[str, str]]:
+    for line in _lines(text):
+        name, separator, value = line.partition("=")
+        if not separator or not name:
+            raise Invalid(f"{line}: is not NAME=VALUE")
+        yield name, value
+
+
+def _lines(text: str) -> Iterator[str]:
+    return (line.strip() for line in text.splitlines() if line.strip())
+
+
+def _texts_of(request: Record) -> dict[str, str]:
+    """The fields of the form for an existing request."""
+    constraints = request["runtime_constraints"]
+    inputs = (
+        f"{target}={_source(mount)}"
+        for target, mount in sorted(request["mounts"].items())
+        if mount.get("kind") in _STORED
+    )
+    vcpus, ram = (_largest(constraints.get(name)) for name in ("vcpus", "ram"))
+    return {
+        "name": str(request["name"] or ""),
+        "image": str(request["container_image"] or ""),
+        "command": shlex.join(request["command"] or ()),
+        "inputs": "\n".join(inputs),
+        "environment": "\n".join(
+            f"{name}={value}" for name, value in request["environment"].items()
+        ),
+        "vcpus": str(vcpus or 1),
+        "ram": f"{-(-(ram or 0) // (1 << 20)) or 256} MiB",
+        "project": str(request["owner_uuid"]),
+        "reuse": "yes" if request["use_existing"] else "",
+        "internet": "yes" if constraints.get("internet") else "",
+    }
+
+
+def _largest(value: int | list[int] | None) -> int | None:
+    """A need as one number: of a range the largest."""
+    return max(value) if isinstance(value, list) else value
+
+
+def _source(mount: Record) -> str:
+    names = ("portable_data_hash", "uuid", "container_request")
+    source = next((str(mount[name]) for name in names if mount.get(name)), "")
+    return f"{source}/{mount['path']}" if mount.get("path") else source

@@ -1,0 +1,108 @@
+"""The form that submits a request."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lading.client.api import Record
+from tests.web.browsing import Browser, PageSite
+
+EVIL = "<script>alert(1)</script>"
+PLACE = "/ui/requests/submit"
+
+
+async def _submitted(here: PageSite, browser: Browser, **fields: str) -> Record:
+    """The request that the form makes."""
+    image = await here.world.ensure_image()
+    form = {"image": image, "command": "true", "vcpus": "1", "ram": "256 MiB", **fields}
+    answer = await browser.post(PLACE, form)
+    assert answer.status == 303, answer.body
+    uuid = answer.headers["location"].removeprefix("/ui/requests/").partition("?")[0]
+    found: Record = await here.world.ok("GET", f"container_requests/{uuid}")
+    return found
+
+
+async def test_all_fields(here: PageSite, browser: Browser) -> None:
+    pdh = await here.files.pdh(await here.files.collection({"a/x": b"1"}))
+    earlier = await here.world.submit("first")
+    fields = {
+        "name": "mine", "command": "sh -c 'sort /in | uniq'", "vcpus": "2", "ram": "1 GiB",
+        "inputs": f"/in={pdh}/a/x\r\n\r\n/more = {earlier['uuid']}", "environment": "A=b=c\nD=",
+        "reuse": "yes",
+    }  # fmt: skip
+    found = await _submitted(here, browser, **fields)
+    assert (found["name"], found["command"]) == ("mine", ["sh", "-c", "sort /in | uniq"])
+    assert found["environment"] == {"A": "b=c", "D": ""}
+    assert found["runtime_constraints"]["ram"] == 1 << 30
+    assert (found["state"], found["use_existing"], found["cwd"]) == ("Committed", True, "/out")
+    inputs = {target: one["kind"] for target, one in found["mounts"].items()}
+    assert inputs == {"/in": "collection", "/more": "output", "/out": "tmp"}
+    assert found["mounts"]["/in"]["path"] == "a/x"
+    page = await browser.words(f"/ui/requests/{found['uuid']}?said=submitted")
+    assert "Submitted." in page
+
+
+async def test_an_earlier_request_with_changes(here: PageSite, browser: Browser) -> None:
+    pdh = await here.files.pdh(await here.files.collection({"x": b"1"}))
+    reads = {"kind": "collection", "portable_data_hash": pdh, "path": "x"}
+    first = await here.world.submit(
+        "sort", "a b", name="old", mounts={"/data": {"kind": "tmp"}, "/in": reads},
+        environment={"Q": "1"}, output_path="/data", cwd="/in", properties={"k": "v"},
+        runtime_constraints={"vcpus": [1, 4], "ram": 1 << 28, "internet": True},
+    )  # fmt: skip
+    text = await browser.text(f"{PLACE}?from={first['uuid']}")
+    assert "sort &#39;a b&#39;" in text
+    assert f"/in={pdh}/x" in text
+    fields = {"name": "new", "inputs": f"/in={pdh}", "vcpus": "4", "from": first["uuid"]}
+    found = await _submitted(here, browser, **fields)
+    assert (found["cwd"], found["output_path"], found["properties"]) == ("/in", "/data", {"k": "v"})
+    assert found["mounts"]["/in"].get("path") in (None, "")
+    assert found["runtime_constraints"]["internet"] is False
+    assert not found["use_existing"]
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "said"),
+    [
+        ("image", "", "is needed"),
+        ("command", "echo 'x", "No closing quotation"),
+        ("vcpus", "0", "at least 1"),
+        ("ram", "256", "needs a unit"),
+        ("ram", "much", "size"),
+        ("inputs", "/in", "is not PATH=SOURCE"),
+        ("inputs", "/in=nothing", "is no hash"),
+        ("inputs", "/out=" + "0" * 32 + "+0", "is taken"),
+        ("inputs", "/a={0}\n/a={0}".format("0" * 32 + "+0"), "given twice"),
+        ("environment", "A", "is not NAME=VALUE"),
+    ],
+)
+async def test_faults_stand_beside_their_fields(
+    here: PageSite, browser: Browser, field: str, text: str, said: str
+) -> None:
+    form = {"image": "tools:1", "command": EVIL, "vcpus": "1", "ram": "1 GiB", field: text}
+    answer = await browser.post(PLACE, form)
+    page = answer.body.decode()
+    assert answer.status == 422
+    assert f'aria-describedby="fault-{field}"' in page
+    assert said in page
+    assert "<script>alert" not in page
+    assert (await here.world.ok("GET", "container_requests"))["items"] == []
+
+
+async def test_what_the_api_refuses_is_told(here: PageSite, browser: Browser) -> None:
+    image = await here.world.ensure_image()
+    form = {"image": image, "command": "x", "vcpus": "1", "ram": "1 GiB"}
+    for more in (
+        {"inputs": "/in=zzzzz-xvhdp-000000000000000"},
+        {"project": "zzzzz-j7d0g-" + "0" * 15},
+    ):
+        answer = await browser.post(PLACE, {**form, **more})
+        assert 400 <= answer.status < 500
+        assert "It was not accepted:" in answer.body.decode()
+    assert (await browser.get(f"{PLACE}?from=x")).status == 422
+    jane = await here.logged_in(await here.world.user("jane"))
+    other = await here.world.submit("secret")
+    assert (await jane.get(f"{PLACE}?from={other['uuid']}")).status == 404
+    assert json.dumps(other["uuid"]) not in await jane.text(PLACE)
