@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import (
+    cli,
     cloud,
     collections,
     containers,
@@ -24,6 +25,7 @@ from bench import (
     sessions,
     slurm,
     steps,
+    tes,
     uploads,
     vms,
 )
@@ -34,7 +36,7 @@ from bench.figures import Figure
 
 _PARTS = (
     "containers", "steps", "outputs", "slurm", "api", "blocks", "put", "mount", "collections",
-    "cloud", "sessions", "hpc", "queue", "memory",
+    "cloud", "sessions", "hpc", "queue", "memory", "cli", "tes",
 )  # fmt: skip
 
 
@@ -81,16 +83,34 @@ def main() -> int:
         )
     if "hpc" in options.parts:
         figures += hpc.measure()
-    if "put" in options.parts:
-        figures += uploads.measure(files=options.small_files, rounds=options.put_rounds)
-    if "queue" in options.parts:
-        figures += queue.measure(waiting=options.queued, restarts=options.restarts)
-    if "memory" in options.parts:
-        figures += memory.measure(files=options.million, log_size=options.log_size)
+    figures += _measure_commands(options)
+    figures += _of_large_sites(options)
     print(f"\n{report.table(figures)}")
     report.write(options.output, figures, now=datetime.now(UTC))
     print(f"\nwritten to {options.output}")
     return 1 if any(one.met is False for one in figures) else 0
+
+
+def _of_large_sites(options: argparse.Namespace) -> list[Figure]:
+    """The figures of many records and large files."""
+    figures: list[Figure] = []
+    if "queue" in options.parts:
+        figures += queue.measure(waiting=options.queued, restarts=options.restarts)
+    if "memory" in options.parts:
+        figures += memory.measure(files=options.million, log_size=options.log_size)
+    if "tes" in options.parts:
+        figures += tes.measure(tasks=options.tasks, runs=options.task_runs)
+    return figures
+
+
+def _measure_commands(options: argparse.Namespace) -> list[Figure]:
+    """The figures of single commands."""
+    figures: list[Figure] = []
+    if "put" in options.parts:
+        figures += uploads.measure(files=options.small_files, rounds=options.put_rounds)
+    if "cli" in options.parts:
+        figures += cli.measure(rounds=options.calls)
+    return figures
 
 
 def _parse() -> argparse.Namespace:
@@ -113,6 +133,8 @@ def _parse() -> argparse.Namespace:
     group.add_argument(
         "--restarts", type=int, default=5, help="restarts of the server and its dispatcher"
     )
+    group = parser.add_argument_group("cli")
+    group.add_argument("--calls", type=int, default=20)
     group = parser.add_argument_group("memory")
     group.add_argument(
         "--million", type=int, default=1_000_000, help="files of the large upload; 0: none"
@@ -189,6 +211,9 @@ def _parse() -> argparse.Namespace:
     group.add_argument(
         "--put-rounds", type=int, default=3, help="how often each program stores them"
     )
+    group = parser.add_argument_group("tes")
+    group.add_argument("--tasks", type=int, default=100_000, help="tasks that are listed")
+    group.add_argument("--task-runs", type=int, default=100, help="tasks that are run")
     options = parser.parse_args()
     unknown = [one for one in options.parts if one not in _PARTS]
     if unknown:

@@ -277,14 +277,22 @@ def commands() -> str:
     """The reference of the command line."""
     lines = [
         NOTE + "# Commands\n",
-        "What `--help` says, of all commands. `lading man | man -l -` shows it as a manual page.\n",
+        (
+            "What `--help` says, of all commands. `man lading` shows it where Lading is installed, "
+            "`lading man | man -l -` everywhere.\n"
+        ),
     ]
     return "\n".join([*lines, manual.markdown(cli)])
 
 
+def manual_page() -> str:
+    """The manual page that the wheel installs."""
+    return manual.page(list(manual.documented(cli)))
+
+
 PAGES = {
     "api.md": reference, "commands.md": commands, "configuration.md": configuration,
-    "errors.md": refusals, "packages.md": packages, "states.md": states,
+    "errors.md": refusals, "lading.1": manual_page, "packages.md": packages, "states.md": states,
 }  # fmt: skip
 
 

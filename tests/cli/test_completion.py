@@ -22,7 +22,7 @@ def test_scripts(shell: str) -> None:
 @pytest.mark.parametrize(
     ("words", "start", "found"),
     [
-        ([], "re", ["request"]),
+        ([], "req", ["request"]),
         (["request"], "l", ["list", "logs"]),
         (["run"], "--prev", ["--preview"]),
         (["run"], "--st", ["--stdin", "--storage-class", "--start-after"]),

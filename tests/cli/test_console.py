@@ -7,6 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from lading import __version__
 from tests.hpc_daemon import Rig
 
@@ -61,3 +63,22 @@ def test_the_help_of_the_daemon_is_the_same_everywhere() -> None:
 def test_everything_else_goes_to_the_command_line() -> None:
     assert _lading("--version", bare=False).stdout == f"lading {__version__}\n"
     assert _lading("hpc", "xyzzy", bare=False).returncode == 2
+
+
+@pytest.mark.parametrize("module", ["run", "mapping", "requests", "top"])
+def test_a_call_of_the_server_imports_little(module: str) -> None:
+    """Each of these takes 10 to 150 ms to import, which each call would pay."""
+    costly = [
+        "aiohttp", "websockets", "yarl", "asyncssh", "cryptography", "starlette", "uvicorn", "yaml",
+        "rich",
+    ]  # fmt: skip
+    heavy = [
+        "lading.client.images", "lading.client.deposits", "lading.core.data.filetree",
+        "lading.cli.files.data", "lading.wiring", "lading.api", "lading.supervisor",
+    ]  # fmt: skip
+    code = (
+        f"import sys, lading.cli.main, lading.cli.running.{module};"
+        f"print(*sorted(set(sys.modules) & {{*{costly + heavy!r}}}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

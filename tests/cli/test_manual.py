@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import tomllib
+from pathlib import Path
 
 import click
 import pytest
@@ -29,6 +31,13 @@ def test_every_command_is_in_the_manual() -> None:
         assert f".SS {path.replace('-', chr(92) + '-')} " in text
     assert text.startswith(".TH LADING 1 ")
     assert ".SH EXIT STATUS" in text
+
+
+def test_the_wheel_has_the_page() -> None:
+    root = Path(__file__).parents[2]
+    declared = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
+    (path,) = declared["data-files"]["share/man/man1"]
+    assert (root / path).read_text() == manual()
 
 
 def test_of_one_command_and_what_is_below() -> None:
