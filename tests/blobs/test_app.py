@@ -4,6 +4,7 @@ import asyncio
 import errno
 import functools
 import hashlib
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from starlette.types import Message
 
 from lading.blobs import app as blobs_app
-from lading.blobs import directory, transfer
+from lading.blobs import transfer
 from lading.blobs.app import make_app
 from lading.blobs.directory import DirectoryVolume
 from lading.blobs.transfer import Memory
@@ -221,11 +222,12 @@ async def test_a_disk_that_returns_errors_is_503_and_says_for_which_block(
     store = Store(volume)
     signed = await store.put(b"foo")
 
-    def fail(*_: object) -> str:
+    def fail(descriptor: int) -> os.stat_result:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(directory, "_read_all", fail)
-    answer = await store.ask("GET", f"/{signed}")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fstat", fail)
+        answer = await store.ask("GET", f"/{signed}")
     assert (answer.status, answer.body) == (
         503,
         f"{FOO}: {tmp_path}: the volume failed: Input/output error\n".encode(),

@@ -2,16 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lading.client import blocks
 from lading.client.blocks import BlockCache, BlockClient, Keeping, hash_block
 from lading.client.retry import NO_RETRY
-from lading.client.transport import Response, StreamedResponse
+from lading.client.transport import Response, StreamedResponse, Transport
 from lading.core.data import locator
 from lading.core.data.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.core.errors import Corrupt, Full, Invalid, Malformed, NotFound, TooLarge, Unavailable
@@ -19,6 +20,20 @@ from lading.testing.asgi import FlakyTransport
 from lading.testing.blocks import BlockStore, MemoryVolume
 
 FOO = "acbd18db4cc2f85cedef654fccc4a4d8"
+
+
+class Before:
+    """A transport that calls `action` before each exchange in pieces."""
+
+    def __init__(self, inner: Transport, action: Callable[[], object]) -> None:
+        self.request, self.websocket, self.close = inner.request, inner.websocket, inner.close
+        self._inner, self._action = inner, action
+
+    def stream(
+        self, method: str, path: str, **more: Any
+    ) -> AbstractAsyncContextManager[StreamedResponse]:
+        self._action()
+        return self._inner.stream(method, path, **more)
 
 
 @pytest.fixture
@@ -240,18 +255,24 @@ async def test_who_trusts_the_store_leaves_hashing_to_it(
     assert [one[:34] for one in found] == [f"{FOO}+3"[:34]] * 2
 
 
-async def test_a_part_that_is_not_there_or_changes(
-    store: BlockStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_part_that_is_not_there(store: BlockStore, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"x" * 10)
-    with (tmp_path / "f").open("rb+") as file:
-        with pytest.raises(Invalid, match="shorter"):
-            await store.client.put_part(file.fileno(), 0, 11)
-        monkeypatch.setattr(blocks, "_md5_of_part", lambda *_: FOO)
-        with pytest.raises(Malformed, match="do not match"):
-            await store.client.put_part(file.fileno(), 0, 10)
-        with pytest.raises(Invalid, match="shorter"):
-            await store.client.put_part(file.fileno(), 0, 11)
+    with (tmp_path / "f").open("rb") as file, pytest.raises(Invalid, match="shorter"):
+        await store.client.put_part(file.fileno(), 0, 11)
+
+
+@pytest.mark.parametrize(
+    ("later", "error", "said"),
+    [(b"y" * 10, Malformed, "do not match"), (b"x" * 9, Invalid, "shorter")],
+)
+async def test_a_part_that_changes_after_it_was_hashed(
+    store: BlockStore, tmp_path: Path, later: bytes, error: type[Exception], said: str
+) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"x" * 10)
+    client = store.over(Before(store.transport, lambda: path.write_bytes(later)))
+    with path.open("rb") as file, pytest.raises(error, match=said):
+        await client.put_part(file.fileno(), 0, 10)
 
 
 async def test_a_file_system_that_cannot_say_what_is_in_memory(

@@ -124,12 +124,18 @@ async def test_a_failed_fetch_is_tried_again(fed: Fed) -> None:
 
 
 async def test_a_fetch_under_way_is_not_repeated_unless_it_is_too_old(fed: Fed) -> None:
-    with fed.queue.fetch() as ticket:
-        fed.queue_sync._under_way = {"u": ticket}
-        fed.queue_sync.reread("u", after=ticket - 1)
-        assert not fed.queue_sync.pending
-        fed.queue_sync.reread("u", after=ticket)
-        assert list(fed.queue_sync.pending) == ["u"]
+    fed.server.faults = Faults(hang=1.0)
+    before = fed.queue.ticket()
+    fed.queue_sync.reread("u")
+    fetching = asyncio.create_task(fed.queue_sync.fetch())
+    while fed.queue_sync.pending:
+        await asyncio.sleep(0)
+    fed.queue_sync.reread("u", after=before)
+    assert not fed.queue_sync.pending
+    fed.queue_sync.reread("u", after=before + 1)
+    assert fed.queue_sync.pending == ("u",)
+    fetching.cancel()
+    await asyncio.gather(fetching, return_exceptions=True)
 
 
 async def test_load_reads_own_and_waiting_containers_and_asks_for_the_rest(fed: Fed) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from signal import Signals
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from lading.client.api import ApiClient
 from lading.core.containers import finalize, lifecycle, priority, reuse
 from lading.core.containers.container import (
     CancelChildren,
@@ -33,12 +34,13 @@ from lading.core.scheduling.batch_planner import (
     RecordState,
     decide,
 )
-from lading.core.scheduling.planning import TrackedContainer
 from lading.dispatch import observe
 from lading.dispatch import run as running
+from lading.dispatch.fleet import Fleet
 from lading.dispatch.loop import Actions
 from lading.dispatch.queue import Queue
 from lading.dispatch.state import DispatchState
+from lading.dispatch.status_publisher import DecisionLog
 from tests.simulation.rules import CORRECT, ServerRules
 
 
@@ -222,8 +224,22 @@ _SERVER_BUGS: Final[Mapping[Bug, ServerRules]] = MappingProxyType(
 # Bugs of the dispatcher.
 
 
-def _learn_anything(queue: Queue, record: TrackedContainer) -> None:
-    queue._store(record)
+_merge: Final = Queue.merge
+
+
+def _merge_anything(
+    queue: Queue,
+    items: Iterable[Mapping[str, object]],
+    *,
+    ticket: int,
+    asked: Collection[str] = (),
+    **more: Any,
+) -> None:
+    """As `merge`, but as if nothing were known of these containers."""
+    taken = list(items)
+    for uuid in {*asked, *(str(one["uuid"]) for one in taken)}:
+        queue.forget(uuid)
+    _merge(queue, taken, ticket=max(ticket, queue.ticket()), asked=asked, **more)
 
 
 def _decide_blindly(case: Case) -> ReconcileAction:
@@ -233,9 +249,16 @@ def _decide_blindly(case: Case) -> ReconcileAction:
     return decide(case)
 
 
-async def _requeue_blindly(actions: Actions, uuid: str) -> None:
-    answer = await actions._client.action("containers", uuid, "unlock")
-    actions._queue.answer(answer)
+class HastyActions(Actions):
+    """Actions that give a container back without an end of its supervisor."""
+
+    def __init__(self, client: ApiClient, fleet: Fleet, queue: Queue, log: DecisionLog) -> None:
+        super().__init__(client, fleet, queue, log)
+        self.client, self.queue = client, queue
+
+    async def requeue(self, uuid: str) -> None:
+        """Unlock it."""
+        self.queue.answer(await self.client.action("containers", uuid, "unlock"))
 
 
 def _decide_without(left: frozenset[ReconcileAction], *records: RecordState) -> Any:
@@ -293,10 +316,10 @@ _CLEAN: Final = frozenset({ReconcileAction.CLEAN})
 _UNWANTED: Final = (RecordState.UNWANTED_RUNNING, RecordState.UNWANTED_LOCKED)
 _DISPATCHER_BUGS: Final[Mapping[Bug, tuple[tuple[Any, str, Any], ...]]] = MappingProxyType(
     {
-        Bug.STALE_LIST: ((Queue, "_learn", _learn_anything),),
+        Bug.STALE_LIST: ((Queue, "merge", _merge_anything),),
         Bug.LIVE_UNLOCK: (
             (observe, "decide", _decide_blindly),
-            (Actions, "requeue", _requeue_blindly),
+            (running, "Actions", HastyActions),
         ),
         Bug.NOT_STOPPED: ((observe, "decide", _decide_without(_KILL, *_UNWANTED)),),
         Bug.NOT_TOLD: ((observe, "decide", _decide_without(_CANCEL, RecordState.RUNNING)),),

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
 from lading.supervisor import monitors
+from lading.supervisor.logs import Log
 from lading.supervisor.monitors import Monitors, Notice
 from lading.supervisor.process.register import Register
 from lading.testing.asgi import serving
@@ -111,20 +113,20 @@ async def test_the_log_is_saved_when_much_was_added(
 async def test_a_log_that_has_not_grown_is_not_saved_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns = iter((False, False))
+    asked = itertools.count()
 
-    async def wait(_: Monitors) -> bool:
-        try:
-            return next(turns)
-        except StopIteration:
+    def size(_: Log, name: str) -> int:
+        if next(asked) == 100:
             bench.stop.set()
-            return await asyncio.Event().wait()
+        return 7
 
-    monkeypatch.setattr(Monitors, "_wait_for_saving", wait)
-    monkeypatch.setattr(Monitors, "_size", lambda _: 0)
+    monkeypatch.setattr(Log, "size", size)
+    monkeypatch.setattr(monitors, "SAVE_PERIOD", 0.0)
+    bench.settings = {"log_save_interval": 0.0}
     bench.add(WAIT_FOR_TERM)
     await bench.run()
-    assert bench.server.calls.count("POST collections") == 2
+    # Once beside the command; then the output and the whole log.
+    assert bench.server.calls.count("POST collections") == 3
 
 
 async def test_half_an_hour_is_long_enough(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.inputs import staging
 from lading.supervisor.journal import read_journal, unfinished
 from lading.testing.pulse import Bell
 from lading.testing.supervising import AUTH_SECRET, CONTAINER, SUPERVISOR_TOKEN
@@ -465,7 +466,7 @@ async def test_a_machine_without_a_type_has_no_node_json(bench: Bench) -> None:
 
 async def test_a_full_disk_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     record = bench.add("exit 1")
-    monkeypatch.setattr("lading.supervisor.inputs.staging._LITTLE", 1 << 80)
+    monkeypatch.setattr(staging, "FULL_BELOW", 1 << 80)
     await bench.run()
     assert (record["state"], record["exit_code"], record["runtime_status"]["failure"]) == (
         "Complete",

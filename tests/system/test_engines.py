@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lading.client.mount.__main__ import enter_namespace
+from lading.core.errors import ExecutionError
 from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, Engine, EngineSettings
 from lading.supervisor.engines.docker import DockerEngine
@@ -56,6 +57,17 @@ class TestNative(IsolatingEngineSuite):
     @pytest.fixture
     def kit(self, own_mounts: None, clean_directory: Path) -> Kit:
         return Kit(NativeEngine, clean_directory, need_program=need_program)
+
+    async def test_a_gang_is_not_kept(self, kit: Kit) -> None:
+        engine, made = kit.make(kit.settings), kit.bind("/made")
+        try:
+            await engine.prepare(kit.image)
+            spec = ContainerSpec(command=("true",), binds=(made,), nodes=2, output_path="/made")
+            await engine.create(spec)
+            with pytest.raises(ExecutionError, match="cannot be kept"):
+                await engine.hold()
+        finally:
+            await engine.remove()
 
     async def test_it_is_stopped_before_crun_has_written_who_it_is(self, kit: Kit) -> None:
         made, script = (

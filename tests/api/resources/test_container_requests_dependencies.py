@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lading.api.resources import container_requests
 from lading.core.records.schema import Record
 from lading.testing.world import World
 
@@ -107,7 +108,7 @@ async def test_what_it_may_depend_on(it: World) -> None:
 
 
 async def test_how_far_dependencies_may_reach(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lading.api.resources.container_requests._FARTHEST", 1)
+    monkeypatch.setattr(container_requests, "MAX_DEPENDENCIES", 1)
     one = await it.submit("one")
     two = await it.submit("two", depends_on=[one["uuid"]])
     draft = await it.submit("x", state="Uncommitted")

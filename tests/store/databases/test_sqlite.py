@@ -232,17 +232,21 @@ async def test_a_disk_that_is_full_when_it_matters(
 
 
 async def test_a_checkpoint_that_fails_harms_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sqlite, "CHECKPOINT_EVERY", 1)
+    caplog.set_level("INFO")
 
-    def fail(path: Path, mode: str) -> None:
+    def fail(*_: object, **__: object) -> sqlite3.Connection:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr(sqlite, "_checkpoint", fail)
     database = await opened(tmp_path)
-    await add(database, "a")
-    await database.close()
+    # A checkpoint opens a connection of its own.
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", fail)
+        await add(database, "a")
+        await database.close()
+    assert "checkpoint failed" in caplog.text
 
 
 async def test_a_rollback_that_fails_does_not_hide_the_cause(tmp_path: Path) -> None:

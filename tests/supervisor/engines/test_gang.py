@@ -48,6 +48,10 @@ def test_the_conductor_reads_what_is_written(files: GangFiles) -> None:
     assert files.command()[-2:] == ["lading.hpc.conductor", str(files.plan)]
 
 
+def test_rank_0_is_entered(files: GangFiles) -> None:
+    assert files.entered("u") == ("u-0", files.bundle(0))
+
+
 def test_an_output_that_ranks_cannot_share_is_refused(files: GangFiles) -> None:
     with pytest.raises(ExecutionError, match="needs an output directory"):
         files.write_plan(

@@ -9,7 +9,6 @@ from lading.core.errors import ExecutionError
 from lading.core.images import Account
 from lading.supervisor import linux
 from lading.supervisor.engines import ContainerSpec, EngineSettings
-from lading.supervisor.engines.gang import GangFiles
 from lading.supervisor.engines.native import NativeEngine, account_of
 from lading.supervisor.limits.cgroup import Cgroup
 from lading.testing.images import ArchiveImage, tiny_image
@@ -44,16 +43,6 @@ async def test_it_does_not_mount_where_others_would_see(
     with pytest.raises(ExecutionError, match="namespace of its own"):
         await engine.create(ContainerSpec(command=("true",)))
     await engine.remove()
-
-
-async def test_of_a_gang_rank_0_is_entered_and_none_is_kept(
-    engine: NativeEngine, tmp_path: Path
-) -> None:
-    assert engine._entered == ("zzzzz-dz642-nativeunittest0", tmp_path / "run/bundle")
-    engine._gang = GangFiles(tmp_path / "run")
-    assert engine._entered == ("zzzzz-dz642-nativeunittest0-0", tmp_path / "run/bundle/0")
-    with pytest.raises(ExecutionError, match="cannot be kept"):
-        await engine.hold()
 
 
 async def test_it_needs_root_and_crun(

@@ -353,8 +353,8 @@ async def _new_parent(
 _LOOKED_AT: Final = ("mounts", "runtime_token")
 
 
-# Requests that are looked up to find a circle of dependencies, within the transaction.
-_FARTHEST = 10_000
+MAX_DEPENDENCIES: Final = 10_000
+"""Requests that are looked up to find a circle of dependencies, within the transaction."""
 
 
 async def check_dependencies(
@@ -383,8 +383,10 @@ async def check_dependencies(
         if subject.uuid in frontier:
             raise Invalid(f"Depends on: {subject.uuid} would wait for itself")
         seen.update(frontier)
-        if len(seen) > _FARTHEST:
-            raise Invalid(f"Depends on: more than {_FARTHEST} requests would have to end first")
+        if len(seen) > MAX_DEPENDENCIES:
+            raise Invalid(
+                f"Depends on: more than {MAX_DEPENDENCIES} requests would have to end first"
+            )
         rows = await records.among(tx, REQUESTS, "uuid", frontier)
         further = (
             uuid for row in rows if row["state"] != RequestState.FINAL for uuid in row["depends_on"]

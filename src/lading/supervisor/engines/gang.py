@@ -37,6 +37,10 @@ class GangFiles:
         """The OCI bundle of a rank."""
         return self.run / "bundle" / str(rank)
 
+    def entered(self, uuid: str) -> tuple[str, Path]:
+        """Name and bundle of the container that sessions enter: rank 0."""
+        return f"{uuid}-0", self.bundle(0)
+
     @property
     def spool(self) -> Path:
         """Directory in which the conductor collects output until all ranks are dead."""

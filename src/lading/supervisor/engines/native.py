@@ -246,7 +246,7 @@ class NativeEngine:
     def _entered(self) -> tuple[str, Path]:
         """The container to enter, and its bundle: rank 0 of a gang."""
         if self._gang is not None:
-            return f"{self._uuid}-0", self._gang.bundle(0)
+            return self._gang.entered(self._uuid)
         return self._uuid, self._described
 
     async def execute(self, order: Exec) -> Execution:

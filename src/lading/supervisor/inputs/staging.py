@@ -54,7 +54,7 @@ _COPIED = 16 << 20
 # Characters of a manifest that is parsed in a thread, so that the event loop is not delayed.
 _LARGE_TEXT = 1 << 20
 # Bytes. A file system with less free space counts as full.
-_LITTLE = 1 << 16
+FULL_BELOW = 1 << 16
 
 
 @dataclass(slots=True)
@@ -347,7 +347,7 @@ def _is_full(path: Path) -> bool:
         return False
     # File systems that report no blocks or no inodes (f_blocks, f_files 0) have no such limit.
     return found.f_blocks > 0 and (
-        found.f_bavail * found.f_frsize < _LITTLE or (found.f_files > 0 and found.f_favail == 0)
+        found.f_bavail * found.f_frsize < FULL_BELOW or (found.f_files > 0 and found.f_favail == 0)
     )
 
 
