@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from lading.core.records.record_types import COMPUTED_PERMISSIONS, RECORDS, REQUESTS, TOKENS, USERS
+from lading.core.records.record_types import RECORDS, REQUESTS, TOKENS, USERS
 from lading.core.records.schema import JSON, Record, RecordType
+from lading.core.records.service_records import COMPUTED_PERMISSIONS
 from lading.testing.world import ApiReply, World
 
 OPERATORS: tuple[JSON, ...] = (

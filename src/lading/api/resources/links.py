@@ -31,8 +31,9 @@ from lading.core.records.filters import (
     check_where,
 )
 from lading.core.records.permissions import HEADS, LEVELS, NAMES, Level
-from lading.core.records.record_types import BY_INFIX, COMPUTED_PERMISSIONS, GROUPS, LINKS
+from lading.core.records.record_types import BY_INFIX, GROUPS, LINKS
 from lading.core.records.schema import Record
+from lading.core.records.service_records import COMPUTED_PERMISSIONS
 from lading.store import permission_queries, records
 from lading.store.database import Transaction
 from lading.store.permission_queries import PERMISSION

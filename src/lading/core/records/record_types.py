@@ -37,6 +37,7 @@ from lading.core.records.schema import (
 )
 from lading.core.records.service_records import (
     AUTHORIZED_KEYS,
+    COMPUTED_PERMISSIONS,
     CREDENTIALS,
     KEEP_SERVICES,
     REPOSITORIES,
@@ -553,21 +554,6 @@ GROUPS: Final = RecordType(
     indexes=(("owner_uuid",), ("modified_at", "uuid"), ("delete_at",)),
     unique=(("owner_uuid", "name"),),
 )  # fmt: skip
-
-COMPUTED_PERMISSIONS: Final = RecordType(
-    plural="computed_permissions",
-    singular="computed_permission",
-    infix="",
-    doc="Level of a user on a user, a group or a shared record (admin only).",
-    fields=(
-        text("user_uuid", "Who may."),
-        text("target_uuid", "With what."),
-        text("perm_level", "can_read, can_write or can_manage."),
-    ),
-    actions=READ[:1],
-    owned=False,
-    stored=False,
-)
 
 RECORDS: Final = (
     USERS,

@@ -1,4 +1,5 @@
-"""Record types for block services, git repositories, virtual machines, login keys and credentials.
+"""Record types for block services, git repositories, virtual machines, login keys, credentials, and
+computed permissions.
 
 `record_types` includes them in its table. Source: docs/spec/api, section Other records.
 """
@@ -131,4 +132,19 @@ CREDENTIALS: Final = RecordType(
     ),
     indexes=(("owner_uuid",), ("modified_at", "uuid")),
     unique=(("owner_uuid", "name"),),
+)
+
+COMPUTED_PERMISSIONS: Final = RecordType(
+    plural="computed_permissions",
+    singular="computed_permission",
+    infix="",
+    doc="Level of a user on a user, a group or a shared record (admin only).",
+    fields=(
+        text("user_uuid", "Who may."),
+        text("target_uuid", "With what."),
+        text("perm_level", "can_read, can_write or can_manage."),
+    ),
+    actions=READ[:1],
+    owned=False,
+    stored=False,
 )
