@@ -134,6 +134,7 @@ async def decide(
         known,
         policy=services.policy,
         use_existing=subject.use_existing,
+        only_reproduced=subject.only_reproduced,
         waiting=await _waiting(tx, subject.requesting_container_uuid),
     )
     # Filters on a container that was reused are met already; only a new one may miss them.

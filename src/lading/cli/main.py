@@ -82,6 +82,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.provenance.replay",
             "Run a request again as it is recorded, and compare the outputs.",
         ),
+        "invalidate": (
+            "lading.cli.provenance.invalidate",
+            "Withdraw results from reuse, with a reason; list what was made from them.",
+        ),
         "export": (
             "lading.cli.provenance.export",
             "Write a request, or all that led to it, as an RO-Crate.",

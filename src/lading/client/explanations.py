@@ -34,7 +34,34 @@ def why_fields(answer: Explanation) -> list[tuple[str, str]]:
         ),
         *(("tried before", text) for text in _tried(answer)),
         ("decision", decision_text(decision) if decision else ""),
+        *evidence_fields(answer.get("evidence") or {}),
+        *((("withdrawn", said),) if (said := withdrawal_text(container)) else ()),
     ]
+
+
+def evidence_fields(evidence: Explanation) -> list[tuple[str, str]]:
+    """Names and texts of the response of `containers/{uuid}/evidence`; none without evidence."""
+    fields = []
+    if evidence.get("of"):
+        equal, of = evidence["reproduced"], evidence["of"]
+        last = _text(evidence["replays"][-1]["finished_at"])[:19]
+        mark = "" if equal == of else "; it does not repeat"
+        fields.append(("reproduced", f"{equal} of {of}, last run {last}{mark}"))
+    for one in evidence.get("elsewhere") or ():
+        where = _text(one["properties"].get("instance")) or "another server"
+        what = "reproduced" if one["equal"] else "not reproduced"
+        fields.append(("elsewhere", f"{what} on {where}, {_text(one['at'])[:19]}"))
+    for one in evidence.get("made_from_withdrawn") or ():
+        which = one["container_uuid"] or "a result that you may not read"
+        why = f": {one['reason']}" if one["reason"] else ""
+        fields.append(("made from withdrawn", f"{which}{why}"))
+    return fields
+
+
+def withdrawal_text(container: Explanation) -> str:
+    """When and why the result of a container was withdrawn; "" if it stands."""
+    at = _text(container.get("withdrawn_at"))[:19]
+    return f"{at}: {_text(container.get('withdrawn_reason'))}" if at else ""
 
 
 def decision_text(resolution: Explanation, *, would: str = "") -> str:

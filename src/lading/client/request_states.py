@@ -54,6 +54,7 @@ REPEATED: Final = (
     "container_count_max",
     "depends_on",
     "match_resources",
+    "only_reproduced",
     "parallel_group",
     "max_parallel",
 )

@@ -21,6 +21,7 @@ import msgspec
 
 from lading.core.containers.container import Container
 from lading.core.containers.recipe import ReuseKey, broad_key, of_container
+from lading.core.ids import EMPTY_PDH
 from lading.core.records.filters import Expression
 from lading.core.records.record_types import CONTAINERS
 from lading.core.records.schema import Record
@@ -85,6 +86,41 @@ async def candidates(
         (*[now] * 4, *values, *writer.values),
     )
     return [StoredContainer(record, bool(log), bool(output)) for record, (log, output) in rows]
+
+
+async def repeats(tx: Transaction, broad: str) -> list[Record]:
+    """The Complete containers with this broad key, the earliest finished first, up to a limit."""
+    rows = await tx.fetch(
+        "SELECT uuid FROM containers WHERE broad_key = ? AND state = 'Complete'"
+        f" ORDER BY finished_at LIMIT {CANDIDATES}",
+        (broad,),
+    )
+    found = await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows])
+    return sorted(found, key=lambda one: (str(one["finished_at"]), str(one["uuid"])))
+
+
+async def withdrawn_above(tx: Transaction, container_uuid: str) -> list[Record]:
+    """Containers whose results were withdrawn and from which the inputs of a container were made,
+    directly or by others; ten at most.
+
+    A content that another container has made too, whose result stands, comes from none of them.
+    """
+    if not await tx.fetch("SELECT 1 FROM containers WHERE withdrawn_at IS NOT NULL LIMIT 1"):
+        return []
+    makers = (
+        "SELECT c.uuid FROM container_inputs i JOIN containers c"
+        " ON c.output = i.portable_data_hash AND i.portable_data_hash <> ?"
+    )
+    rows = await tx.fetch(
+        f"WITH RECURSIVE above (uuid) AS ({makers} WHERE i.container_uuid = ?"
+        f" UNION {makers} JOIN above a ON i.container_uuid = a.uuid)"
+        " SELECT c.uuid FROM above a JOIN containers c ON c.uuid = a.uuid"
+        " WHERE c.withdrawn_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM containers o"
+        " WHERE o.output = c.output AND o.state = 'Complete' AND o.withdrawn_at IS NULL)"
+        " ORDER BY c.uuid LIMIT 10",
+        (EMPTY_PDH, container_uuid, EMPTY_PDH),
+    )
+    return await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows])
 
 
 async def fill_broad_keys(tx: Transaction) -> None:

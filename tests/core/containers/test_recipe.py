@@ -142,6 +142,7 @@ def test_a_container_chosen_by_hand_must_satisfy_the_request() -> None:
         ),
         ({"secret_mounts_md5": "0" * 32}, r"secret_mounts differs \(\"\(secret\)\" is asked for"),
         ({"state": ContainerState.CANCELLED}, "it was cancelled"),
+        ({"withdrawn_at": NOW, "withdrawn_reason": "bad"}, "its result was withdrawn: bad"),
     ]
     for changes, fault in cases:
         other = type(made).from_record({**made.to_record(), **changes})

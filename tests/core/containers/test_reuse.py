@@ -86,6 +86,30 @@ def test_containers_that_cannot_be_used_say_why(candidate: Candidate, reason: st
     )
 
 
+def test_a_withdrawn_result_is_not_used() -> None:
+    choice = choose(done(1, withdrawn_at="2", withdrawn_reason="bad lot"))
+    assert isinstance(choice, New)
+    assert choice.verdicts[0].reason == "its result was withdrawn: bad lot"
+
+
+def test_only_reproduced_results_are_used_if_the_request_asks_for_it() -> None:
+    def run(number: int, output: str) -> Candidate:
+        return done(number, str(number), broad_key="k", output=output)
+
+    once = choose(run(1, "a"), only_reproduced=True)
+    assert "was not run again" in once.verdicts[0].reason
+    twice = choose(run(1, "a"), run(2, "a"), only_reproduced=True)
+    assert isinstance(twice, Reuse)
+    assert twice.container.uuid == container_uuid(1)
+    thrice = choose(run(1, "a"), run(2, "a"), run(3, "b"), only_reproduced=True)
+    assert isinstance(thrice, New)
+    assert thrice.verdicts[0].reason == "it was reproduced 1 of 2 times"
+    joined = choose(live(4, state="Running", broad_key="k"), only_reproduced=True)
+    assert isinstance(joined, New)
+    bad = choose(done(1, exit_code=3), only_reproduced=True)
+    assert bad.verdicts[0].reason == "it ended with exit code 3"
+
+
 def test_nobody_waits_for_himself() -> None:
     choice = choose(live(1, state="Running"), waiting=[container_uuid(1)])
     assert choice.verdicts[0].reason == "it waits for the result of this request itself"

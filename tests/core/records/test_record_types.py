@@ -9,13 +9,13 @@ from lading.core.containers.container import Container
 from lading.core.containers.request import ContainerRequest
 from lading.core.records.record_types import (
     BY_INFIX,
-    COMPUTED_PERMISSIONS,
     CONTAINERS,
     RECORDS,
     REQUESTS,
     kind_of,
 )
 from lading.core.records.schema import RecordType
+from lading.core.records.service_records import COMPUTED_PERMISSIONS
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.plural)

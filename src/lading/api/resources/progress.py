@@ -14,6 +14,7 @@ from lading.api.container_assignment import UNSATISFIABLE, check_image, decide, 
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import dispatching
 from lading.api.resources.container_requests import find_parent, look_up_given
+from lading.api.resources.evidence import evidence_about
 from lading.api.server_state import believed_since
 from lading.api.services import ApiServices
 from lading.core.containers import recipe, request, reuse
@@ -46,6 +47,8 @@ _SHOWN: Final = (
     "output",
     "log",
     "lock_count",
+    "withdrawn_at",
+    "withdrawn_reason",
 )
 
 
@@ -85,6 +88,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
         )
         ended = await _last(tx, call, "end")
         dispatched = await dispatching.trail(tx, subject)
+        evidence = await evidence_about(tx, call, container) if container else None
     waits = _first(subject, container, scene)
     return ApiResponse(
         body={
@@ -100,6 +104,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
             "decided_at": decided["event_at"] if decided else None,
             "decision": decision,
             "not_compared": list(recipe.NOT_COMPARED),
+            "evidence": evidence,
             "waited": dispatching.waited(dispatched),
             "dispatch": dispatched,
         }

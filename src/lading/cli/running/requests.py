@@ -20,6 +20,7 @@ from lading.cli.running.run import run_time
 from lading.cli.running.selection import RequestSelection, selecting, state_option
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
+from lading.client.explanations import evidence_fields, withdrawal_text
 from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import is_reused, seconds_of, shown_command, shown_state
 
@@ -107,16 +108,21 @@ def _row(one: RequestOutcome, now: datetime) -> tuple[str, ...]:
 def show(uuid: str, as_json: bool) -> None:
     """Show one request and its container."""
 
-    async def action(session: CliSession) -> tuple[Record, Record | None]:
+    async def action(session: CliSession) -> tuple[Record, Record | None, Record]:
         found = await find_request(session, uuid)
-        container = found["container_uuid"]
-        return found, await session.api.get("containers", container) if container else None
+        held = found["container_uuid"]
+        container = await session.api.get("containers", held) if held else None
+        if container is None or container["state"] != "Complete":
+            return found, container, {}
+        evidence = await session.api.action("containers", held, "evidence", method="GET")
+        return found, container, evidence
 
-    found, container = with_session(action)
+    found, container, evidence = with_session(action)
     if as_json:
-        display.emit_json({**found, "container": container})
+        display.emit_json({**found, "container": container, "evidence": evidence or None})
         return
-    display.fields(describe(found, container, datetime.now(UTC)))
+    told = [(f"  {name}", text) for name, text in evidence_fields(evidence)]
+    display.fields([*describe(found, container, datetime.now(UTC)), *told])
 
 
 @request.command()
@@ -319,6 +325,7 @@ def _describe_container(found: Record, container: Record) -> list[tuple[str, str
         ("  exit code", "" if container["exit_code"] is None else str(container["exit_code"])),
         ("  output", container["output"] or ""),
         *((f"  {key}", str(value)) for key, value in status.items()),
+        ("  withdrawn", withdrawal_text(container)),
     ]
 
 

@@ -199,6 +199,12 @@ _record, _doing = option_of("The record"), option_of("What to do")
     help="Reuse a result only if it was made with the same RAM and number of CPUs.",
 )
 @_when(
+    "--reuse-only-reproduced",
+    "only_reproduced",
+    is_flag=True,
+    help="Reuse a result only if it was run again, each time with equal output.",
+)
+@_when(
     "--container", metavar="UUID", help="Use this container, running or ended, if it did the same."
 )
 @_record("--name", help="Name of the request.")

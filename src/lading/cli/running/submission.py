@@ -70,6 +70,7 @@ class RequestSpec:
     priority: int = PRIORITY
     use_existing: bool = True
     match_resources: bool = False
+    only_reproduced: bool = False
     container: str | None = None
     network: bool = False
     """Access to the API and the internet."""
@@ -158,6 +159,7 @@ def _asked_for(spec: RequestSpec, after: Sequence[str]) -> dict[str, Any]:
     return {
         "command": list(spec.command),
         "match_resources": spec.match_resources,
+        "only_reproduced": spec.only_reproduced,
         "parallel_group": spec.parallel_group,
         "max_parallel": spec.max_parallel,
         "scheduling_parameters": {name: value for name, value in scheduling.items() if value},

@@ -16,7 +16,7 @@ _SHOWN: Final = tuple(name for name in COMPARED if name != "secret_mounts_md5")
 _FURTHER: Final = (
     "scheduling_parameters", "steps", "service", "published_ports", "output_properties",
     "output_storage_classes", "output_name", "output_ttl", "use_existing", "match_resources",
-    "filters", "depends_on", "priority", "owner_uuid", "name",
+    "only_reproduced", "filters", "depends_on", "priority", "owner_uuid", "name",
 )  # fmt: skip
 _RESULTS: Final = ("state", "exit_code", "runtime_status", "output", "usage", "cost")
 _PARTS: Final = {

@@ -155,6 +155,9 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: str | None = None
     gateway_address: str = ""
     interactive_session_started: bool = False
+    withdrawn_at: str | None = None
+    withdrawn_by_uuid: str | None = None
+    withdrawn_reason: str | None = None
     secret_mounts: JsonObject = field(default_factory=dict)
     secret_mounts_md5: str = EMPTY_OBJECT_DIGEST
     runtime_token: str | None = None

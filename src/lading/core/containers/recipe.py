@@ -281,6 +281,8 @@ def check_adoption(recipe: Recipe, container: Container, *, policy: Policy) -> N
         raise Invalid(f"{fault}: {FieldDifference(f'runtime_constraints.{cache}', wanted, has)}")
     if container.state is ContainerState.CANCELLED:
         raise Invalid(f"{fault}: it was cancelled")
+    if container.withdrawn_at is not None:
+        raise Invalid(f"{fault}: its result was withdrawn: {container.withdrawn_reason}")
 
 
 def cache_difference(recipe: Recipe, container: Container, *, policy: Policy) -> str | None:

@@ -111,6 +111,7 @@ PHASES: Mapping[str, frozenset[RequestState]] = MappingProxyType(
         "output_properties": _DRAFT,
         "use_existing": _DRAFT,
         "match_resources": _DRAFT,
+        "only_reproduced": _DRAFT,
         "parallel_group": _DRAFT,
         "max_parallel": _OPEN,
         "filters": _DRAFT,
@@ -180,6 +181,7 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
     priority: int | None = 0
     use_existing: bool = True
     match_resources: bool = False
+    only_reproduced: bool = False
     parallel_group: str | None = None
     max_parallel: int = 0
     expires_at: str | None = None

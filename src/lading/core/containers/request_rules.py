@@ -155,6 +155,7 @@ CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
         "output_properties": attributes.json_object,
         "use_existing": attributes.flag,
         "match_resources": attributes.flag,
+        "only_reproduced": attributes.flag,
         "parallel_group": attributes.text,
         "max_parallel": attributes.whole(0, 1 << 31),
         "runtime_token": attributes.text,

@@ -1,11 +1,11 @@
 """Reuse: whether an existing container can answer a request, with reasons, and the explanation.
 
 Order of preference (docs/spec/containers, section Reuse): finished with exit code 0, log and output
-still stored (the earliest finished); running without an error and wanted (most progress, then
-earliest started); Locked, then Queued (highest priority, then oldest). Cancelled and failed
-containers are never used. A request that is not preemptible does not join a waiting preemptible
-container, and none joins a container that waits for its result. Cache sizes may differ within the
-variations in `constraints`; other sizes within the ranges of the request.
+still stored and not withdrawn (the earliest finished); running without an error and wanted (most
+progress, then earliest started); Locked, then Queued (highest priority, then oldest). Cancelled and
+failed containers are never used. A request that is not preemptible does not join a waiting
+preemptible container, and none joins a container that waits for its result. Cache sizes may differ
+within the variations in `constraints`; other sizes within the ranges of the request.
 
 A container must also satisfy the request's `filters`. A request may accept existing results only,
 for instance with ["state", "=", "Complete"], ["exit_code", "=", 0] or ["created_at", "<", ...];
@@ -22,13 +22,14 @@ shown later. Secrets are never shown, only that they differ.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
 from lading.core.containers import request as requests_
 from lading.core.containers.constraints import GROWING, Policy
 from lading.core.containers.container import LIVE, Container, ContainerState
+from lading.core.containers.evidence import Evidence, evidence_for
 from lading.core.containers.git_trees import ResolvedGitTree
 from lading.core.containers.recipe import (
     Recipe,
@@ -119,11 +120,13 @@ def choose(
     *,
     policy: Policy,
     use_existing: bool = True,
+    only_reproduced: bool = False,
     waiting: Collection[str] = (),
 ) -> Choice:
     """The container to use, or the decision to make one, with a reason for each candidate.
 
-    Pass the containers found by `recipe.keys(...)`. With `use_existing` false none is considered.
+    Pass the containers found by `recipe.keys(...)`. With `use_existing` false none is considered;
+    with `only_reproduced` only results that other candidates have reproduced, and none has not.
     `waiting`: the containers that wait for the result: the requesting container and its ancestors.
     """
     if not use_existing:
@@ -131,6 +134,12 @@ def choose(
     known = list(candidates)
     # Each candidate gets its verdict, also behind the best one: users see why it was not chosen.
     verdicts = tuple(_judge(recipe, one, policy=policy, waiting=waiting) for one in known)
+    if only_reproduced:
+        others = [one.container for one in known]
+        verdicts = tuple(
+            _with_evidence(verdict, evidence_for(one.container, others))
+            for one, verdict in zip(known, verdicts, strict=True)
+        )
     usable = [one.container for one, verdict in zip(known, verdicts, strict=True) if verdict.usable]
     if usable:
         best = min(usable, key=_preference)
@@ -158,6 +167,17 @@ def _judge(
     )
 
 
+def _with_evidence(verdict: CandidateVerdict, evidence: Evidence) -> CandidateVerdict:
+    """The verdict for a request that asks for evidence."""
+    if not verdict.usable or evidence.is_reproduced:
+        return verdict
+    if verdict.state is not ContainerState.COMPLETE or not evidence.of:
+        fault = "it was not run again, so that nothing shows that it can be reproduced"
+    else:
+        fault = f"it was reproduced {evidence.equal} of {evidence.of} times"
+    return replace(verdict, usable=False, reason=fault)
+
+
 def _other_size(recipe: Recipe, container: Container) -> str | None:
     ours, theirs = toward(recipe, container).runtime_constraints, container.runtime_constraints
     return next((name for name in GROWING if not same(ours.get(name), theirs.get(name))), None)
@@ -181,6 +201,8 @@ def _fault_of_state(recipe: Recipe, candidate: Candidate, *, policy: Policy) -> 
 
 
 def _fault_of_result(candidate: Candidate) -> str | None:
+    if candidate.container.withdrawn_at is not None:
+        return f"its result was withdrawn: {candidate.container.withdrawn_reason}"
     if candidate.container.exit_code != 0:
         return f"it ended with exit code {candidate.container.exit_code}"
     if not candidate.log_present:

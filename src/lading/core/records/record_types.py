@@ -13,6 +13,7 @@ from lading.core.ids import Infix
 from lading.core.records.schema import (
     COMMON,
     CRUD,
+    EVIDENCE,
     LIST,
     PLANNING,
     READ,
@@ -291,6 +292,7 @@ REQUESTS: Final = RecordType(
         number("priority", "0 to 1000; 0 is on hold or cancelled.", default=None),
         flag("use_existing", "Whether finished or running work may be reused.", default=True),
         flag("match_resources", "Reuse finished work only if it had as much ram and vcpus."),
+        flag("only_reproduced", "Reuse only what gave equal outputs each time that it was run."),
         moment("expires_at", "After it the priority counts as 0."),
         Field(name="filters", type=Type.ARRAY, doc="Further conditions on its container."),
         text("parallel_group", "The user's requests of this group take turns, see max_parallel."),
@@ -383,6 +385,9 @@ CONTAINERS: Final = RecordType(
             name="gateway_address", default="", doc="HOST:PORT of its gateway, or `tunnel [URL]`.",
         ),
         flag("interactive_session_started"),
+        moment("withdrawn_at", "When its result was withdrawn from reuse.", readonly=True),
+        text("withdrawn_by_uuid", "Who withdrew it.", readonly=True),
+        text("withdrawn_reason", "Why.", readonly=True),
         text("supervisor_auth_uuid", "The token of its supervisor.", hidden=True),
         Field(name="secret_mounts_md5", hidden=True, doc="Hash of the secret mounts, for reuse."),
         Field(name="reuse_key", hidden=True, doc="Hash of the values compared for reuse."),
@@ -411,6 +416,7 @@ CONTAINERS: Final = RecordType(
             answer="object",
         ),
         general("current", "GET", "The container of this token."),
+        *EVIDENCE,
         RecordAction(
             name="git_tree", method="GET", scope=Scope.MEMBER, path="git_tree", answer="bytes",
             doc="The tree (tar) or blob of one of its git_tree mounts (supervisor).",
@@ -429,7 +435,7 @@ CONTAINERS: Final = RecordType(
         ("modified_at", "uuid"),
         ("created_at", "uuid"),
     ),
-    sparse=(("auth_uuid",), ("locked_by_uuid",), ("output",), ("log",)),
+    sparse=(("auth_uuid",), ("locked_by_uuid",), ("output",), ("log",), ("withdrawn_at",)),
     owned=False,
 )  # fmt: skip
 

@@ -385,6 +385,22 @@ PLANNING: Final = (
     ),
 )
 """Actions on container requests that were not sent yet, or are sent together."""
+EVIDENCE: Final = (
+    member(
+        "evidence", "GET", "Other runs of the same recipe, and what speaks against its result.",
+        answer="object",
+    ),
+    RecordAction(
+        name="withdraw", method="POST", scope=Scope.MEMBER, path="withdraw",
+        doc="Withdraw its result: it is not reused any more.",
+        parameters=(
+            Parameter(name="reason", required=True, doc="Why; 1,000 characters at most."),
+            *WRITE[:1],
+        ),
+    ),
+    member("restore", doc="Let its result be reused again."),
+)  # fmt: skip
+"""Actions on containers about the trust in their results."""
 READ: Final = (
     RecordAction(
         name="list",

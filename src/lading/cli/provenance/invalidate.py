@@ -1,0 +1,136 @@
+"""`lading invalidate`: withdraw results from reuse, with a reason, and list what was made from
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from lading.cli import display, references
+from lading.cli.session import CliSession, with_session
+from lading.client.provenance.withdrawal import (
+    AffectedResult,
+    change_all,
+    made_from,
+    results_from,
+    results_of_request,
+)
+from lading.core.errors import Invalid
+from lading.core.ids import Infix, is_pdh, is_uuid
+
+
+@click.command()
+@click.argument("what", metavar="REQUEST|COLLECTION|IMAGE")
+@click.option("--reason", metavar="TEXT", help="Why; others see it.")
+@click.option("--all", "whole", is_flag=True, help="Withdraw what was made from them, too.")
+@click.option("--undo", is_flag=True, help="Let the results be reused again.")
+@click.option("--preview", is_flag=True, help="Show the effect, and do nothing.")
+@display.json_option
+def invalidate(
+    what: str, reason: str | None, whole: bool, undo: bool, preview: bool, as_json: bool
+) -> int:
+    """Withdraw the result of a request, or all results made with a collection or an image.
+
+    A withdrawn result is not reused. It stays readable. What was made from it is listed, and is
+    marked wherever it is shown. The exit code is 1 if you may not withdraw one of the results.
+    """
+    said = (reason or "").strip()
+    if bool(said) == undo:
+        raise click.UsageError("Give --reason TEXT, or --undo.")
+
+    async def action(
+        session: CliSession,
+    ) -> tuple[list[AffectedResult], list[AffectedResult], list[AffectedResult]]:
+        results = await _find(session, what)
+        further = await made_from(session.api, results)
+        if whole:
+            results, further = results + further, []
+        # Results that did not end well are never reused.
+        results = [one for one in results if one.container["state"] == "Complete"]
+        if preview:
+            return results, [], further
+        done, refused = await change_all(session.api, results, reason=said)
+        return done, refused, further
+
+    done, refused, further = with_session(action)
+    if as_json:
+        document = {"changed": done, "refused": refused, "made_from_them": further}
+        display.emit_json({name: _documents(some) for name, some in document.items()})
+    else:
+        verb = ("would be " if preview else "") + ("restored" if undo else "withdrawn")
+        _show(verb, done)
+        _show("made from them", further)
+        for one in refused:
+            display.note(f"{one.container['uuid']}: you may not change this result")
+        if not done and not refused:
+            display.note("there is no such result")
+    return 1 if refused else 0
+
+
+async def _find(session: CliSession, what: str) -> list[AffectedResult]:
+    reference = references.need_reference(what)
+    if reference.path:
+        raise Invalid(f"{what}: name a collection, not a file in it")
+    name = reference.name
+    if is_uuid(name, Infix.CONTAINER):
+        raise Invalid(f"{what}: name a request that has this container")
+    if not is_pdh(name) and not is_uuid(name, Infix.COLLECTION):
+        image = await _image(session, name)
+        if not image:
+            return await results_of_request(
+                session.api, await references.find_request(session, name)
+            )
+        name = image
+    record = await references.find_collection(session, references.FileReference(name))
+    return await results_from(session.api, str(record["portable_data_hash"]))
+
+
+async def _image(session: CliSession, name: str) -> str:
+    """The portable data hash of the image, or the uuid of the collection, of this name; "" if a
+    request has it.
+    """
+    if is_uuid(name) or name == references.LAST:
+        return ""
+    # Imported here: results are mostly named by their request.
+    from lading.client.images.links import list_images
+
+    for one in await list_images(session.api):
+        if name in one.names:
+            return one.pdh
+    user = await session.api.get("users", "current")
+    filters = [["owner_uuid", "=", user["uuid"]], ["name", "=", name]]
+    found = await session.api.list("collections", filters=filters, select=["uuid"], limit=1)
+    return str(found[0]["uuid"]) if found else ""
+
+
+def _show(title: str, results: Sequence[AffectedResult]) -> None:
+    if not results:
+        return
+    click.echo(f"{title}:")
+    display.table(
+        ("NAME", "REQUEST", "CONTAINER", "STATE"),
+        [
+            (
+                display.shorten(one.name, 30),
+                str(one.request["uuid"]) if one.request else "",
+                str(one.container["uuid"]),
+                str(one.container["state"]),
+            )
+            for one in results
+        ],
+    )
+
+
+def _documents(results: Sequence[AffectedResult]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": one.name,
+            "request": one.request["uuid"] if one.request else None,
+            "container": one.container["uuid"],
+            "state": one.container["state"],
+        }
+        for one in results
+    ]
