@@ -31,7 +31,7 @@ class Browser:
 
     async def get(self, path: str, **headers: str) -> Response:
         """Open an address, as if it were typed."""
-        return await self._send("GET", path, {"sec-fetch-site": "none", **_named(headers)}, b"")
+        return await self.send("GET", path, {"sec-fetch-site": "none", **_named(headers)}, b"")
 
     async def post(
         self, path: str, form: Mapping[str, str] | None = None, **headers: str
@@ -39,7 +39,7 @@ class Browser:
         """Send a form of the page, with the token of its session."""
         fields = {"form_token": await self.form_token(), **(form or {})}
         sent = {"sec-fetch-site": "same-origin", "content-type": _FORM, **_named(headers)}
-        return await self._send("POST", path, sent, urlencode(fields).encode())
+        return await self.send("POST", path, sent, urlencode(fields).encode())
 
     async def form_token(self) -> str:
         """The token in the forms of the session; "" without one."""
@@ -60,7 +60,7 @@ class Browser:
         answer = await self.post("/ui/login", {"token": token})
         assert (answer.status, answer.headers["location"]) == (303, "/ui/")
 
-    async def _send(
+    async def send(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> Response:
         kept = "; ".join(f"{name}={value}" for name, value in self.cookies.items())

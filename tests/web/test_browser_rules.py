@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lading.core.errors import Forbidden
 from lading.web import browser_rules
 
-SECRET = "5" * 64
+SECRET, CHANCE = "5" * 64, b"\x01" * 32
 
 
 @pytest.mark.parametrize(
@@ -35,9 +37,12 @@ def test_the_cookie() -> None:
 
 
 def test_the_token_of_forms_is_that_of_the_session() -> None:
-    given = browser_rules.form_token(SECRET)
+    given, again = (browser_rules.form_token(SECRET, bytes([one]) * 32) for one in (1, 2))
+    # Alike in no part: the size of a compressed page tells nothing about it.
+    assert not set(re.findall("....", given)) & set(re.findall("....", again))
+    browser_rules.check_form("POST", {}, scheme="https", secret=SECRET, given=again)
     browser_rules.check_form("POST", {}, scheme="https", secret=SECRET, given=given)
-    for wrong in ("", "x", "ü", browser_rules.form_token("6" * 64)):
+    for wrong in ("", "x", "ü", given[:-2], "0" * 128, browser_rules.form_token("6" * 64, CHANCE)):
         with pytest.raises(Forbidden, match="too old"):
             browser_rules.check_form("POST", {}, scheme="https", secret=SECRET, given=wrong)
 

@@ -23,6 +23,7 @@ from lading.core.errors import LadingError, MethodNotAllowed, NotFound, Unauthen
 from lading.net.acceptor import note_known
 from lading.web import (
     browser_rules,
+    compression,
     data,
     event_stream,
     graphs,
@@ -82,6 +83,7 @@ def make_app(
             renderer=Renderer(clock),
             live=LiveUpdates(),
             clock=clock,
+            entropy=entropy,
         )
     )
 
@@ -105,6 +107,7 @@ class _Page:
             response = _refuse(visit, LadingError("internal error: see the server's log"))
         for name, value in browser_rules.HEADERS.items():
             response.headers.setdefault(name, value)
+        compression.compress_page(response, visit.incoming.headers)
         took = (time.perf_counter() - began) * 1000
         # Seen in the tools of browsers; what a budget of time is measured by.
         response.headers["Server-Timing"] = f"page;dur={took:.1f}"

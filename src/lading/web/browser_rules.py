@@ -4,7 +4,6 @@ and where a login may lead.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
 from collections.abc import Mapping
@@ -37,6 +36,8 @@ HEADERS: Final = {
     # Browsers ignore it for addresses without a name and for certificates that they do not trust.
     "Strict-Transport-Security": "max-age=31536000",
 }
+TOKEN_BYTES: Final = 32
+"""Random bytes of a token of forms."""
 DOWNLOAD: Final = "default-src 'none'; sandbox"
 """Content-Security-Policy of a file that a container wrote."""
 _PLACE: Final = re.compile(r"/ui/[!-\[\]-~]*")
@@ -56,9 +57,13 @@ def read_cookie(header: str) -> str:
     return found.value if found else ""
 
 
-def form_token(secret: str) -> str:
-    """The token that forms of a session carry; it does not tell the session's secret."""
-    return hmac.new(secret.encode(), b"form of the page", hashlib.sha256).hexdigest()
+def form_token(secret: str, chance: bytes) -> str:
+    """A token that forms of a session carry; it does not tell the session's secret.
+
+    `chance`: TOKEN_BYTES random bytes, so that no two pages have the same token, and the size of a
+    compressed page tells nothing about it.
+    """
+    return (chance + _mixed(_digest(secret), chance)).hex()
 
 
 def check_form(
@@ -70,8 +75,27 @@ def check_form(
     """
     if http_head.is_foreign(method, headers, scheme=scheme):
         raise Forbidden("Forbidden: a page of another site sent this form; use the form here")
-    if secret and not hmac.compare_digest(form_token(secret).encode(), given.encode()):
+    if secret and not _is_token(secret, given):
         raise Forbidden("Forbidden: this form is too old; reload the page and send it again")
+
+
+def _is_token(secret: str, given: str) -> bool:
+    try:
+        data = bytes.fromhex(given)
+    except ValueError:
+        return False
+    chance, rest = data[:TOKEN_BYTES], data[TOKEN_BYTES:]
+    if len(rest) != TOKEN_BYTES:
+        return False
+    return hmac.compare_digest(_mixed(rest, chance), _digest(secret))
+
+
+def _digest(secret: str) -> bytes:
+    return hmac.digest(secret.encode(), b"form of the page", "sha256")
+
+
+def _mixed(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))
 
 
 def safe_place(text: str) -> str:

@@ -39,6 +39,7 @@ class PageServices:
     renderer: Renderer
     live: LiveUpdates
     clock: Callable[[], datetime]
+    entropy: Callable[[int], bytes]
 
 
 @dataclass(kw_only=True)
@@ -88,12 +89,16 @@ class Visit:
         session = self.session
         shared = {
             "user": session.user_name if session else "",
-            "form_token": browser_rules.form_token(self.secret) if self.secret else "",
+            "form_token": self._form_token() if self.secret else "",
             "place": self.place,
             "topics": "",
         }
         text = self.services.renderer.render(template, {**shared, **values})
         return HTMLResponse(text, status_code=status, headers={"Cache-Control": "no-store"})
+
+    def _form_token(self) -> str:
+        chance = self.services.entropy(browser_rules.TOKEN_BYTES)
+        return browser_rules.form_token(self.secret, chance)
 
     def redirect(self, place: str) -> Response:
         """Go to another address of the page, after a form too."""

@@ -109,5 +109,6 @@ async def _look_up(visit: Visit, uuid: str) -> Record:
         "can_manage": False,
         "frozen_by_uuid": None,
         "properties": {},
-        "created_at": user["created_at"],
+        # Of others, readers may see the name only.
+        "created_at": user.get("created_at"),
     }
