@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+import coverage
 import pytest
 
 from tests.postgres import postgres
@@ -22,6 +23,18 @@ def fake_driver(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
         "[lading.drivers]\nfake = lading.testing.cloud:open_fake\n"
     )
     monkeypatch.syspath_prepend(str(directory))
+
+
+def pytest_sessionfinish() -> None:
+    """Save what is covered before the process says that it has ended.
+
+    pytest-xdist kills a process that takes more than ten seconds to exit then, as one with much
+    memory may on a busy machine; the data that is saved at exit would be lost.
+    """
+    measured = coverage.Coverage.current()
+    if measured is not None:
+        measured.stop()
+        measured.save()
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
