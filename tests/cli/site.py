@@ -17,6 +17,7 @@ from collections.abc import (
 )
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -99,21 +100,23 @@ class Site:
         """Do something in the server's loop and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(20)
 
-    def lading(self, *arguments: str, code: int = 0, stdin: bytes | None = None) -> Result:
-        """Run one command; it must leave with `code`."""
-        done = CliRunner().invoke(
-            cli, arguments, obj=self.connect, input=stdin, catch_exceptions=False
-        )
+    def lading(
+        self, *arguments: str, code: int = 0, stdin: bytes | None = None, token: str | None = None
+    ) -> Result:
+        """Run one command, with the admin's token or another one; it must leave with `code`."""
+        connect = partial(self.connect, token)
+        done = CliRunner().invoke(cli, arguments, obj=connect, input=stdin, catch_exceptions=False)
         assert done.exit_code == code, (done.exit_code, done.stdout, done.stderr)
         return done
 
     @asynccontextmanager
-    async def connect(self) -> AsyncGenerator[CliSession]:
+    async def connect(self, token: str | None = None) -> AsyncGenerator[CliSession]:
         """A session for one command."""
+        token = token or self.world.admin
         async with HttpTransport(unix_socket=self.socket) as transport:
             yield CliSession(
-                api=ApiClient(transport, self.world.admin, retry=_PATIENCE),
-                blocks=BlockClient(transport, self.world.admin, retry=_PATIENCE),
+                api=ApiClient(transport, token, retry=_PATIENCE),
+                blocks=BlockClient(transport, token, retry=_PATIENCE),
             )
 
     def command(self, *arguments: str, plays: list[Play], code: int = 0) -> Result:

@@ -28,7 +28,7 @@ from lading.core.quantities import parse_time
         (NUMBERS, "4", 4),
         (NUMBERS, "2-8", [2, 8]),
         (NUMBERS, 3, 3),
-        (SIZES, "1KiB-2KiB", [1024, 2048]),
+        (SIZES, "1MiB-2MiB", [1 << 20, 2 << 20]),
         (SIZES, "1.5GiB", 3 << 29),
         (PROPERTY, "a=b=c", ("a", "b=c")),
         (PROPERTY, "a=[1]", ("a", [1])),

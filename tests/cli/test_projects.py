@@ -47,7 +47,7 @@ def test_rename_and_move(site: Site) -> None:
 
 def test_trash_and_restore(site: Site) -> None:
     uuid = make(site, "gone")
-    assert site.lading("project", "trash", "gone", code=130).stdout == ""
+    assert site.lading("project", "trash", "gone", code=1).stdout == ""
     said = site.lading("project", "trash", "gone", "--yes").stderr
     assert f"'lading project restore {uuid}' takes it out" in said
     assert "no project is called so" in site.lading("project", "show", "gone", code=1).stderr
@@ -78,3 +78,14 @@ def test_paths_of_projects() -> None:
         "c": {"uuid": "c", "name": "C", "owner_uuid": "c"},
     }
     assert [path_of(one, rows) for one in rows.values()] == ["A", "A/B", "C"]
+
+
+def test_a_path_names_where_a_project_goes(site: Site) -> None:
+    outer = make(site, "outer")
+    inner = make(site, "outer/inner")
+    assert json.loads(site.lading("project", "show", "--json", inner).stdout)["owner_uuid"] == outer
+    again = site.lading("project", "create", "outer/inner", code=1).stderr
+    assert "inner: a project of this name is there already, in outer" in again
+    assert "in your home" in site.lading("project", "create", "outer", code=1).stderr
+    assert "no project is called so" in site.lading("project", "create", "no/x", code=1).stderr
+    site.lading("project", "create", "outer/x", "--in", "outer", code=2)

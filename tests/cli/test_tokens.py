@@ -109,3 +109,16 @@ def test_ended_tokens_are_left_out(site: Site) -> None:
 )
 def test_mistakes(site: Site, arguments: tuple[str, ...], code: int, words: str) -> None:
     assert words in site.lading("token", *arguments, code=code).stderr
+
+
+def test_a_token_that_only_stores(site: Site, here: Path) -> None:
+    secret = site.lading("token", "create", "--upload", "--expires", "1h").stdout.strip()
+    (here / "new.txt").write_text("stored by a token that reads nothing")
+    uuid = json.loads(site.lading("put", "--json", "new.txt", token=secret).stdout)["uuid"]
+    assert site.lading("cat", f"{uuid}/new.txt").stdout == "stored by a token that reads nothing"
+    assert "scopes of this token" in site.lading("ls", uuid, token=secret, code=1).stderr
+    # It ends today: the list has the time.
+    (row,) = (
+        one for one in site.lading("token", "list").stdout.splitlines() if secret[3:30] in one
+    )
+    assert row.split()[4].endswith("Z")

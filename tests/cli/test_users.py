@@ -49,7 +49,9 @@ def test_a_user_from_the_first_day_to_the_last(site: Site) -> None:
     assert "have ended" in site.lading("user", "deactivate", "grace2", "--revoke").stderr
     assert site.call(site.world.request("GET", "collections", token=secret)).status == 401
 
-    assert "interrupted" in site.lading("user", "delete", "grace2", code=130, stdin=b"n\n").stderr
+    refused = site.lading("user", "delete", "grace2", code=1, stdin=b"n\n").stderr
+    assert "nothing was changed" in refused
+    assert "--yes gives it" in site.lading("user", "delete", "grace2", code=1, stdin=b"").stderr
     assert "deleted" in site.lading("user", "delete", "grace2", "--yes").stderr
     assert "no user is called so" in site.lading("user", "show", "grace2", code=1).stderr
 

@@ -122,3 +122,8 @@ def test_the_server_that_lends_is_the_one_that_is_asked(
 def test_where_data_is_kept(tmp_path: Path) -> None:
     assert default_data_directory({"XDG_DATA_HOME": str(tmp_path)}) == tmp_path / "lading"
     assert default_data_directory({}) == Path.home() / ".local/share/lading"
+
+
+def test_the_data_directory() -> None:
+    assert default_data_directory({"LADING_DATA": "/d", "XDG_DATA_HOME": "/x"}) == Path("/d")
+    assert default_data_directory({"XDG_DATA_HOME": "/x"}) == Path("/x/lading")

@@ -14,8 +14,8 @@ from lading.client.request_states import (
 )
 
 
-def _shown(state: str, container: str = "", code: int | None = None) -> str:
-    held = {"state": container, "exit_code": code} if container else None
+def _shown(state: str, container: str = "", code: int | None = None, **status: str) -> str:
+    held = {"state": container, "exit_code": code, "runtime_status": status} if container else None
     return shown_state(RequestOutcome({"state": state}, held))
 
 
@@ -65,3 +65,11 @@ def test_a_repetition_keeps_its_group_and_sizes() -> None:
     assert (again["parallel_group"], again["max_parallel"]) == ("g", 2)
     assert again["match_resources"]
     assert "priority" not in again
+
+
+def test_what_could_not_be_run_has_failed() -> None:
+    missing = "the command cannot be started: `x` not found"
+    assert _shown("Final", "Cancelled", failure="user", error=missing) == "failed 127"
+    assert _shown("Final", "Cancelled", failure="timeout") == "failed 124"
+    assert _shown("Final", "Cancelled", failure="node") == "failed 125"
+    assert _shown("Final", "Cancelled", error="No request needs it") == "Cancelled"

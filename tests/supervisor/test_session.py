@@ -110,6 +110,9 @@ async def test_a_saved_log_is_a_collection_that_stays_as_it_is(server: FakeServe
         pdh,
     ]
     assert "PUT collections" not in server.calls
+    # Lists of the user's data know it by this.
+    told = [one["properties"] for one in server.collections.values()]
+    assert told == [{"type": "log", "container_uuid": CONTAINER}] * 2
 
 
 def test_ways_to_the_server(tmp_path: Path) -> None:

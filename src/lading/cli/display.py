@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from lading.cli.exit_codes import note_json
+from lading.core.errors import Invalid
 
 # Names of this module too: texts for people come from one place.
 from lading.core.quantities import age as age
@@ -70,6 +71,22 @@ def plain(text: str) -> str:
 def note(text: str) -> None:
     """Print a message on standard error."""
     click.echo(f"lading: {plain(text)}", err=True)
+
+
+def confirm(question: str) -> None:
+    """Ask on standard error, as standard output is for results. Raises Invalid for "no", and where
+    nobody can answer.
+    """
+    try:
+        if click.confirm(question, err=True):
+            return
+    except click.Abort:
+        # Ctrl-C at a terminal; else the end of standard input.
+        if sys.stdin.isatty():
+            raise
+        click.echo(err=True)
+        raise Invalid("standard input has no answer; --yes gives it, nothing was changed") from None
+    raise Invalid("nothing was changed")
 
 
 def table(

@@ -30,7 +30,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.running.mapping",
             "Run one command for each of many files, or for each row of a table.",
         ),
-        "wait": ("lading.cli.running.mapping", "Wait for many requests; show how they ended."),
+        "wait": ("lading.cli.running.waiting", "Wait for many requests; show how they ended."),
         "top": ("lading.cli.running.top", "Show what waits, runs and has ended, live."),
         "shell": (
             "lading.cli.running.shell",

@@ -49,9 +49,10 @@ class _Span(click.ParamType[int | list[int]]):
 
     name = "span"
 
-    def __init__(self, parse: Callable[[str], int], example: str) -> None:
+    def __init__(self, parse: Callable[[str], int], example: str, least: int = 1) -> None:
         self._parse = parse
         self._example = example
+        self._least = least
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -66,6 +67,14 @@ class _Span(click.ParamType[int | list[int]]):
             self.fail(
                 f"{value!r}: write an amount, or the least and the most, "
                 f"for example {self._example}",
+                param,
+                ctx,
+            )
+        if amounts[0] < self._least:
+            # Most likely the unit was forgotten.
+            self.fail(
+                f"{value!r}: is {amounts[0]} bytes, which is too little; "
+                f"write a unit, for example {self._example}",
                 param,
                 ctx,
             )
@@ -147,7 +156,7 @@ class _Input(click.ParamType[Input]):
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):[0-5]\d")
 _NAMED = re.compile(r"\d{4}-")
 SIZE = _Size()
-SIZES = _Span(parse_size, "2GiB-8GiB")
+SIZES = _Span(parse_size, "2GiB-8GiB", least=1 << 20)
 NUMBERS = _Span(int, "2-8")
 MOMENT = _Moment()
 PROPERTY = _Property()

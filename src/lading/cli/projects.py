@@ -18,7 +18,7 @@ from lading.cli.options import PROPERTY
 from lading.cli.references import find_project
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
-from lading.core.errors import Invalid, NotFound
+from lading.core.errors import Conflict, Invalid, NotFound, RequestError
 from lading.core.ids import Infix, is_uuid
 
 _FIELDS = (
@@ -32,6 +32,8 @@ _FIELDS = (
     "delete_at",
 )
 _PAGE = 1000
+# Unprocessable: the API refuses the attributes.
+_REFUSED = 422
 
 
 @click.group()
@@ -58,18 +60,33 @@ def create(
     properties: tuple[tuple[str, Any], ...],
     as_json: bool,
 ) -> None:
-    """Make a project called NAME; print the uuid."""
+    """Make a project called NAME; print the uuid.
+
+    NAME may begin with the projects that it goes into: thesis/figures.
+    """
+    before, separator, own = name.rstrip("/").rpartition("/")
+    if separator and parent is not None:
+        raise click.UsageError("give --in PROJECT, or a NAME with a path; not both")
+    place = parent if parent is not None else before or None
 
     async def action(session: CliSession) -> Record:
         attributes = {
             "group_class": "project",
-            "name": name,
+            "name": own,
             "description": description,
             "properties": dict(properties),
         }
-        if parent is not None:
-            attributes["owner_uuid"] = await find_project(session, parent)
-        return await session.api.create("groups", attributes)
+        if place is not None:
+            attributes["owner_uuid"] = await find_project(session, place)
+        try:
+            return await session.api.create("groups", attributes)
+        except RequestError as error:
+            if error.status == _REFUSED and "duplicate key" in error.message:
+                where = f"in {place}" if place is not None else "in your home"
+                raise Conflict(
+                    f"{own}: a project of this name is there already, {where}"
+                ) from error
+            raise
 
     made = with_session(action)
     if as_json:
@@ -190,11 +207,7 @@ def trash(what: str, yes: bool, as_json: bool) -> None:
     """Put PROJECT into the trash, with all that is in it. Its requests that run are stopped."""
     found = with_session(lambda session: _get(session, what))
     if not yes:
-        click.confirm(
-            f"trash {found['name']} ({found['uuid']}) with all that is in it?",
-            abort=True,
-            err=True,
-        )
+        display.confirm(f"trash {found['name']} ({found['uuid']}) with all that is in it?")
     gone = with_session(lambda session: session.api.delete("groups", found["uuid"]))
     if as_json:
         display.emit_json(_picked(gone))

@@ -14,7 +14,7 @@ from lading.cli.users import find_user
 from lading.client.api import Record
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
-from lading.core.quantities import format_time
+from lading.core.quantities import format_time, parse_time
 
 _TOKENS: Final = "api_client_authorizations"
 _API: Final = "/arvados/v1/"
@@ -199,7 +199,7 @@ def list_tokens(who: str | None, everybody: bool, expired: bool, as_json: bool) 
             one["uuid"],
             _day(one["created_at"]),
             _day(one["last_used_at"]),
-            _day(one["expires_at"]),
+            _end(one["expires_at"], now),
             _scopes(one),
         )
         for one in found
@@ -301,6 +301,14 @@ def _scopes(record: Record) -> str:
 
 def _day(moment: str | None) -> str:
     return moment[:10] if moment else "never"
+
+
+def _end(moment: str | None, now: str) -> str:
+    """When a token ends: with the time of day where that matters, within two days."""
+    if moment is None:
+        return "never"
+    hours = (parse_time(moment) - parse_time(now)).total_seconds() / 3600
+    return moment[:10] if hours > 48 else f"{moment[:16].replace('T', ' ')}Z"
 
 
 def _picked(record: Record) -> Record:

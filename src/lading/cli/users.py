@@ -213,12 +213,7 @@ def delete(who: str, yes: bool, as_json: bool) -> None:
 
     found = with_session(find)
     if not yes:
-        # On standard error, as standard output is for results.
-        click.confirm(
-            f"delete user {found.get('username') or found['uuid']} ({found['uuid']})?",
-            abort=True,
-            err=True,
-        )
+        display.confirm(f"delete user {found.get('username') or found['uuid']} ({found['uuid']})?")
 
     async def action(session: CliSession) -> Record:
         return await session.api.delete("users", found["uuid"])

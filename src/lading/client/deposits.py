@@ -21,7 +21,7 @@ from lading.client.collections import Progress
 from lading.client.environment import cache_directory
 from lading.client.uploads import Upload, UploadJournal, journal_path
 from lading.core.data import filetree, manifest
-from lading.core.errors import Invalid, NotFound
+from lading.core.errors import Forbidden, Invalid, NotFound
 
 # Bytes of a manifest that are read at a time.
 _PIECE = 1 << 20
@@ -88,12 +88,7 @@ async def deposit(
         await upload.look()
         with progress(f"Hashing {label}") as report:
             pdh = await upload.hash(progress=report)
-        found = await api.list(
-            "collections",
-            filters=[["portable_data_hash", "=", pdh]],
-            order=["created_at asc"],
-            select=_FIELDS,
-        )
+        found = await _of_content(api, pdh)
         same = _same(found, name=name, project=project, replication=replication)
         if same is not None:
             return _deposit(same, was_there=True)
@@ -124,16 +119,29 @@ def _replication(keeping: Keeping) -> dict[str, object]:
     return {field: value for field, value in values if value}
 
 
+async def _of_content(api: ApiClient, pdh: str) -> list[Record]:
+    """The collections with this content, the oldest first; none for a token that may only store."""
+    try:
+        return await api.list(
+            "collections",
+            filters=[["portable_data_hash", "=", pdh]],
+            order=["created_at asc"],
+            select=_FIELDS,
+        )
+    except Forbidden:
+        return []
+
+
 async def _stored_before(api: ApiClient, name: str, folder: Path) -> dict[str, str]:
-    """The signed locators of a stored collection by hash and size; none if it was deleted. The
-    manifest is written to disk.
+    """The signed locators of a stored collection by hash and size; none if it was deleted or must
+    not be read. The manifest is written to disk.
     """
     if not name:
         return {}
     answer, found = folder / "stored", dict[str, str]()
     try:
         await api.save(f"collections/{name}", answer, params={"select": ["manifest_text"]})
-    except NotFound:
+    except (NotFound, Forbidden):
         return {}
     with answer.open("rb") as file:
         rest = b""

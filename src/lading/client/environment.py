@@ -98,9 +98,11 @@ def find_lender(environ: Mapping[str, str], data_dir: Path, address: str) -> Pat
 
 
 def default_data_directory(environ: Mapping[str, str]) -> Path:
-    """The data directory of this user's server: `$XDG_DATA_HOME/lading`, or
+    """The data directory of this user's server: `$LADING_DATA`, else `$XDG_DATA_HOME/lading`, else
     `~/.local/share/lading`.
     """
+    if named := environ.get(_DATA):
+        return Path(named)
     base = environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(base) / "lading"
 

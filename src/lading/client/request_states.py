@@ -17,7 +17,8 @@ CANCELLED: Final = "Cancelled"
 REUSED: Final = ", reused"
 """What follows the state of a request that has the result of an earlier one."""
 _COMPLETE = [["state", "=", "Final"], ["container.state", "=", "Complete"]]
-# A state as the list shows it -> conditions on the server. Those of Cancelled are not all: a
+# A state as the list shows it -> conditions on the server. Those of Failed and Cancelled are not
+# all: a command that cannot be started has Failed, too, although its container is Cancelled, and a
 # request is also Cancelled that never had a container.
 CONDITIONS: Final[dict[str, list[Any]]] = {
     "Uncommitted": [["state", "=", "Uncommitted"]],
@@ -28,7 +29,7 @@ CONDITIONS: Final[dict[str, list[Any]]] = {
         for state in ("Queued", "Locked", "Running")
     },
     "Complete": [*_COMPLETE, ["container.exit_code", "=", 0]],
-    FAILED: [*_COMPLETE, ["container.exit_code", "!=", 0]],
+    FAILED: [["state", "=", "Final"]],
     CANCELLED: [["state", "=", "Final"]],
 }
 REPEATED: Final = (
@@ -71,10 +72,22 @@ def state_of(found: Record, container: Record | None) -> str:
 
 
 def shown_state(one: RequestOutcome) -> str:
-    """The state for people: a command that failed is not shown as Complete, but as `failed 5`."""
-    code = one.container["exit_code"] if one.container else None
+    """The state for people: a command that failed is not shown as Complete, but as `failed 5`; one
+    that could not be run as `failed 127`, one that ran too long as `failed 124`.
+    """
     state = state_of(one.request, one.container)
-    return f"failed {code}" if state == "Complete" and code else state
+    if one.container is None:
+        return state
+    if state == "Complete":
+        code = one.container["exit_code"]
+        return f"failed {code}" if code else state
+    has_failed = state == CANCELLED and (one.container.get("runtime_status") or {}).get("failure")
+    return f"failed {one.exit_code}" if has_failed else state
+
+
+def is_failed(one: RequestOutcome) -> bool:
+    """Whether lists show the request as one that failed."""
+    return shown_state(one).startswith("failed")
 
 
 def seconds_of(one: RequestOutcome, now: datetime) -> float | None:

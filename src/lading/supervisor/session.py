@@ -36,6 +36,8 @@ from lading.supervisor.supervisor_config import SupervisorConfig
 _NO_SECRETS = "99914b932bd37a50b983c5e7c90ae93b"
 # Attempts of a call; its time is limited instead.
 _MANY = 1_000_000
+# The beginnings of the names of the collections, as crunch-run has them.
+_NAMES = {"output": "output", "log": "logs"}
 # Seconds, the longest pause between two attempts.
 _PAUSE = 5.0
 Record = dict[str, Any]
@@ -242,7 +244,7 @@ class SupervisorSession:
         """Store the log as a new collection, since the token may change none; return its portable
         data hash.
         """
-        return await self._create("logs", manifest)
+        return await self._create("log", manifest)
 
     async def save_interim_log(self, manifest: str) -> None:
         """Store the present log and name it in the record."""
@@ -259,8 +261,10 @@ class SupervisorSession:
         # Trashed from the start: the API keeps the content for the request, in collections of its
         # own.
         attributes = {
-            "name": f"{kind} for {self._uuid}",
+            "name": f"{_NAMES[kind]} for {self._uuid}",
             "manifest_text": manifest,
+            # As the collections of the request have it: lists of the user's data leave them out.
+            "properties": {"type": kind, "container_uuid": self._uuid},
             "is_trashed": True,
         }
         record = await self.data.create(

@@ -172,7 +172,7 @@ class FakeServer:
             self.collections[call.parts[3]].update(self._described(attributes["manifest_text"]))
             return 200, self.collections[call.parts[3]]
         record = self.store(attributes["manifest_text"])
-        record.update(name=attributes["name"], is_trashed=attributes.get("is_trashed", False))
+        record.update(attributes)
         return 200, record
 
     def _containers(self, call: _Call) -> tuple[int, object]:

@@ -56,6 +56,8 @@ async def test_output_log_and_end_come_in_one_call(tmp_path: Path) -> None:
         assert await it.blocks.get(LOCATOR) == DATA
         kept = await it.ok("GET", "collections", params=named(f"output for {uuid}"))
         assert [one["is_trashed"] for one in kept["items"]] == [True]
+        # Lists of the user's data know it by this.
+        assert [one["properties"]["container_uuid"] for one in kept["items"]] == [uuid]
 
 
 async def test_a_refused_end_changes_nothing(tmp_path: Path) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lading.cli.running import mapping
 from tests.cli.site import Play, Site
 
 
@@ -107,11 +112,20 @@ def test_json_names_every_request(site: Site, image: str, reads: Path) -> None:
         (("map", "-i", "nothing*", "--", "x"), "nothing to do"),
         (("map", "--table", "empty.csv", "--", "x"), "must have the names of the columns"),
         (("map", "--table", "short.csv", "--", "x"), "line 2 has not 2 columns"),
+        (
+            ("map", "--table", "good.csv", "--input", "/in={fil}", "--", "x"),
+            "--input /in={fil}: {fil} is none of {}, {file}",
+        ),
+        (
+            ("map", "--table", "good.csv", "--input", "/in={file}", "--image", "x", "--", "x"),
+            "--input /in: no file here; nosuch: names nothing stored",
+        ),
     ],
 )
 def test_mistakes_are_named(site: Site, here: Path, arguments: tuple[str, ...], said: str) -> None:
     (here / "empty.csv").write_text("\n")
     (here / "short.csv").write_text("a,b\n1\n")
+    (here / "good.csv").write_text("file\nnosuch\n")
     assert said in site.lading(*arguments, code=125).stderr
 
 
@@ -128,3 +142,20 @@ def test_at_most_so_many_at_a_time(site: Site, image: str, reads: Path) -> None:
     assert [value > 0 for value in waiting] == [True] + [False] * (len(uuids) - 1)
     assert len(uuids) > 1
     site.lading("request", "cancel", *uuids)
+
+
+def test_ctrl_c_cancels_all(
+    site: Site, image: str, reads: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = mapping.submit_all
+
+    async def submit_and_interrupt(*arguments: Any, **more: Any) -> list[str]:
+        made = await submit(*arguments, **more)
+        asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), signal.SIGINT)
+        return made
+
+    monkeypatch.setattr(mapping, "submit_all", submit_and_interrupt)
+    arguments = ("map", "--image", image, "-i", f"{reads}/*", "--name", "stopped")
+    done = site.lading(*arguments, "--", "forever", "{}", code=130)
+    assert "0 of 3 succeeded, 3 cancelled" in done.stderr
+    assert done.stdout == ""

@@ -84,6 +84,8 @@ def test_logs(site: Site, image: str) -> None:
     done = site.lading("request", "logs", uuid)
     assert (done.stdout, done.stderr) == ("out\nput", "err\n")
     assert site.lading("request", "logs", "--file", "crunch-run.txt", uuid).stdout == "hi\n"
+    refused = site.lading("request", "logs", "--file", "nosuch", uuid, code=1).stderr
+    assert "nosuch: no such file in the log; it has crunch-run.txt" in refused
     assert (
         json.loads(site.lading("request", "logs", "--json", uuid).stdout)["stderr.txt"] == "err\n"
     )

@@ -52,12 +52,16 @@ def test_by_state_as_it_is_shown(site: Site, image: str) -> None:
     site.lading("run", "--detach", "--image", image, "--name", "sel.waits", "--", "waits")
     site.lading("run", "--detach", "--image", image, "--name", "sel.gone", "--", "gone")
     site.lading("request", "cancel", "sel.gone")
+    site.command(
+        "run", "--image", image, "--name", "sel.missing", "--", "nosuch", code=127,
+        plays=[Play(error="the command cannot be started: not found", failure="user")],
+    )  # fmt: skip
     found = {
         state: names(site, "--name", "sel.*", "--state", state)
         for state in ("failed", "Complete", "queued", "Running", "Cancelled", "Committed")
     }
     assert found == {
-        "failed": ["sel.2", "sel.1"],
+        "failed": ["sel.missing", "sel.2", "sel.1"],
         "Complete": ["sel.0"],
         "queued": ["sel.waits"],
         "Running": [],

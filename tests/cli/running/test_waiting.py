@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.cli.site import Play, Site
@@ -16,7 +18,9 @@ def image(site: Site) -> str:
 def test_waiting_has_an_end(site: Site, image: str) -> None:
     one = site.lading("run", "--detach", "--image", image, "--", "for", "ever").stdout.strip()
     done = site.lading("wait", one, "--timeout", "1s", code=124)
-    assert "have not ended after" in done.stderr
+    assert "1 of 1 have not ended after" in done.stderr
+    told = json.loads(site.lading("wait", one, "--timeout", "1s", "--json", code=124).stderr)
+    assert told["error"]["exit_code"] == 124
     site.lading("request", "cancel", one)
 
 

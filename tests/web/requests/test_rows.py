@@ -38,3 +38,15 @@ async def test_a_reused_result_says_so(here: PageSite, browser: Browser) -> None
     await world.run(first["container_uuid"])
     await world.submit("same", name="second")
     assert "✓ Complete reused second" in await browser.words("/ui/requests")
+
+
+async def test_what_could_not_be_run_has_failed(here: PageSite, browser: Browser) -> None:
+    world = here.world
+    made = await world.submit("nosuch", name="missing")
+    supervisor = await world.lock(made["container_uuid"])
+    path = f"containers/{made['container_uuid']}"
+    await world.ok("PUT", path, {"state": "Running"}, token=supervisor)
+    status = {"failure": "user", "error": "the command cannot be started: not found"}
+    await world.ok("PUT", path, {"state": "Cancelled", "runtime_status": status}, token=supervisor)
+    assert "failed 127 missing" in await browser.words("/ui/requests?state=Failed")
+    assert "missing" not in await browser.words("/ui/requests?state=Cancelled")

@@ -123,6 +123,8 @@ async def make_collection(
     given: Record = {
         "manifest_text": text,
         "name": f"{_NAMES[name]} for {container.uuid}",
+        # As the collections of the request have it: lists of the user's data leave them out.
+        "properties": {"type": name, "container_uuid": container.uuid},
         # In the trash at once: the collection keeps the blocks until the request's own collections
         # name them.
         "is_trashed": True,

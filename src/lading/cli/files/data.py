@@ -334,7 +334,8 @@ async def list_data(
     if with_results:
         return await some()
     made = "properties.container_request"
-    own = await some([made, "exists", False])
+    # A container's own copies are in the trash from the start.
+    own = await some([made, "exists", False], ["properties.container_uuid", "exists", False])
     named = [
         one
         # All names before and behind those of unnamed outputs: the API has no "not like".

@@ -10,7 +10,7 @@ import click
 
 from lading.cli import display
 from lading.cli.references import FileReference, find_request, find_tree
-from lading.cli.running.mapping import wait_and_show
+from lading.cli.running.waiting import wait_and_show
 from lading.cli.session import CliSession, with_session
 from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome

@@ -47,7 +47,7 @@ def cancel(requests: tuple[str, ...], yes: bool, as_json: bool, **selected: Any)
     )
     uuids = [str(one["uuid"]) for one in found]
     done = with_session(
-        lambda session: _each(
+        lambda session: act_on_each(
             uuids, lambda uuid: session.api.action("container_requests", uuid, "cancel")
         )
     )
@@ -77,7 +77,9 @@ def delete(requests: tuple[str, ...], yes: bool, as_json: bool, **selected: Any)
         raise Invalid(f"{live}: has not ended; 'lading request cancel {live}' first")
     uuids = [str(one["uuid"]) for one in found]
     done = with_session(
-        lambda session: _each(uuids, lambda uuid: session.api.delete("container_requests", uuid))
+        lambda session: act_on_each(
+            uuids, lambda uuid: session.api.delete("container_requests", uuid)
+        )
     )
     _tell(found, done, ("deleted", "deleted"), as_json=as_json)
 
@@ -189,12 +191,14 @@ def _chosen(
         raise Invalid(f"{_counted(found)} {'match' if len(found) > 1 else 'matches'}; "
                       f"give --yes to {verb.lower()}")  # fmt: skip
     if not is_sure:
-        click.confirm(f"{verb} {_counted(found)}?", abort=True, err=True)
+        display.confirm(f"{verb} {_counted(found)}?")
     return found
 
 
-async def _each(uuids: Sequence[str], action: Callable[[str], Awaitable[Record]]) -> list[Record]:
-    """Act on each, several at a time; the answers in the same order."""
+async def act_on_each(
+    uuids: Sequence[str], action: Callable[[str], Awaitable[Record]]
+) -> list[Record]:
+    """Act on each request, several at a time; the answers in the same order."""
     gate = asyncio.Semaphore(_AT_A_TIME)
 
     async def act(uuid: str) -> Record:

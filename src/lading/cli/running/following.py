@@ -231,6 +231,8 @@ class LogFile:
         self._path = f"container_requests/{request_uuid}/log/{container_uuid}/{quote(name)}"
         self._unstamper = None if is_raw else Unstamper()
         self._offset = 0
+        self.is_missing = False
+        """Whether the file did not exist when it was last read."""
 
     async def read(self) -> AsyncGenerator[bytes]:
         """The bytes written since the last call, in pieces; nothing if the file does not exist
@@ -246,6 +248,7 @@ class LogFile:
                     async for piece in pieces:
                         yield self._unstamper.feed(piece) if self._unstamper else piece
             except NotFound:
+                self.is_missing = True
                 return
             except Unavailable:
                 # Without progress a repetition would be endless.
@@ -264,6 +267,7 @@ class LogFile:
         async with self._api.stream(
             self._path, headers={"Range": f"bytes={self._offset}-"}
         ) as answer:
+            self.is_missing = False
             # A server without ranges sends the whole file each time.
             known = 0 if answer.status == _PARTIAL else self._offset
             async for chunk in answer.chunks:

@@ -1,11 +1,8 @@
-"""`lading map`, one command for each of many files or rows of a table; and `lading wait`.
+"""`lading map`: one command for each of many files, or rows of a table.
 
 `{}` and `{column}` are replaced in the command, in inputs, variables and names. Requests are
 created by one call for each 1,000, all or none. Their outputs become one collection with a
 directory for each.
-
-`lading wait` waits for many requests and reports how they ended. The exit code is 0 if all of them
-succeeded, else the exit code of the first that failed.
 """
 
 from __future__ import annotations
@@ -24,12 +21,11 @@ from typing import Any
 import click
 
 from lading.cli import display
-from lading.cli.exit_codes import TIMED_OUT
-from lading.cli.options import DURATION, PassingCommand, option_of
+from lading.cli.exit_codes import INTERRUPTED
+from lading.cli.options import PassingCommand, option_of
 from lading.cli.references import FileReference, find_project, find_request, find_tree
-from lading.cli.running import selection
+from lading.cli.running.bulk_actions import act_on_each
 from lading.cli.running.run import check_target, interruptible, run, standard_input
-from lading.cli.running.selection import RequestSelection, matching
 from lading.cli.running.submission import (
     Input,
     RequestSpec,
@@ -38,95 +34,11 @@ from lading.cli.running.submission import (
     request_body,
     store_inputs,
 )
+from lading.cli.running.waiting import show_end, wait_and_show, worst
 from lading.cli.session import CliSession, with_session
-from lading.client.api import ApiClient, Record
-from lading.client.outcomes import RequestOutcome, wait_for_all
-from lading.core.errors import Invalid, NotFound
-
-
-@click.command(cls=PassingCommand)
-@click.argument("requests", nargs=-1, metavar="[REQUEST]...")
-@matching
-@click.option("--timeout", type=DURATION, default="0", metavar="TIME", help="Wait no longer.")
-@display.json_option
-def wait(requests: tuple[str, ...], timeout: int, as_json: bool, **selected: Any) -> None:
-    """Wait until requests have ended: those that are named, and those that match the options.
-
-    The exit code is 0 if all have succeeded, else that of the first that failed; 124 after
-    --timeout. Ctrl-C stops the wait; the requests go on.
-    """
-    wanted = RequestSelection(**selected)
-    if not requests and wanted == RequestSelection():
-        raise click.UsageError(
-            "Name requests, or give --name, --project, --user, --property or --since."
-        )
-
-    async def action(session: CliSession) -> list[RequestOutcome]:
-        found = await _find(session, requests, wanted)
-        async with asyncio.timeout(timeout or None):
-            return await wait_and_show(session.api, found, is_quiet=as_json)
-
-    try:
-        ended = with_session(action)
-    except TimeoutError:
-        display.note(f"some have not ended after {display.duration(timeout)}")
-        sys.exit(TIMED_OUT)
-    if as_json:
-        display.emit_json([_row(one) for one in ended])
-    else:
-        show_end(ended)
-    sys.exit(worst(ended))
-
-
-async def wait_and_show(
-    api: ApiClient, uuids: Sequence[str], *, is_quiet: bool
-) -> list[RequestOutcome]:
-    """Wait until all requests are Final, with a bar; as `wait_for_all`."""
-    with display.progress("requests", is_quiet=is_quiet, is_bytes=False) as show:
-        return await wait_for_all(api, uuids, show)
-
-
-def show_end(ended: Sequence[RequestOutcome]) -> None:
-    """Print how many have succeeded, and those that failed, one a line."""
-    bad = [one for one in ended if one.exit_code]
-    for one in bad:
-        click.echo(_line(one))
-    display.note(f"{len(ended) - len(bad)} of {len(ended)} succeeded")
-
-
-def _line(one: RequestOutcome) -> str:
-    name = display.plain(one.request["name"] or "")
-    return f"failed  {one.request['uuid']}  {name + ': ' if name else ''}{one.fault}"
-
-
-def worst(ended: Sequence[RequestOutcome]) -> int:
-    """The exit code for all of them: of the first that failed."""
-    return next((one.exit_code for one in ended if one.exit_code), 0)
-
-
-async def _find(session: CliSession, named: Sequence[str], wanted: RequestSelection) -> list[str]:
-    found = [str((await find_request(session, one))["uuid"]) for one in named]
-    if wanted != RequestSelection():
-        rows = await selection.find(session, wanted)
-        submitted = [one.request for one in rows.requests if one.request["state"] != "Uncommitted"]
-        # In the order of their creation.
-        found += [row["uuid"] for row in reversed(submitted)]
-        if not found:
-            raise NotFound("no such request; see 'lading request list'")
-    return list(dict.fromkeys(found))
-
-
-def _row(one: RequestOutcome) -> Record:
-    request, container = one.request, one.container or {}
-    return {
-        "uuid": request["uuid"],
-        "name": request["name"],
-        "exit_code": one.exit_code,
-        "state": container.get("state"),
-        "output": container.get("output"),
-        "output_uuid": request["output_uuid"],
-    }
-
+from lading.client.api import Record
+from lading.client.outcomes import RequestOutcome
+from lading.core.errors import Invalid
 
 _PAGE = 1000
 """Requests of one call, the most that a server accepts."""
@@ -243,15 +155,19 @@ def map(
             _show_detached(uuids, specs[0].name or "", as_json=as_json)
             return 0
         display.note(f"{len(uuids)} submitted as {specs[0].name} to {specs[-1].name}")
-        ended = await _await_all(session, uuids, is_quiet=as_json)
+        ended, is_interrupted = await _await_all(session, uuids, is_quiet=as_json)
         combined = await _combine(session, ended, replace(spec, project=project))
         if output is not None and combined is not None:
             tree = await find_tree(session, FileReference(combined["uuid"]))
             from lading.cli.files import data
 
             await data.write_node(session, tree, output, name="", is_quiet=as_json)
-        _show(ended, combined, as_json=as_json)
-        return worst(ended)
+        if as_json:
+            _emit(ended, combined)
+        else:
+            _show(ended, combined, is_interrupted=is_interrupted)
+        code = worst(ended)
+        return INTERRUPTED if is_interrupted and code else code
 
     with ExitStack() as held:
         if stdin:
@@ -302,48 +218,59 @@ async def _store(
     session: CliSession, specs: Sequence[RequestSpec], *, is_quiet: bool
 ) -> list[dict[str, dict[str, object]]]:
     """The mounts of each; a source that several have is stored once."""
-    sources = dict.fromkeys(replace(one, target="/") for spec in specs for one in spec.inputs)
+    # The source of an input, and the first target that has it, for messages.
+    sources: dict[Input, str] = {}
+    for spec in specs:
+        for one in spec.inputs:
+            sources.setdefault(replace(one, target=""), one.target)
     stored: dict[Input, dict[str, object]] = {}
     gate = asyncio.Semaphore(_UPLOADS)
     with display.progress("inputs", is_quiet=is_quiet, is_bytes=False) as show:
 
-        async def store(source: Input) -> None:
+        async def store(source: Input, target: str) -> None:
             async with gate:
-                stored[source] = (await store_inputs(session, [source], is_quiet=True))["/"]
+                placed = replace(source, target=target)
+                stored[source] = (await store_inputs(session, [placed], is_quiet=True))[target]
             show(len(stored), len(sources))
 
         async with asyncio.TaskGroup() as group:
-            for source in sources:
-                group.create_task(store(source))
+            for source, target in sources.items():
+                group.create_task(store(source, target))
     mounted = []
     for spec in specs:
         mounts: dict[str, dict[str, object]] = {}
         for one in spec.inputs:
             if one.target in mounts:
                 raise Invalid(f"--input {one.target}: given twice")
-            mounts[one.target] = stored[replace(one, target="/")]
+            mounts[one.target] = stored[replace(one, target="")]
         mounted.append(mounts)
     return mounted
 
 
 async def _await_all(
     session: CliSession, uuids: Sequence[str], *, is_quiet: bool
-) -> list[RequestOutcome]:
-    """Wait for the end of all; the first Ctrl-C cancels the requests that have not ended."""
-    cancelling: list[asyncio.Task[None]] = []
+) -> tuple[list[RequestOutcome], bool]:
+    """Wait for the end of all; the first Ctrl-C cancels the requests that have not ended. The
+    outcomes, and whether there was a Ctrl-C.
+    """
+    cancelling: list[asyncio.Task[object]] = []
 
     async def cancel_all() -> None:
-        for uuid in uuids:
-            await session.api.action("container_requests", uuid, "cancel")
+        # The last ones first, so that none of them starts in place of one that was cancelled.
+        await act_on_each(
+            [*reversed(uuids)],
+            lambda uuid: session.api.action("container_requests", uuid, "cancel"),
+        )
 
     def cancel() -> None:
         cancelling.append(asyncio.create_task(cancel_all(), name="cancel"))
 
-    async with interruptible(f"{len(uuids)} requests", cancel):
+    async with interruptible(f"{len(uuids)} requests", cancel) as was_interrupted:
         try:
-            return await wait_and_show(session.api, uuids, is_quiet=is_quiet)
+            ended = await wait_and_show(session.api, uuids, is_quiet=is_quiet)
         finally:
             await asyncio.gather(*cancelling, return_exceptions=True)
+    return ended, was_interrupted()
 
 
 async def _combine(
@@ -368,19 +295,22 @@ async def _combine(
     )
 
 
-def _show(ended: Sequence[RequestOutcome], combined: Record | None, *, as_json: bool) -> None:
-    if as_json:
-        display.emit_json(
-            {
-                "requests": [
-                    {"uuid": one.request["uuid"], "exit_code": one.exit_code} for one in ended
-                ],
-                "output_uuid": combined["uuid"] if combined else None,
-                "output": combined["portable_data_hash"] if combined else None,
-            }
-        )
-        return
-    show_end(ended)
+def _emit(ended: Sequence[RequestOutcome], combined: Record | None) -> None:
+    display.emit_json(
+        {
+            "requests": [
+                {"uuid": one.request["uuid"], "exit_code": one.exit_code} for one in ended
+            ],
+            "output_uuid": combined["uuid"] if combined else None,
+            "output": combined["portable_data_hash"] if combined else None,
+        }
+    )
+
+
+def _show(
+    ended: Sequence[RequestOutcome], combined: Record | None, *, is_interrupted: bool
+) -> None:
+    show_end(ended, is_interrupted=is_interrupted)
     if combined is not None:
         display.note(f"output {combined['uuid']} ({display.plain(combined['name'])})")
 
@@ -433,10 +363,21 @@ def _bind(spec: RequestSpec, inputs: Sequence[str], values: Mapping[str, str]) -
         spec,
         command=tuple(fill(word) for word in spec.command),
         environment={name: fill(value) for name, value in spec.environment.items()},
-        inputs=tuple(parse_input(fill(text)) for text in inputs),
+        inputs=tuple(_input(fill(text), values) for text in inputs),
         name=f"{fill(_name(spec))}.{values['number']}",
         description=fill(spec.description) if spec.description else None,
     )
+
+
+def _input(text: str, values: Mapping[str, str]) -> Input:
+    """The input of one item. Raises Invalid for one that is not there, and for a placeholder that
+    nothing replaces: no file has such a name.
+    """
+    left = _PLACEHOLDER.search(text.partition("=")[2])
+    if left is not None and not Path(text.partition("=")[2]).exists():
+        known = ", ".join(f"{{{name}}}" for name in sorted(values) if name != "number")
+        raise Invalid(f"--input {text}: {left[0]} is none of {known}")
+    return parse_input(text)
 
 
 def _name(spec: RequestSpec) -> str:

@@ -23,6 +23,7 @@ from lading.client.api import Record
 from lading.client.explanations import evidence_fields, withdrawal_text
 from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import is_reused, seconds_of, shown_command, shown_state
+from lading.core.errors import NotFound
 
 _SELECT = (
     "uuid",
@@ -246,6 +247,21 @@ async def _show_logs(
         for one, file in files.items():
             stream = sys.stderr if one == "stderr.txt" and name is None else sys.stdout
             await following.copy_log(file, stream.buffer)
+    if name and getattr(files[name], "is_missing", True):
+        raise NotFound(f"{name}: no such file in the log{await _files_of(session, found)}")
+
+
+async def _files_of(session: CliSession, found: Record) -> str:
+    """What the log has, for a message; "" while there is no log collection."""
+    if not found["log_uuid"]:
+        return ""
+    log = await session.api.get("collections", found["log_uuid"])
+    # Imported here: most calls read no tree.
+    from lading.core.data import filetree
+
+    tree = filetree.from_manifest(log["manifest_text"])
+    names = sorted(path for path, _ in filetree.files(tree) if "/" not in path)
+    return f"; it has {', '.join(names)}"
 
 
 @request.command()

@@ -25,9 +25,10 @@ from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import (
     CANCELLED,
     CONDITIONS,
+    FAILED,
+    is_failed,
     seconds_of,
     shown_state,
-    state_of,
 )
 from lading.core.quantities import format_time
 
@@ -72,7 +73,8 @@ class RequestSelection:
     @property
     def is_counted(self) -> bool:
         """Whether the server can count these requests: it knows all conditions."""
-        return self.name is None and not self.failed and self.state != CANCELLED
+        is_by_state = self.state not in (FAILED, CANCELLED)
+        return self.name is None and not self.failed and is_by_state
 
 
 def selecting(command: _Command) -> _Command:
@@ -230,7 +232,9 @@ def is_meant(one: RequestOutcome, wanted: RequestSelection) -> bool:
     name = one.request["name"] or ""
     if wanted.name is not None and not fnmatch.fnmatchcase(name, wanted.name):
         return False
-    if wanted.state == CANCELLED and state_of(one.request, one.container) != CANCELLED:
+    if wanted.state == CANCELLED and shown_state(one) != CANCELLED:
+        return False
+    if wanted.state == FAILED and not is_failed(one):
         return False
     return not wanted.failed or one.exit_code != 0
 

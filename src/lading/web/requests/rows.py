@@ -11,6 +11,7 @@ from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import (
     CANCELLED,
     CONDITIONS,
+    FAILED,
     is_reused,
     seconds_of,
     shown_command,
@@ -21,11 +22,12 @@ from lading.core.errors import Invalid
 from lading.web.keyset import has_part, page_after
 from lading.web.visit import Visit
 
-STATES: Final = ("Running", "Waiting", "Failed", "Complete", CANCELLED, "Uncommitted")
+STATES: Final = ("Running", "Waiting", FAILED, "Complete", CANCELLED, "Uncommitted")
 """States by which a list is filtered."""
 _COMMITTED, _FINAL = ["state", "=", "Committed"], ["state", "=", "Final"]
 # Conditions on a container leave out requests without one.
 _NO_CONTAINER = ["container_uuid", "=", None]
+_FAILURE = "container.runtime_status.failure"
 # State -> alternatives, each with its conditions: filters of the API know no "or".
 _FILTERS: Final[dict[str, list[list[Any]]]] = {
     "": [[]],
@@ -34,9 +36,15 @@ _FILTERS: Final[dict[str, list[list[Any]]]] = {
         [_COMMITTED, ["container.state", "in", ["Queued", "Locked"]]],
         [_COMMITTED, _NO_CONTAINER],
     ],
+    # A command that cannot be started has a Cancelled container.
+    FAILED: [
+        [_FINAL, ["container.state", "=", "Complete"], ["container.exit_code", "!=", 0]],
+        [_FINAL, ["container.state", "=", CANCELLED], [_FAILURE, "exists", True]],
+    ],
     # The container of a cancelled request may go on for another one.
     CANCELLED: [
-        [_FINAL, ["container.state", "in", [CANCELLED, "Queued", "Locked", "Running"]]],
+        [_FINAL, ["container.state", "=", CANCELLED], [_FAILURE, "exists", False]],
+        [_FINAL, ["container.state", "in", ["Queued", "Locked", "Running"]]],
         [_FINAL, _NO_CONTAINER],
     ],
 }

@@ -1,0 +1,135 @@
+"""`lading wait`: wait for many requests, and report how they ended.
+
+The exit code is 0 if all of them succeeded, else the exit code of the first that failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from lading.cli import display
+from lading.cli.exit_codes import TIMED_OUT
+from lading.cli.main import fail
+from lading.cli.options import DURATION, PassingCommand
+from lading.cli.references import find_request
+from lading.cli.running import selection
+from lading.cli.running.selection import RequestSelection, matching
+from lading.cli.session import CliSession, with_session
+from lading.client.api import ApiClient, Record
+from lading.client.outcomes import RequestOutcome, wait_for_all
+from lading.client.request_states import CANCELLED, shown_state
+from lading.core.errors import NotFound
+
+
+@click.command(cls=PassingCommand)
+@click.argument("requests", nargs=-1, metavar="[REQUEST]...")
+@matching
+@click.option("--timeout", type=DURATION, default="0", metavar="TIME", help="Wait no longer.")
+@display.json_option
+def wait(requests: tuple[str, ...], timeout: int, as_json: bool, **selected: Any) -> None:
+    """Wait until requests have ended: those that are named, and those that match the options.
+
+    The exit code is 0 if all have succeeded, else that of the first that failed; 124 after
+    --timeout. Ctrl-C stops the wait; the requests go on.
+    """
+    wanted = RequestSelection(**selected)
+    if not requests and wanted == RequestSelection():
+        raise click.UsageError(
+            "Name requests, or give --name, --project, --user, --property or --since."
+        )
+    counts = Counts()
+
+    async def action(session: CliSession) -> list[RequestOutcome]:
+        found = await _find(session, requests, wanted)
+        counts.total = len(found)
+        async with asyncio.timeout(timeout or None):
+            return await wait_and_show(session.api, found, is_quiet=as_json, counts=counts)
+
+    try:
+        ended = with_session(action)
+    except TimeoutError:
+        said = f"{counts.total - counts.ended} of {counts.total} have not ended"
+        fail(f"{said} after {display.duration(timeout)}", TIMED_OUT, as_json=as_json)
+    if as_json:
+        display.emit_json([_row(one) for one in ended])
+    else:
+        show_end(ended)
+    sys.exit(worst(ended))
+
+
+@dataclass(slots=True)
+class Counts:
+    """How many of the requests that are waited for have ended."""
+
+    ended: int = 0
+    total: int = 0
+
+
+async def wait_and_show(
+    api: ApiClient, uuids: Sequence[str], *, is_quiet: bool, counts: Counts | None = None
+) -> list[RequestOutcome]:
+    """Wait until all requests are Final, with a bar; as `wait_for_all`. `counts` is kept up to
+    date.
+    """
+    kept = counts or Counts()
+    with display.progress("requests", is_quiet=is_quiet, is_bytes=False) as show:
+
+        def report(ended: int, total: int) -> None:
+            kept.ended, kept.total = ended, total
+            show(ended, total)
+
+        return await wait_for_all(api, uuids, report)
+
+
+def show_end(ended: Sequence[RequestOutcome], *, is_interrupted: bool = False) -> None:
+    """Print how many have succeeded and were cancelled, and those that failed, one a line. After
+    Ctrl-C those that it cancelled are only counted.
+    """
+    bad = [one for one in ended if one.exit_code]
+    cancelled = [one for one in bad if shown_state(one) == CANCELLED]
+    for one in bad:
+        if not (is_interrupted and shown_state(one) == CANCELLED):
+            click.echo(_line(one))
+    also = f", {len(cancelled)} cancelled" if cancelled else ""
+    display.note(f"{len(ended) - len(bad)} of {len(ended)} succeeded{also}")
+
+
+def _line(one: RequestOutcome) -> str:
+    name = display.plain(one.request["name"] or "")
+    word = "cancelled" if shown_state(one) == CANCELLED else "failed"
+    return f"{word}  {one.request['uuid']}  {name + ': ' if name else ''}{one.fault}"
+
+
+def worst(ended: Sequence[RequestOutcome]) -> int:
+    """The exit code for all of them: of the first that failed."""
+    return next((one.exit_code for one in ended if one.exit_code), 0)
+
+
+async def _find(session: CliSession, named: Sequence[str], wanted: RequestSelection) -> list[str]:
+    found = [str((await find_request(session, one))["uuid"]) for one in named]
+    if wanted != RequestSelection():
+        rows = await selection.find(session, wanted)
+        submitted = [one.request for one in rows.requests if one.request["state"] != "Uncommitted"]
+        # In the order of their creation.
+        found += [row["uuid"] for row in reversed(submitted)]
+        if not found:
+            raise NotFound("no such request; see 'lading request list'")
+    return list(dict.fromkeys(found))
+
+
+def _row(one: RequestOutcome) -> Record:
+    request, container = one.request, one.container or {}
+    return {
+        "uuid": request["uuid"],
+        "name": request["name"],
+        "exit_code": one.exit_code,
+        "state": container.get("state"),
+        "output": container.get("output"),
+        "output_uuid": request["output_uuid"],
+    }
