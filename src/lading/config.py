@@ -197,12 +197,22 @@ class ContainerWebServices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Workbench2:
+    """Workbench 2 of Arvados, which another web server serves."""
+
+    ExternalURL: str = key(
+        "", "Its address, such as `https://workbench.example/`, which clients print; empty: none."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """Where parts of the system are for clients."""
 
     ContainerWebServices: ContainerWebServices = field(
         default_factory=ContainerWebServices, metadata={"doc": ContainerWebServices.__doc__}
     )
+    Workbench2: Workbench2 = field(default_factory=Workbench2, metadata={"doc": Workbench2.__doc__})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,7 +393,7 @@ _LAYOUT = sections.SectionLayout(
             "Services": Services,
             "TES": TES,
         },
-        "Services": {"ContainerWebServices": ContainerWebServices},
+        "Services": {"ContainerWebServices": ContainerWebServices, "Workbench2": Workbench2},
         "Containers": {"SLURM": SLURM, "ShellAccess": ShellAccess, "CloudVMs": CloudVMs},
         "InstanceTypeSettings": {"GPU": GPUSettings},
     },

@@ -68,7 +68,8 @@ async def get_config(call: ApiCall) -> ApiResponse:
         "WebDAV": {"ExternalURL": url},
         "WebDAVDownload": {"ExternalURL": url},
         "ContainerWebServices": {"ExternalURL": config.Services.ContainerWebServices.ExternalURL},
-        **{name: dict(_NO_URL) for name in ("Workbench1", "Workbench2", "WebShell")},
+        "Workbench2": {"ExternalURL": config.Services.Workbench2.ExternalURL},
+        **{name: dict(_NO_URL) for name in ("Workbench1", "WebShell")},
     }
     shown |= {
         "RemoteClusters": {},
