@@ -37,7 +37,8 @@ _COUNTED: Final = {
 }  # fmt: skip
 _NAMED: Final = [["collections.name", "ilike", _ANY], ["groups.name", "ilike", _ANY]]
 _NO_LOGS: Final = ["collections.properties.type", "not in", ["log", "intermediate"]]
-# Path, parameters, and how many it must find, the server's own records counted; ME, PROJECT, REQUEST and CONTAINER are uuids.
+# Path, parameters, and how many it must find, the server's own records counted. ME, PROJECT,
+# REQUEST and CONTAINER are uuids.
 _LISTS: Final[list[tuple[str, Mapping[str, Any], int]]] = [
     ("groups/contents", {"filters": [_REQUESTS, ["container_requests.requesting_container_uuid",
                                                  "=", None]], "count": "none"}, 3),
