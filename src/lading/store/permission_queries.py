@@ -9,13 +9,14 @@ for lists of readable records.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from lading.core.records.filters import Query
 from lading.core.records.permissions import HEADS, Accessible
 from lading.core.records.record_types import GROUPS, LINKS, USERS
 from lading.core.records.schema import Record, RecordType
 from lading.store import permissions, records
-from lading.store.database import Dialect, Transaction
+from lading.store.database import Dialect, Row, Transaction
 from lading.store.permissions import COMPUTED, JOINED, LESSER, reached
 from lading.store.query import ConditionWriter, order_by
 
@@ -61,47 +62,48 @@ async def levels_on(tx: Transaction, user_uuid: str, targets: Sequence[str]) -> 
 
 async def accessible(tx: Transaction, kind: RecordType, user_uuid: str) -> Accessible:
     """The condition for readable records of a type, in the form that is fast for this user."""
-    # At most NAMED + 1 rows are read: one more than NAMED means "too many to name".
-    owners = await _named(
-        tx,
-        f"SELECT DISTINCT o.target_uuid FROM ({reached(owning=True)}) o"
-        f" WHERE EXISTS (SELECT 1 FROM {kind.plural} x WHERE x.owner_uuid = o.target_uuid)"
-        f" LIMIT {NAMED + 1}",
-        user_uuid,
-    )
-    shared = await _named(
-        tx,
-        f"SELECT DISTINCT o.target_uuid FROM ({reached(owning=False)}) o"
-        f" WHERE substr(o.target_uuid, 7, 5) = '{kind.infix}' LIMIT {NAMED + 1}",
-        user_uuid,
-    )
-    # With at most one owner or shared record, an index lookup is fast even for many rows.
-    dense = not (owners is not None and len(owners) + len(shared or ()) <= 1) and await _is_dense(
-        tx, kind, owners, user_uuid
-    )
-    return Accessible(user_uuid, owners, shared, dense)
+    sql = _probe(kind.plural, kind.infix, NAMED, SPARSE)
+    rows = await tx.fetch(sql, (user_uuid,) * sql.count("?"))
+    owners, shared = (_named(rows, name) for name in ("owner", "shared"))
+    return Accessible(user_uuid, owners, shared, ("dense", "") in rows)
 
 
-async def _named(tx: Transaction, sql: str, user_uuid: str) -> tuple[str, ...] | None:
-    rows = await tx.fetch(sql, (user_uuid,))
+@cache
+def _probe(table: str, infix: str, named: int, sparse: int) -> str:
+    """The owners, the shared records, and whether there are many rows, of one user: in one
+    statement, since three round trips take longer than reading a page.
+    """
+
+    def count(owners: str) -> str:
+        # Stops at `sparse` + 1 rows: only the comparison matters, not the number.
+        return (
+            f"(SELECT count(*) FROM (SELECT 1 FROM {table} WHERE owner_uuid IN ({owners})"
+            f" LIMIT {sparse + 1}) found)"
+        )
+
+    # At most `named` + 1 rows are read: one more means "too many to name". With at most
+    # one owner or shared record, an index lookup is fast even for many rows.
+    return (
+        f"WITH owners AS (SELECT DISTINCT o.target_uuid FROM ({reached(owning=True)}) o"
+        f" WHERE EXISTS (SELECT 1 FROM {table} x WHERE x.owner_uuid = o.target_uuid)"
+        f" LIMIT {named + 1}),"
+        f" shared AS (SELECT DISTINCT o.target_uuid FROM ({reached(owning=False)}) o"
+        f" WHERE substr(o.target_uuid, 7, 5) = '{infix}' LIMIT {named + 1}),"
+        " counts AS (SELECT (SELECT count(*) FROM owners) AS owners,"
+        " (SELECT count(*) FROM shared) AS shared)"
+        " SELECT 'owner', target_uuid FROM owners"
+        " UNION ALL SELECT 'shared', target_uuid FROM shared"
+        f" UNION ALL SELECT 'dense', '' FROM counts WHERE {sparse} < CASE"
+        " WHEN owners + shared <= 1 THEN 0"
+        f" WHEN owners > {named} THEN {count(reached(owning=True))}"
+        f" ELSE {count('SELECT target_uuid FROM owners')} END"
+    )
+
+
+def _named(rows: Sequence[Row], name: str) -> tuple[str, ...] | None:
+    found = tuple(str(row[1]) for row in rows if row[0] == name)
     # None: too many; the condition then uses a subquery.
-    return None if len(rows) > NAMED else tuple(str(row[0]) for row in rows)
-
-
-async def _is_dense(
-    tx: Transaction, kind: RecordType, owners: tuple[str, ...] | None, user_uuid: str
-) -> bool:
-    listed = reached(owning=True) if owners is None else _marks(owners)
-    values = (user_uuid,) if owners is None else owners
-    if not values:
-        return False
-    rows = await tx.fetch(
-        f"SELECT count(*) FROM (SELECT 1 FROM {kind.plural} WHERE owner_uuid IN ({listed})"
-        # Stops at SPARSE + 1 rows: only the comparison matters, not the number.
-        f" LIMIT {SPARSE + 1}) found",
-        values,
-    )
-    return int(rows[0][0] or 0) > SPARSE
+    return None if len(found) > NAMED else found
 
 
 async def members_of(tx: Transaction, role_uuid: str, users: Sequence[str]) -> set[str]:
