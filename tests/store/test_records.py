@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import msgspec
+from dataclasses import replace
 
-from lading.core.records.filters import Query
+import msgspec
+import pytest
+
+from lading.core.records.filters import Column, Compare, Query, SortKey
+from lading.core.records.permissions import Untrashed
 from lading.core.records.record_types import CONTAINERS, LINKS
+from lading.core.records.schema import Type
 from lading.store import records
 from lading.store.database import Database
 
@@ -89,3 +94,28 @@ async def test_a_page_may_be_made_of_texts(database: Database) -> None:
                     ("c", "3"),
                 ][: query.limit]
             assert (texts is None) == (database.shared or query.select == ("progress",))
+
+
+_FROM_B = Compare(Column("uuid", Type.STRING), ">=", "b")
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        (Query(limit=2), "ab"),
+        (Query(limit=2, offset=1), "bc"),
+        (Query(limit=2, where=(_FROM_B,)), "bc"),
+        (Query(limit=9, where=(_FROM_B, Untrashed("owner_uuid", "now"))), "bcd"),
+        (Query(limit=1, where=(Compare(Column("name", Type.STRING), "=", "n"),)), "c"),
+        (Query(limit=0), ""),
+    ],
+)
+async def test_a_page_has_its_limit_and_its_place(
+    database: Database, query: Query, found: str
+) -> None:
+    async with database.writing() as tx:
+        for uuid in "dcba":
+            await records.insert(tx, LINKS, {"uuid": uuid, "name": "n" if uuid > "b" else "m"})
+        query = replace(query, order=(SortKey("uuid"),), select=("uuid",))
+        rows = await records.search(tx, database.dialect, LINKS, query)
+    assert "".join(row["uuid"] for row in rows) == found
