@@ -20,7 +20,7 @@ _OPEN: Final = ("/arvados/v1/config", "/discovery/v1/apis/arvados/v1/rest",
                 "/arvados/v1/vocabulary")  # fmt: skip
 _TOP: Final = ["requesting_container_uuid", "=", None]
 _REQUESTS: Final = ["uuid", "is_a", "arvados#containerRequest"]
-_COUNTED: Final = {
+_COUNTED: Final[dict[str, tuple[list[list[object]], int]]] = {
     "all": ([], 3),
     "Running": ([["container.state", "=", "Running"]], 0),
     # The exit code is a text in these filters.
