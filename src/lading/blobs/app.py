@@ -73,6 +73,7 @@ _HASH = re.compile(r"[0-9a-f]{32}")
 _PLACES = ("index", "mounts", "trash", "pull", "untrash")
 # At most 15 digits: a longer number is no length of a block.
 _DIGITS = re.compile(r"[0-9]{1,15}")
+# Names of storage classes; any separator between them is accepted, as in Arvados' keepstore.
 _CLASSES = re.compile(r"[\w.-]+")
 _CORS = {
     "Access-Control-Allow-Origin": "*",

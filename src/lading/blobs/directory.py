@@ -47,7 +47,9 @@ _RESERVE = 64 << 20
 _THREADS = 8
 # Seconds after which an operation counts as failed; its thread may hang on.
 _PATIENCE = 120.0
+# The name of a block's file is its MD5.
 _HASH: Final = re.compile(r"[0-9a-f]{32}")
+# In the trash, the time of the deletion (nanoseconds) follows.
 _BINNED: Final = re.compile(r"([0-9a-f]{32})\.([0-9]{1,20})")
 _Answer = TypeVar("_Answer")
 

@@ -154,6 +154,7 @@ class _Input(click.ParamType[Input]):
 
 # A time of day, and the beginning of a date (others are durations).
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):[0-5]\d")
+# The beginning of a date, which a duration never has.
 _NAMED = re.compile(r"\d{4}-")
 SIZE = _Size()
 SIZES = _Span(parse_size, "2GiB-8GiB", least=1 << 20)

@@ -31,6 +31,7 @@ _FIELDS = (
     "trash_at",
     "delete_at",
 )
+# As many as the server gives in one answer, so that there are few calls.
 _PAGE = 1000
 # Unprocessable: the API refuses the attributes.
 _REFUSED = 422

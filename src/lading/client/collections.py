@@ -39,6 +39,7 @@ _IN_FLIGHT = 2
 # Downloaded files up to this size are written in batches of at most _BATCH_BYTES and _BATCH_FILES,
 # one thread call each.
 _SMALL_FILE = 1 << 18
+# Enough to make the cost of a thread small; little memory for each connection.
 _BATCH_BYTES = 8 << 20
 _BATCH_FILES = 256
 # Small files up to this number are read in the event loop.

@@ -268,7 +268,9 @@ def _look(descriptor: int) -> tuple[_File, _Stamp]:
 Fill = Callable[[Path], Awaitable[None]]
 """Writes the collection's files below the given empty directory (`collections.download` does)."""
 
+# The name of a tree of a git commit, beside those of collections.
 _GIT = re.compile(r"git-[0-9a-f]{40}")
+# Bytes of a block of common file systems: what a file takes at least.
 _BLOCK = 4096
 # Nested directories; a limit is required, and collections have far fewer.
 _MOST_DEPTH = 1 << 16

@@ -39,6 +39,7 @@ from lading.client.retry import Sleep
 from lading.concurrency import in_thread
 from lading.core.errors import Unavailable
 
+# Bytes of a page of the kernel's page cache on x86-64 and most arm64 kernels.
 PAGE: Final = 4096
 # How often a lock that another process holds is asked for again, in seconds. A thread that waits
 # for a lock could not be cancelled.

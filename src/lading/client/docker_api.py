@@ -13,6 +13,7 @@ import aiodocker
 
 _UNKNOWN = "auto"
 """aiodocker's version string that lets it ask the daemon."""
+# A version of Docker's API: `1.43`.
 _VERSION = re.compile(r"\d+\.\d+")
 _TIMEOUT = 60.0
 """Seconds for the answer: as long as a busy daemon may take for any short call."""

@@ -53,7 +53,9 @@ _UPLOADS = 8
 """Inputs that are stored at a time: beyond that the server's disk is the limit."""
 _TEXT = 1 << 16
 """Bytes of an input that are a part of the request; a longer one is a collection."""
+# `{}` or `{0}`: an input by its position.
 _PLACEHOLDER = re.compile(r"\{\d*\}")
+# A timestamp of RFC 3339 in UTC with nanoseconds, as supervisors write it before each line.
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\dT[0-9:.]{18}Z ")
 
 

@@ -27,6 +27,7 @@ from lading.net.http_upgrade import Way, trusting
 from lading.net.websocket import WebSocketConnection, open_websocket
 
 Body = bytes | bytearray | AsyncIterable[bytes | bytearray]
+# As Arvados' clients: a server may need minutes for a large collection.
 DEFAULT_TIMEOUT = 300.0
 # Bytes sent at a time.
 _CHUNK = 1 << 18

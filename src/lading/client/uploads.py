@@ -62,6 +62,7 @@ _PIECE = 1 << 20
 # Bytes of packed blocks that stay in memory between hashing and sending, so that their small files
 # are read once.
 _KEPT = MAX_BLOCK
+# One block is hashed and sent while the next one fills.
 _ROOM = 2 * MAX_BLOCK
 # Nanoseconds: a file that was changed this shortly before it was read may change again with equal
 # times, so its hash is not journalled.

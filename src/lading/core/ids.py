@@ -15,8 +15,10 @@ ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _PERIOD = 2
 # Two characters at a time halve the divisions of long integers in `encode`.
 _PAIRS = tuple(f"{low}{high}" for high in ALPHABET for low in ALPHABET)
+# Cluster, type of the record, and 15 random characters.
 UUID = re.compile(r"[0-9a-z]{5}-[0-9a-z]{5}-[0-9a-z]{15}")
 CLUSTER = re.compile(r"[0-9a-z]{5}")
+# The portable data hash: MD5 and length of the manifest without signatures.
 PDH = re.compile(r"[0-9a-f]{32}\+[0-9]+")
 EMPTY_PDH = "d41d8cd98f00b204e9800998ecf8427e+0"
 

@@ -36,6 +36,7 @@ difficult.
 """
 # Characters of a name in a message.
 _SHOWN = 100
+# A digest of the OCI image specification; no other algorithm is in use.
 _LAYER_ID = re.compile(r"sha256:[0-9a-f]{64}")
 _OPAQUE = ".wh..wh..opq"
 

@@ -23,6 +23,7 @@ from lading.net.http_bodies import read_body
 from lading.net.http_upgrade import LIMIT, Way
 from lading.net.pipes import Pipe, receive_head
 
+# Linux repeats an unanswered handshake after 1, 3, 7 and 15 seconds (tcp(7)).
 _CONNECT_TIMEOUT = 20.0
 # Connections at a time; further exchanges wait for one.
 _CONNECTIONS = 100

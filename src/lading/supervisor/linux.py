@@ -23,6 +23,7 @@ MS_NOSUID = 1 << 1
 MS_NODEV = 1 << 2
 MS_REC = 1 << 14
 MS_SLAVE = 1 << 19
+# Of umount2(2), `sys/mount.h`.
 MNT_DETACH = 2
 _libc = ctypes.CDLL(None, use_errno=True)
 # prctl(2).

@@ -406,6 +406,7 @@ _STOPPED = (
 )
 # Standard error of a command that crun could not execute, with the timestamp of the log.
 _REFUSAL = re.compile(rb"\S+Z exec container process [^\n]*`: ([^\n]*)\n?")
+# crun writes one line; a log that is longer has output of the command.
 _LONGEST_REFUSAL = 5000
 # Exit codes of a command that our TERM or KILL has ended (128 + signal, as in a shell).
 _ENDED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)

@@ -49,6 +49,7 @@ from lading.tes.tasks import TaskCaller, Tasks
 
 PREFIX: Final = "/ga4gh/tes/v1"
 LEGACY_PREFIX: Final = "/v1"
+# Inputs may have their content in the task itself.
 MAX_BODY: Final = 16 << 20
 _CORS: Final = {
     "Access-Control-Allow-Origin": "*",

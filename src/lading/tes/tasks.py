@@ -69,6 +69,7 @@ _MOST_PAGES: Final = 10
 _TOGETHER: Final = 8
 # Tasks that have ended well, whose outputs are known to be there.
 _MOST_CHECKED: Final = 100_000
+# The message of the API about an image that it does not know.
 _IMAGE_FAULT: Final = re.compile(r'docker image "([^"]*)"')
 
 

@@ -40,6 +40,7 @@ TOKEN_BYTES: Final = 32
 """Random bytes of a token of forms."""
 DOWNLOAD: Final = "default-src 'none'; sandbox"
 """Content-Security-Policy of a file that a container wrote."""
+# A path below the page without a backslash, which browsers read as a slash.
 _PLACE: Final = re.compile(r"/ui/[!-\[\]-~]*")
 
 

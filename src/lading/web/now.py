@@ -11,6 +11,7 @@ from lading.web.requests import rows
 from lading.web.requests.rows import RequestRow
 from lading.web.visit import Visit
 
+# A summary: the list of requests has the rest.
 _SHOWN: Final = 8
 _PARTS: Final = (
     ("Running", "Running", "Nothing runs."),

@@ -25,8 +25,11 @@ LONGEST: Final = 7 * 86400
 """Seconds after which any session ends."""
 LINK_LIFE: Final = 60
 """Seconds for which a one-time link is good."""
+# 256 bits, the length of a key of AES-GCM here.
 _SECRET_BYTES: Final = 32
+# 96 bits: NIST SP 800-38D, section 5.2.1.1.
 _NONCE_BYTES: Final = 12
+# The name of a session's file: a SHA-256 of its secret.
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
 # Seconds between two notes that a session was used, and between two removals of what has ended.
 _NOTE_EVERY, _SWEEP_EVERY = 60.0, 600.0

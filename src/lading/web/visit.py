@@ -24,9 +24,13 @@ from lading.web.sessions import PageSession, SessionStore
 
 # A reader waits, so it gives up soon.
 _PATIENCE: Final = RetryPolicy(attempts=3, give_up_after=5.0)
+# Longer than any answer of the API to a page takes.
 _CALL_SECONDS: Final = 30.0
+# A form has some hundred bytes; the description of a request is the longest field.
 _FORM_BYTES: Final = 64 << 10
+# More than the checkboxes of all rows of a page.
 _FORM_FIELDS: Final = 2000
+# A form arrives at once; a sender that drips its bytes must not hold a connection.
 _FORM_SECONDS: Final = 20.0
 
 

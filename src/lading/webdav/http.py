@@ -123,6 +123,7 @@ async def _rest(first: bytes, stream: AsyncGenerator[bytes]) -> AsyncGenerator[b
             yield piece
 
 
+# An entity tag of RFC 9110, section 8.8.3.
 _TAG: Final = re.compile(r'(W/)?"([^"]*)"')
 
 

@@ -25,6 +25,7 @@ _MOST: Final = 10_000
 _LONGEST: Final = 3600.0
 # A client that names no time gets ten minutes.
 _USUAL: Final = 600.0
+# The time-out of RFC 4918, section 10.7; `Infinite` is treated as none.
 _SECONDS: Final = re.compile(r"Second-([0-9]{1,10})", re.IGNORECASE)
 # URI or token, "(", ")", entity tag, Not.
 _PARTS: Final = re.compile(r'\s*(?:<([^<>]*)>|(\()|(\))|\[((?:W/)?"[^"]*")\]|(Not))', re.IGNORECASE)

@@ -184,6 +184,7 @@ async def _copy(directory: DataDirectory, progress: Callable[[int, int], None]) 
         return await copy_records(source, target, progress=progress)
 
 
+# The uuid of a volume in Arvados' configuration; `nyw5e` is the type.
 _UUID: Final = re.compile(r"[a-z0-9]{5}-nyw5e-[a-z0-9]{15}")
 # UUID of the only volume; fixed, so that clients and blocks agree after a restart.
 _ALONE: Final = "nyw5e-000000000000000"

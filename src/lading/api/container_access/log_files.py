@@ -36,6 +36,7 @@ from lading.store.database import Transaction
 
 # Bytes of a file that are read into memory at a time.
 PART: Final = 1 << 18
+# One range of RFC 9110, section 14.1.2; either end may be missing.
 _RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)")
 
 

@@ -67,7 +67,9 @@ _NO_FILE: Final = 405
 _FIRST_POST: Final = timedelta(seconds=5)
 # Headers that are passed on; 18 digits hold every file size.
 _RANGE: Final = re.compile(r"bytes \d{1,18}-\d{1,18}/\d{1,18}")
+# 18 digits fit in 64 bits, whatever a foreign gateway sends.
 _DIGITS: Final = re.compile(r"\d{1,18}")
+# The element of RFC 4918, section 14.7, as our own gateways write it.
 _HREF: Final = re.compile(rb"<D:href>([^<]*)</D:href>")
 # Bytes of a listing: a gateway is on a machine that may be hostile.
 _LONGEST_LISTING: Final = 1 << 20

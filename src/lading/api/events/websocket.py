@@ -57,6 +57,7 @@ FRESH: Final = timedelta(seconds=1)
 _REFUSED: Final = 4401
 # As the status of HTTP with the same last digits: no such path.
 _NOT_HERE: Final = 4404
+# Try Again Later: registered by IANA for an overloaded server.
 _LATER: Final = 1013
 # Each event is matched against each subscription: a client cannot make events costly for others.
 _SUBSCRIPTIONS: Final = 100

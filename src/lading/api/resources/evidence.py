@@ -27,6 +27,7 @@ from lading.store.database import Transaction
 
 REPLAY: Final = "replay"
 """Class of links that tell of a replay on another server."""
+# Replays named on one record; anybody may add some, so that their number needs a bound.
 _MOST: Final = 50
 
 

@@ -301,6 +301,7 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+# As many as the server gives in one answer (API.MaxItemsPerResponse).
 _LISTED = 1000
 _LISTED_FIELDS = (
     "uuid", "name", "portable_data_hash", "file_count", "file_size_total", "created_at",

@@ -33,6 +33,7 @@ from lading.core.quantities import format_time
 MADE: Final = ["properties.container_request", "exists", True]
 """Filter of the collections that the server made for requests."""
 _FIELDS = ("uuid", "name", "portable_data_hash", "properties", "file_size_total")
+# As many as the server gives in one answer, so that there are few calls.
 _PAGE: Final = 1000
 # Collections with their manifests in one answer.
 _MANIFESTS: Final = 100

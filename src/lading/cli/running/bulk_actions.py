@@ -22,6 +22,7 @@ from lading.client.api import Record
 from lading.client.request_states import REPEATED, repeated
 from lading.core.errors import Invalid, NotFound
 
+# Calls at a time. The server carries out writes one after another, so more would only wait there.
 _AT_A_TIME = 16
 _PAGE = 1000
 """Requests of one call of a batch, the most that a server accepts."""

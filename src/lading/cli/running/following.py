@@ -27,12 +27,14 @@ from lading.client.api import ApiClient, Record, events
 from lading.client.outcomes import RequestOutcome, reason
 from lading.core.errors import LadingError, NotFound, RequestError, Unavailable
 
+# A timestamp of RFC 3339 in UTC with nanoseconds, as supervisors write it before each line.
 _STAMPED = re.compile(rb"\d{4}-\d\d-\d\dT[0-9:.]{18}Z ")
 # Bytes. A longer line is written before its end is read, so that memory is bounded.
 _LONGEST = 1 << 20
 STAMP = len("2026-01-02T03:04:05.000000000Z ")
 # 416 Range Not Satisfiable: there are no further bytes.
 _NOTHING_MORE = 416
+# 206 Partial Content: the bytes from the offset on; 200 would be the whole file.
 _PARTIAL = 206
 
 

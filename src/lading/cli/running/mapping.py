@@ -44,6 +44,7 @@ _PAGE = 1000
 """Requests of one call, the most that a server accepts."""
 _UPLOADS = 8
 """Inputs that are stored at a time: beyond that the server's disk is the limit."""
+# `{}`, or `{column}` with the name of a column.
 _PLACEHOLDER = re.compile(r"\{([\w.-]*)\}")
 _OWN = {
     "inputs",

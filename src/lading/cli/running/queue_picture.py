@@ -30,9 +30,11 @@ RATE_TIME: Final = 300.0
 """Seconds until now of which the rate is told."""
 _REMEMBERED: Final = 200
 """Latest times of one kind of request that are kept."""
+# More lines than a high terminal has.
 _SHOWN_ENDS: Final = 50
 _KEPT: Final = 5000
 """Latest ends that are kept: enough for the rate."""
+# The number that tells one request of a series from the others: `align-17`, `align_17`.
 _NUMBER = re.compile(r"[._-]?\d+$")
 
 

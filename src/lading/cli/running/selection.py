@@ -33,6 +33,7 @@ from lading.client.request_states import (
 from lading.core.quantities import format_time
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+# Half of the server's longest page, so that the first lines come sooner.
 _PAGE = 500
 _CONTAINER = (
     "uuid",

@@ -28,7 +28,9 @@ from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.net.http_upgrade import LIMIT, parse_url, switch, trusting
 from lading.net.pipes import CHUNK, Pipe
 
+# `[USER@]NAME`, as ssh takes it.
 _TARGET = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*)@)?([A-Za-z0-9][A-Za-z0-9-]*)")
+# Keys as docker's `--detach-keys` names them: `ctrl-p,ctrl-q`, or letters.
 _KEYS = re.compile(r"ctrl-[a-z@\[\]^_\\](,ctrl-[a-z@\[\]^_\\])*|[a-z](,[a-z])*")
 # The user of ssh if none is named.
 _USER = "root"

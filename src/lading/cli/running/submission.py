@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lading.client.images.links import StoredImage
 
 OUTPUT = "/out"
+# The middle of 1 to 1000, so that there is room above and below it.
 PRIORITY = 500
 # Targets that are not paths.
 _STREAMS = ("stdin",)

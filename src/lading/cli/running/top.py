@@ -35,6 +35,7 @@ from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome, changes, until_changed
 from lading.core.quantities import format_time
 
+# As many as the server gives in one answer, so that there are few calls.
 _PAGE: Final = 1000
 _LEAST: Final = 0.5
 """Seconds between two refreshes at least: many changes come together."""

@@ -13,6 +13,7 @@ from lading.cli import display
 from lading.cli.running.queue_picture import EndedRequest, QueuePicture, RunningRequest
 from lading.core.quantities import parse_time
 
+# Columns of a bar: one for each 5 %.
 _BAR = 20
 _NARROW = 100
 """Characters of a screen below which the needs are left out."""

@@ -52,6 +52,7 @@ _UNWANTED = re.compile(
     r"|/usr/(lib|share)/.*/?perl/.*\.pod$|/usr/lib/.*/perl/[^/]+/CORE/"
     r"|/(etc/(cron|init\.d|systemd|logrotate\.d)|lib/systemd|usr/lib/systemd)"
 )
+# The directories in which Debian puts programs.
 _BIN = re.compile(r"/(usr/|usr/local/)?s?bin/[^/]+")
 # Interpreters whose packages contain modules that scripts load by name.
 _LANGUAGE = re.compile(r"(python|perl|ruby|Rscript|node|tclsh|lua)[0-9.]*")
@@ -87,10 +88,13 @@ _BASICS = ("sh", "cat", "grep", "sed", "awk", "find", "gzip", "tar")
 # Loaders that run at a time.
 _WORKERS = 4
 Compiler = Callable[[Path, Sequence[str], Path], Iterable[tuple[str, Path]]]
+# A Python interpreter of the machine: `python`, `python3`, `python3.11`.
 _NAME = re.compile(r"python(3(\.\d+)?)?")
+# The directory of the standard library below `lib`.
 _LIBRARY = re.compile(r"python3\.\d+")
 # Parts of the standard library that programs do not import: tests, IDLE, demos, build files.
 _TESTS = r"/(test|idlelib|turtledemo|lib2to3/tests|ensurepip|config-[^/]*)(/|$)"
+# The key in `pyvenv.cfg` of a virtual environment that also uses packages of the machine.
 _SYSTEM_SITE = re.compile(
     r"^include-system-site-packages\s*=\s*true\s*$", re.MULTILINE | re.IGNORECASE
 )

@@ -26,7 +26,9 @@ from typing import IO
 
 from lading.client.images.archive import LayerEntry
 
+# A field of a stanza in dpkg's database (deb-control(5)), without continuation lines.
 _FIELD = re.compile(r"^([A-Z][A-Za-z-]*): *(.*)$", re.MULTILINE)
+# The name of a package: Debian Policy, section 5.6.1.
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*")
 # Sections of packages that contain shared libraries only.
 _LIBRARY_SECTIONS = ("libs", "oldlibs")
@@ -183,6 +185,7 @@ _MAGIC = b"\x7fELF"
 _PT_DYNAMIC, _PT_INTERP = 2, 3
 # Lines of `ld.so --list`: "libm.so.6 => /lib/libm.so.6 (0x...)" or "libx.so => not found".
 _FOUND = re.compile(r"^\s+(?:\S+ => )?(/\S+) \(0x", re.MULTILINE)
+# A line of ldd(1) for a library that the machine does not have.
 _MISSING = re.compile(r"^\s+(\S+) => not found", re.MULTILINE)
 # Seconds for one run of a loader; after that the file counts as without libraries.
 _TIMEOUT = 30.0

@@ -94,6 +94,7 @@ class Blob(msgspec.Struct, frozen=True, rename="camel"):
 class _Document(msgspec.Struct, frozen=True, rename="camel"):
     """A manifest or an index, distinguished by their fields."""
 
+    # Of manifests and image configurations (OCI image specification).
     schema_version: int = 2
     manifests: list[Blob] | None = None
     config: Blob | None = None

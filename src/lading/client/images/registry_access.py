@@ -44,6 +44,7 @@ from lading.client.disk_cache import CacheLayout, DiskCache
 from lading.client.images.archive import sha256_of
 from lading.core.errors import Conflict, Invalid, Malformed, Unauthenticated
 
+# A parameter of WWW-Authenticate; registries quote all values (RFC 9110, section 11.2).
 _PARAMETER = re.compile(r'([a-zA-Z_]+)="([^"]*)"')
 
 
@@ -256,6 +257,7 @@ def parse_reference(text: str, *, registry: str = HUB) -> ImageReference:
 
 # Bytes of all layers: 16 GiB.
 ROOM = 16 << 30
+# Layers of images that are pulled once a month stay.
 _KEPT_DAYS = 30
 
 

@@ -45,6 +45,7 @@ PACKAGES: Final = (
 """Besides the essential ones: `rev`, `ps` and `which` are in bsdextrautils, procps and
 debianutils.
 """
+# A version of PEP 440 without an epoch.
 _VERSION: Final = re.compile(r"\d+\.\d+[0-9A-Za-z.]*")
 _PROGRAM: Final = "arvados-cwl-runner"
 _ENVIRONMENT: Final = (f"PATH=/opt/arvados/bin:{PATH}", "LANG=C.UTF-8")

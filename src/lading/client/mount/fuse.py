@@ -33,7 +33,9 @@ _SPACE = 1 << 40
 _THREADS_SINCE = 12
 # Threads of libfuse, so many calls at a time; and those that are kept when idle.
 _THREADS = 64
+# All: the start of a thread would delay the call that needs it.
 _IDLE_THREADS = 64
+# Type and mode of a directory (inode(7)): nobody may write in the mount.
 _DIRECTORY = 0o40555
 _NO_OPENDIR_SUPPORT = 1 << 24
 """FUSE_NO_OPENDIR_SUPPORT of <linux/fuse.h>: kernels from 5.1 on, which also do without calls of

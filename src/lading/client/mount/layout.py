@@ -49,6 +49,7 @@ _PROJECTS = ("project", "filter")
 _MOST = 1000
 # Bytes of a name (NAME_MAX of limits.h).
 _LONGEST = 255
+# The two characters that no file name on Linux may have.
 _UNFIT = re.compile(r"[/\0]")
 
 

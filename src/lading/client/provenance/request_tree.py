@@ -17,6 +17,7 @@ _MOST: Final = 2000
 """Requests of a tree."""
 _DEEPEST: Final = 12
 """Steps from the first request."""
+# The uuids of one filter; the address of a list call would become too long beyond some 1000.
 _PAGE: Final = 500
 _SELECT: Final = (
     "uuid", "name", "state", "priority", "command", "created_at", "container_uuid", "depends_on",

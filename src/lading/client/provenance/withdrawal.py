@@ -11,6 +11,7 @@ from lading.client.request_states import shown_command
 from lading.core.errors import Forbidden, NotFound
 from lading.core.ids import EMPTY_PDH, Infix, infix_of, is_uuid
 
+# The values of one filter, as in `request_tree`.
 _PAGE: Final = 500
 
 

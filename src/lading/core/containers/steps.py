@@ -19,6 +19,7 @@ from lading.core.containers.mounts import covering
 from lading.core.errors import Invalid
 from lading.core.values import Json, JsonObject, printable
 
+# Each step is a command with files of its own in the run directory.
 MAX_STEPS = 100
 STATUS = "steps"
 """Key of `runtime_status` with the steps that have ended."""

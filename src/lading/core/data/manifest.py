@@ -51,7 +51,9 @@ are numbers of at most 18 digits.
 _PIECES = 1 << 20
 # Four for each word of the text: far more than any writer makes, and still linear in its length.
 _PIECES_PER_WORD = 4
+# MD5, size and hints; 18 digits fit in 64 bits.
 _LOCATOR = re.compile(r"[0-9a-f]{32}\+(0|[1-9][0-9]{0,17})(?:\+[A-Z][A-Za-z0-9@_-]*)*")
+# Position, size and name of a file within its stream; the name may have colons.
 _FILE = re.compile(r"([0-9]{1,18}):([0-9]{1,18}):(.+)", re.DOTALL)
 # Locators inside a text: only they follow a space and are 32 digits and a plus; a file token begins
 # with "<digits>:".
@@ -60,6 +62,7 @@ _IN_TEXT = re.compile(r"(?<= )[0-9a-f]{32}\+[^ \n]+")
 _HINTED = re.compile(r"(?<= )([0-9a-f]{32}\+[0-9]+)\+[^ \n]+")
 # A locator with a signature.
 _SIGNED = re.compile(r"(?<= )[0-9a-f]{32}\+[0-9]+[^ \n]*?\+A[^ \n]*")
+# The hint of a permission signature; it is no part of a block's identity.
 _SIGNATURE = re.compile(r"\+A[^+]*")
 # Control characters other than the line feed.
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")

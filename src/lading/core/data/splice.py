@@ -32,6 +32,7 @@ from lading.core.data.manifest import size_of
 from lading.core.errors import Invalid, Malformed
 from lading.core.records.schema import JSON
 
+# A locator, then the position and the length of a part of its block.
 _SEGMENT: Final = re.compile(
     r"([0-9a-f]{32}\+(?:0|[1-9][0-9]{0,17})(?:\+[A-Z][A-Za-z0-9@_-]*)*) ([0-9]{1,18}) ([0-9]{1,18})"
 )

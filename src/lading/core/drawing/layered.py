@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+# Downwards and upwards in turns; further sweeps seldom change a drawing.
 _SWEEPS: Final = 6
 Edge = tuple[str, str]
 

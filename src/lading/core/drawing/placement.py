@@ -15,6 +15,7 @@ WIDTH: Final = 184
 """Width of a node."""
 HEIGHT: Final = 44
 """Height of a node."""
+# Pixels, so that thick borders of the outermost nodes are not cut off.
 _MARGIN: Final = 8
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+# The number at the end of a name, in the forms in which workflow engines write it: `a_2`, `a (2)`.
 _NUMBER: Final = re.compile(r"(?:[._ \-#]+\d+|[._ \-]*[(\[]\d+[)\]])$")
 
 

@@ -17,8 +17,11 @@ from lading.core.errors import Invalid
 SSH_PORT = 22
 # A host name: at most 254 characters.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9])?")
+# The characters of an address with its zone; `ipaddress` decides whether it is one.
 _IPV6 = re.compile(r"[0-9A-Fa-f:]{2,39}(?:[0-9.]{7,15})?(?:%[A-Za-z0-9._-]{1,15})?")
+# `[ADDRESS]` or `[ADDRESS]:PORT` (RFC 3986, section 3.2.2).
 _BRACKETED = re.compile(r"\[([^\[\]]*)\](?::([0-9]{1,5}))?")
+# Ports are 16 bits.
 _LAST_PORT = 65535
 
 

@@ -19,7 +19,9 @@ from lading.core.protocols import http_head
 MOST_HEAD = 16 << 10
 MOST_PARTS = 10_000
 """Parts of one form."""
+# A request line of RFC 9112, section 3; a longer target is refused before it is parsed.
 _LINE = re.compile(r"[A-Z]{1,20} [!-~]{1,4000} HTTP/1\.[01]")
+# A parameter of RFC 9110, section 5.6.6: its value is a token or quoted.
 _PARAMETER = re.compile(r';\s*([!#$%&\'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^;\s"]*))')
 # The preference `wait` (RFC 7240, 4.3).
 _WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*([0-9]{1,6})(?![0-9])", re.IGNORECASE)

@@ -36,7 +36,9 @@ HOP_BY_HOP = frozenset(
 """Fields for the next hop only (RFC 9110, section 7.6.1)."""
 # The first line of a request, of a response, and a header (RFC 9112, 3 to 5).
 _REQUEST = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([^\x00-\x20\x7f]+) HTTP/1\.[01]")
+# A status line of RFC 9112, section 4, without control characters.
 _STATUS = re.compile(r"HTTP/1\.[01] ([1-5][0-9][0-9])(?: [^\x00-\x08\x0a-\x1f\x7f]*)?")
+# A field line of RFC 9112, section 5: the name is a token, and no space stands before the colon.
 _FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
 
 
@@ -125,9 +127,11 @@ def _parse(data: bytes, start: re.Pattern[str]) -> HttpHead:
 FORM_MEDIA: Final = "multipart/form-data"
 MOST_FIELDS: Final = 1000
 """Parts in one body, as many as parameters in a form."""
+# The boundary of RFC 2046, section 5.1.1: at most 70 characters.
 _BOUNDARY: Final = re.compile(
     r';\s*boundary=(?:"([^"\\]{1,70})"|([^\s;",]{1,70}))\s*(?:;|$)', re.IGNORECASE
 )
+# The name of a part of a form (RFC 7578, section 4.2).
 _NAME: Final = re.compile(rb'form-data;\s*name="((?:[^"\\\r\n]|\\.)*)"', re.IGNORECASE)
 
 

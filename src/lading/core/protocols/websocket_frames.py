@@ -22,6 +22,7 @@ ACCEPTED_BY: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _KNOWN: Final = frozenset({CONTINUATION, TEXT, CLOSE, PING, PONG})
 # Opcodes from here on are those of control frames, which are short and in one piece.
 _CONTROL: Final = 0x8
+# Lengths of RFC 6455, section 5.2: up to 125 in place; 126 and 127 say that 2 or 8 bytes follow.
 _SHORT: Final = 125
 _TWO_BYTES: Final = 126
 _EIGHT_BYTES: Final = 127

@@ -244,7 +244,9 @@ _TASK = _record(
     "executors",
 )
 _STREAMS = ("workdir", "stdin", "stdout", "stderr")
+# The beginning of a URL with a scheme (RFC 3986, section 3.1).
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+# The name of an environment variable: environ(7) forbids nothing else.
 _VARIABLE = re.compile(r"[^=\0]+")
 
 

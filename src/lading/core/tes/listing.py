@@ -23,6 +23,7 @@ from lading.core.values import Json, canonical, printable
 
 DEFAULT_PAGE, MAX_PAGE = 256, 2047
 _NAMES = ("name_prefix", "state", "page_size", "page_token", "view")
+# Bytes of the signature of a page token: 128 bits cannot be guessed.
 _DIGEST = 16
 
 

@@ -47,8 +47,10 @@ TAG = "tes.tag."
 """Prefix of the properties with tags."""
 NO_OUTPUT = "/.lading-output"
 """Output path of a task without outputs."""
+# TES counts in powers of ten.
 GB = 10**9
 _CORES, _RAM_GB, _DISK_GB = 1, 2.0, 10.0
+# A task that fails each time must end one day.
 _MOST_RETRIES = 100
 
 

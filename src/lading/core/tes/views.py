@@ -24,6 +24,7 @@ from lading.core.values import Json, JsonObject
 
 MAX_TEXT = 64 << 10
 """Bytes of stdout or stderr in an executor's log: the last ones."""
+# The timestamp before each line of a log, which TES' `stdout` and `stderr` do not have.
 _STAMP = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z ", re.MULTILINE)
 
 

@@ -393,6 +393,7 @@ def _read(path: Path) -> str:
         return ""
 
 
+# FS_IOC_FSGETXATTR of `linux/fs.h`.
 GET_ATTRIBUTES: Final = 0x801C581F
 SET_ATTRIBUTES: Final = 0x401C5820
 """FS_IOC_FSGETXATTR and FS_IOC_FSSETXATTR of linux/fs.h."""

@@ -20,6 +20,7 @@ _STALLED: Final = 60.0
 """Seconds between two pieces of a file."""
 _STORING: Final = 300.0
 """Seconds without a sign of the server that stores the file."""
+# 412 Precondition Failed: a file of this name is there.
 _TAKEN: Final = 412
 
 

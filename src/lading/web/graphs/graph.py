@@ -15,6 +15,7 @@ from lading.core.drawing.placement import HEIGHT, WIDTH, place
 from lading.web.requests.page import request_uuid
 from lading.web.visit import Visit
 
+# A larger drawing cannot be read; steps are folded before it is reached.
 _NODES: Final = 200
 
 

@@ -14,6 +14,7 @@ from lading.core.quantities import parse_time
 from lading.web.requests.page import request_uuid
 from lading.web.visit import Visit
 
+# More bars cannot be told apart on one page.
 _ROWS: Final = 200
 _WIDTH: Final = 560
 """Width of the bars in pixels."""

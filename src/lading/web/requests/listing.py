@@ -15,9 +15,11 @@ from lading.web.requests.rows import STATES
 from lading.web.visit import Visit
 
 LIST: Final = "/ui/requests"
+# Rows of a page: two screens.
 _PAGE: Final = 50
 _MOST: Final = 200
 """Requests that one form cancels."""
+# Calls at a time for the actions on chosen rows; the server takes writes one after another.
 _AT_ONCE: Final = 8
 _FILTERS: Final = ("state", "q", "owner", "after")
 

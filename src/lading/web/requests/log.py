@@ -21,21 +21,27 @@ from lading.core.ids import is_uuid
 from lading.web.requests import files
 from lading.web.visit import Visit
 
+# Lines of one look; a browser shows more of them slowly.
 _LINES: Final = 500
 _PART: Final = 192 << 10
 """Bytes that are read for one view."""
 _SEARCHED: Final = 256 << 20
 """Bytes of a file that a search reads."""
+# Found lines that are shown; more are only counted.
 _HITS: Final = 200
 _LONGEST: Final = 4000
 """Characters of a line that are shown."""
 _DEFAULTS: Final = ("stdout.txt", "stderr.txt", "crunch-run.txt")
 _SUPERVISOR: Final = "crunch-run.txt"
+# 416 Range Not Satisfiable: the log has no further bytes.
 _NOTHING_MORE: Final = 416
+# The Content-Range of RFC 9110, section 14.4, with a known length.
 _RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+)")
 # The timestamp of a line, to nanoseconds, and the escape sequences of terminals (ECMA-48, 5.4).
 _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.?\d*Z ")
+# Escape sequences of ECMA-48: CSI, OSC, and those of two characters.
 _ESCAPE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+# The sums at the end of `crunchstat.txt`; a sum of nothing is left out.
 _USAGE: Final = re.compile(r"((?:Maximum|Total) .*)(?<! was 0 bytes)$")
 _LAST_WORDS: Final = 12
 """Lines of the standard error that the page of a failed request shows."""

@@ -28,6 +28,7 @@ from lading.web.requests import files, log, rows
 from lading.web.visit import Visit
 
 _ENDED: Final = ("Complete", "Cancelled")
+# The API's highest priority of a request.
 _MOST_PRIORITY: Final = 1000
 
 

@@ -18,7 +18,9 @@ from lading.core.quantities import parse_size
 from lading.web.visit import Visit
 
 _OUTPUT: Final = "/out"
+# As `lading run` without `--priority`.
 _PRIORITY: Final = 500
+# Suggested in the form; any other name can be typed.
 _MOST_IMAGES: Final = 200
 _TEXTS: Final = ("name", "image", "command", "inputs", "environment", "vcpus", "ram", "project")
 _SWITCHES: Final = ("reuse", "internet")
