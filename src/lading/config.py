@@ -268,8 +268,59 @@ class SQLite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenIDConnect:
+    """Login to the page at a provider of OpenID Connect, see [The page](web.md)."""
+
+    Enable: bool = key(False, "People log in at the provider.")
+    Issuer: str = key("", "Address of the provider, exactly as it writes it.", private=True)
+    ClientID: str = key("", "Name of this installation at the provider.", private=True)
+    ClientSecret: str = key("", "Its secret; empty for a public client.", private=True)
+    EmailClaim: str = key("email", "Claim with the e-mail address.", private=True)
+    EmailVerifiedClaim: str = key(
+        "email_verified",
+        "Claim that must be true for an e-mail address to be taken; empty: each is taken.",
+        private=True,
+    )
+    UsernameClaim: str = key(
+        "", "Claim with the name of a new user; empty: `preferred_username`.", private=True
+    )
+    AuthenticationRequestParameters: dict[str, str] = key(
+        {}, "Further parameters of the login, such as `scope` or `prompt`.", private=True
+    )
+    GroupsClaim: str = key("", "Claim with the list of a person's groups.", private=True)
+    Groups: dict[str, str] = key(
+        {},
+        "Uuid of a role by group; each login adds its user to the roles of the user's groups, and"
+        " removes the user from roles that an earlier login added.",
+        private=True,
+    )
+    RequiredGroup: str = key("", "Group without which nobody may log in.", private=True)
+    AdminGroup: str = key(
+        "", "Group whose members are admins, from one login to the next.", private=True
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginSettings:
+    """How people log in to the page."""
+
+    TokenLifetime: float = key(
+        604800.0, "Longest time for which a login at the provider is good.", unit="seconds"
+    )
+    OpenIDConnect: OpenIDConnect = field(
+        default_factory=OpenIDConnect, metadata={"doc": OpenIDConnect.__doc__}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Users:
     """Who sees whom."""
+
+    NewUsersAreActive: bool = key(
+        False,
+        "People who log in for the first time may work at once; else an admin activates them.",
+        private=True,
+    )
 
     ActivatedUsersAreVisibleToOthers: bool = key(True, "Users see the names of all others.")
     RoleGroupsVisibleToAll: bool = key(True, "Active users see all role groups.")
@@ -351,6 +402,9 @@ class Config:
     Containers: Containers = field(default_factory=Containers, metadata={"doc": Containers.__doc__})
     Local: Local = field(default_factory=Local, metadata={"doc": Local.__doc__})
     Services: Services = field(default_factory=Services, metadata={"doc": Services.__doc__})
+    Login: LoginSettings = field(
+        default_factory=LoginSettings, metadata={"doc": LoginSettings.__doc__}
+    )
     Users: Users = field(default_factory=Users, metadata={"doc": Users.__doc__})
     PostgreSQL: PostgreSQL = field(default_factory=PostgreSQL, metadata={"doc": PostgreSQL.__doc__})
     SQLite: SQLite = field(default_factory=SQLite, metadata={"doc": SQLite.__doc__})
@@ -387,6 +441,7 @@ _LAYOUT = sections.SectionLayout(
             "Collections": Collections,
             "Containers": Containers,
             "Local": Local,
+            "Login": LoginSettings,
             "Users": Users,
             "PostgreSQL": PostgreSQL,
             "SQLite": SQLite,
@@ -395,6 +450,7 @@ _LAYOUT = sections.SectionLayout(
         },
         "Services": {"ContainerWebServices": ContainerWebServices, "Workbench2": Workbench2},
         "Containers": {"SLURM": SLURM, "ShellAccess": ShellAccess, "CloudVMs": CloudVMs},
+        "LoginSettings": {"OpenIDConnect": OpenIDConnect},
         "InstanceTypeSettings": {"GPU": GPUSettings},
     },
     each={"Volumes": VolumeSettings, "InstanceTypes": InstanceTypeSettings},

@@ -39,15 +39,16 @@ async def test_unknown_paths_are_not_found_with_a_sentence(it: World, path: str)
     assert (await it.request("HEAD", path, token="")).status == 404
 
 
-async def test_there_is_no_page_to_log_in_at(it: World) -> None:
+async def test_login_leads_to_the_page_and_nowhere_else(it: World) -> None:
     assert "/login" in OWNED_PATHS
-    assert "Give your token to your client" in (await it.ok("GET", "/login", token=""))["message"]
+    assert "Give your token to other clients" in (await it.ok("GET", "/login", token=""))["message"]
     reply = await it.request(
         "GET", "/login", token="", headers=PAGE, params={"return_to": "https://evil.example/"}
     )
     assert reply.status == 200
     assert "location" not in reply.headers
     assert b"evil" not in reply.body
+    assert b'<a href="/ui/login">' in reply.body
 
 
 async def test_logging_out_ends_the_token(it: World) -> None:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.types import ASGIApp
@@ -99,9 +100,9 @@ class PageSite:
 
 
 @asynccontextmanager
-async def page_site(root: Path) -> AsyncIterator[PageSite]:
-    """A site below an empty directory."""
-    async with site(root) as files:
+async def page_site(root: Path, **settings: Any) -> AsyncIterator[PageSite]:
+    """A site below an empty directory; `settings` are those of `lading.testing.world`."""
+    async with site(root, **settings) as files:
         directory = root / "page"
         app = make_app(
             files.transport,

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from starlette.types import ASGIApp
 
@@ -79,7 +80,7 @@ class Site:
 
 @asynccontextmanager
 async def site(
-    root: Path, *, anonymous: str = "", cache_bytes: int = 1 << 20, **overrides: JSON
+    root: Path, *, anonymous: str = "", cache_bytes: int = 1 << 20, **overrides: Any
 ) -> AsyncIterator[Site]:
     """A site below an empty directory; `anonymous` is the secret of those who send no token."""
     settings = {"Users": {"AnonymousUserToken": anonymous}, **overrides}

@@ -38,10 +38,12 @@ from lading.api.http import (
     read_body,
     read_query,
 )
+from lading.api.logins.provider_client import OpenIdClient
 from lading.api.public import load_vocabulary
 from lading.api.routes import ApiRoute, Routes
 from lading.api.server_state import EventBus, OwnStatuses, SharedStatuses, Spool, Tunnels
 from lading.api.services import ApiServices, Blocks, make_policy
+from lading.client.transport import HttpTransport, Transport
 from lading.concurrency import cancel_all
 from lading.config import Config
 from lading.core.containers.disk_space import Amount
@@ -109,6 +111,7 @@ def make_app(
     live: Path,
     repositories: Path | None = None,
     certificate: Path | None = None,
+    connect: Callable[[str], Transport] = HttpTransport,
 ) -> Application:
     """The metadata server; it owns the paths /arvados/, /discovery/, /websocket (also as a
     websocket) and /_health/.
@@ -116,7 +119,8 @@ def make_app(
     `clock()` is the present time with its zone; `entropy(n)` gives n random bytes; `blocks` are
     those of this server, for saved logs and small results; `live` is a directory for the logs of
     running containers, `repositories` one for mirrors of git repositories (beside `live` if it is
-    not given); `certificate` is what servers know each other by. The caller prepares the database
+    not given); `certificate` is what servers know each other by; `connect` makes a transport to an
+    origin, for the provider at which people log in. The caller prepares the database
     (`store.schema.prepare`, `Application.bootstrap`) and closes it; `Application.tend` runs beside
     the server.
     """
@@ -142,8 +146,18 @@ def make_app(
             certificate=certificate,
             tunnels=Tunnels(most=config.API.MaxGatewayTunnels),
             turns=_make_turns(config),
+            provider=_make_provider(config, clock, connect),
         )
     )
+
+
+def _make_provider(
+    config: Config, clock: Callable[[], datetime], connect: Callable[[str], Transport]
+) -> OpenIdClient | None:
+    settings = config.Login.OpenIDConnect
+    if not settings.Enable:
+        return None
+    return OpenIdClient(settings, clock=lambda: clock().timestamp(), connect=connect)
 
 
 def _make_turns(config: Config) -> Turns:
@@ -181,6 +195,8 @@ class Application:
             await self._tend()
         finally:
             await self.services.git.close()
+            if self.services.provider is not None:
+                await self.services.provider.close()
 
     async def _tend(self) -> None:
         async with asyncio.TaskGroup() as tasks:

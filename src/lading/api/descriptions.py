@@ -127,6 +127,20 @@ _SIMPLE: Final = (
 )
 
 
+_LOGINS: Final = (
+    (
+        "/arvados/v1/openid_connect/begin",
+        "The address of the provider of OpenID Connect, for a login there.",
+        (404, 422),
+    ),
+    (
+        "/arvados/v1/openid_connect/finish",
+        "A token, by the code with which the provider has answered.",
+        (404, 422),
+    ),
+)
+
+
 async def get_openapi(call: ApiCall) -> ApiResponse:
     """The OpenAPI document of this server."""
     return ApiResponse(
@@ -161,6 +175,14 @@ def describe() -> Record:
             "responses": _responses(_OBJECT, (401, 403, *_ALWAYS, 413)),
         }
     }
+    for path, summary, statuses in _LOGINS:
+        paths[path] = {
+            "post": {
+                "summary": summary,
+                "security": [],
+                "responses": _responses(_OBJECT, (401, 403, *statuses, *_ALWAYS, 413)),
+            }
+        }
     swept = {"204": {"description": "Swept."}, **_responses(_OBJECT, (401, 403, *_ALWAYS, 413))}
     del swept["200"]
     paths["/sys/trash_sweep"] = {

@@ -2,10 +2,10 @@
 
 - The exported configuration and the vocabulary (docs/spec/api, section Exported configuration).
 - Health and metrics, for the management token.
-- `/`, `/login` and `/logout`, which people and browsers try first. There is no login page: users
-  give their token to their client. A client that asks for a name and a password takes a token as
-  the password (`users.authenticate`). `/logout` ends the token of the request for good. No response
-  redirects a browser to an address that a caller names.
+- `/`, `/login` and `/logout`, which people and browsers try first. `/login` leads to that of the
+  page; users give their token to other clients. A client that asks for a name and a password takes
+  a token as the password (`users.authenticate`). `/logout` ends the token of the request for good.
+  No response redirects a browser to an address that a caller names.
 """
 
 from __future__ import annotations
@@ -74,7 +74,11 @@ async def get_config(call: ApiCall) -> ApiResponse:
     shown |= {
         "RemoteClusters": {},
         "InstanceTypes": {},
-        "Login": _LOGIN,
+        "Login": {
+            **_LOGIN,
+            "OpenIDConnect": {"Enable": config.Login.OpenIDConnect.Enable},
+            "TokenLifetime": shown["Login"]["TokenLifetime"],
+        },
         "Volumes": {},
         "Workbench": _WORKBENCH,
         "TLS": {"Insecure": False},
@@ -218,12 +222,12 @@ async def get_root(call: ApiCall) -> ApiResponse:
 async def get_login(call: ApiCall) -> ApiResponse:
     """How to log in: with a token."""
     text = (
-        "There is no page to log in at. Give your token to your client: in ARVADOS_API_TOKEN, or "
-        "as the password where it asks for one. "
+        "Browsers log in at /ui/login. Give your token to other clients: in ARVADOS_API_TOKEN, or "
+        "as the password where they ask for one. "
         "Tokens come from an admin, and from 'lading token create'."
     )
     return (
-        _page("Log in", f"<p>{escape(text)}</p>")
+        _page("Log in", f'<p>{escape(text)}</p><p><a href="/ui/login">Log in</a></p>')
         if _wants_page(call)
         else ApiResponse(body={"message": text})
     )

@@ -10,6 +10,7 @@ from lading.api import descriptions, public
 from lading.api.container_access import shell_sessions
 from lading.api.events import timers
 from lading.api.http import ApiCall, ApiResponse
+from lading.api.logins import openid_login
 from lading.api.resources import (
     collections,
     container_requests,
@@ -82,6 +83,8 @@ _FIXED: Final[dict[str, dict[str, ApiRoute]]] = {
     "/arvados/v1/user_agreements/signatures": {"GET": ApiRoute(handler=users.list_signatures)},
     "/arvados/v1/user_agreements/sign": {"POST": ApiRoute(handler=users.sign_agreement)},
     "/arvados/v1/dispatch/statuses": {"POST": ApiRoute(handler=dispatching.put_statuses)},
+    "/arvados/v1/openid_connect/begin": {"POST": ApiRoute(handler=openid_login.begin, open=True)},
+    "/arvados/v1/openid_connect/finish": {"POST": ApiRoute(handler=openid_login.finish, open=True)},
     "/sys/trash_sweep": {"POST": ApiRoute(handler=timers.sweep_now)},
     "/status.json": {"GET": ApiRoute(handler=public.get_status, open=True)},
     "/debug.json": {"GET": ApiRoute(handler=public.get_debug, open=True)},

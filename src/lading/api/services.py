@@ -18,6 +18,7 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from lading.api.git_cache import GitCache
+from lading.api.logins.provider_client import OpenIdClient
 from lading.api.server_state import (
     EventBus,
     KnownContents,
@@ -125,6 +126,8 @@ class ApiServices:
     """The certificate of this server and of those that share its database (PEM); None: one that the
     machine trusts.
     """
+    provider: OpenIdClient | None = None
+    """The provider of OpenID Connect at which people log in; None where there is none."""
     wakeups: Wakeups = field(default_factory=Wakeups)
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     upkeep: Upkeep = field(default_factory=Upkeep)

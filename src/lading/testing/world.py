@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,6 +22,7 @@ import msgspec
 
 from lading.api.app import Application, make_app
 from lading.api.bootstrap import FirstTokens
+from lading.client.transport import HttpTransport, Transport
 from lading.concurrency import cancel_all
 from lading.config import Config, load
 from lading.core import ids
@@ -279,9 +280,11 @@ async def world(
     postgresql: Mapping[str, str | int] | None = None,
     database: Database | None = None,
     seed: int = 7,
+    connect: Callable[[str], Transport] = HttpTransport,
     **overrides: JSON,
 ) -> AsyncIterator[World]:
-    """A fresh world below an empty directory; `overrides` are configuration keys.
+    """A fresh world below an empty directory; `overrides` are configuration keys; `connect` makes a
+    transport to the provider at which people log in.
 
     `postgresql` is the address of an empty PostgreSQL database, used instead of SQLite; then events
     are relayed too. Worlds on one database need different seeds. `database` is one that is open and
@@ -314,6 +317,7 @@ async def world(
             entropy=source.randbytes,
             blocks=blocks,
             live=root / "live",
+            connect=connect,
         )
         first = FirstTokens(
             admin_uuid=f"{CLUSTER}-{ids.Infix.USER}-{'a' * 15}",

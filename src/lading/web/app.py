@@ -30,6 +30,7 @@ from lading.web import (
     login,
     now,
     requests,
+    single_sign_on,
     site,
     static_files,
 )
@@ -57,6 +58,8 @@ ROUTES: Final = (
     route("POST", "/ui/login", login.submit, open=True),
     route("GET", "/ui/login/{secret}", login.open_link, open=True),
     route("POST", "/ui/login/{secret}", login.open_link, open=True),
+    route("GET", single_sign_on.BEGIN, single_sign_on.begin, open=True),
+    route("GET", single_sign_on.DONE, single_sign_on.finish, open=True),
     route("POST", "/ui/logout", login.log_out, open=True),
     route("POST", "/ui/links", login.make_link, open=True, programs=True),
     route("GET", "/ui/static/{name}", static_files.serve, open=True),

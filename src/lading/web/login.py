@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from starlette.responses import Response
 
+from lading.client.api import Record
 from lading.core.errors import Forbidden, LadingError, NotFound, Unauthenticated
 from lading.core.quantities import format_time
 from lading.web import browser_rules
@@ -25,7 +26,7 @@ async def show(visit: Visit) -> Response:
     """The form for a token."""
     if visit.session is not None:
         return visit.redirect(browser_rules.safe_place(visit.query("next")))
-    return _form(visit, visit.query("next"))
+    return await show_form(visit, visit.query("next"))
 
 
 async def submit(visit: Visit) -> Response:
@@ -35,7 +36,7 @@ async def submit(visit: Visit) -> Response:
         return await _log_in(visit, token, place)
     except (Unauthenticated, Forbidden, UnicodeError) as error:
         text = error.message if isinstance(error, LadingError) else "not a token"
-        return _form(visit, place, fault=f"This token was refused: {text}", status=401)
+        return await show_form(visit, place, fault=f"This token was refused: {text}", status=401)
 
 
 async def log_out(visit: Visit) -> Response:
@@ -79,13 +80,20 @@ async def open_link(visit: Visit) -> Response:
     link = await visit.services.sessions.take_link(visit.parts["secret"])
     if link is None:
         fault = "This link was used already or is too old; run 'lading open' again."
-        return _form(visit, "", fault=fault, status=403)
+        return await show_form(visit, "", fault=fault, status=403)
     return await _log_in(visit, link.token, link.place)
 
 
-def _form(visit: Visit, place: str, *, fault: str = "", status: int = 200) -> Response:
-    target = browser_rules.safe_place(place)
-    return visit.page("login.html", status=status, fault=fault, next=target)
+async def show_form(visit: Visit, place: str, *, fault: str = "", status: int = 200) -> Response:
+    """The page to log in at, with what was wrong; `place` is where a login leads."""
+    config = await visit.client_of("").request("GET", "config")
+    return visit.page(
+        "login.html",
+        status=status,
+        fault=fault,
+        next=browser_rules.safe_place(place),
+        has_provider=config["Login"]["OpenIDConnect"]["Enable"],
+    )
 
 
 async def _log_in(visit: Visit, token: str, place: str) -> Response:
@@ -103,13 +111,20 @@ async def _log_in(visit: Visit, token: str, place: str) -> Response:
     except Forbidden:
         # A token of limited scope makes no other: the session uses it as it is.
         pass
+    return await begin_session(visit, token=own, token_uuid=uuid, user=user, place=place)
+
+
+async def begin_session(
+    visit: Visit, *, token: str, token_uuid: str, user: Record, place: str
+) -> Response:
+    """Begin a session of a user, and lead to `place`. `token_uuid`: see PageSession."""
     name = user.get("full_name") or user.get("username") or user["uuid"]
     session = PageSession(
-        token=own,
-        token_uuid=uuid,
+        token=token,
+        token_uuid=token_uuid,
         user_uuid=str(user["uuid"]),
         user_name=str(name),
-        begun=now.timestamp(),
+        begun=visit.services.clock().timestamp(),
     )
     if visit.secret:
         # A secret that was known before the login must not name the session after it.

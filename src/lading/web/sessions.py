@@ -25,6 +25,8 @@ LONGEST: Final = 7 * 86400
 """Seconds after which any session ends."""
 LINK_LIFE: Final = 60
 """Seconds for which a one-time link is good."""
+FLOW_LIFE: Final = 600
+"""Seconds for which a provider's answer is awaited: people type passwords there."""
 # 256 bits, the length of a key of AES-GCM here.
 _SECRET_BYTES: Final = 32
 # 96 bits: NIST SP 800-38D, section 5.2.1.1.
@@ -56,7 +58,21 @@ class OneTimeLink(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since 1970."""
 
 
-_Kept = TypeVar("_Kept", PageSession, OneTimeLink)
+class LoginFlow(msgspec.Struct, frozen=True, kw_only=True):
+    """A login at a provider that has begun: what its answer is compared with, and the address of
+    the page that it leads to.
+    """
+
+    state: str
+    nonce: str
+    code_verifier: str
+    place: str
+    until: float
+    """Seconds since 1970."""
+
+
+_Kept = TypeVar("_Kept", PageSession, OneTimeLink, LoginFlow)
+_Once = TypeVar("_Once", OneTimeLink, LoginFlow)
 
 
 class SessionStore:
@@ -89,7 +105,15 @@ class SessionStore:
 
     async def take_link(self, secret: str) -> OneTimeLink | None:
         """The link of a secret, once; None if it is used or too old."""
-        return await asyncio.to_thread(self._take_link, secret)
+        return await asyncio.to_thread(self._take, "links", secret, OneTimeLink)
+
+    async def begin_flow(self, flow: LoginFlow) -> str:
+        """Keep a login that has begun; the secret that names it."""
+        return await asyncio.to_thread(self._keep, "flows", flow)
+
+    async def take_flow(self, secret: str) -> LoginFlow | None:
+        """The login of a secret, once; None if its answer was taken or is too late."""
+        return await asyncio.to_thread(self._take, "flows", secret, LoginFlow)
 
     def _find(self, secret: str, is_use: bool) -> PageSession | None:
         path = self._path("sessions", secret)
@@ -109,17 +133,17 @@ class SessionStore:
             return None
         return session
 
-    def _take_link(self, secret: str) -> OneTimeLink | None:
-        path = self._path("links", secret)
-        link = self._read(path, secret, OneTimeLink)
+    def _take(self, folder: str, secret: str, kind: type[_Once]) -> _Once | None:
+        path = self._path(folder, secret)
+        taken = self._read(path, secret, kind)
         try:
-            # Whoever removes the file has the link: two requests cannot both use it.
+            # Whoever removes the file has its content: two requests cannot both use it.
             path.unlink()
         except FileNotFoundError:
             return None
-        return link if link is not None and self._clock() <= link.until else None
+        return taken if taken is not None and self._clock() <= taken.until else None
 
-    def _keep(self, kind: str, kept: PageSession | OneTimeLink) -> str:
+    def _keep(self, kind: str, kept: PageSession | OneTimeLink | LoginFlow) -> str:
         secret = self._entropy(_SECRET_BYTES).hex()
         path, now = self._path(kind, secret), self._clock()
         # One by one: `parents=True` would make the outer one for everybody.
@@ -153,7 +177,7 @@ class SessionStore:
         if now < self._swept + _SWEEP_EVERY:
             return
         self._swept = now
-        for kind, life in (("sessions", IDLE), ("links", LINK_LIFE)):
+        for kind, life in (("sessions", IDLE), ("links", LINK_LIFE), ("flows", FLOW_LIFE)):
             for path in (self._root / kind).glob("*"):
                 if _NAME.fullmatch(path.name) and _age(path, now) > life:
                     path.unlink(missing_ok=True)

@@ -21,6 +21,7 @@ from lading.core.records.filters import check_select
 from lading.core.records.record_types import TOKENS, USERS
 from lading.core.records.schema import Record
 from lading.store import records
+from lading.store.database import Transaction
 
 # Form of a scope (docs/spec/api, section Scopes).
 _SCOPE: Final = re.compile(r"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) /\S*")
@@ -79,21 +80,25 @@ async def _create(call: ApiCall, given: Record) -> ApiResponse:
     _check_may_outlive(call)
     _check(given)
     _check_within_own_scopes(call, given)
+    async with services.database.writing() as tx:
+        owner = given.get("owner_uuid") or call.caller.user_uuid
+        if owner != call.caller.user_uuid:
+            access.check_admin(call.caller, "make tokens of others")
+            if not is_user(owner) or await records.get(tx, USERS, owner) is None:
+                raise Invalid(f"owner_uuid: '{owner}' not found")
+        record, secret = await make_token(tx, call, given)
+    return ApiResponse(body={**show(TOKENS, record), "api_token": secret})
+
+
+async def make_token(tx: Transaction, call: ApiCall, given: Record) -> tuple[Record, str]:
+    """Store a new token, of the caller by default, without checks; the record and its secret."""
     record = generic.new_record(call, TOKENS, given)
-    secret = services.new_secret()
+    secret = call.services.new_secret()
     # Only the hash is stored: the secret is in this answer alone.
     record |= {"secret_hash": hash_secret(secret), "created_by_ip_address": call.address or None}
     record["expires_at"] = _clamped(call, record["expires_at"])
-    async with services.database.writing() as tx:
-        if record["owner_uuid"] != call.caller.user_uuid:
-            access.check_admin(call.caller, "make tokens of others")
-            if (
-                not is_user(record["owner_uuid"])
-                or await records.get(tx, USERS, record["owner_uuid"]) is None
-            ):
-                raise Invalid(f"owner_uuid: '{record['owner_uuid']}' not found")
-        await generic.insert(tx, call, TOKENS, record)
-    return ApiResponse(body={**show(TOKENS, record), "api_token": secret})
+    await generic.insert(tx, call, TOKENS, record)
+    return record, secret
 
 
 async def update_token(call: ApiCall) -> ApiResponse:

@@ -416,7 +416,6 @@ async def merge_users(call: ApiCall) -> ApiResponse:
                 "is_admin": False,
                 "username": None,
                 "email": None,
-                "identity_url": None,
             }
             old = await generic.apply(
                 tx,

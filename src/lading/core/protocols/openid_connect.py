@@ -1,0 +1,302 @@
+"""OpenID Connect as decisions: what a provider says of itself, the address of a login there, the
+claims of an ID token, and the user that they describe.
+
+The flow is that of a code with PKCE (OpenID Connect Core 1.0, section 3.1; RFC 7636). The caller
+checks signatures: this module gets claims whose signature is right. A person is known by issuer and
+subject alone: names and e-mail addresses can be given to somebody else (Core 1.0, section 5.7).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lading.core.errors import Forbidden, Invalid, Unauthenticated, Unavailable
+from lading.core.values import Json
+
+ALGORITHMS: Final = (
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
+)  # fmt: skip
+"""Signatures of ID tokens: those with a public key. `none` and those with a shared secret are
+refused, as a public key could be passed off as the secret.
+"""
+DISCOVERY: Final = "/.well-known/openid-configuration"
+LEEWAY: Final = 60
+"""Seconds by which the clocks of server and provider may differ."""
+_LONGEST_SUBJECT: Final = 255
+_MOST_GROUPS: Final = 1000
+_LONGEST_NAME: Final = 255
+# What the flow itself sets, which the configuration must not change.
+_RESERVED: Final = frozenset(
+    {
+        "client_id", "client_secret", "code_challenge", "code_challenge_method", "nonce",
+        "redirect_uri", "request", "request_uri", "response_mode", "response_type", "state",
+    }
+)  # fmt: skip
+_OTHER: Final = re.compile(r"[^a-z0-9]+")
+# Scheme and host of an address without a user and without a fragment.
+_ADDRESS: Final = re.compile(
+    r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:[/?][!\"$-~]*)?"
+)
+_LOOPBACK: Final = re.compile(r"localhost|127(?:\.[0-9]{1,3}){3}|\[::1\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenIdProvider:
+    """What a provider says of itself; `userinfo` is "" where it has none.
+
+    `posts_secret`: the client's secret goes into the form, not into a header. `names_issuer`: each
+    answer names the issuer (RFC 9207).
+    """
+
+    issuer: str
+    authorization: str
+    token: str
+    keys: str
+    userinfo: str = ""
+    posts_secret: bool = False
+    names_issuer: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenIdClaims:
+    """The claims that describe a user: their names, "" for one that is not looked at."""
+
+    email: str = "email"
+    email_verified: str = "email_verified"
+    username: str = ""
+    groups: str = ""
+
+    def lacking(self, claims: Mapping[str, Json]) -> bool:
+        """Whether a claim that is looked at is absent."""
+        wanted = {self.email, self.username, self.groups, "name"} - {""}
+        return not wanted <= claims.keys()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenIdPerson:
+    """Who has logged in. `email` is "" unless the provider has verified it; `groups` is None where
+    the provider says nothing about groups.
+    """
+
+    issuer: str
+    subject: str
+    email: str = ""
+    username: str = ""
+    first_name: str = ""
+    last_name: str = ""
+    groups: frozenset[str] | None = field(default=None)
+
+    @property
+    def identity(self) -> str:
+        """The text that names the person. An issuer has no `#`, so no two persons share one."""
+        return f"{self.issuer}#{self.subject}"
+
+
+def check_settings(
+    issuer: str,
+    client_id: str,
+    parameters: Collection[str],
+    *,
+    groups_claim: str,
+    uses_groups: bool,
+) -> None:
+    """Check what the configuration says. Raises Invalid naming the key."""
+    key = "configuration: Login.OpenIDConnect"
+    if not _is_address(issuer) or "?" in issuer:
+        raise Invalid(f"{key}.Issuer: must be an https address, as the provider writes it")
+    if not client_id:
+        raise Invalid(f"{key}.ClientID: is empty; the provider gives one to each client")
+    reserved = sorted(_RESERVED & set(parameters))
+    if reserved:
+        raise Invalid(f"{key}.AuthenticationRequestParameters: {reserved[0]} is set by the server")
+    if uses_groups and not groups_claim:
+        raise Invalid(f"{key}.GroupsClaim: is empty; groups need the claim that lists them")
+
+
+def read_provider(document: Json, issuer: str) -> OpenIdProvider:
+    """The provider from its discovery document. Raises Unavailable for a document that cannot be
+    used.
+    """
+    given: Mapping[str, Json] = document if isinstance(document, dict) else {}
+    # Core 1.0 Discovery, section 4.3: else one provider could speak for another.
+    if given.get("issuer") != issuer:
+        raise Unavailable(
+            f"the provider at {issuer} calls itself {str(given.get('issuer'))[:200]!r}; "
+            "Login.OpenIDConnect.Issuer must be exactly that"
+        )
+    addresses = {
+        name: given.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")
+    }
+    for name, address in addresses.items():
+        if not isinstance(address, str) or not _is_address(address):
+            raise Unavailable(f"the provider at {issuer} has no {name} with https")
+    userinfo = given.get("userinfo_endpoint")
+    methods = given.get("token_endpoint_auth_methods_supported")
+    return OpenIdProvider(
+        issuer=issuer,
+        authorization=str(addresses["authorization_endpoint"]),
+        token=str(addresses["token_endpoint"]),
+        keys=str(addresses["jwks_uri"]),
+        userinfo=userinfo if isinstance(userinfo, str) and _is_address(userinfo) else "",
+        posts_secret=isinstance(methods, list)
+        and "client_secret_basic" not in methods
+        and "client_secret_post" in methods,
+        names_issuer=given.get("authorization_response_iss_parameter_supported") is True,
+    )
+
+
+def challenge(verifier: str) -> str:
+    """The challenge of a verifier by S256 (RFC 7636, section 4.2)."""
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def login_query(
+    *,
+    client_id: str,
+    redirect_uri: str,
+    state: str,
+    nonce: str,
+    verifier: str,
+    parameters: Mapping[str, str],
+) -> dict[str, str]:
+    """The query with which a person comes to the provider. `parameters` are further ones of the
+    configuration.
+    """
+    return {
+        "scope": "openid email profile",
+        **parameters,
+        "response_type": "code",
+        "client_id": client_id,
+        "redirect_uri": redirect_uri,
+        "state": state,
+        "nonce": nonce,
+        "code_challenge": challenge(verifier),
+        "code_challenge_method": "S256",
+    }
+
+
+def check_answer(provider: OpenIdProvider, *, named: str) -> None:
+    """Check the issuer that an answer names, "" for none (RFC 9207). Raises Unauthenticated."""
+    if (named or provider.names_issuer) and named != provider.issuer:
+        raise Unauthenticated("the answer is of another provider; log in again")
+
+
+def check_claims(
+    claims: Mapping[str, Json], *, issuer: str, client_id: str, nonce: str, now: float
+) -> str:
+    """Check the claims of an ID token (Core 1.0, section 3.1.3.7); its subject. `now` is seconds
+    since 1970. Raises Unauthenticated naming the claim.
+    """
+    if claims.get("iss") != issuer:
+        raise _refused("iss", "another provider made it")
+    audience = claims.get("aud")
+    audiences = audience if isinstance(audience, list) else [audience]
+    if client_id not in audiences:
+        raise _refused("aud", "it was made for another client")
+    party = claims.get("azp")
+    if party != client_id and (party is not None or len(audiences) > 1):
+        raise _refused("azp", "it was made for another client")
+    if not nonce or claims.get("nonce") != nonce:
+        raise _refused("nonce", "it was made for another login")
+    _check_times(claims, now)
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_SUBJECT:
+        raise _refused("sub", f"it must have 1 to {_LONGEST_SUBJECT} characters")
+    # PostgreSQL stores no NUL character.
+    if "\0" in subject:
+        raise _refused("sub", "it has a NUL character")
+    return subject
+
+
+def _check_times(claims: Mapping[str, Json], now: float) -> None:
+    ends, made, starts = (_number(claims.get(name)) for name in ("exp", "iat", "nbf"))
+    if ends is None or ends + LEEWAY <= now:
+        raise _refused("exp", "it has expired; check the clocks, and log in again")
+    if made is None or made - LEEWAY > now:
+        raise _refused("iat", "it was made in the future; check the clocks")
+    if starts is not None and starts - LEEWAY > now:
+        raise _refused("nbf", "it is not valid yet; check the clocks")
+
+
+def read_person(
+    claims: Mapping[str, Json], *, issuer: str, subject: str, names: OpenIdClaims
+) -> OpenIdPerson:
+    """The person that checked claims describe."""
+    email = _text(claims, names.email)
+    verified = claims.get(names.email_verified) if names.email_verified else True
+    # Some providers write the text "true" (Core 1.0 says a boolean).
+    if verified not in (True, "true"):
+        email = ""
+    first, last = _text(claims, "given_name"), _text(claims, "family_name")
+    if not first and not last:
+        first, _, last = _text(claims, "name").partition(" ")
+    return OpenIdPerson(
+        issuer=issuer,
+        subject=subject,
+        email=email,
+        username=_text(claims, names.username) or _text(claims, "preferred_username"),
+        first_name=first,
+        last_name=last,
+        groups=_read_groups(claims, names.groups),
+    )
+
+
+def _read_groups(claims: Mapping[str, Json], name: str) -> frozenset[str] | None:
+    if not name:
+        return None
+    found = claims.get(name)
+    # Nothing, where a list was to be: the person is in no group, which takes away what an earlier
+    # login gave.
+    listed: Sequence[Json] = found if isinstance(found, list) else [found]
+    return frozenset(one for one in listed[:_MOST_GROUPS] if isinstance(one, str))
+
+
+def check_group(person: OpenIdPerson, required: str) -> None:
+    """Check that a person is in the group that all must be in; "" is none. Raises Forbidden."""
+    if required and required not in (person.groups or ()):
+        raise Forbidden(
+            "Forbidden: you are not in the group whose members may log in here; ask an admin"
+        )
+
+
+def wanted_roles(person: OpenIdPerson, roles: Mapping[str, str]) -> frozenset[str]:
+    """The roles that a person's groups give. `roles` is the uuid of a role by group."""
+    return frozenset(roles[group] for group in roles.keys() & (person.groups or frozenset()))
+
+
+def free_username(person: OpenIdPerson, taken: Collection[str]) -> str:
+    """A name for a new user: letters and digits, not one of `taken`."""
+    source = person.username or person.email.partition("@")[0] or person.first_name or "user"
+    stem = _OTHER.sub("", source.lower())[:60]
+    if not stem[:1].isalpha():
+        stem = f"user{stem}"
+    number = 1
+    while (name := stem if number == 1 else f"{stem}{number}") in taken:
+        number += 1
+    return name
+
+
+def _refused(claim: str, why: str) -> Unauthenticated:
+    return Unauthenticated(f"the ID token of the provider was refused: {claim}: {why}")
+
+
+def _text(claims: Mapping[str, Json], name: str) -> str:
+    value = claims.get(name) if name else None
+    return value.replace("\0", "").strip()[:_LONGEST_NAME] if isinstance(value, str) else ""
+
+
+def _number(value: Json) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number else None  # type: ignore[arg-type]
+
+
+def _is_address(text: str) -> bool:
+    """Whether a text is an https address, or an http one of this machine."""
+    match = _ADDRESS.fullmatch(text)
+    return match is not None and (match[1] == "https" or bool(_LOOPBACK.fullmatch(match[2])))
