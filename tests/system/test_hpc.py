@@ -117,7 +117,8 @@ def test_the_wheel_alone_brings_the_daemon(tmp_path: Path) -> None:
     shutil.copytree(
         ROOT / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__")
     )
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    (source / "docs").mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "docs/lading.1"):
         shutil.copy(ROOT / name, source / name)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     alone = ["--no-deps", "--no-index"]
