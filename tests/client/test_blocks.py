@@ -27,6 +27,7 @@ class Before:
 
     def __init__(self, inner: Transport, action: Callable[[], object]) -> None:
         self.request, self.websocket, self.close = inner.request, inner.websocket, inner.close
+        self.switch = inner.switch
         self._inner, self._action = inner, action
 
     def stream(

@@ -6,134 +6,35 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
-from tests.reality import need, need_program, need_root
-from tests.system.cluster import Cluster, running_cluster
+from tests.system.cluster import Cluster
+from tests.system.page_visitor import (
+    PATIENCE,
+    Visitor,
+    chromium,
+    cluster,
+    reader,
+    submit,
+    visitor,
+)
 
+__all__ = ["chromium", "cluster", "reader", "visitor"]
 pytestmark = pytest.mark.system
-ROOT = Path(__file__).parents[2]
-AXE = ROOT / "build/axe/axe.min.js"
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 EVIL = "<script>document.title='owned'</script><img src=x onerror=alert(1)>"
-PATIENCE = 60_000
-"""Milliseconds for which a browser waits for what a test expects."""
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    need_root()
-    for program in ("crun", "chromium"):
-        need_program(program)
-    vendor = ROOT / "src/lading/web/static/vendor/prepared"
-    need(AXE.is_file() and vendor.is_file(), "what 'scripts/assets.sh test' fetches")
-    config = "Containers: {StopGracePeriod: 500ms, LogUpdatePeriod: 100ms}\n"
-    with running_cluster(tmp_path_factory.mktemp("page") / "data", config) as running:
-        running.lading("image", "add", "--name", "tools:1", "--from-host",
-                       "sh", "seq", "sleep", "echo", "touch")  # fmt: skip
-        yield running
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    need_program("chromium")
-    with sync_playwright() as started:
-        browser = started.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
-        )
-        yield browser
-        browser.close()
-
-
-class Visitor:
-    """A browser window that fails on console messages and on requests to other hosts."""
-
-    def __init__(self, cluster: Cluster, page: Page) -> None:
-        self.page, self.cluster = page, cluster
-        self.origin = f"https://{cluster.address}"
-        self.faults: list[str] = []
-        page.set_default_timeout(PATIENCE)
-        page.on("console", self._note_message)
-        page.on("pageerror", lambda error: self.faults.append(str(error)))
-        page.on("request", self._note_request)
-
-    def log_in(self, *place: str) -> None:
-        """Follow a one-time link."""
-        self.page.goto(
-            self.cluster.lading("open", "--print", *place).stdout.strip().splitlines()[-1]
-        )
-
-    def go(self, path: str) -> None:
-        """Open an address of the page."""
-        self.page.goto(f"{self.origin}{path}")
-
-    def check(self) -> None:
-        """What every view must keep to."""
-        assert self.faults == []
-        # Evaluated: the policy of the page refuses a script element.
-        self.page.evaluate(f"{AXE.read_text()};0")
-        found = self.page.evaluate(f"axe.run(document, {{runOnly: {json.dumps(RULES)}}})")
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
-        size = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
-        wide, room = self.page.evaluate(size)
-        assert wide <= room, "the page scrolls sideways"
-
-    def _note_message(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            self.faults.append(message.text)
-
-    def _note_request(self, request: Request) -> None:
-        if not request.url.startswith(f"{self.origin}/"):
-            self.faults.append(f"request to {request.url}")
-
-
-@pytest.fixture(params=["light", "dark", "narrow"])
-def visitor(
-    cluster: Cluster, chromium: Browser, request: pytest.FixtureRequest
-) -> Iterator[Visitor]:
-    """A visitor who is logged in, with each look."""
-    yield from _visitor(cluster, chromium, request.param)
-
-
-@pytest.fixture
-def reader(cluster: Cluster, chromium: Browser) -> Iterator[Visitor]:
-    """A visitor who is logged in."""
-    yield from _visitor(cluster, chromium, "light")
-
-
-def _visitor(cluster: Cluster, chromium: Browser, look: str) -> Iterator[Visitor]:
-    context = chromium.new_context(
-        ignore_https_errors=True,
-        color_scheme="dark" if look == "dark" else "light",
-        viewport={"width": 360 if look == "narrow" else 1280, "height": 800},
-    )
-    made = Visitor(cluster, context.new_page())
-    made.log_in()
-    yield made
-    context.close()
-
-
-def _run(cluster: Cluster, name: str, script: str, *options: str) -> str:
-    """Submit a request; its uuid."""
-    said = cluster.lading("run", "--detach", "--name", name, "--image", "tools:1", *options,
-                          "--", "sh", "-c", script).stdout  # fmt: skip
-    found = re.search(r"\w{5}-xvhdp-\w{15}", said)
-    assert found
-    return found[0]
 
 
 def _waiting(cluster: Cluster, name: str) -> str:
     """Submit a request that no machine can run; its uuid."""
     # A command of its own: the result of an equal one would be used, whatever its size.
-    return _run(cluster, name, f": {name}", "--vcpus", "64")
+    return submit(cluster, name, f": {name}", "--vcpus", "64")
 
 
 def test_every_view_is_clean(cluster: Cluster, visitor: Visitor) -> None:
-    failed = _run(cluster, EVIL, "seq 900; echo it broke >&2; touch '/out/<b>.html'; exit 7")
+    failed = submit(cluster, EVIL, "seq 900; echo it broke >&2; touch '/out/<b>.html'; exit 7")
     large = _waiting(cluster, "too large")
     cluster.lading("wait", failed, check=False)
     for path in (
@@ -262,7 +163,7 @@ def test_files_are_uploaded(cluster: Cluster, reader: Visitor, tmp_path: Path) -
 
 
 def test_a_request_is_followed_to_its_end(cluster: Cluster, reader: Visitor) -> None:
-    uuid = _run(cluster, "followed", "while [ ! -e /out/go ]; do echo still; sleep 0.2; done")
+    uuid = submit(cluster, "followed", "while [ ! -e /out/go ]; do echo still; sleep 0.2; done")
     reader.log_in(uuid)
     page = reader.page
     expect(page.locator("#state .state")).to_contain_text("Running", timeout=PATIENCE)
@@ -282,7 +183,7 @@ def test_a_request_is_followed_to_its_end(cluster: Cluster, reader: Visitor) -> 
 def test_a_list_says_that_there_is_more(cluster: Cluster, reader: Visitor) -> None:
     reader.go("/ui/requests")
     expect(reader.page.locator("#live")).to_have_text("Live")
-    _run(cluster, "newer", "true")
+    submit(cluster, "newer", "true")
     expect(reader.page.locator("#new")).to_contain_text("newer requests", timeout=PATIENCE)
 
 
@@ -302,7 +203,7 @@ def test_many_are_cancelled_by_keys(cluster: Cluster, reader: Visitor) -> None:
 
 
 def test_output_is_saved_and_never_shown(cluster: Cluster, reader: Visitor) -> None:
-    uuid = _run(cluster, "writes", "echo '<script>alert(1)</script>' > /out/page.html")
+    uuid = submit(cluster, "writes", "echo '<script>alert(1)</script>' > /out/page.html")
     cluster.lading("wait", uuid)
     reader.go(f"/ui/requests/{uuid}")
     with reader.page.expect_download() as saved:

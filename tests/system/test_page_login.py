@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from tests.reality import need_program, need_root
 from tests.system.cluster import Cluster, running_cluster
-from tests.system.test_page import PATIENCE, Visitor
+from tests.system.page_visitor import PATIENCE, Visitor
 
 pytestmark = pytest.mark.system
 JANE = {"email": "jane@example.org", "email_verified": True, "name": "Jane Doe", "groups": ["lab"]}

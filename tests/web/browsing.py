@@ -18,6 +18,7 @@ from lading.client.transport import Response
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import World
 from lading.web.app import make_app
+from lading.web.open_shells import ShellChecks
 from tests.webdav.site import Site, site
 
 _FORM = "application/x-www-form-urlencoded"
@@ -100,7 +101,9 @@ class PageSite:
 
 
 @asynccontextmanager
-async def page_site(root: Path, **settings: Any) -> AsyncIterator[PageSite]:
+async def page_site(
+    root: Path, *, shell_checks: ShellChecks | None = None, **settings: Any
+) -> AsyncIterator[PageSite]:
     """A site below an empty directory; `settings` are those of `lading.testing.world`."""
     async with site(root, **settings) as files:
         directory = root / "page"
@@ -109,8 +112,10 @@ async def page_site(root: Path, **settings: Any) -> AsyncIterator[PageSite]:
             directory=directory,
             clock=files.world.clock,
             entropy=random.Random(5).randbytes,
+            shell_checks=shell_checks,
         )
         yield PageSite(files=files, app=app, directory=directory)
+        await files.transport.close()
 
 
 def _named(headers: Mapping[str, str]) -> dict[str, str]:

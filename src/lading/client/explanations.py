@@ -88,6 +88,16 @@ def dispatch_rows(decisions: Sequence[Explanation]) -> Iterator[Row]:
         )
 
 
+def place_text(decisions: Sequence[Explanation], container_uuid: str) -> str:
+    """Where a container was started, in a dispatcher's sentence; "" if none has told it."""
+    started = [
+        one
+        for one in decisions
+        if one["event_type"] == "dispatched" and one["container_uuid"] == container_uuid
+    ]
+    return _text(started[-1]["text"]) if started else ""
+
+
 def candidate_rows(resolution: Explanation) -> Iterator[Row]:
     """Container, state, whether it is usable, and the reason, of each candidate for reuse."""
     for one in resolution.get("candidates") or ():

@@ -23,7 +23,8 @@ from urllib.parse import urlsplit
 from lading.client.receiving import Broken, Receiver, ServerAddress, Sink
 from lading.core.errors import Corrupt, Invalid, LadingError, Malformed, Unavailable
 from lading.net.http_connections import Exchange, HttpConnections, Outgoing, Sender
-from lading.net.http_upgrade import Way, trusting
+from lading.net.http_upgrade import Way, switch, trusting
+from lading.net.pipes import Pipe
 from lading.net.websocket import WebSocketConnection, open_websocket
 
 Body = bytes | bytearray | AsyncIterable[bytes | bytearray]
@@ -108,6 +109,14 @@ class Transport(Protocol):
         """A websocket connection; `timeout`: seconds for opening it.
 
         Raises Unavailable, or the error of the status with which the server refused.
+        """
+
+    async def switch(
+        self, path: str, protocol: str, *, headers: Mapping[str, str], form: Mapping[str, str]
+    ) -> Pipe:
+        """A connection that has switched to another protocol (`net.http_upgrade.switch`); the
+        caller closes it. Raises Unavailable, or the error of the status with which the server
+        refused.
         """
 
     async def close(self) -> None:
@@ -229,6 +238,14 @@ class HttpTransport:
             yield _OpenWebSocket(connection, self.address)
         finally:
             await connection.close()
+
+    async def switch(
+        self, path: str, protocol: str, *, headers: Mapping[str, str], form: Mapping[str, str]
+    ) -> Pipe:
+        """A connection that has switched to another protocol; see Transport."""
+        pipe = await self._way().open()
+        await switch(pipe, path, protocol, host=self._host, headers=headers, form=form)
+        return pipe
 
     async def close(self) -> None:
         """Close every connection."""

@@ -12,13 +12,14 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from socket import socket
+from socket import socket, socketpair
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlencode
 
 import uvicorn
 from starlette.types import ASGIApp, Message, Scope
 
+from lading.api.http import TAKE_OVER
 from lading.client.transport import (
     DEFAULT_TIMEOUT,
     Body,
@@ -28,6 +29,8 @@ from lading.client.transport import (
     WebSocket,
 )
 from lading.core.errors import Unavailable, from_status
+from lading.net.http_upgrade import LIMIT
+from lading.net.pipes import Pipe
 
 _PIECE = 1 << 16
 
@@ -38,6 +41,7 @@ class AsgiTransport:
     def __init__(self, app: ASGIApp, *, state: Mapping[str, Any] | None = None) -> None:
         self._app = app
         self._state = dict(state or {})
+        self._sessions: set[asyncio.Task[None]] = set()
 
     async def request(
         self,
@@ -67,7 +71,7 @@ class AsgiTransport:
         """
         length = {"content-length": str(len(body))} if isinstance(body, bytes | bytearray) else {}
         exchange = _Exchange(_incoming(body), timeout)
-        scope = self._scope("http", path, {**length, **headers})
+        scope = self.scope("http", path, {**length, **headers})
         task = asyncio.create_task(exchange.run(self._app, {**scope, "method": method}))
         try:
             start = await exchange.next_message()
@@ -88,7 +92,7 @@ class AsgiTransport:
         """A websocket connection; closing it disconnects the application."""
         connection = _AsgiWebSocket()
         task = asyncio.create_task(
-            connection.run(self._app, self._scope("websocket", path, headers))
+            connection.run(self._app, self.scope("websocket", path, headers))
         )
         try:
             await connection.opened(timeout)
@@ -103,10 +107,50 @@ class AsgiTransport:
                     "the application did not end after websocket.disconnect"
                 ) from error
 
-    async def close(self) -> None:
-        """Nothing to drop."""
+    async def switch(
+        self, path: str, protocol: str, *, headers: Mapping[str, str], form: Mapping[str, str]
+    ) -> Pipe:
+        """A connection that the application takes over, as servers offer it; the application ends
+        with the connection.
+        """
+        body = urlencode(form).encode()
+        fields = {
+            **headers,
+            "connection": "upgrade",
+            "upgrade": protocol,
+            "content-type": "application/x-www-form-urlencoded",
+            "content-length": str(len(body)),
+        }
+        exchange, taken = _Exchange(_incoming(body), DEFAULT_TIMEOUT), asyncio.Event()
+        pipes: list[Pipe] = []
 
-    def _scope(self, kind: str, path: str, headers: Mapping[str, str]) -> Scope:
+        async def take_over(head: bytes) -> Pipe:
+            assert head.startswith(b"HTTP/1.1 101 ")
+            for one in socketpair():
+                pipes.append(Pipe(*await asyncio.open_connection(sock=one, limit=LIMIT)))
+            taken.set()
+            return pipes[1]
+
+        scope = {**self.scope("http", path, fields), "extensions": {TAKE_OVER: take_over}}
+        task = asyncio.create_task(exchange.run(self._app, {**scope, "method": "POST"}))
+        self._sessions.add(task)
+        task.add_done_callback(self._sessions.discard)
+        waiting = asyncio.create_task(taken.wait())
+        await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if taken.is_set():
+            return pipes[0]
+        start = await exchange.next_message()
+        text = b"".join([piece async for piece in exchange.chunks()])
+        await task
+        raise from_status(start["status"], text.decode())
+
+    async def close(self) -> None:
+        """Wait for the applications that have taken over a connection."""
+        await asyncio.gather(*self._sessions, return_exceptions=True)
+
+    def scope(self, kind: str, path: str, headers: Mapping[str, str]) -> Scope:
+        """The scope of a request or of a websocket."""
         raw, _, query = path.partition("?")
         lines = {"host": "localhost", **{name.lower(): value for name, value in headers.items()}}
         return {
@@ -172,6 +216,13 @@ class FlakyTransport:
         """A websocket connection, if the request is not lost."""
         self._lose("the connection was refused")
         return self._inner.websocket(path, headers=headers, timeout=timeout)
+
+    async def switch(
+        self, path: str, protocol: str, *, headers: Mapping[str, str], form: Mapping[str, str]
+    ) -> Pipe:
+        """A connection with another protocol, if the request is not lost."""
+        self._lose("the connection was refused")
+        return await self._inner.switch(path, protocol, headers=headers, form=form)
 
     async def close(self) -> None:
         """Close the transport below."""

@@ -37,6 +37,7 @@ from lading.core.errors import (
 from lading.dispatch.fleet import Fleet
 from lading.dispatch.run import run
 from lading.dispatch.settings import DispatchSettings
+from lading.net.pipes import Pipe
 from lading.testing.pulse import Pulse
 
 
@@ -62,6 +63,12 @@ class ExchangesOnly:
     ) -> AbstractAsyncContextManager[WebSocket]:
         """Not offered: take `events`. Raises Unavailable."""
         raise Unavailable(f"no websocket here: {path} {headers} {timeout}")
+
+    async def switch(
+        self, path: str, protocol: str, *, headers: Mapping[str, str], form: Mapping[str, str]
+    ) -> Pipe:
+        """Not offered. Raises Unavailable."""
+        raise Unavailable(f"no other protocol here: {path} {protocol} {headers} {form}")
 
     async def close(self) -> None:
         """Nothing to drop."""

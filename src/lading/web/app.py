@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.requests import Request as Incoming
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from lading.client.transport import Transport
 from lading.core.errors import LadingError, MethodNotAllowed, NotFound, Unauthenticated
@@ -30,18 +31,22 @@ from lading.web import (
     login,
     now,
     requests,
+    shell,
     single_sign_on,
     site,
     static_files,
 )
 from lading.web.live_updates import LiveUpdates
+from lading.web.open_shells import OpenShells, ShellChecks
 from lading.web.rendering import Renderer
-from lading.web.routes import PageRoute, route
+from lading.web.routes import PageRoute, SocketRoute, route
 from lading.web.sessions import SessionStore
 from lading.web.visit import PageServices, Visit, read_form
 
 _logger = logging.getLogger("lading.web")
 _EVENTS: Final = "/ui/events"
+# The code of a websocket whose server has a fault (RFC 6455, section 7.4.1).
+_FAULT: Final = 1011
 _TITLES: Final = {
     400: "This request cannot be read",
     403: "This is not allowed",
@@ -68,7 +73,9 @@ ROUTES: Final = (
     *graphs.ROUTES,
     *data.ROUTES,
     *site.ROUTES,
+    *shell.ROUTES,
 )
+SOCKETS: Final = shell.SOCKETS
 
 
 def make_app(
@@ -77,14 +84,18 @@ def make_app(
     directory: Path,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     entropy: Callable[[int], bytes] = os.urandom,
+    shell_checks: ShellChecks | None = None,
 ) -> ASGIApp:
-    """The page; it owns `/ui/`. `transport` leads to the server; `directory` keeps sessions."""
+    """The page; it owns `/ui/`, also for websockets. `transport` leads to the server; `directory`
+    keeps sessions.
+    """
     return _Page(
         PageServices(
             transport=transport,
             sessions=SessionStore(directory, clock=lambda: clock().timestamp(), entropy=entropy),
             renderer=Renderer(clock),
             live=LiveUpdates(),
+            shells=OpenShells(shell_checks or ShellChecks()),
             clock=clock,
             entropy=entropy,
         )
@@ -96,6 +107,9 @@ class _Page:
         self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._converse(WebSocket(scope, receive, send))
+            return
         visit = Visit(services=self._services, incoming=Incoming(scope, receive))
         began = time.perf_counter()
         try:
@@ -143,6 +157,36 @@ class _Page:
             # The API accepted the token of the session.
             note_known(incoming.scope)
         return response
+
+    async def _converse(self, socket: WebSocket) -> None:
+        """Serve a websocket of a page of ours. One without a session is refused before it opens."""
+        # A handshake is a request like others, but for its type.
+        incoming = Incoming({**socket.scope, "type": "http", "method": "GET"})
+        visit = Visit(services=self._services, incoming=incoming)
+        try:
+            browser_rules.check_socket(incoming.headers, scheme=socket.url.scheme)
+            found, visit.parts = _find_socket(incoming.url.path)
+            visit.secret = browser_rules.read_cookie(incoming.headers.get("cookie", ""))
+            visit.session = await self._services.sessions.find(visit.secret)
+            if visit.session is None:
+                raise Unauthenticated
+        except LadingError:
+            await socket.close()
+            return
+        note_known(socket.scope)
+        try:
+            await found.handler(visit, socket)
+        except Exception:  # the boundary of a connection: a fault of ours must not go unseen
+            _logger.exception("websocket failed page=%s", found.pattern.pattern)
+            await socket.close(_FAULT)
+
+
+def _find_socket(path: str) -> tuple[SocketRoute, dict[str, str]]:
+    """The route of a websocket, and the parts of its path. Raises NotFound."""
+    for one in SOCKETS:
+        if match := one.pattern.fullmatch(path):
+            return one, match.groupdict()
+    raise NotFound("There is no page at this address")
 
 
 def _find(method: str, path: str) -> tuple[PageRoute, dict[str, str]]:

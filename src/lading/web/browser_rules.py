@@ -38,6 +38,11 @@ HEADERS: Final = {
 }
 TOKEN_BYTES: Final = 32
 """Random bytes of a token of forms."""
+TERMINAL: Final = _POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+"""Content-Security-Policy of the page with a terminal: xterm.js puts style elements into the page,
+without which its text has the colour of its ground, and style attributes for the colours of the
+output. Scripts are restricted as on all pages.
+"""
 DOWNLOAD: Final = "default-src 'none'; sandbox"
 """Content-Security-Policy of a file that a container wrote."""
 # A path below the page without a backslash, which browsers read as a slash.
@@ -97,6 +102,18 @@ def _digest(secret: str) -> bytes:
 
 def _mixed(one: bytes, other: bytes) -> bytes:
     return bytes(a ^ b for a, b in zip(one, other, strict=True))
+
+
+def check_socket(headers: Mapping[str, str], *, scheme: str) -> None:
+    """Check that a page of ours opens a websocket: browsers always say the origin of the page
+    (RFC 6455, section 10.2). Raises Forbidden.
+    """
+    said = {name: headers.get(name, "") for name in ("host", "origin")}
+    site = headers.get("sec-fetch-site", "same-origin")
+    if not said["origin"] or http_head.is_foreign("POST", said, scheme=scheme):
+        raise Forbidden("Forbidden: a page of another site opened this connection")
+    if site != "same-origin":
+        raise Forbidden("Forbidden: a page of another site opened this connection")
 
 
 def safe_place(text: str) -> str:

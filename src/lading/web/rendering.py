@@ -20,8 +20,10 @@ from lading.core.quantities import age, duration, parse_time, shorten, size
 
 _HERE: Final = Path(__file__).parent
 STATIC: Final = _HERE / "static"
-_VENDOR: Final = ("htmx.min.js", "sse.min.js")
-"""Files that `scripts/assets.sh` fetches, without which the page has no live updates."""
+_VENDOR: Final = ("htmx.min.js", "sse.min.js", "xterm.js", "uPlot.iife.min.js")
+"""Files that `scripts/assets.sh` fetches, without which the page has no live updates, no plots and
+no terminal.
+"""
 # A shape beside the word and the colour: states must not be told apart by colour alone.
 _SHAPES: Final = {
     "Running": ("run", "▶"),
@@ -50,6 +52,7 @@ class Renderer:
         environment.filters |= {
             "age": self._age,
             "bytes": size,
+            "amount": amount,
             "look": look,
             "moment": moment,
             "seconds": duration,
@@ -102,6 +105,15 @@ def moment(text: str | None) -> Markup:
     if not text:
         return Markup("")
     return Markup('<time datetime="{}">{}</time>').format(text, shown_moment(text))
+
+
+def amount(value: float | None, unit: str) -> str:
+    """A number, bytes or a rate of bytes; "" if it is not known."""
+    if value is None:
+        return ""
+    if unit == "number":
+        return f"{value:.2f}".rstrip("0").rstrip(".")
+    return size(round(value)) + ("/s" if unit == "rate" else "")
 
 
 def look(text: str) -> tuple[str, str]:

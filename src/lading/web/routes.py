@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from starlette.responses import Response
+from starlette.websockets import WebSocket
 
 from lading.web.visit import Visit
 
 Handler = Callable[[Visit], Awaitable[Response]]
+SocketHandler = Callable[[Visit, WebSocket], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,5 +41,21 @@ def route(
     raw: bool = False,
 ) -> PageRoute:
     """The route of a path; `{name}` in it is one segment, which the handler finds in `parts`."""
-    pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
-    return PageRoute(method, pattern, handler, open, programs, raw)
+    return PageRoute(method, _pattern(path), handler, open, programs, raw)
+
+
+@dataclass(frozen=True, slots=True)
+class SocketRoute:
+    """A handler of websockets. The session and the origin are checked before it."""
+
+    pattern: re.Pattern[str]
+    handler: SocketHandler
+
+
+def socket_route(path: str, handler: SocketHandler) -> SocketRoute:
+    """The route of a websocket; its path is as that of `route`."""
+    return SocketRoute(_pattern(path), handler)
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))

@@ -1,4 +1,4 @@
-"""Sessions of browsers and one-time links, as files in a directory of the server.
+"""Sessions of browsers, one-time links and one-time tickets, as files in a directory of the server.
 
 A secret that only the browser has names the session. The file is named by a hash of the secret, and
 its content, the API token among it, is sealed with a key from the secret: who reads the files can
@@ -27,6 +27,8 @@ LINK_LIFE: Final = 60
 """Seconds for which a one-time link is good."""
 FLOW_LIFE: Final = 600
 """Seconds for which a provider's answer is awaited: people type passwords there."""
+TICKET_LIFE: Final = 30
+"""Seconds for which a ticket is good."""
 # 256 bits, the length of a key of AES-GCM here.
 _SECRET_BYTES: Final = 32
 # 96 bits: NIST SP 800-38D, section 5.2.1.1.
@@ -71,12 +73,26 @@ class LoginFlow(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since 1970."""
 
 
-_Kept = TypeVar("_Kept", PageSession, OneTimeLink, LoginFlow)
-_Once = TypeVar("_Once", OneTimeLink, LoginFlow)
+class ShellTicket(msgspec.Struct, frozen=True, kw_only=True):
+    """What a ticket allows: one shell of one session in one container, as a user of the image."""
+
+    holder: str
+    """Hash of the secret of the session."""
+    request: str
+    container: str
+    login: str
+    until: float
+    """Seconds since 1970."""
+
+
+_Kept = TypeVar("_Kept", PageSession, OneTimeLink, LoginFlow, ShellTicket)
+_Once = TypeVar("_Once", OneTimeLink, LoginFlow, ShellTicket)
 
 
 class SessionStore:
-    """Sessions and links below the directory `root`, which is made at need, for its owner only."""
+    """Sessions, links and tickets below the directory `root`, which is made at need, for its owner
+    only.
+    """
 
     def __init__(
         self, root: Path, *, clock: Callable[[], float], entropy: Callable[[int], bytes]
@@ -115,6 +131,22 @@ class SessionStore:
         """The login of a secret, once; None if its answer was taken or is too late."""
         return await asyncio.to_thread(self._take, "flows", secret, LoginFlow)
 
+    async def make_ticket(self, holder: str, *, request: str, container: str, login: str) -> str:
+        """Keep a ticket for the session with the secret `holder`; the secret that names it."""
+        ticket = ShellTicket(
+            holder=_hash_of(holder),
+            request=request,
+            container=container,
+            login=login,
+            until=self._clock() + TICKET_LIFE,
+        )
+        return await asyncio.to_thread(self._keep, "tickets", ticket)
+
+    async def take_ticket(self, secret: str, *, holder: str) -> ShellTicket | None:
+        """The ticket of a secret, once; None if it is used, too old, or of another session."""
+        found = await asyncio.to_thread(self._take, "tickets", secret, ShellTicket)
+        return found if found is not None and found.holder == _hash_of(holder) else None
+
     def _find(self, secret: str, is_use: bool) -> PageSession | None:
         path = self._path("sessions", secret)
         session = self._read(path, secret, PageSession)
@@ -143,7 +175,7 @@ class SessionStore:
             return None
         return taken if taken is not None and self._clock() <= taken.until else None
 
-    def _keep(self, kind: str, kept: PageSession | OneTimeLink | LoginFlow) -> str:
+    def _keep(self, kind: str, kept: PageSession | OneTimeLink | LoginFlow | ShellTicket) -> str:
         secret = self._entropy(_SECRET_BYTES).hex()
         path, now = self._path(kind, secret), self._clock()
         # One by one: `parents=True` would make the outer one for everybody.
@@ -169,18 +201,27 @@ class SessionStore:
             return None
 
     def _path(self, kind: str, secret: str) -> Path:
-        name = hashlib.sha256(f"name {secret}".encode()).hexdigest()
-        return self._root / kind / name
+        return self._root / kind / _hash_of(secret)
 
     def _sweep(self, now: float) -> None:
         """Remove what has ended, now and then."""
         if now < self._swept + _SWEEP_EVERY:
             return
         self._swept = now
-        for kind, life in (("sessions", IDLE), ("links", LINK_LIFE), ("flows", FLOW_LIFE)):
+        lives = {
+            "sessions": IDLE,
+            "links": LINK_LIFE,
+            "flows": FLOW_LIFE,
+            "tickets": TICKET_LIFE,
+        }
+        for kind, life in lives.items():
             for path in (self._root / kind).glob("*"):
                 if _NAME.fullmatch(path.name) and _age(path, now) > life:
                     path.unlink(missing_ok=True)
+
+
+def _hash_of(secret: str) -> str:
+    return hashlib.sha256(f"name {secret}".encode()).hexdigest()
 
 
 def _cipher(secret: str) -> AESGCM:

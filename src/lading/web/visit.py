@@ -19,6 +19,7 @@ from lading.client.transport import Transport
 from lading.core.errors import Malformed, TooLarge, from_status
 from lading.web import browser_rules
 from lading.web.live_updates import LiveUpdates
+from lading.web.open_shells import OpenShells
 from lading.web.rendering import Renderer
 from lading.web.sessions import PageSession, SessionStore
 
@@ -42,6 +43,7 @@ class PageServices:
     sessions: SessionStore
     renderer: Renderer
     live: LiveUpdates
+    shells: OpenShells
     clock: Callable[[], datetime]
     entropy: Callable[[int], bytes]
 

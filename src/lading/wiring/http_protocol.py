@@ -36,6 +36,8 @@ from lading.net.http_upgrade import LIMIT
 from lading.net.pipes import Pipe
 
 _WEBSOCKET = b"/websocket"
+# Websockets of the page.
+_PAGE = b"/ui/"
 # Media type of responses without an end (server-sent events).
 _EVENTS = b"text/event-stream"
 # Bytes. Largest body of a request for another protocol, and most data kept that came after it. Such
@@ -278,8 +280,9 @@ class ReceivingProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _should_upgrade_to_ws(self) -> bool:
-        # Ports of containers have websockets of their own at any path, also this one.
-        ours = self.url.partition(b"?")[0].rstrip(b"/") == _WEBSOCKET
+        # Ports of containers have websockets of their own at any path, also these.
+        path = self.url.partition(b"?")[0]
+        ours = path.rstrip(b"/") == _WEBSOCKET or path.startswith(_PAGE)
         return (
             ours
             and self.sites.find({"headers": self.headers, "path": ""}) is None

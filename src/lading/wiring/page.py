@@ -23,6 +23,11 @@ def is_page_path(scope: MutableMapping[str, Any]) -> bool:
     return path == "/" and scope["method"] in ("GET", "HEAD") and _is_browser(scope)
 
 
+def owns_socket(path: str) -> bool:
+    """Whether a websocket is for the page."""
+    return path.startswith(_PREFIX)
+
+
 class OnDemandPage:
     """The application of `is_page_path`; it keeps logins in `directory`."""
 

@@ -54,7 +54,7 @@ from lading.webdav import file_request
 from lading.webdav.app import make_app as make_gateway
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.http_protocol import EventsProtocol, ReceivingProtocol
-from lading.wiring.page import OnDemandPage, is_page_path
+from lading.wiring.page import OnDemandPage, is_page_path, owns_socket
 from lading.wiring.process import (
     ChildOptions,
     StartReport,
@@ -118,8 +118,10 @@ def combine(
     """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        # WebSockets (scope type "websocket") and ports of containers belong to the API.
         path = scope["path"]
+        if scope["type"] == "websocket" and page is not None and owns_socket(path):
+            return await page(scope, receive, send)
+        # Other WebSockets and ports of containers belong to the API.
         if scope["type"] != "http" or path.startswith(OWNED_PATHS) or sites.find(scope) is not None:
             return await api(scope, receive, send)
         if file_request.is_file_path(path):

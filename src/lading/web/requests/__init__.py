@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lading.web.requests import files, listing, log, page, submit
+from lading.web.requests import files, listing, log, page, submit, usage
 from lading.web.routes import PageRoute, route
 
 ROUTES: Final[tuple[PageRoute, ...]] = (
@@ -21,6 +21,8 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
     route("POST", "/ui/requests/{uuid}/again", page.run_again),
     route("GET", "/ui/requests/{uuid}/files", files.show),
     route("GET", "/ui/requests/{uuid}/files/download", files.download),
+    route("GET", "/ui/requests/{uuid}/usage", usage.show),
+    route("GET", "/ui/requests/{uuid}/usage/table", usage.refresh),
     route("GET", "/ui/requests/{uuid}/log", log.show),
     route("GET", "/ui/requests/{uuid}/log/follow", log.follow),
     route("GET", "/ui/requests/{uuid}/log/download", log.download),

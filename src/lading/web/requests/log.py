@@ -78,7 +78,7 @@ async def show(visit: Visit) -> Response:
     values = {
         "request": request,
         "title": request["name"] or request["uuid"],
-        "containers": _containers(request),
+        "containers": containers_of(request),
         "container": container,
         "names": names,
         "name": name,
@@ -168,7 +168,8 @@ async def _choose(visit: Visit) -> tuple[Record, list[str], str, str]:
     return request, names, container, name
 
 
-def _containers(request: Record) -> list[str]:
+def containers_of(request: Record) -> list[str]:
+    """The containers of a request, the present one last."""
     known = [*(request["attempted_container_uuids"] or ()), request["container_uuid"]]
     return [one for one in dict.fromkeys(known) if one]
 
