@@ -206,7 +206,9 @@ async def check_owner(
 async def check_owner_for(
     tx: Transaction, services: ApiServices, caller: Principal, owner_uuid: JSON
 ) -> None:
-    """As `check_owner`, for another principal."""
+    """Check that `principal`, not the caller itself, may give a record to an owner; see
+    `check_owner`.
+    """
     if owner_uuid == caller.user_uuid:
         return
     kind = (
@@ -288,8 +290,8 @@ def find_token(headers: Mapping[str, str], params: Mapping[str, JSON]) -> str:
 
 
 async def find_readers(services: ApiServices, params: Mapping[str, JSON]) -> tuple[Principal, ...]:
-    """Who else a call reads for: the holders of the valid tokens among the parameter
-    `reader_tokens`.
+    """Further principals whose records a call may read: the holders of the valid tokens among the
+    parameter `reader_tokens`.
     """
     given = params.get("reader_tokens")
     tokens = given if isinstance(given, list) else [given]
@@ -330,7 +332,7 @@ def _split(token: str) -> tuple[str, str, str | None]:
 
 
 async def authenticate(services: ApiServices, token: str) -> Principal | None:
-    """Who holds this token; None when there is no token. Raises Unauthenticated when it is not
+    """The principal of a token, or None without a token. Raises Unauthenticated when it is not
     valid.
     """
     if not token:

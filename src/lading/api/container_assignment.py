@@ -559,7 +559,7 @@ async def _candidates(
 
 
 async def _waiting(tx: Transaction, uuid: str | None) -> set[str]:
-    """The containers that wait for a request: the one that made it, and those that wait for that
+    """The containers above a request: the container that made it, and all containers above that
     one.
     """
     seen: set[str] = set()

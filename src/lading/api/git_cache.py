@@ -33,7 +33,7 @@ TRANSPORTS: Final = "file:git:http:https:ssh"
 # Searches that are remembered at a time; a search is kept until its caller asks again.
 _MOST: Final = 100
 _LAYOUT: Final = CacheLayout(pattern="*/", lock="{}/lading.lock")
-# Seconds since its last use for which a mirror is not removed, whatever the size of all.
+# Seconds since its last use for which a mirror is not removed, even if all mirrors are too large.
 _LATELY: Final = 600.0
 # Bytes of an archive that are read, and sent, at a time.
 _PIECE: Final = 1 << 20

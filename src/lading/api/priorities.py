@@ -30,8 +30,8 @@ _FREE = (Readiness.READY, Readiness.EARLY, Readiness.TURN)
 
 
 async def settle(unit: UnitOfWork, stale: Collection[str], groups: Iterable[GroupKey] = ()) -> None:
-    """Compute the priorities of these containers, of those whose turn in a group has come or gone,
-    and of the containers that they asked for, anew; store those that changed.
+    """Compute anew the priorities of these containers, of containers whose turn in a group has
+    changed, and of the containers that any of them asked for; store the changed ones.
     """
     rows = await _with_descendants(unit.tx, stale)
     recompute, wanting = await _live(unit.tx, rows)
@@ -111,7 +111,7 @@ async def judge(
 async def _still_waiting(
     tx: Transaction, subjects: list[ContainerRequest]
 ) -> list[ContainerRequest]:
-    """The requests, without the dependencies of those that have ceased to wait."""
+    """The requests; the dependencies of a request that no longer waits are left out."""
     depending = [one.uuid for one in subjects if one.depends_on]
     waiting_ones = await waits.watching(tx, depending)
     return [

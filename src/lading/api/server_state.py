@@ -199,7 +199,7 @@ class Supervisors:
         self._known: dict[tuple[str, int], KnownSupervisor] = {}
 
     def find(self, container: Container) -> KnownSupervisor | None:
-        """The container's present supervisor; None if the server has not heard of it."""
+        """The container's present supervisor, or None if it has not reported to this server."""
         return self._known.get((container.uuid, container.lock_count))
 
     def note_writer(self, container: Container, role: Role, token: str) -> None:

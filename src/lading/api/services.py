@@ -43,7 +43,7 @@ from lading.store.database import Database
 
 
 class Blocks(Protocol):
-    """Access of the API to blocks: those of saved logs, and those that come with a call."""
+    """Access of the API to blocks: it reads saved logs and stores the content of calls."""
 
     async def get(self, locator: str, /) -> bytes:
         """The bytes of a block, verified. Raises NotFound, Corrupt or Unavailable."""
@@ -136,9 +136,9 @@ class ApiServices:
     tunnels: Tunnels = field(default_factory=Tunnels)
     supervisors: Supervisors = field(default_factory=Supervisors)
     turns: Turns = field(default_factory=Turns)
-    """For the bytes of all sessions, so that calls are answered beside them."""
+    """Shares the event loop between the bytes of all sessions and the calls."""
     lines: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
-    """Where those stand in line who change the files of one collection, by its uuid."""
+    """Locks for changes of the files of one collection, by its uuid."""
 
     def now(self) -> str:
         """The time as the API shows it."""

@@ -100,7 +100,7 @@ async def _reach(services: ApiServices, container: Container, key: str) -> Gatew
     try:
         async with asyncio.timeout(TIMEOUT):
             return await _meet(container.uuid, key, plain)
-    # A stranger at the address must not learn how far the attempt came.
+    # Another program at the address must not learn how far the attempt came.
     except (OSError, TimeoutError, LadingError, EOFError) as error:
         _drop(plain)
         raise _silent(container.uuid) from error

@@ -289,8 +289,7 @@ def _drop(pipe: Pipe) -> None:
 MEDIA: Final = "text/event-stream"
 PERIOD: Final = 0.5
 """Seconds between two looks."""
-# Looks without news after which a comment is sent, so that nobody on the way gives the connection
-# up.
+# Looks without news after which a comment is sent, so that no proxy gives the connection up.
 _SILENCE: Final = 30
 # Bytes of a line without an end that are kept in memory for one reader.
 _LONGEST: Final = 1 << 16

@@ -464,7 +464,8 @@ async def _answer(pipe: Pipe, response: HttpHead, exchange: _Exchange, rules: _R
     stream = exchange.turns.stream()
     async with aclosing(body) as pieces:
         async for piece in pieces:
-            # A caller that does not read keeps nobody else waiting: it is sent to after the turn.
+            # A caller that does not read must not delay other callers: bytes are sent to it after
+            # the turn.
             async with stream.turn(len(piece)):
                 pass
             await exchange.send({"type": "http.response.body", "body": piece, "more_body": True})

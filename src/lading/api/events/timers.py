@@ -36,7 +36,7 @@ from lading.store import records, upkeep, waiting
 from lading.telemetry import event
 
 LONGEST: Final = 10.0
-"""Seconds after which moments are looked up again, in case another process knows of an earlier
+"""Seconds after which due times are looked up again: another process may have stored an earlier
 one.
 """
 # Requests that are read, and looked at, at a time.

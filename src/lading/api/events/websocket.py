@@ -52,10 +52,12 @@ PATIENCE: Final = 1.0
 slow.
 """
 FRESH: Final = timedelta(seconds=1)
-"""For how long it stays true who listens, where no token was changed in this process."""
+"""Time for which the principal of a listener is not looked up again, unless a token was changed in
+this process.
+"""
 # Close codes: 4000 to 4999 are free for applications, 1013 is "try again later" (RFC 6455, 7.4).
 _REFUSED: Final = 4401
-# As the status of HTTP with the same last digits: no such path.
+# No such path: 4000 plus the status of HTTP.
 _NOT_HERE: Final = 4404
 # Try Again Later: registered by IANA for an overloaded server.
 _LATER: Final = 1013

@@ -38,7 +38,7 @@ async def get_token(call: ApiCall) -> ApiResponse:
 
 
 async def current_token(call: ApiCall) -> ApiResponse:
-    """The calling token, whatever its scopes."""
+    """The calling token; any scopes allow this."""
     caller, services = call.caller, call.services
     select = check_select(call.params.get("select"), TOKENS)
     if caller.token_uuid == root_token(services.config.ClusterID):
