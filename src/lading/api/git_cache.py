@@ -319,7 +319,7 @@ def _no_git(error: OSError) -> Unavailable:
 
 def _kill(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """Kill a process that has not been waited for, and its children."""
-    # It has ended already.
+    # The process has ended already.
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -42,8 +42,8 @@ def measure(
     root: Path = _ROOT,
     processors: int = 0,
 ) -> Resources:
-    """The capacity; `vcpus`, `ram` (bytes) and `gpu_count`, the number of GPUs, that are given are
-    taken as they are.
+    """The capacity. Given values of `vcpus`, `ram` (bytes) and `gpu_count`, the number of GPUs,
+    replace those of the machine.
 
     Disk is planned only when it is given (bytes). `root` is where /proc and /sys are found,
     `processors` how many the process may use (0: ask the kernel).
@@ -178,7 +178,7 @@ class Shares:
 
     def close(self) -> None:
         """Remove the slot: the resources of this dispatcher's containers count no longer."""
-        # It was removed already.
+        # The file was removed already.
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
         os.close(self._slot)

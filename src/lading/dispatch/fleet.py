@@ -125,7 +125,7 @@ class StartRequest:
     worker: str
     token: str = field(repr=False)
     container: TrackedContainer = TrackedContainer(uuid="")
-    """The container as it was locked; by default one that needs nothing."""
+    """The container as it was locked; the default needs no resources."""
     known: JsonObject = field(default_factory=dict, repr=False)
     """Its record and its own token as they were when it was locked, for a supervisor that starts at
     once.
@@ -134,7 +134,7 @@ class StartRequest:
 
 
 LookUp = Callable[[str], TrackedContainer | None]
-"""The container with a uuid, as the dispatcher knows it; None when it has no record."""
+"""The dispatcher's record of a container, by its uuid; None without a record."""
 
 
 class Fleet(Protocol):
@@ -194,7 +194,7 @@ Opener = Callable[[FleetSite], AbstractAsyncContextManager[Fleet]]
 
 
 def find_fleet(name: str) -> Opener:
-    """The opener of the fleet of that name. Raises Invalid naming those that are installed."""
+    """The opener of the fleet of that name. Raises Invalid with the names of the installed fleets."""
     found = {one.name: one for one in entry_points(group=GROUP)}
     if name not in found:
         raise Invalid(

@@ -74,7 +74,7 @@ class Planning(Protocol):
 
 
 class StaticPlanning:
-    """For workers that are there: `core.scheduling.batch_planner`."""
+    """Planning for a fixed set of workers, by `core.scheduling.batch_planner`."""
 
     def plan(self, snapshot: Snapshot) -> DispatchPlan:
         """The containers to start now, in order."""
@@ -135,7 +135,7 @@ class Loop:
             uuid for uuid, record in self._queue.others.items() if self._queue.holds(record)
         )
         while True:
-            # Cleared before the step: whatever happens during it wakes the loop again.
+            # Cleared before the step, so that any change during the step wakes the loop again.
             self._wake.clear()
             self.step()
             after_step()
@@ -145,7 +145,7 @@ class Loop:
                 async with asyncio.timeout(None if due is None else max(0.0, due - now)):
                     await self._wake.wait()
             except TimeoutError:
-                # No event; a pause has run out.
+                # No event came; a pause has run out.
                 continue
 
     def step(self) -> None:
@@ -263,7 +263,7 @@ class Loop:
             again = "Trying again later." if refused else "Trying again in a moment."
             self._state.hold(start.uuid, f"{error} {again}", now=self._clock(), refused=refused)
             if isinstance(error, LockLost):
-                # Whoever holds it, it is not this loop that may give it back.
+                # This loop does not hold the lock, so it must not give the container back.
                 self._state.disown(start.uuid)
             # The lock or the start may have succeeded although no answer came: the record is read
             # again.

@@ -125,9 +125,9 @@ def _occupied(worker: FleetWorker, there: tuple[Occupant, ...], queue: Queue) ->
 
 
 def _spread(container: TrackedContainer, workers: Iterable[FleetWorker]) -> TrackedContainer:
-    """A gang that is too large for any one machine of a batch system where it may run, which has
-    enough of them for it to have one for each rank, with the need of one rank. Any other container
-    as it is.
+    """The container as a batch system is asked for it. A gang that is too large for one machine,
+    but has enough machines for one rank each, is planned with the need of one rank. Any other
+    container is unchanged.
     """
     if container.nodes == 1:
         return container
@@ -197,7 +197,7 @@ def _process_state(uuid: str, view: FleetView, state: DispatchState) -> ProcessS
     process = view.processes.get(uuid)
     if process is not None:
         return ProcessState.ALIVE if process.alive else ProcessState.EXITED
-    # It may run on a worker that has not been asked yet.
+    # The process may be on a worker that has not answered yet.
     is_unsure = view.unasked and state.is_adopted(uuid)
     return ProcessState.UNKNOWN if is_unsure else ProcessState.ABSENT
 
@@ -207,7 +207,7 @@ def _difference(
 ) -> ReconcileAction:
     record, process = queue.get(uuid), view.processes.get(uuid)
     if record is None:
-        # A process whose record nobody has: fetched before anything is decided about it.
+        # A process without a known record: the record is fetched before a decision.
         return ReconcileAction.REREAD
     mine = queue.holds(record)
     seen = _process_state(uuid, view, state)

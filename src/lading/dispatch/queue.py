@@ -129,7 +129,7 @@ class Queue:
         return record is not None and self._is_beyond(record)
 
     def _is_beyond(self, record: TrackedContainer) -> bool:
-        # One that cannot be sized is not planned with, so it overtakes nobody.
+        # A container without a valid size is not planned, so it overtakes no other one.
         return record.waiting and record.sized and not self._window_of(record).shows(record)
 
     def _window_of(self, record: TrackedContainer) -> Window:
@@ -208,7 +208,7 @@ class Queue:
                 self._learn(TrackedContainer(uuid=uuid, state=None, version=ticket))
 
     def answer(self, item: Mapping[str, object]) -> None:
-        """Learn from the answer to a write of our own about a known container."""
+        """Learn from the answer to this dispatcher's own write of a known container."""
         old = self.get(str(item["uuid"]))
         if old is not None:
             given = item.get("runtime_constraints")

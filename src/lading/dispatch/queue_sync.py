@@ -69,7 +69,7 @@ class QueueSync:
         self._refilling = False
         self._extra = self._extra_workflows = 0
         self.loaded = asyncio.Event()
-        """Set once all own containers, and the first of those that wait, are known."""
+        """Set once all containers of this dispatcher, and the first waiting ones, are known."""
 
     def reread(self, uuid: str, *, after: int = 0) -> None:
         """Fetch this record soon, unless a fetch that began after version `after` is under way."""
@@ -152,7 +152,7 @@ class QueueSync:
                 async with asyncio.timeout(self._settings.poll_interval):
                     await self.look_due.wait()
             except TimeoutError:
-                # No request for a look: the interval is over.
+                # The interval is over without a request for a look.
                 continue
 
     async def begin(self) -> bool:
@@ -178,8 +178,8 @@ class QueueSync:
         self._wake.set()
 
     async def _load(self, most: int = 0) -> None:
-        """Read own containers and the window; with `most`, so many of those that wait in place of
-        the window.
+        """Read this dispatcher's containers and the window. `most`: number of waiting containers to
+        read instead of the window.
         """
         with self._queue.fetch() as ticket:
             known, found = self._queue.uuids(), set[str]()
@@ -209,7 +209,7 @@ class QueueSync:
         )
 
     async def _first(self, filters: Sequence[Any], most: int) -> tuple[list[Any], Window]:
-        """The first of those that pass, and how far that is."""
+        """The first containers that pass the filters, and the window that they fill."""
         found: list[Any] = []
         while len(found) < most:
             # The server gives fewer at a time than it is asked for where it is so configured.

@@ -206,7 +206,7 @@ async def until_known(
 async def _post_trouble(client: ApiClient, fleet: Fleet, interval: float) -> None:
     logged = ""
     while True:
-        # Not at once: where the fleet is known soon, no status is needed.
+        # Not at once: a fleet that answers soon needs no status.
         await asyncio.sleep(interval)
         why = fleet.view().trouble
         if not why:

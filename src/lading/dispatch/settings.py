@@ -30,7 +30,7 @@ class DispatchSettings:
     status_interval: float = 1.0
     """Shortest time between two postings of scheduling statuses."""
     report_interval: float = 60.0
-    """Longest time between two postings, so that the API knows that there is a dispatcher."""
+    """Longest time between two postings, so that the API sees a live dispatcher."""
     retry_first: float = 0.5
     """First pause after a failure; it doubles with each further one."""
     retry_longest: float = 30.0
@@ -54,8 +54,7 @@ class DispatchSettings:
     left to others.
     """
     misfit_patience: float = 10.0
-    """How long a container must have fitted nowhere before its clients are warned, or it is
-    cancelled.
+    """Time for which a container fits no worker before its clients are warned, or it is cancelled.
     """
     twin_patience: float = 60.0
     """Time for which a container is left alone that was locked with this dispatcher's token, but

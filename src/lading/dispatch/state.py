@@ -31,9 +31,7 @@ _BUSY = "An earlier attempt is being cleared away."
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Not before `until`; `length` is how long this pause was, `reason` a sentence for those who
-    wait.
-    """
+    """A pause until `until` of `length` seconds; `reason` is a sentence for the users."""
 
     until: float
     length: float
@@ -61,30 +59,30 @@ class ContainerActivity:
     others: tuple[str, ...] = ()
     """The workers of the further ranks of a gang that is being started on several."""
     given: Resources = NOTHING
-    """The amount that it is given beyond its need, while it is being started."""
+    """The extra amount given beyond its need, during its start."""
     began: float | None = None
-    """When this loop started it."""
+    """Time of the start by this loop."""
     own: bool = False
-    """It was locked by this dispatcher, or by an earlier one with this token."""
+    """The container was locked by this dispatcher, or by an earlier one with this token."""
     alive: bool | None = None
     """Whether its process lived at the last look; None: it had none."""
     gone: int = 0
     """The version that the record must exceed to have been read after the process was last seen."""
     hold: Pause | None = None
-    """No start before this is over."""
+    """Pause before the next start."""
     retry: Pause | None = None
-    """No action at all before this is over."""
+    """Pause before the next action of any kind."""
     stop: Stop | None = None
     ended: float | None = None
-    """When its record was first seen to be final while its process lived."""
+    """Time at which its record was first seen to be final while its process was alive."""
     twin_since: float | None = None
-    """When it was first seen to be locked with this token by another dispatcher."""
+    """Time at which it was first seen to be locked by another dispatcher with this token."""
     misfit_since: float | None = None
-    """Since when it fits nowhere."""
+    """Time since which it fits no worker."""
     reported: str | None = None
     """The last reported reason why it fits no worker."""
     waits: tuple[Wait, ...] = ()
-    """The causes of its waiting since they were last reported."""
+    """The causes of its waiting since the last report."""
 
     def moments(self, settings: DispatchSettings) -> Iterator[float]:
         """Times at which something becomes due without an event; some may have passed."""
@@ -115,9 +113,9 @@ class DispatchState:
         self._settings = settings
         self._known_since = known_since
         self._activities: dict[str, ContainerActivity] = {}
-        # Those with a field that each step asks for, so that it need not go through all that wait.
-        # Where their order determines the order of actions, they are dictionaries: that of a set
-        # differs from process to process, and no failure could be played again.
+        # Containers by the fields that each step needs, so that a step does not go through all
+        # waiting ones. Where their order determines the order of actions, they are dictionaries:
+        # that of a set differs from process to process, and no failure could be played again.
         self._busy: dict[str, None] = {}
         self._with_process: dict[str, None] = {}
         self._with_waits: dict[str, None] = {}
@@ -165,7 +163,7 @@ class DispatchState:
         return self._at(uuid).given
 
     def began(self, uuid: str) -> float:
-        """When this loop started it; minus infinity for one that it found running."""
+        """Time of the start by this loop; minus infinity for a container that was running before."""
         one = self._activities.get(uuid)
         return _BEFORE if one is None or one.began is None else one.began
 
@@ -204,7 +202,7 @@ class DispatchState:
     # Processes.
 
     def see(self, view: FleetView, queue: Queue) -> list[str]:
-        """Take note of the processes. Returns those that ended since the last look."""
+        """Take note of the processes. Returns the processes that have ended since the last look."""
         ended = []
         for uuid, process in view.processes.items():
             one = self._change(uuid)
@@ -336,7 +334,7 @@ class DispatchState:
             one.retry = None
 
     def next_moment(self, *, now: float) -> float | None:
-        """When something becomes due without any event, if anything will."""
+        """The next time at which an action is due without an event, or None."""
         moments = (
             moment
             for uuid in self._timed
@@ -386,8 +384,8 @@ class DispatchState:
     def note_waits(
         self, statuses: Mapping[str, WaitStatus], queue: Queue, *, now: float
     ) -> list[str]:
-        """Note the causes for which containers wait. Returns those that waited at the last look and
-        have no status now.
+        """Note the causes for which containers wait. Returns the containers that waited at the last
+        look and have no status now.
         """
         for uuid, status in statuses.items():
             record = queue.get(uuid)

@@ -123,7 +123,7 @@ class StatusPublisher:
             }
             await self._client.request("POST", "dispatch/statuses", body=body)
         except BaseException:
-            # Not received, or not known to be: the same decisions go with the next report.
+            # The report may not have been received: the same decisions go with the next one.
             self._decisions.put_back(entries)
             raise
         self._posted, self._reported, self._named = current, True, misfits

@@ -331,7 +331,7 @@ class Code:
                     record.enter(CodeStatus.RUNNING)
                     continue
             else:
-                # Nothing is looked at beside code that the daemon itself follows.
+                # Code that the daemon follows by ptrace needs no other observation.
                 await record.changed()
                 continue
             await asyncio.sleep(_LOOK_PERIOD)

@@ -153,7 +153,7 @@ class Conductor:
                 try:
                     await one.caller.ask("/v1/heartbeat")
                 except Unavailable:
-                    # It refuses connections until its interpreter has started.
+                    # The daemon refuses connections until its interpreter has started.
                     await asyncio.sleep(0.05)
                 else:
                     return
@@ -283,7 +283,7 @@ class Conductor:
                 if not data:
                     break
                 if self._plan.launcher is Launcher.ALL and member.view.code not in ENDED:
-                    # Whole lines, so that those of different ranks do not mix.
+                    # Whole lines, so that lines of different ranks do not mix.
                     data = data[: data.rfind(b"\n") + 1]
                     if not data:
                         break

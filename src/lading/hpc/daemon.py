@@ -281,7 +281,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = read_options(sys.argv[1:] if arguments is None else arguments, environment)
         own = DaemonLayout(options.root, options.home).own
         own.mkdir(parents=True, exist_ok=True)
-        # Not even its own log may be read by others: it names the uploads and their addresses.
+        # Other users must not read the daemon's log: it has the names of uploads and their
+        # addresses.
         os.umask(0o077)
         logging.basicConfig(
             filename=own / "log.txt",

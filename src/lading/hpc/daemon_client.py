@@ -19,7 +19,7 @@ import h11
 from lading.core.errors import Unavailable
 from lading.hpc.plan import Identity
 
-# As `daemon.PORT`.
+# The same as `daemon.PORT`.
 PORT = 443
 # Seconds for a call; ending the code may take longer.
 _TIMEOUT = 10.0

@@ -175,7 +175,7 @@ def append(path: Path, text: str, *, mode: int) -> None:
     """Add lines to a file, which is made if need be. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, mode)
     with open(descriptor, "wb") as file:
-        # Not the owner of the file: its mode stays.
+        # The daemon is not the owner of the file: the mode stays.
         with contextlib.suppress(PermissionError):
             os.fchmod(file.fileno(), mode)
         file.write(text.encode())
@@ -191,8 +191,8 @@ def read_text(path: Path, *, most: int = 1 << 20) -> str:
 
 
 def read_identity(own: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """The three values by the names of the variables. Raises Invalid naming those that are
-    missing.
+    """The three values by the names of the variables. Raises Invalid with the names of missing
+    ones.
     """
     found = {name: environment.get(name) or read_text(own / file) for name, file in FILES.items()}
     missing = [name for name, value in found.items() if not value]

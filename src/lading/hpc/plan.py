@@ -62,7 +62,7 @@ class ClusterPlan:
     (`hpc.ranks`).
     """
     notices: int = 2
-    """Descriptor for lines on what the ranks do."""
+    """Descriptor for lines about the events of ranks."""
 
     def write(self, path: Path) -> None:
         """Write the plan. Raises OSError."""

@@ -46,8 +46,8 @@ _GROUP_STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 @dataclass(frozen=True, slots=True)
 class LiveProcess:
-    """A process that has not ended. `born`: clock ticks since the machine's start; with the id it
-    is nobody else's.
+    """A process that has not ended. `born`: clock ticks from the start of the machine to that of
+    the process; process id and `born` together are unique.
     """
 
     pid: int
@@ -118,7 +118,7 @@ def marked(mark: str) -> dict[int, LiveProcess]:
     wanted = f"{MARK}={mark}".encode()
     found = {}
     for one in everything():
-        # It has ended, or belongs to another user.
+        # The process has ended, or belongs to another user.
         with contextlib.suppress(OSError):
             if wanted in (_PROC / str(one.pid) / "environ").read_bytes().split(b"\0"):
                 found[one.pid] = one
@@ -174,7 +174,7 @@ def _is_a_daemons(pid: int) -> bool:
 def send(pids: Iterable[int], number: signal.Signals) -> None:
     """Send a signal to processes; ended ones are skipped."""
     for pid in pids:
-        # It has ended, or belongs to another user.
+        # The process has ended, or belongs to another user.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 

@@ -156,7 +156,7 @@ class DockerGround:
 
     @asynccontextmanager
     async def _daemon(self, fault: str) -> AsyncIterator[Any]:
-        # Only those who have Docker need its client.
+        # Only machines with Docker need its client.
         import aiodocker
         import aiohttp
 
@@ -266,7 +266,7 @@ class SpreadGround:
 
     native: NativeGround
     wires: tuple[network.Wire, ...]
-    """Of which that is used whose kind of address the others know this machine by."""
+    """The address of the kind (IPv4 or IPv6) by which the other machines know this one is used."""
     pipes: tuple[LinePipe, ...]
     spool: Path
     silence: float = _SILENCE
@@ -334,7 +334,7 @@ class SpreadGround:
         try:
             left = spool_room(self.spool)
             with archive.open("wb") as file:
-                # A connection that is alive brings more than a chunk in this time.
+                # A working connection transfers more than a chunk in this time.
                 while data := await _fill(pipe.reader, self.silence):
                     left -= len(data)
                     if left < 0:
@@ -408,7 +408,7 @@ async def serve(
     await pipe.open()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, pipe.reader.feed_eof)
-    # The conductor has gone; there is nobody to report to.
+    # The conductor has ended, so no report is needed.
     with contextlib.suppress(BrokenPipeError):
         try:
             await network.make_bridge(wire, alone=True)

@@ -132,7 +132,7 @@ class DaemonService:
         """Answer one request; whether another may follow on this connection."""
         keep, unread = False, 0
         try:
-            # Who sends no head is dropped by the server.
+            # The server closes connections that send no head.
             head = parse_head((await reader.readuntil(END)).removesuffix(END))
             unread = self._limits.linger_bytes if head.length is None else head.length
             if not self.is_authorized(head.headers):
@@ -226,7 +226,7 @@ class FileBody:
         return self._file.read(max(0, stop - start))
 
     def find(self, sub: bytes, start: int = 0, /) -> int:
-        """Where `sub` stands next, or -1. Raises OSError, ValueError after the file's end."""
+        """Offset of the next `sub`, or -1. Raises OSError, ValueError after the file's end."""
         for base in range(start // _PIECE * _PIECE, self._size, _PIECE):
             found = self._piece(base).find(sub, max(0, start - base))
             if found >= 0:

@@ -190,10 +190,12 @@ class _Asked:
 
 
 class ConnectionReader(asyncio.StreamReader):
-    """A reader that gives what has arrived before its connection broke; asyncio's drops it."""
+    """A reader that returns the bytes from before a broken connection; the reader of asyncio drops
+    them.
+    """
 
     fault: Exception | None = None
-    """Why the connection broke."""
+    """Error that ended the connection, or None."""
 
     def set_exception(self, exc: Exception) -> None:
         """The connection broke; called by asyncio."""
@@ -247,7 +249,7 @@ async def _receive(reader: asyncio.StreamReader) -> HttpHead:
 
 
 def _fault_of(reader: asyncio.StreamReader) -> Exception:
-    """Why the connection ended before the response."""
+    """Error for a connection that ended before the response."""
     fault = reader.fault if isinstance(reader, ConnectionReader) else None
     if isinstance(fault, OSError):
         return fault

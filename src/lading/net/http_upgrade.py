@@ -113,8 +113,8 @@ async def switch(
 ) -> HttpHead:
     """Ask for another protocol on a new connection; return the head of the response of status 101.
 
-    `check` is called with the answer first, whatever its status. Raises the error of the answer's
-    status, Unavailable without an answer. After an error the connection is closed.
+    `check` is called first, with answers of any status. Raises the error of the answer's status,
+    Unavailable without an answer. After an error the connection is closed.
     """
     body = urlencode(form).encode()
     fields = {

@@ -173,7 +173,7 @@ def receive_packet(
 async def wait_packet(
     connection: socket.socket, *, limit: int = PACKET_LIMIT, descriptors: int = 0
 ) -> Packet:
-    """As `receive_packet`, for a socket that does not block, in an event loop."""
+    """Variant of `receive_packet` for a non-blocking socket in an event loop."""
     loop = asyncio.get_running_loop()
     while True:
         try:

@@ -79,7 +79,8 @@ class _Few:
         return entry
 
     def _is_enough(self) -> bool:
-        # It is asked at the first entry of a directory, and again when there are hundreds.
+        # The function is called at the first entry of a directory, and again after hundreds of
+        # them.
         self._asked += 1
         return self._asked > 1
 

@@ -173,7 +173,7 @@ def is_held(run_directory: Path) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
-        # Locked: its process lives.
+        # The file is locked, so its process is alive.
         return True
     else:
         return False

@@ -50,7 +50,7 @@ def leave_mount_namespace(*needed: Path) -> None:
     # The last mounted first, so that inner mounts precede outer ones.
     for kind, point in reversed(_mounts()):
         if (kind == "fuse" or kind.startswith("fuse.")) and not _belongs(Path(point), kept):
-            # It may have vanished with a mount above it.
+            # The mount may have been detached together with one above it.
             with contextlib.suppress(OSError):
                 unmount(point)
 

@@ -94,8 +94,8 @@ class Monitors:
 
     @property
     def used(self) -> dict[str, float]:
-        """What the command used in all, once it has ended; empty if that is not known."""
-        # Of a container on several machines, only the processes on this one are counted.
+        """Totals of the command's resource use, after its end; empty if unknown."""
+        # For a container on several machines, only the processes on this machine are counted.
         if read_gang(self.session.container.scheduling_parameters).nodes > 1:
             return {}
         return self.usage.used

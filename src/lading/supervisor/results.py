@@ -59,7 +59,7 @@ received the call already.
 _FREE_TIME = 60.0
 # Seconds to report the end of a container that no request needs any more.
 _LAST_TIME = 5.0
-# Seconds in which results of a kept container are saved whatever signals arrive.
+# Seconds in which results of a kept container are saved and signals are ignored.
 _KEPT_SAVING = 60.0
 
 
@@ -77,7 +77,7 @@ class Results:
     limit: int = 0
     """Bytes that an output may have; 0 for no limit."""
     usage: Mapping[str, float] = field(default_factory=dict)
-    """What the command used, as the container's attribute."""
+    """Resource use of the command, in the form of the container's attribute."""
 
     async def save(self, ending: Ending, *, started: bool, is_last: bool = False) -> None:
         """Store everything and report the end. Raises LadingError when the server cannot be
@@ -149,7 +149,7 @@ class Results:
             await self.session.finish(await self._changes(ending), manifests, parcel.blocks)
         except (Lost, Unauthenticated):
             raise
-        # Whatever the reason, the single steps are tried next and report it.
+        # The single steps are tried next, and report the error.
         except (LadingError, OSError):
             return False
         return True
@@ -388,7 +388,7 @@ class Circumstances:
     stopped: bool = False
     """The supervisor got a stop signal."""
     timed_out: bool = False
-    """It exceeded its max_run_time."""
+    """The container exceeded its max_run_time."""
     preempted: str = ""
     """The cloud's notice of preemption, or ""."""
     overfull: str = ""

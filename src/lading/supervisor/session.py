@@ -148,7 +148,7 @@ class SupervisorSession:
         try:
             answer = await self.data.action("containers", self._uuid, "secret_mounts", method="GET")
         except NotFound:
-            # There are none.
+            # The container has no secrets.
             return {}
         return dict(answer.get("secret_mounts") or {})
 

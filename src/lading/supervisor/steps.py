@@ -117,7 +117,7 @@ class StepEngine:
         """Undo everything."""
         await self._engine.remove()
         for one in self._engines:
-            # They hold images.
+            # The engines of earlier steps hold images.
             if one is not self._engine:
                 await one.remove()
 

@@ -219,7 +219,7 @@ class Supervisor:
             return await self._blame(error)
         except (LadingError, OSError) as error:
             if not self._session.token:
-                # Nothing is known of the container: its dispatcher returns it to the queue.
+                # The record could not be read: the dispatcher returns the container to the queue.
                 _logger.error(
                     "container=%s record not read: %s", self._assignment.container_uuid, error
                 )

@@ -143,7 +143,7 @@ async def ended(pid: int) -> None:
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
-        # It has ended already.
+        # The process has ended already.
         return
     loop, readable = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(descriptor, readable.set)

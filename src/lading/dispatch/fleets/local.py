@@ -84,7 +84,7 @@ class LocalSettings:
     """Directory in which the dispatchers of this machine share its capacity; None: this one has it
     alone.
     """
-    # Seconds between two looks at what the other dispatchers of this machine take.
+    # Seconds between two looks at the shares of the other dispatchers of this machine.
     share_interval: float = 0.5
     kept: Amount = Amount()
     """Free space of the run directory's disk that is kept for records and blocks."""
@@ -439,7 +439,7 @@ class LocalFleet:
         except TimeoutError:
             return await _kill(process)
         except asyncio.CancelledError:
-            # Nobody waits for it any more, and its successor needs the same files.
+            # No task waits for this process any more, and its successor needs the same files.
             await _kill(process)
             raise
 
@@ -533,7 +533,7 @@ class LocalFleet:
 
 
 async def _kill(process: asyncio.subprocess.Process) -> int:
-    # It may have ended by itself a moment ago.
+    # The process may have ended a moment ago.
     with contextlib.suppress(ProcessLookupError):
         process.kill()
     return await process.wait()

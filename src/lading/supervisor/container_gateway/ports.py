@@ -95,7 +95,7 @@ def _sockets_of(first: int) -> set[int]:
                 # "socket:[INODE]" (proc_pid_fd(5)).
                 found |= {int(link[8:-1]) for link in links if link.startswith("socket:[")}
         except OSError:
-            # It has ended, or belongs to another user.
+            # The process has ended, or belongs to another user.
             continue
     return found
 

@@ -77,7 +77,7 @@ class GatewayServer:
                 writer.write(_refusal(error))
                 await writer.drain()
         except OSError:
-            # The connection broke; nobody receives the error.
+            # The connection is broken, so that the error has no receiver.
             return
         finally:
             await pipe.close()

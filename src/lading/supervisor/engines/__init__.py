@@ -68,7 +68,7 @@ class NetworkAccess:
     """
 
     api: tuple[str, ...] = ()
-    """HOST:PORT of the API and of the services that it names, as the container knows them."""
+    """HOST:PORT of the API and of the services in its configuration, as seen from the container."""
     internet: bool = False
     """Every destination of the host except the host itself, link-local addresses and metadata
     services of clouds.
@@ -180,7 +180,7 @@ class Exec:
     command: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
     user: str = ""
-    """As in a USER line of an image; empty: the user of the container's own command."""
+    """In the form of a USER line of an image; empty: the user of the container's own command."""
     terminal: Size | None = None
     """With a terminal there is one stream of output, and no end of input."""
 

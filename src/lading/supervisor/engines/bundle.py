@@ -1,6 +1,6 @@
 """The OCI bundle of a container: configuration for crun, root file system, and seccomp profile.
 
-Limits of every container, whatever its image requests: no new privileges, the few capabilities that
+Limits of every container, independent of its image: no new privileges, the few capabilities that
 package tools need, a deny list of system calls that reach beyond the container or into rarely used
 kernel code, no view of the machine's kernel state. Its network namespace is its own and empty; the
 supervisor may connect it (see `notice`). The configuration follows the OCI runtime specification
@@ -82,8 +82,8 @@ MASKED = (
     "/proc/timer_list",
     "/proc/timer_stats",
 )
-"""Files and directories that a container sees empty. Others stay readable because programs need
-them: cpuinfo, meminfo, stat, diskstats, partitions, vmstat (psutil and the like); modules and
+"""Files and directories that appear empty in a container. Others stay readable because programs
+need them: cpuinfo, meminfo, stat, diskstats, partitions, vmstat (psutil and the like); modules and
 driver (ROCm and CUDA). The kernel hides addresses in iomem and ioports, and messages in kmsg, from
 processes without the capabilities that no container has. buddyinfo, zoneinfo and softirqs contain
 counters without addresses, as vmstat and stat do.

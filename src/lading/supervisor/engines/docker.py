@@ -138,7 +138,7 @@ class DockerEngine:
             self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
             sweep(self._images)
             await fetch(image, place, kept=self._kept)
-            # A daemon reuses layers by their hash alone, whatever user they come from.
+            # A daemon reuses layers by their hash alone, also those of other users.
             archive = await asyncio.to_thread(ImageArchive, place)
             with archive:
                 await asyncio.to_thread(archive.prove, self._image, limit=self._cache_size)
@@ -151,7 +151,7 @@ class DockerEngine:
                 f"image {image.pdh}: cannot be read: {error.strerror}", failure
             ) from error
         finally:
-            # What is left here `sweep` removes before the next image.
+            # `sweep` removes remaining files before the next image.
             with contextlib.suppress(OSError):
                 place.unlink()
 

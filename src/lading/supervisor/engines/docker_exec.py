@@ -67,7 +67,7 @@ async def hold(
         "AttachStdin": False, "AttachStdout": False, "AttachStderr": False, "StdinOnce": False,
     }  # fmt: skip
     try:
-        # podman requires a configuration, whatever it contains.
+        # podman requires a configuration, even an empty one.
         await container.commit(
             repository=image, tag="latest", pause=False, config={"Labels": {"lading": name}}
         )
@@ -153,7 +153,7 @@ class DockerExecution:
         try:
             if (await self._look()).get("Running"):
                 await self.signal(signal.SIGHUP)
-                # It did not end in time and is killed below.
+                # The command did not end in time and is killed below.
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.wait(), _GRACE)
                 if (await self._look()).get("Running"):

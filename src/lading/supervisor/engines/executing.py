@@ -90,7 +90,7 @@ class ProcessExecution:
         """Send it a signal."""
         pid = self._target()
         if pid is not None:
-            # It has ended already.
+            # The process has ended already.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
@@ -113,12 +113,12 @@ class ProcessExecution:
             self._process.stdin.close()
         if self._process.returncode is None:
             await self.signal(signal.SIGHUP)
-            # It did not end in time and is killed below.
+            # The command did not end in time and is killed below.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), _GRACE)
         if self._process.returncode is None:
             await self.signal(signal.SIGKILL)
-            # It has ended by itself meanwhile.
+            # The process has ended meanwhile.
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()

@@ -193,7 +193,7 @@ class NativeEngine:
             await asyncio.gather(stopper, return_exceptions=True)
         code = crun.wait()
         if self._gang is not None:
-            # The conductor is dead, so nobody else ends its containers.
+            # The conductor is dead and cannot end its containers.
             full, refused = self._cgroup.out_of_memory_kills() > 0, self._cgroup.refused_processes()
             # Before the output is merged: live ranks could change it.
             await self._kill_rest()
@@ -223,7 +223,7 @@ class NativeEngine:
         if self._crun is not None and self._crun.poll() is None:
             if not self._cgroup.join_files:
                 for pid in counters.descendants(self._crun.pid)[1:]:
-                    # It has ended already.
+                    # The process has ended already.
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
             await asyncio.to_thread(self._cgroup.remove)
@@ -532,7 +532,7 @@ class NativeEngine:
             await asyncio.sleep(grace)
             await asyncio.to_thread(self._cgroup.remove)
             return
-        # It has ended already, or never started.
+        # The process has ended already, or never started.
         with contextlib.suppress(ProcessLookupError, TimeoutError):
             await self._stop_init(await asyncio.wait_for(self._find_init(), grace), grace)
         await asyncio.sleep(grace)

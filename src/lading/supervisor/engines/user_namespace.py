@@ -206,7 +206,7 @@ class UserNamespace:
         return True
 
     def _make(self, place: Path) -> Path:
-        """A directory that everybody may pass, whatever the umask. Raises OSError."""
+        """A directory that every user may pass, independent of the umask. Raises OSError."""
         place.mkdir(exist_ok=True)
         place.chmod(_PASSABLE)
         return place

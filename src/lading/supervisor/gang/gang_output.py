@@ -240,7 +240,7 @@ class _Unpacking:
         if self._growing[0] != path:
             self._let_go()
             folder, _, name = path.rpartition("/")
-            # When a lower rank has a file of that name, the pieces are skipped.
+            # When a lower rank has a file of the same name, the pieces are skipped.
             descriptor = -1
             with contextlib.suppress(FileExistsError):
                 descriptor = self._create(name, self._enter(folder))

@@ -255,7 +255,7 @@ def _end_holder(directory: Path) -> None:
         holder = journal.read_holder(directory)
         if holder is not None:
             patient = time.monotonic() - began < 2 * _END_TIME
-            # It has ended already.
+            # The process has ended already.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(holder.PID, signal.SIGTERM if patient else signal.SIGKILL)
         time.sleep(_LOOK_PERIOD)

@@ -80,7 +80,7 @@ def serve(remote: RemoteRank) -> int:
 
 def _fault(error: BaseException) -> int:
     fault = error.message if isinstance(error, LadingError) else str(error)
-    # Nobody reads any more.
+    # The reader has closed the connection.
     with contextlib.suppress(BrokenPipeError):
         rpc.write_line(1, {"fault": fault})
     return 1

@@ -139,7 +139,7 @@ def main() -> int:
             if isinstance(error, ExecutionError)
             else str(error) or "it does not answer"
         )
-        # Nobody reads any more.
+        # The reader has closed the connection.
         with contextlib.suppress(BrokenPipeError):
             rpc.write_line(1, {"fault": fault})
         return 1

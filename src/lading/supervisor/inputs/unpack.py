@@ -441,7 +441,7 @@ class _Layer:
         """
         # Twice: the first pass may have to make the directory.
         for _ in range(2):
-            # It is missing, or no directory: made below.
+            # The entry is missing, or no directory; the directory is made below.
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 return os.open(name, _FOLDER, dir_fd=folder)
             try:

@@ -203,7 +203,7 @@ class Cgroup:
             # A process may fork between the list and the kill, so the loop repeats until none is
             # left.
             for pid in left:
-                # It has ended already.
+                # The process has ended already.
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             # SIGKILL takes effect within a millisecond or two; groups of version 1 send no event.
@@ -254,7 +254,7 @@ class Cgroup:
         if self._hierarchy.version == 2:
             (folder / "memory.max").write_text(str(amount))
             if (folder / "memory.swap.max").exists():
-                # No swap: the limit is one of memory.
+                # Without swap, so that the limit is one of memory alone.
                 (folder / "memory.swap.max").write_text("0")
             return
         (folder / "memory.limit_in_bytes").write_text(str(amount))

@@ -242,7 +242,7 @@ class Forkserver:
         # Between this look and the kill the holder may end; a worker serves another container only
         # after we assign it (worker_pool).
         if holder is not None:
-            # It has ended already.
+            # The process has ended already.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(holder.PID, number)
                 delivered = True

@@ -114,7 +114,8 @@ class Register:
 
     def release(self, uuid: str, descriptor: int) -> None:
         """Release the lock and remove its file."""
-        # Removed while the lock is held, so that nobody locks a file that is about to vanish.
+        # Removed while the lock is held, so that no other process locks a file that is about to
+        # vanish.
         try:
             with self._alone():
                 self._path(uuid).unlink(missing_ok=True)
@@ -160,7 +161,7 @@ class Register:
         entry = self.read(uuid)
         if entry is None or not self._is_held(uuid):
             return True
-        # It has ended already.
+        # The process has ended already.
         with contextlib.suppress(ProcessLookupError):
             os.kill(entry.PID, number)
         until = time.monotonic() + self._kill_time
@@ -188,7 +189,7 @@ class Register:
         part.rename(self._directory / _PRICES)
 
     def read_prices(self) -> bytes:
-        """The price history as it was written; empty when there is none."""
+        """The stored price history; empty without one."""
         try:
             return (self._directory / _PRICES).read_bytes()
         except FileNotFoundError:
@@ -215,7 +216,7 @@ class Register:
                 return None
             except BlockingIOError:
                 os.close(descriptor)
-                # Held: the supervisor is alive or starting.
+                # The lock is held: the supervisor is alive or starting.
                 return probe(entry)
             if entry is None:
                 path.unlink()
@@ -241,7 +242,7 @@ class Register:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                # Locked: its process lives.
+                # The file is locked, so its process is alive.
                 return True
             finally:
                 os.close(descriptor)

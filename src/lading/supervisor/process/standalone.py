@@ -135,7 +135,7 @@ def _leave(log: str) -> None:
 
 
 async def clean_after_crash(run_directory: Path, *, engines: EngineMaker) -> None:
-    """Undo everything that a dead supervisor left in and outside its run directory, which is
+    """Undo the effects of a dead supervisor in and outside its run directory; the directory is
     removed last. Idempotent.
 
     Raises Conflict when the supervisor is alive, ExecutionError or OSError when something cannot be

@@ -232,8 +232,8 @@ class AgentBridge:
             ]:
                 self.unwatch(descriptor)
         if message.get("op") == "asking":
-            # The dispatcher keeps its room on the machine while it is prepared: nobody else may
-            # have taken it.
+            # The dispatcher reserves the resources of the container on the machine during the
+            # preparation: no other container may have taken it.
             self.ours.send(
                 json.dumps({"op": "signal", "uuid": message["uuid"], "signal": "CONT"}).encode()
             )

@@ -32,7 +32,7 @@ def main(url: str, certificate: str) -> int:
 def _fetch(url: str, certificate: str) -> Any:
     context = ssl.create_default_context(cadata=certificate or None)
     if certificate:
-        # It is this very certificate that is trusted, whatever address it was made for.
+        # Only this certificate is trusted; the names in it do not matter.
         context.check_hostname = False
     # A proxy of the instance is not on the way that supervisors take.
     handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))

@@ -203,7 +203,7 @@ class CloudFleet:
             )
             answer = await one.link.request("start", timeout=_START_TIMEOUT, assignment=message)
         except Unavailable:
-            # It may run: the next survey of the VM knows.
+            # The supervisor may run: the next survey of the VM shows it.
             raise
         finally:
             self._starting.discard(uuid)
@@ -487,7 +487,7 @@ class CloudFleet:
         return self._places.get(uuid)
 
     def container(self, uuid: str) -> TrackedContainer | None:
-        """The container as the dispatcher knows it."""
+        """The dispatcher's record of the container."""
         return self._look_up(uuid)
 
     def statuses(self) -> Mapping[str, WaitStatus]:
@@ -563,7 +563,7 @@ async def open_cloud(site: FleetSite) -> AsyncGenerator[CloudFleet]:
         set_id=site.token,
         directory=home / "vms",
     )
-    # It logs the text of every command, which would include the whole agent.
+    # asyncssh logs the text of every command, which would include the whole agent.
     logging.getLogger("asyncssh").setLevel(logging.WARNING)
     async with find_driver(cloud.Driver)(of_driver) as driver:
         fleet = CloudFleet(

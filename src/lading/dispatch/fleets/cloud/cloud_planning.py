@@ -200,8 +200,8 @@ class CloudPlanning:
                 machine.phase, machine.behavior, machine.link is None, machine.broken,
                 not machine.containers, len(machine.images), there, _is_lost(machine),
             )  # fmt: skip
-            # Of thousands of VMs few have changed since the last time; whether one has is seen
-            # sooner than its room.
+            # Few of thousands of VMs change between two passes, and to compare these facts costs
+            # less than to compute the room of a VM.
             before = self._seen.get(key)
             if before is None or before[0] != facts or before[1] is not self.planner.rooms.get(key):
                 needs = (on_machine(need, extra_ram=self._rules.extra_ram) for need in there)

@@ -204,7 +204,7 @@ class Trial:
         # A VM is made all the same when the trial ends early; its name is unknown before the call
         # returns.
         self._creating = asyncio.ensure_future(self._operate(self._driver.create(spec)))
-        # It continues when this is cancelled: the VM has to be known to be removed.
+        # The creation continues when this task is cancelled: only a known VM can be removed.
         return await asyncio.shield(self._creating)
 
     async def _find(self, id: str, tags: Mapping[str, str]) -> Instance:

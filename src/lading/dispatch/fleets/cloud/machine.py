@@ -53,7 +53,7 @@ class CloudMachine:
     behavior: Behavior = Behavior.RUN
     created: float = 0.0
     reached: float | None = None
-    """When ssh first led to it, and not to another."""
+    """Time of the first ssh connection to this VM, verified by its secret."""
     since: float = 0.0
     seen: float = 0.0
     broken: str = ""
@@ -61,7 +61,7 @@ class CloudMachine:
     """Directories that could not be removed on it yet."""
     fault: str = ""
     why: str = ""
-    """Why it is shut down."""
+    """Reason for the shutdown."""
     pinned: str = ""
     booted: bool = False
     """Whether the boot probe has succeeded since it was last started, as far as this dispatcher
@@ -69,10 +69,10 @@ class CloudMachine:
     """
     link: LineChannel | None = None
     containers: set[str] = field(default_factory=set)
-    """Containers whose supervisors are here, alive or not cleared away."""
+    """Containers whose supervisors are on this VM, alive or not cleaned up."""
     posts: dict[str, int] = field(default_factory=dict)
-    """Of gangs over several VMs how many ranks are here beside those of a supervisor, alive or not
-    cleared away.
+    """Number of ranks on this VM, by gang, that belong to a supervisor on another VM; alive or not
+    cleaned up.
     """
     expected: frozenset[str] = frozenset()
     """Containers on their way here: planned, and perhaps being locked or started."""
@@ -87,9 +87,9 @@ class CloudMachine:
     prices_told: tuple[Price, ...] = ()
     misses: int = 0
     tagged: float = float("-inf")
-    """When its tags were set last."""
+    """Time of the latest change of its tags."""
     asked: float | None = None
-    """When its removal was asked for last."""
+    """Time of the latest request for its removal."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when it has an address, or is to go."""
     task: asyncio.Task[None] | None = None
@@ -197,7 +197,7 @@ class InstanceJournal:
         self._path = path
         self._entries: dict[str, InstanceRecord] = {}
         if path is not None:
-            # It is a memory only: without it VMs are asked anew what runs on them.
+            # The journal only saves time: without it, VMs are asked again for their processes.
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 self._entries = msgspec.json.decode(
                     path.read_bytes(), type=dict[str, InstanceRecord]

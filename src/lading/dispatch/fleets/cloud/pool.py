@@ -1,6 +1,7 @@
 """The VMs of one dispatcher: created, listed, connected, watched, removed.
 
-- A VM that the cloud lists with our tag is ours, whoever made it; any other is never touched.
+- A VM that the cloud lists with this dispatcher's tag belongs to it, even if another process made
+  it; other VMs are never changed.
 - A VM that is missing from one list is not gone yet: it is gone when it was missing from several in
   a row, and no connection shows it alive.
 - Every VM has one task that connects to it and polls its state (`vm_bootstrap`).
@@ -88,7 +89,7 @@ class InstancePool:
         self.wanted_by_others = False
         """Containers wait for the quota: idle VMs go at once."""
         self.fault = ""
-        """Why the last list failed."""
+        """Error of the latest list, or ""."""
         self._driver = driver
         self._consumer = consumer
         self._public_key = public_key
@@ -155,7 +156,7 @@ class InstancePool:
             self.touch()
 
     def shut_down(self, one: CloudMachine, why: str) -> None:
-        """Remove a VM, whatever it does."""
+        """Remove a VM, even a busy one."""
         if one.phase not in (InstancePhase.SHUTDOWN, InstancePhase.GONE):
             booting = one.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
             one.why = f"{why}{f' (last: {one.fault})' if one.fault and booting else ''}"
@@ -237,7 +238,7 @@ class InstancePool:
                 self._limit(cloud_limits.quota_refused, machines=there, why=error.message)
             case _:
                 self._limit(cloud_limits.capacity_refused, group=group, why=error.message)
-        # It may have been made all the same.
+        # The VM may exist in spite of the error.
         self._list_now.set()
 
     def _limit(self, refused: Callable[..., cloud_limits.Limits], **facts: object) -> None:
@@ -436,8 +437,8 @@ class InstancePool:
 
     def _miss(self, one: CloudMachine) -> None:
         one.misses += 1
-        # A connection proves that the VM lives, whatever lists say. A VM that is being removed may
-        # keep its connection to the end.
+        # A connection proves that the VM is alive, even if it is missing from lists. A VM that is
+        # being removed may keep its connection to the end.
         if one.misses >= self.settings.misses and (
             one.link is None or one.phase is InstancePhase.SHUTDOWN
         ):

@@ -170,8 +170,8 @@ def _modules(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def imported_packages() -> list[str]:
-    """The distributions that the programs of a VM import, anywhere in the modules of ours that they
-    reach.
+    """The distributions that the programs of a VM import, directly or through modules of this
+    package.
     """
     engines = [one.module for one in metadata.entry_points(group="lading.engines")]
     wanted, seen, names = [*PROGRAMS, *engines], set[str](), set[str]()
@@ -194,7 +194,7 @@ def imported_packages() -> list[str]:
 
 
 def _source(module: str) -> Path | None:
-    """The file of a module or a package of ours; None where there is no such module."""
+    """The file of a module or package of Lading; None for an unknown name."""
     place = Path(__file__).parents[4].joinpath(*module.split("."))
     return next(
         (one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()), None

@@ -179,7 +179,7 @@ class Shell:
     @property
     def sudo(self) -> str:
         """Prefix of a command that needs root."""
-        # -n: sudo must not ask for a password that nobody can type.
+        # -n: sudo must not wait for a password.
         return "" if self._target.user == "root" else "sudo -n "
 
     async def run(

@@ -86,8 +86,8 @@ class SshBootstrap:
 
     @property
     def certificate_path(self) -> str:
-        """Where the certificate lies on a VM; "" without one. The name has a hash of the content:
-        the file never changes.
+        """Path of the certificate on a VM, or "". The name has a hash of the content: the file
+        never changes.
         """
         if self.certificate is None:
             return ""
@@ -137,7 +137,7 @@ class SshBootstrap:
                     faults=(asyncssh.Error,),
                 )
             finally:
-                # Nobody waits for the other side: it may be gone without a word.
+                # Do not wait for an answer: the VM may be gone.
                 shell.abort()
                 await cancel_all(errors)
 
@@ -152,8 +152,7 @@ class SshBootstrap:
         if machine.booted:
             return "it has succeeded before"
         done = await shell.run(self.probe_command, timeout=_COMMAND_TIMEOUT)
-        # Of the secret a hash alone: the file shows which VM it was made for and tells nothing
-        # more.
+        # Only a hash of the secret: the file identifies its VM and reveals nothing more.
         digest = hashlib.sha256(machine.secret.encode()).hexdigest()
         mark = f"{shlex.quote(self.directory)}/booted~{digest[:16]}~"
         command = f"m={mark}$(cat /proc/sys/kernel/random/boot_id);"
@@ -316,7 +315,7 @@ class InstanceWatch:
         self._probes = CallRate(settings.probe_rate)
 
     async def keep(self, one: CloudMachine) -> None:
-        """Reach a VM again and again, for as long as it is there."""
+        """Keep a connection to a VM as long as the VM exists."""
         pause = _FIRST_PAUSE
         while True:
             if one.going:

@@ -143,8 +143,8 @@ def write(site: JobSite, tasks: Sequence[Task]) -> bytes:
 
 
 def certificate_path(site: JobSite) -> str:
-    """Where the certificate lies on a node; "" when there is none. The name has a hash of the
-    content: the file never changes.
+    """Path of the certificate on a node, or "". The name has a hash of the content: the file never
+    changes.
     """
     if not site.certificate:
         return ""
@@ -247,7 +247,7 @@ class Templates:
 
 
 def mebibytes(number: int) -> int:
-    """Whole MiB, rounded up."""
+    """A number of bytes in MiB, rounded up."""
     return -(-number // MIB)
 
 

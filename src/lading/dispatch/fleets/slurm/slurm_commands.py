@@ -147,15 +147,15 @@ class Slurm:
         return job
 
     async def scancel(self, jobs: Sequence[str], *options: str) -> None:
-        """Signal or cancel jobs; those that have ended are no fault. Raises Unavailable."""
+        """Signal or cancel jobs; jobs that have ended are ignored. Raises Unavailable."""
         async with self._turn:
             done = await self._run(("scancel", *options, *jobs), text=b"", timeout=self._timeout)
         if not any(sign in done.err.lower() for sign in _GONE):
             _check(done, "scancel")
 
     async def renice(self, changes: Mapping[str, int]) -> None:
-        """Give jobs new nice values, by one program for all; those that have ended are no fault.
-        Raises Unavailable.
+        """Give jobs new nice values with one command; jobs that have ended are ignored. Raises
+        Unavailable.
         """
         text = "".join(f"update JobId={job} Nice={nice}\n" for job, nice in changes.items())
         async with self._turn:
@@ -191,7 +191,7 @@ async def run_program(arguments: Sequence[str], *, text: bytes, timeout: float) 
         raise OutcomeUnknown(f"{arguments[0]}: no answer from Slurm in {timeout:g} s") from None
     finally:
         if process.returncode is None:
-            # It has ended at the same moment.
+            # The process has ended at the same moment.
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
@@ -470,7 +470,7 @@ class Batcher(Generic[_Request]):
         except LadingError as error:
             failure = error
         except BaseException:
-            # Those who wait for this batch must not wait for ever.
+            # The callers of this batch must not wait for ever.
             failure = Unavailable("The dispatcher is being stopped.")
             raise
         finally:

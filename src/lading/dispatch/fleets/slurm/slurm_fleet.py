@@ -83,7 +83,7 @@ class SlurmSettings:
     hook_period: float = 0.1
     # Seconds between two looks at a Slurm that answers slowly or not at all.
     longest_pause: float = 30.0
-    # Seconds for the removal of what a dead supervisor left where this machine sees it.
+    # Seconds for the removal of the files of a dead supervisor, as far as this machine sees them.
     clean_timeout: float = 30.0
     spread: int = DEFAULT_SPREAD
     # Slurm sorts all pending jobs in each cycle of its scheduler (default `MaxJobCount` 10,000).
@@ -159,7 +159,7 @@ class SlurmFleet:
         self._shapes: tuple[NodeShape, ...] = ()
         self._known = False
         self._fault = ""
-        """Why Slurm has not answered for the first time yet."""
+        """Error of the first look, until Slurm has answered once."""
         self._well = asyncio.Event()
         self._failures = 0
         self._look_up: LookUp = _nobody
@@ -366,8 +366,8 @@ class SlurmFleet:
     async def _pause(self, seconds: float, failures: int) -> None:
         try:
             async with asyncio.timeout(seconds):
-                # Who is asked to look sooner does so, unless Slurm is ill: then it is left in
-                # peace.
+                # A request for an earlier look counts only while Slurm answers: more calls would
+                # make an overload worse.
                 await (asyncio.Event() if failures else self._look_now).wait()
                 # Several requests within a fraction of a second share one look.
                 await asyncio.sleep(min(self._settings.poll_period, 0.2))
@@ -378,7 +378,8 @@ class SlurmFleet:
         number = self._jobs.begin_look()
         rows = read_squeue(await self._slurm.squeue())
         if not self._known:
-            # Nothing would be missed yet that an answer cut short leaves out.
+            # Before the first look there are no expected jobs by which an incomplete answer would
+            # be noticed.
             rows += read_squeue(await self._slurm.squeue())
         missing = [job for job in self._jobs.missing(rows, number) if not self._is_final(job.uuid)]
         fates = await self._ask_about(missing)

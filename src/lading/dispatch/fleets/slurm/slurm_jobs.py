@@ -76,7 +76,7 @@ class Job:
     failure: Failure = Failure.INFRASTRUCTURE
     pending: bool = False
     doubted: bool = False
-    """It has no id, and one look has not shown it."""
+    """The job has no id, and one look has not shown it."""
 
     @property
     def alive(self) -> bool:

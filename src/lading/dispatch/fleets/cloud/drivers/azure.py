@@ -201,7 +201,7 @@ class AzureProvider:
             self._line.ask("PATCH", self._machine(id), params=_COMPUTE, body={"tags": dict(tags)})
 
     def destroy(self, id: str) -> None:
-        """Delete the VM; Azure deletes its interface and disks with it; `list` deletes those that
+        """Delete the VM. Azure deletes its interface and disks with it; `list` deletes any that
         remain.
         """
         with suppress(Missing):
@@ -315,7 +315,7 @@ class AzureProvider:
         return {"id": self._folder(f"Microsoft.Compute/{place}", chosen.image_group)}
 
     def _sweep(self, interfaces: _Records, machines: set[str]) -> None:
-        """Remove interfaces of ours that no VM has."""
+        """Remove network interfaces that this driver made and that no VM has."""
         now = time.time()
         for one in interfaces:
             name, made = str(one.get("name")), str((one.get("tags") or {}).get(_MADE_AT, ""))
@@ -372,7 +372,8 @@ def check_tags(tags: Mapping[str, str]) -> None:
             or len(name) > 512
             or _BAD_NAME.search(name)
             or len(value) > 256
-            # 49: the interface carries the tags and one of ours with its time.
+            # 49: the interface has the tags, and one more with the time of its creation (Azure
+            # allows 50).
             or len(tags) > 49
         ):
             raise Invalid(

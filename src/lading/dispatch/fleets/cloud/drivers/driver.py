@@ -110,7 +110,9 @@ Opener = Callable[[DriverSite], AbstractAsyncContextManager[Driver]]
 
 
 def find_driver(name: str) -> Opener:
-    """The opener of the driver of that name. Raises Invalid naming those that are installed."""
+    """The opener of the driver of that name. Raises Invalid with the names of the installed
+    drivers.
+    """
     found = {one.name: one for one in entry_points(group=GROUP)}
     if name not in found:
         known = ", ".join(sorted(found)) or "none"

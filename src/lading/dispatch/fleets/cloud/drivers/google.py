@@ -107,7 +107,7 @@ class GoogleProvider:
         except Missing as error:
             raise error.at_creation() from error
         except LadingError:
-            # It may be there in spite of that.
+            # The VM may exist in spite of the error.
             with suppress(LadingError):
                 self._line.ask("DELETE", self._path(name))
             raise
@@ -158,7 +158,7 @@ class GoogleProvider:
 
     def destroy(self, id: str) -> None:
         """Delete it with its disks."""
-        # It has gone already, which is what was wanted.
+        # The VM is gone already.
         with suppress(Missing):
             self._line.ask("DELETE", self._path(id))
 

@@ -43,7 +43,7 @@ class Missing(Unavailable):
     """The cloud does not have the requested thing."""
 
     def at_creation(self) -> Invalid:
-        """The same at the creation of a VM: only the configuration can name what is not there."""
+        """The error for the creation of a VM: only the configuration can name a missing thing."""
         return Invalid(f"{self.message}; check Containers.CloudVMs (DriverParameters, ImageID)")
 
 
@@ -150,8 +150,8 @@ def log_in(words: Words, driver: Callable[[], Any]) -> LibcloudConnection:
 
 
 def guarded(words: Words, work: Callable[[], LibcloudResponse]) -> LibcloudResponse:
-    """Call `work`, and translate its errors into those that a driver may raise; a success without
-    content is an empty response.
+    """Call `work`, and translate its errors into the errors of drivers; a success without content
+    is an empty response.
     """
     from libcloud.common.exceptions import BaseHTTPError
     from libcloud.common.types import InvalidCredsError, LibcloudError, ProviderError

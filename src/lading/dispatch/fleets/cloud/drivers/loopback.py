@@ -88,7 +88,7 @@ class NamespaceMachine:
 
     @property
     def alive(self) -> bool:
-        """Whether its keeper lives."""
+        """Whether the process that keeps the pretended VM is alive."""
         return self.pid > 0 and _began(self.pid) == self.began
 
 
@@ -255,10 +255,10 @@ class Machines:
 
     def _remove(self, folder: Path, pid: int) -> None:
         if pid:
-            # It has ended already.
+            # The process has ended already.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            # It was made by an earlier process, which was its parent.
+            # An earlier dispatcher started the process, so that it is no child of this one.
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
         _ip("netns", "del", _space(folder), check=False)
@@ -316,7 +316,7 @@ def _sshd() -> str:
 
 
 def _began(pid: int) -> str:
-    """When a process began; "" when it does not live."""
+    """Start time of a process, or "" when it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -398,7 +398,7 @@ class LoopbackDriver:
             await asyncio.to_thread(self._machines.stop, id)
 
     def group(self, kind: InstanceType) -> str:
-        """They all share this machine, but a limit is for a type."""
+        """The pretended VMs share this machine, but a limit is for a type."""
         return kind.name
 
 

@@ -202,7 +202,7 @@ class OpenStack:
             try:
                 given = self._line.ask("GET", f"/servers/{id}").document.get("server") or {}
             except Missing:
-                # It is not shown yet.
+                # The new server is not listed yet.
                 return False
             if given.get("status") == "ERROR":
                 fault = given.get("fault") or {}
