@@ -177,7 +177,7 @@ class Administration:
         try:
             data = await mount.volume.get(hash, room.view)
         except BaseException:
-            # The response releases the memory at its end; without a response nobody else would.
+            # The response releases the memory at its end; without a response it is released here.
             room.release()
             raise
         return BlockAnswer(data, len(data), {}, room=room)

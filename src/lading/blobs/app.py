@@ -260,7 +260,7 @@ class _Store:
         try:
             data = await self._mounts.get(wanted.hash, room.view)
         except BaseException:
-            # The response releases the memory at its end; without a response nobody else would.
+            # The response releases the memory at its end; without a response it is released here.
             room.release()
             raise
         return BlockAnswer(data, len(data), headers, room=room, rate=self._rate)

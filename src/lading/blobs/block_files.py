@@ -133,7 +133,7 @@ class DraftVolume(Protocol):
 
 
 class FileDraft:
-    """A temporary file in `folder`, locked while its writer lives."""
+    """A temporary file in `folder`, locked while its writer is alive."""
 
     def __init__(self, disk: DraftVolume, folder: Path, *, size: int = 0) -> None:
         """`size`: size of the block, if known."""
@@ -141,7 +141,7 @@ class FileDraft:
         self._file, name = tempfile.mkstemp(dir=folder)
         self._path = Path(name)
         self._size = self._begun = 0
-        # The lock shows other processes that the writer lives (`directory._remove_leftovers`).
+        # The lock shows other processes that the writer is alive (`directory._remove_leftovers`).
         fcntl.flock(self._file, fcntl.LOCK_EX)
         self._direct = size >= LARGE and _bypass_cache(self._file, True)
 

@@ -461,7 +461,7 @@ def _read_all(read: Callable[[memoryview], int | None], view: memoryview) -> str
 
 def _equal(read: Callable[[memoryview], int | None], data: memoryview) -> bool:
     """Whether the file has exactly the bytes `data`."""
-    # Only the comparison of a bytearray with a view runs at the speed of memory.
+    # A bytearray compares with a view at the speed of memory; other pairs compare byte by byte.
     piece, done = bytearray(_STEP), 0
     with memoryview(piece) as window:
         while done < len(data):

@@ -250,7 +250,7 @@ class Memory:
                     pool.remove(room)
                 room.held = 0
             self._forget_share(room)
-            # It was admitted in the moment in which its time ran out.
+            # The request was admitted in the moment in which its time ran out.
             with suppress(ValueError):
                 self._waiting.remove(waiter)
             self._admit()

@@ -262,7 +262,7 @@ class VolumeSet:
             if look:
                 await self.attempt(mount, mount.volume.head(hash))
                 holds = True
-        # It is not there; a copy can be written.
+        # The volume does not have the block; a copy can be written.
         except NotFound:
             pass
         except (Corrupt, Unavailable):

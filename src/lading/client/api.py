@@ -285,7 +285,7 @@ class ApiClient:
         folder: Path,
         **params: Json,
     ) -> Record:
-        """As `create`, for attributes of any size: `texts` has their pieces, and the body is
+        """Variant of `create` for attributes of any size: `texts` has their pieces, and the body is
         written to a file in `folder`.
 
         Select few fields of the response, which is in memory as a whole. Raises Full when `folder`

@@ -157,8 +157,8 @@ class CollectionWriter:
         cuts: Sequence[int] = (),
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """As `add_file`, from a descriptor at its beginning, which stays open. Raises OSError
-        too.
+        """Variant of `add_file` for an open file, read from its beginning; it stays open. Raises
+        OSError too.
         """
         self._claim(path)
         found = os.fstat(descriptor)
@@ -249,7 +249,7 @@ class CollectionWriter:
         """
         await self._settle()
         if self._is_large:
-            # It takes seconds for very many files; the event loop would stand still.
+            # The rendering of very many files takes seconds, which would block the event loop.
             return await asyncio.to_thread(lambda: filetree.to_manifest(self._make_tree()))
         return filetree.to_manifest(self._make_tree())
 

@@ -338,8 +338,8 @@ def _make_read_only(root: Path, *, keep_modes: bool) -> int:
     with ConfinedTree.open(root) as tree:
         for folder, _, entry in tree.walk_at(max_depth=_MOST_DEPTH):
             if entry.is_dir(follow_symlinks=False):
-                # It is entered after this, which needs no write permission.
-                # The directory of the cache is accessible to root only.
+                # The walk enters the directory next, which needs no write permission. The directory
+                # of the cache is accessible to root only.
                 os.chmod(entry.name, 0o555, dir_fd=folder)  # noqa: S103
                 size += _BLOCK
             else:

@@ -76,8 +76,8 @@ async def deposit(
     Raises Invalid naming a file that cannot be read, and as `BlockClient.put`.
     """
     replication = _replication(keeping)
-    # All that the journal depends on: locators are signed for one token and blocks are stored with
-    # this replication.
+    # The values on which the journal depends: locators are signed for one token and blocks are
+    # stored with this replication.
     texts = (
         api.token,
         *(f"{field}={replication[field]}" for field in sorted(replication)),

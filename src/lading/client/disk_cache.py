@@ -192,7 +192,7 @@ class DiskCache:
     # Building.
 
     async def acquire(self, key: str, build: Build) -> int:
-        """As `hold`; `build` is called to make and publish an entry that is absent.
+        """Variant of `hold` that calls `build` to make and publish an absent entry.
 
         For caches with lock files. Raises the errors of `build`, and Unavailable when the entry is
         gone again and again as soon as it was built.
@@ -232,8 +232,8 @@ class DiskCache:
         return self._claimed(key, descriptor)
 
     def lock(self, key: str, *, wait: bool) -> int | None:
-        """A descriptor with the exclusive lock of a key, whatever is there; None when another
-        process has it, unless `wait`. Raises OSError.
+        """A descriptor with the exclusive lock of a key, with or without an entry; None when
+        another process has the lock, unless `wait`. Raises OSError.
         """
         place = self._lock_path(key)
         while True:
@@ -502,7 +502,9 @@ class EntryClaim:
             os.pwrite(self.descriptor, msgspec.json.encode(state), 0)
 
     def share(self) -> int | None:
-        """As `DiskCache.hold`, right after publishing; None when the entry was evicted already."""
+        """Hold an entry right after publishing it; None when it was evicted already. See
+        `DiskCache.hold`.
+        """
         if not self._cache._share(self._key, self.descriptor):
             return None
         return self.detach()
@@ -519,7 +521,7 @@ class EntryClaim:
         if self.descriptor < 0:
             return
         try:
-            # Nobody else may build before the part is gone: the lock is released right after.
+            # No other process may build before the part is gone: the lock is released right after.
             if not self._is_published:
                 self._cache._abandon(self._key, self.descriptor)
         finally:

@@ -86,8 +86,8 @@ class Executor(concurrent.futures.Executor):
         return _results(futures, end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accept nothing more. `wait`: until all have ended; `cancel_futures`: cancel those that
-        have not. Containers continue if nothing waits for them.
+        """Accept no further calls. `wait`: return when all runs have ended; `cancel_futures`:
+        cancel the others. Containers continue if nothing waits for them.
         """
         self._is_shut = True
         if cancel_futures:
@@ -127,6 +127,7 @@ def _results(futures: Sequence[RunFuture[Any]], end: float | None) -> Iterator[A
         for future in futures:
             yield future.result(None if end is None else end - time.monotonic())
     finally:
-        # As with other executors, a failure, or a loop that is left, ends the rest.
+        # A failure, or a loop that is left early, cancels the other runs, as in
+        # `concurrent.futures`.
         for future in futures:
             future.cancel()

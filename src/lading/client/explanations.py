@@ -59,7 +59,7 @@ def evidence_fields(evidence: Explanation) -> list[tuple[str, str]]:
 
 
 def withdrawal_text(container: Explanation) -> str:
-    """When and why the result of a container was withdrawn; "" if it stands."""
+    """Time and reason of the withdrawal of a container's result; "" if it is valid."""
     at = _text(container.get("withdrawn_at"))[:19]
     return f"{at}: {_text(container.get('withdrawn_reason'))}" if at else ""
 
@@ -80,7 +80,7 @@ def dispatch_rows(decisions: Sequence[Explanation]) -> Iterator[Row]:
     """Time, container, decision and reason of each decision of a dispatcher."""
     for one in decisions:
         yield (
-            # To milliseconds.
+            # Digits up to milliseconds.
             _text(one["at"])[:23],
             _text(one["container_uuid"]),
             _text(one["event_type"]).replace("_", " "),

@@ -74,7 +74,7 @@ class FdReceiver:
             return None
 
     def borrow(self, locator: str) -> int:
-        """As `__call__`, blocking. Raises LadingError, OSError."""
+        """Blocking variant of `__call__`. Raises LadingError, OSError."""
         here = self._path.lstat()
         # Another user could put a socket there and pass files of its own, and would get the token.
         if not stat.S_ISSOCK(here.st_mode) or here.st_uid not in self._trusted():

@@ -112,12 +112,12 @@ def _output(value: Any) -> Any:
 
 
 def main(source: str, arguments: str, name: str) -> None:
-    """Call the function, and write what it returns."""
+    """Call the function, and write its result."""
     spec = importlib.util.spec_from_file_location("function", source)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # Found by whatever looks for the module of the function, as dataclasses do.
+    # Code that looks up the module of the function, such as dataclasses, finds it here.
     sys.modules["function"] = module
     sys.dont_write_bytecode = True
     spec.loader.exec_module(module)

@@ -220,7 +220,7 @@ def _globals(code: CodeType) -> Iterator[str]:
 
 
 def explain(name: str, why: Mapping[str, Any], signature: inspect.Signature) -> str:
-    """Why a call has to be computed, in one line; "" if its value was there."""
+    """One line with the reason why a call has to be computed; "" if its value is stored."""
     decision = why.get("decision")
     if not decision or decision["decision"] != "new":
         return ""

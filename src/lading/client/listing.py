@@ -108,7 +108,7 @@ class Listing:
         return (folder for _, folder in self.placed())
 
     def placed(self) -> Iterator[tuple[int, PackedDirectory]]:
-        """As `folders`, each with its offset in the listing, from which `found` reads on."""
+        """Variant of `folders` with the offset of each folder in the listing, for `found`."""
         hollow = 0
         for place, part in self._parts(0):
             while hollow < len(self._hollow) and self._hollow[hollow] < part.begin:

@@ -48,7 +48,7 @@ class RequestOutcome:
 
     @property
     def fault(self) -> str:
-        """Why the request has not succeeded, in one sentence; "" for one that has."""
+        """One sentence with the reason why the request has not succeeded; "" after success."""
         container = self.container
         if container is None:
             return f"it never ran (see: lading request why {self.request['uuid']})"
@@ -81,8 +81,8 @@ async def wait_for_all(
 ) -> list[RequestOutcome]:
     """Wait until all requests are Final; their outcomes, in the order of `uuids`.
 
-    `progress` takes the number of those that have ended, and of all. Raises NotFound for a request
-    that was deleted, and the errors of the API.
+    `progress` takes the number of ended requests, and of all. Raises NotFound for a request that
+    was deleted, and the errors of the API.
     """
     ended: dict[str, RequestOutcome] = {}
     left, pause = list(dict.fromkeys(uuids)), _SHORTEST

@@ -15,7 +15,7 @@ from lading.core.quantities import parse_time
 FAILED: Final = "Failed"
 CANCELLED: Final = "Cancelled"
 REUSED: Final = ", reused"
-"""What follows the state of a request that has the result of an earlier one."""
+"""Text after the state of a request that has the result of an earlier one."""
 _COMPLETE = [["state", "=", "Final"], ["container.state", "=", "Complete"]]
 # A state as the list shows it -> conditions on the server. Those of Failed and Cancelled are not
 # all: a command that cannot be started has Failed, too, although its container is Cancelled, and a

@@ -34,7 +34,7 @@ _Value = TypeVar("_Value")
 
 
 async def follow(future: concurrent.futures.Future[_Value]) -> _Value:
-    """Wait for a future of any thread. A wait that is cancelled leaves the future as it is."""
+    """Wait for a future of any thread. A cancelled wait does not change the future."""
     return await asyncio.shield(asyncio.wrap_future(future))
 
 
@@ -133,7 +133,7 @@ class Run:
 
     @property
     def leftovers(self) -> Output:
-        """What the command left, also one that failed: its log files, for example."""
+        """The output of the command, also after a failure: its log files, for example."""
         return Output(self, of_failed=True)
 
     def done(self) -> bool:

@@ -59,7 +59,7 @@ async def set_level(api: ApiClient, uuid: str, party: str, name: str) -> None:
 
 
 async def list_permissions(api: ApiClient, uuid: str) -> list[Record]:
-    """Who may what with a record, by permission links: `who`, `can`, `tail_uuid`, `uuid`."""
+    """The permission links of a record: `who`, `can`, `tail_uuid`, `uuid`."""
     filters = [["link_class", "=", "permission"], ["head_uuid", "=", uuid]]
     links = await api.list("links", filters=filters, order=["created_at asc"], limit=1000)
     names = await _names(api, sorted({link["tail_uuid"] for link in links}))

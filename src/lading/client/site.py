@@ -98,7 +98,7 @@ class Site:
     ) -> Run:
         """Submit a command, and return at once.
 
-        It starts in /out; the files that it leaves there are its output. `inputs`: what is mounted
+        The command starts in /out, and the files there become its output. `inputs`: what is mounted
         at each path. `image`: its name, hash or collection; the one added last by default. `ram` in
         bytes. `stdout`: a file of the output that takes the standard output. `reuse`: whether an
         earlier result may be used. `after`: runs that must have succeeded before. `attributes` are
@@ -175,8 +175,8 @@ class Site:
         return RemoteFunction(self, function, **options)
 
     def request(self, uuid: str) -> Run:
-        """The run with the uuid of its request, submitted by whatever program, also before this
-        one started. Raises NotFound.
+        """The run with the uuid of its request, submitted by any program at any time. Raises
+        NotFound.
         """
         record = self.call(self.api.get("container_requests", uuid))
         return Run(self, record["name"], record)
@@ -358,7 +358,7 @@ class Site:
             return
         self._waiting[uuid] = run
         if self._watching:
-            # It may be Final already, without a change to come.
+            # The request may be Final already, without further changes.
             self._changed.set()
             return
         self._watching = True

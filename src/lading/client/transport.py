@@ -36,7 +36,7 @@ _CHUNK = 1 << 18
 _ONE_PIECE = 1 << 19
 # Methods whose requests have no body, and no length of it.
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
-# What the connections raise when there is no whole response.
+# Errors of connections that end before the whole response.
 _FAULTS = (OSError, Malformed, Corrupt)
 
 

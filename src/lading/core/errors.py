@@ -124,7 +124,7 @@ class Corrupt(LadingError):
 
 
 class Failure(StrEnum):
-    """Whose fault a failed container is (`runtime_status.failure`)."""
+    """Cause of a failed container (`runtime_status.failure`)."""
 
     USER = "user"
     OOM = "oom"

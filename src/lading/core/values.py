@@ -36,8 +36,8 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 
 
 def canonical(value: object) -> str:
-    """The canonical text of a JSON value; equal values have equal texts, whatever the order of
-    their keys.
+    """The canonical text of a JSON value; equal values have equal texts, independent of the order
+    of keys.
     """
     return _ENCODER.encode(value)
 

@@ -194,7 +194,7 @@ Opener = Callable[[FleetSite], AbstractAsyncContextManager[Fleet]]
 
 
 def find_fleet(name: str) -> Opener:
-    """The opener of the fleet of that name. Raises Invalid with the names of the installed fleets."""
+    """The opener of the fleet of that name. Raises Invalid naming the installed ones."""
     found = {one.name: one for one in entry_points(group=GROUP)}
     if name not in found:
         raise Invalid(

@@ -163,7 +163,7 @@ class DispatchState:
         return self._at(uuid).given
 
     def began(self, uuid: str) -> float:
-        """Time of the start by this loop; minus infinity for a container that was running before."""
+        """Time of the start by this loop; minus infinity if the container was running before."""
         one = self._activities.get(uuid)
         return _BEFORE if one is None or one.began is None else one.began
 

@@ -336,8 +336,8 @@ class Batches:
         order: list[int] = []
         checked: list[int] = []
         for sql, numbers in inserts.items():
-            # Values of equal statements are adjacent in the combined one, whatever the order of the
-            # changes.
+            # Values of equal statements are adjacent in the combined one, independent of the order
+            # of the changes.
             order += numbers
             text, watched = key[numbers[0]]
             name = f"part{len(parts)}"

@@ -267,7 +267,7 @@ class ConditionWriter:
             self.values.append(user)
             return f"{name} IN ({reached(owning=owning)})"
         self.values += known
-        # Nothing is shared one by one: the whole part of the condition is left out.
+        # The user has no single shared records: this part of the condition is left out.
         if not known and not owning:
             return ""
         if len(known) == 1:
@@ -390,7 +390,7 @@ def _held_by_many(condition: str) -> str:
 
 
 def _compact(value: JSON) -> str:
-    # As nested values are stored, so that texts can be compared.
+    # The form in which nested values are stored, so that texts can be compared.
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -324,8 +324,8 @@ _RANGES = ("<", "<=", ">", ">=")
 
 
 def _is_walk(query: Query) -> bool:
-    """Whether the best plan is a walk along the order, from its beginning or a key, whatever the
-    values are. A plan that is made once for all values would be bad for any other query.
+    """Whether the best plan for all values is a walk along the order, from its beginning or from a
+    key. For any other query, a plan that is made once for all values may be bad.
     """
     key = query.order[0].column if query.order else ""
     return not query.offset and all(
@@ -356,7 +356,7 @@ def _counted(one: Expression) -> Expression:
     """The condition for a count, which reads all matching rows: the index on owners is used
     again.
     """
-    # With shared records the condition has an OR, and stays as it is.
+    # With shared records the condition has an OR and is not changed.
     return replace(one, dense=False) if isinstance(one, Accessible) and one.shared == () else one
 
 

@@ -231,7 +231,7 @@ def create_table(dialect: Dialect, kind: RecordType) -> str:
 
 def _column(dialect: Dialect, kind: RecordType, one: Field) -> str:
     numbers = kind.numbered and one.name == "id"
-    # Sealed values are texts, whatever their type.
+    # Sealed values of any type are texts.
     kept_as = "number" if numbers else Type.STRING if one.sealed else one.type
     words = [one.name, dialect.column_type(kept_as)]
     if numbers or (one.name == "uuid" and not kind.numbered):

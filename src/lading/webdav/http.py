@@ -51,7 +51,7 @@ async def begin_stream(stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     try:
         first = await anext(stream, b"")
     except BaseException:
-        # Nobody will iterate over it any more, so its files would stay open.
+        # The body will not be iterated over any more, so its files would stay open.
         await stream.aclose()
         raise
     rest = _rest(first, stream)
@@ -252,7 +252,7 @@ def media_type_of(name: str) -> str:
     """The Content-Type of a file, by its name."""
     guessed, encoding = _TYPES.guess_type(f"/{name}")
     if encoding:
-        # A compressed file is sent as it is, so its type is that of the compression.
+        # A compressed file is sent unchanged, so its type is that of the compression.
         return f"application/{'gzip' if encoding == 'gzip' else 'octet-stream'}"
     found = guessed or "application/octet-stream"
     return (

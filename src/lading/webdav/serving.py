@@ -121,7 +121,7 @@ class _Sink:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is buffered elsewhere."""
+        """Do nothing: there is no other buffer."""
 
     def take(self) -> Iterator[bytes]:
         """The bytes written since the last call, in pieces."""
@@ -153,7 +153,7 @@ async def _zip(tree: FileTree, read: Read, modified: datetime | None) -> AsyncGe
         # The central directory of 100,000 members takes half a second: not in the event loop.
         await asyncio.to_thread(archive.close)
     finally:
-        # Of an archive that nobody reads to its end no central directory is made.
+        # No central directory is made for an archive that is not read to its end.
         archive.fp = None
     for part in sink.take():
         yield part
@@ -162,7 +162,7 @@ async def _zip(tree: FileTree, read: Read, modified: datetime | None) -> AsyncGe
 def _member(name: str, mode: int, stamp: _Time) -> zipfile.ZipInfo:
     member = zipfile.ZipInfo(name, stamp)
     member.external_attr = mode
-    # `mkdir` writes these as they are; those of a file come later.
+    # `mkdir` writes these values unchanged; the values of a file come later.
     member.CRC = member.file_size = member.compress_size = 0
     return member
 

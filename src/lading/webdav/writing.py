@@ -270,7 +270,7 @@ class DavWriter:
         )
         collection = await self._open(address, request)
         self._check_conditions(request, collection)
-        # The lock first, then the file: in between nobody else can write.
+        # The lock first, then the file: no other client can write in between.
         missing = filetree.find(collection.tree, address.path) is None
         lock = self._parts.locks.take(
             address.collection,
@@ -288,7 +288,7 @@ class DavWriter:
                     request, address, lambda now: _reserve(now, address), uploaded=uploaded
                 )
         except BaseException:
-            # The client does not get its token, so nobody could release the lock before its time.
+            # The client does not get its token and could not release the lock before its time.
             self._parts.locks.release(
                 address.collection, address.path, lock.token, holder=request.holder
             )

@@ -35,7 +35,7 @@ _TURN = 1_300_000
 
 
 def end_with_parent(parent: int) -> None:
-    """Let the kernel send TERM to this process when `parent` dies; exit at once if it is dead.
+    """Let the kernel send TERM to this process when `parent` ends; exit at once if it has ended.
 
     Raises SystemExit when the parent is gone.
     """

@@ -323,7 +323,7 @@ def _unix_socket(path: Path, kind: socket.SocketKind) -> socket.socket:
         with contextlib.ExitStack() as undo:
             made = undo.enter_context(socket.socket(socket.AF_UNIX, kind))
             made.bind(str(path))
-            # Before listen: nobody connects to the socket while others may use it.
+            # Before listen: no connection is possible while the socket has the mode of the umask.
             path.chmod(0o600)
             made.listen(_BACKLOG)
             undo.pop_all()

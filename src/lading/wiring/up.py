@@ -68,7 +68,7 @@ _PART: Final = 16
 _LEAST, _MOST = 8 << 20, 64 << 20
 # FALLOC_FL_KEEP_SIZE of linux/falloc.h: allocate blocks beyond the end, do not change the size.
 _KEEP_SIZE: Final = 1
-# Bytes of a unit of `st_blocks` (stat(2)), whatever the block size of the file system.
+# Bytes of a unit of `st_blocks` (stat(2)), on every file system.
 _BLOCK: Final = 512
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
@@ -202,7 +202,7 @@ async def start_all(services: Sequence[ChildService], stop: asyncio.Event) -> bo
             for service in services:
                 starting.create_task(service.start_though_killed())
 
-    # Whichever ends first: all children are ready, or the user stops the program.
+    # Until all children are ready, or the user stops the program.
     starting, stopping = asyncio.create_task(start()), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -315,7 +315,7 @@ class ChildService:
             pause = _longer(pause)
 
     async def _code(self) -> int:
-        """The exit code of a child that has closed its pipe; 0 while it lives, negative for a
+        """The exit code of a child that has closed its pipe; 0 if it is still alive, negative for a
         signal.
         """
         if self._process is None:

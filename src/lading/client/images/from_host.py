@@ -115,7 +115,7 @@ class SourceHost:
     """Directory at which relative paths of programs begin."""
 
     def path(self, name: str) -> str:
-        """The absolute path for `name`; a name without a slash is returned as it is, for a search
+        """The absolute path for `name`; a name without a slash is returned unchanged, for a search
         on PATH.
         """
         return posixpath.normpath(posixpath.join(self.directory, name)) if "/" in name else name
@@ -307,8 +307,8 @@ class _Gathering:
                 f"{path}: this machine lacks a library it needs: {', '.join(linkage.missing)}; "
                 "install it first"
             )
-        # Of files that were not named, a missing library is only noted: programs of a package that
-        # nobody runs may lack theirs.
+        # A missing library of a file that was not named is only noted: a package may have programs
+        # that are not used and cannot run.
         if linkage.missing:
             self.notes.append(
                 f"{path}: cannot run, its library {linkage.missing[0]} is not on this machine"

@@ -93,7 +93,7 @@ class DebianPackages:
         """
         package = self._packages.get(name)
         for group in package.depends if package else ():
-            # Of several alternatives the first installed one.
+            # The first installed alternative of several.
             found = next((one for one in map(self._resolve, group) if one is not None), None)
             if found is not None and found.name not in _NOT_FOLLOWED:
                 yield found

@@ -61,7 +61,7 @@ keep /usr/sbin/sshd -D -e -f /etc/ssh/hpc_sshd_config &
 trap 'exit 0' TERM INT
 while :; do wait; done
 """
-# StrictModes no: keys are accepted whatever the owner and mode of their directory. MaxStartups and
+# StrictModes no: keys are accepted from a directory of any owner and mode. MaxStartups and
 # MaxSessions: logins in progress and sessions per connection; sshd refuses more than 10 by default.
 _SSHD = """HostKey /etc/ssh/hpc_host_key
 PermitRootLogin prohibit-password

@@ -118,7 +118,7 @@ def read_token(body: bytes, address: str) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError):
         answer = TokenAnswer()
     token = answer.token or answer.access_token
-    # It becomes part of a header.
+    # The token becomes part of a header.
     if not token or not token.isascii() or any(character.isspace() for character in token):
         raise Unauthenticated(f"{address}: gave no token")
     return token
@@ -185,7 +185,7 @@ class ImageReference:
     tag: str
     digest: str = ""
     short: str = ""
-    """The repository as it was written without a host; "" if the host was written."""
+    """The repository as written without a host; "" if a host was written."""
 
     @property
     def names(self) -> tuple[str, ...]:

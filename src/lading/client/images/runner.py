@@ -317,8 +317,8 @@ def make_run(tell: Callable[[str], None]) -> RunCommand:
 def run_program(
     command: Sequence[str], *, given: str, environ: Mapping[str, str], tell: Callable[[str], None]
 ) -> str:
-    """As `RunCommand`; lines of standard error that begin with "I: " are passed to `tell`. The
-    program is terminated with this one.
+    """Implements `RunCommand`: passes lines of standard error that begin with "I: " to `tell`. The
+    program is terminated together with this process.
     """
     last: deque[str] = deque(maxlen=_LAST_WORDS)
     # Files instead of pipes: with two pipes, a full one could block the program while the other is

@@ -331,7 +331,7 @@ class MountedCollections:
         """Note the use of a collection, and drop old trees."""
         self._collections.move_to_end(collection.id)
         total = sum(one.weight for one in self._collections.values())
-        # The one just used is the last, and stays whatever its size.
+        # The last one was used just now, and stays even if it is too large.
         for one in list(self._collections.values())[:-1]:
             if total <= self._most_text:
                 return

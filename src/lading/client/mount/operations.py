@@ -178,7 +178,7 @@ class OpenBlocks:
         await asyncio.shield(task)
 
     async def settle(self) -> None:
-        """Wait until all loads have ended; those who wait for the blocks get the failures."""
+        """Wait until all loads have ended; the readers of the blocks get the failures."""
         await asyncio.gather(*self._loads.values(), return_exceptions=True)
 
     async def close(self) -> None:
@@ -315,7 +315,7 @@ class MountCounters:
         self.calls[name] = self.calls.get(name, 0) + 1
 
     def plain(self) -> dict[str, object]:
-        """As plain values."""
+        """The counters as plain values."""
         return asdict(self)
 
 

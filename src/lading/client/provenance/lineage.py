@@ -26,7 +26,7 @@ _SEALED: Final = "not readable"
 
 @dataclass(slots=True, kw_only=True)
 class Lineage:
-    """Nodes by key, and edges from what was used to what used it."""
+    """Nodes by key, and edges from each used node to its user."""
 
     start: str
     is_cut: bool = False
@@ -96,7 +96,7 @@ async def _follow(api: ApiClient, pdh: str, way: str, found: Record) -> None:
     try:
         found |= await api.action("collections", pdh, way, method="GET")
     except LadingError as error:
-        # It may be in the trash, or not readable; a server that is busy is another matter.
+        # The record may be in the trash, or not readable. A busy server is an error.
         if error.status not in (403, 404):
             raise
 
@@ -152,7 +152,7 @@ def _add_edges(drawn: Lineage, key: str, record: Record, *, sees_inputs: bool) -
 async def _add_requests(
     api: ApiClient, drawn: Lineage, request: Record, found: Mapping[str, Any]
 ) -> None:
-    """Link the request to those that it needs, and to that whose container made it."""
+    """Link the request to those that it needs, and to the request whose container made it."""
     parent, wanted = request["requesting_container_uuid"], list(dict.fromkeys(needed(request)))
     conditions = [[["uuid", "in", wanted]]] if wanted else []
     if parent:

@@ -62,7 +62,9 @@ async def results_from(api: ApiClient, pdh: str) -> list[AffectedResult]:
 
 
 async def made_from(api: ApiClient, results: Iterable[AffectedResult]) -> list[AffectedResult]:
-    """What was made from results, directly or by others, as far as the caller can read it."""
+    """The results that were made from other results, directly or through further steps, as far as
+    the caller can read them.
+    """
     given = list(results)
     known = {one.container["uuid"] for one in given}
     found: dict[str, None] = {}
@@ -83,8 +85,8 @@ async def made_from(api: ApiClient, results: Iterable[AffectedResult]) -> list[A
 async def change_all(
     api: ApiClient, results: Iterable[AffectedResult], *, reason: str
 ) -> tuple[list[AffectedResult], list[AffectedResult]]:
-    """Withdraw results, or restore them if `reason` is empty: those that were changed, and those
-    that the caller may not change.
+    """Withdraw results, or restore them if `reason` is empty. Returns the changed results, and the
+    ones that the caller may not change.
     """
     done, refused = [], []
     for one in results:

@@ -56,8 +56,8 @@ class RequestComparison:
 
 
 def compare_requests(ours: ComparedRequest, theirs: ComparedRequest) -> RequestComparison:
-    """The differences of two requests. Secrets are not part of what the API shows, so that they are
-    not compared.
+    """The differences of two requests. The API does not show secrets, so that they are not
+    compared.
     """
     resolved = ours.container is not None and theirs.container is not None
     return RequestComparison(

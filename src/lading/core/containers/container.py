@@ -209,8 +209,8 @@ class DecisionKind(StrEnum):
     final.
     """
     ABANDONED = "cleaned_up_abandoned"
-    """It was locked by this dispatcher, and neither the dispatcher nor the batch system knew a
-    supervisor.
+    """The container was locked by this dispatcher, and neither the dispatcher nor the batch system
+    had a supervisor for it.
     """
 
 

@@ -158,7 +158,7 @@ def ruleset(refused: Iterable[str], own: Iterable[str]) -> str:
             ),
             "  }",
             "  chain in {",
-            # Nothing connects to the container from outside, except responses.
+            # No packets from outside reach the container, except responses.
             "    type filter hook input priority 0; policy drop;",
             '    iifname "lo" accept',
             "    ct state established,related accept",

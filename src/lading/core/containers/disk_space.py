@@ -37,8 +37,8 @@ _SHORTEST, _LONGEST = 0.05, 1.0
 _LEAST_GROWTH, _LEAST_FILES = 16 * MIB, 1000
 # Bytes of a quota that may stay unused when it counts as spent: writes may need whole blocks.
 _CLUSTER = 64 * KIB
-# Seconds after which a container is measured again whatever free space shows: others may have freed
-# as much as it wrote.
+# Seconds after which a container is measured again, even if free space has not changed: others may
+# have freed as much as it wrote.
 _PERIOD = 30.0
 # A walk begins no sooner than after so many times the duration of the last one, with and without
 # suspicion.

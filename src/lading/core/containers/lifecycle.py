@@ -209,8 +209,8 @@ def warn(container: Container, text: str) -> ContainerChange:
 
 
 def enter(container: Container) -> ContainerChange:
-    """The container after the server lets a user in, whatever token locked it. Raises Invalid
-    unless it is Running.
+    """The container after the server lets a user in; the token of the lock does not matter. Raises
+    Invalid unless it is Running.
     """
     if container.state is not ContainerState.RUNNING:
         raise Invalid(

@@ -98,7 +98,7 @@ class MakeDirectory:
 
 @dataclass(frozen=True, slots=True)
 class WriteFile:
-    """Write a file; `writable` for everybody (0777), else for nobody (0444)."""
+    """Write a file; `writable`: by all users (0777), else by none (0444)."""
 
     path: str
     content: bytes = field(repr=False)
@@ -147,9 +147,7 @@ class Area:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountPlan:
-    """What to make (in this order), what to bind (parents first), the streams, and the areas for
-    capture.
-    """
+    """The steps in order, the binds (parents first), the streams, and the areas for capture."""
 
     output_path: str
     output_directory: str
@@ -214,7 +212,7 @@ def plan(
 
 
 def _turn(target: str, spec: Mapping[str, Json]) -> int:
-    """Order of mounts: those that refer to others come later."""
+    """Order of mounts: a mount that refers to another one comes later."""
     return 2 if target in STREAMS else 1 if spec.get("kind") == "file" else 0
 
 

@@ -242,7 +242,7 @@ def shown(
 
 
 def seen(mounts: Mapping[str, Json], contents: Mapping[str, Json]) -> JsonObject:
-    """The mounts as they are compared: what the command sees.
+    """The mounts in the form for comparisons: the view of the command.
 
     Where `contents` has {"content": ...} of a file or {"portable_data_hash": ...} of a directory
     for a target, it stands in the place of the collection and the path, since the command sees

@@ -31,7 +31,7 @@ from lading.core.data.globs import Globs
 from lading.core.errors import ExecutionError, Failure
 from lading.core.resources import format_bytes
 
-# Links in one path; a limit of ours, below Linux's 40.
+# Links in one path; lower than the limit of Linux, which is 40.
 MAX_LINKS = 10
 MAX_DEPTH = 200
 """Maximum depth of directories; deeper ones are refused, as no program makes them on purpose."""
@@ -123,7 +123,7 @@ Item = CopyFile | CopyFiles | Refer | EmptyFile
 
 @dataclass(frozen=True, slots=True)
 class OutputPlan:
-    """What to save, each name once, and what was left out."""
+    """The entries to save, each name once, and the entries that were left out."""
 
     items: tuple[Item, ...] = ()
     notes: tuple[str, ...] = ()
@@ -292,7 +292,7 @@ class _Walk:
             return
         if len(inside) >= MAX_DEPTH:
             raise _fault(f"{self._shown(name)} lies more than {MAX_DEPTH} directories deep")
-        # To know later whether anything of this directory is saved.
+        # Shows later whether any entry of this directory is saved.
         before = len(self.items)
         self._visit_children(name, place, entry, mounted, (*inside, place.path))
         # Collections have no empty directories of their own.
@@ -312,8 +312,8 @@ class _Walk:
         mounted: Iterable[str],
         below: tuple[str, ...],
     ) -> None:
-        """Visit what a directory holds, and the mounts below it; `below` are the directories that
-        these lie in.
+        """Visit the entries of a directory, and the mounts below it; `below` are the parent
+        directories of these mounts.
         """
         source = _source(place)
         known, others = set(entry.names), {one.split("/", 1)[0] for one in mounted}

@@ -164,8 +164,8 @@ def group_of(request: ContainerRequest) -> GroupKey | None:
 
 
 def take_turns(members: Iterable[GroupMember]) -> frozenset[str]:
-    """The containers of a group that may run now: those that do, then by priority and age as many
-    more as the limit of each request admits.
+    """The containers of a group that may run now: the running ones, then, by priority and age, as
+    many more as the limit of each request admits.
     """
     known = list(members)
     taken = {one.container_uuid for one in known if one.holds}

@@ -317,7 +317,7 @@ def _common_contents(recipe: Recipe, container: Container) -> JsonObject:
 
 def _variants(recipe: Recipe) -> Iterator[Recipe]:
     """All recipes that the request allows, apart from sizes, in the order of preference."""
-    # Of containers made before contents were stored, the mounts themselves are compared.
+    # Containers from before contents were stored are compared by their mounts.
     for contents in [recipe.mount_contents, {}] if recipe.mount_contents else [{}]:
         yield from _open_variants(structs.replace(recipe, mount_contents=contents))
 

@@ -238,9 +238,7 @@ def _preference(container: Container) -> tuple[int, float, int, str, str]:
 
 
 def can_meet(filters: Sequence[Expression], container: Mapping[str, Json]) -> bool:
-    """Whether a container with these attributes satisfies all conditions, as far as they are
-    compared.
-    """
+    """Whether a container with these attributes satisfies all compared conditions."""
     return all(_possible(one, container) for one in filters)
 
 

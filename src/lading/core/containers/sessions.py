@@ -257,7 +257,7 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """The target in `UUID-PORT`, as it is in paths and host names. Raises Malformed."""
+    """The target in `UUID-PORT`, the form of paths and host names. Raises Malformed."""
     match = _TARGET.fullmatch(text.lower())
     if match is None:
         raise Malformed(f"{text[:60]!r}: not UUID-PORT of a container or a request")
@@ -320,7 +320,7 @@ class Places:
 
 
 NOWHERE = Places(seen="nowhere")
-"""For calls without an address: only tunnels are allowed."""
+"""A call without an address: only tunnels are allowed."""
 
 
 def check_gateway_address(

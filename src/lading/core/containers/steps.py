@@ -42,7 +42,7 @@ class ContainerStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def check_steps(_: str, value: Json) -> Json:
-    """The steps as they are stored, with every key. Raises Invalid naming the step."""
+    """The steps in their stored form, with every key. Raises Invalid naming the step."""
     try:
         steps = msgspec.convert(value, list[ContainerStep])
     except msgspec.ValidationError as error:

@@ -336,7 +336,7 @@ def _check_name(word: str, name: str, length: int, depth: int) -> None:
 def _count_pieces(
     blocks: Sequence[str], tokens: Sequence[tuple[int, int, str]], *, enough: int
 ) -> int:
-    # So few pairs of block and file that counting them is not worth it.
+    # Pairs of block and file up to which counting them costs more than it saves.
     if len(blocks) * len(tokens) <= _PIECES_PER_WORD * (len(blocks) + len(tokens)):
         return 0
     starts = list(accumulate(map(size_of, blocks), initial=0))

@@ -56,8 +56,8 @@ def fold(
     most: int,
     by_step: bool = True,
 ) -> FoldedGraph:
-    """The graph with one node for each step, at most `most` of those that are linked to `start`;
-    with `by_step` False each node stays alone.
+    """The graph with one node for each step: at most `most` nodes that are linked to `start`; with
+    `by_step` False each node stays alone.
     """
     groups: dict[tuple[str, str], list[LineageNode]] = {}
     for one in nodes:

@@ -45,7 +45,7 @@ def outline(start: str, neighbours: Mapping[str, Iterable[str]]) -> Iterator[Out
 
 
 def neighbours_of(edges: Iterable[Edge]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """What each node comes from, and what uses each node."""
+    """The sources of each node, and its users."""
     before: dict[str, list[str]] = {}
     after: dict[str, list[str]] = {}
     for first, second in edges:

@@ -27,7 +27,7 @@ _LAST_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class SshdAddress:
-    """Where the sshd of a container listens."""
+    """Address and port of the sshd of a container."""
 
     host: str
     port: int = SSH_PORT

@@ -55,7 +55,7 @@ class ChildPolicy(StrEnum):
 
 
 class StartedBy(StrEnum):
-    """Who started the code: this daemon, or another rank through ssh."""
+    """Origin of the code's start: this daemon, or another rank through ssh."""
 
     DAEMON = "daemon"
     EXTERNALLY = "externally"

@@ -33,18 +33,18 @@ class Launcher(StrEnum):
     MPIRUN = "mpirun"
     """Rank 0, with `mpirun` before the command unless it is there already."""
     FIRST = "first"
-    """Rank 0, with the command as it is."""
+    """Rank 0, with the unchanged command."""
     ALL = "all"
-    """Every rank, with the command as it is."""
+    """Every rank, with the unchanged command."""
 
 
 class FailurePolicy(StrEnum):
     """Effect of a failed rank on the others."""
 
     ANY = "any"
-    """They are ended."""
+    """The other ranks are ended."""
     NONE = "none"
-    """They run to their end."""
+    """The other ranks continue to their end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,11 +219,11 @@ class ConnectionTable:
         return self._add(Connection(origin, deadline)), dropped
 
     def longest_waiting(self) -> Connection | None:
-        """The connection to drop first: a stranger before a known peer."""
+        """The connection to drop first: an unauthenticated one before a known peer."""
         return next(iter(self._waiting), None) or next(iter(self._idle), None)
 
     def wait(self, connection: Connection, deadline: float) -> None:
-        """No request is being answered; the connection is dropped at the deadline."""
+        """The connection waits for a request, and is dropped at the deadline."""
         if connection in self._all and not connection.is_waiting:
             connection.is_waiting = True
             self._queue(connection)

@@ -33,8 +33,8 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardingClaim:
-    """A call of `user_uuid` from `address`, "" for nobody; `audience` is the URL of the receiving
-    server.
+    """A call of `user_uuid` ("" for an anonymous caller) from `address`; `audience` is the URL of
+    the receiving server.
 
     `expires` is in seconds since 1970.
     """

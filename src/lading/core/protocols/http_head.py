@@ -247,7 +247,8 @@ def check_call(method: str, headers: Mapping[str, str], *, scheme: str) -> None:
 
 
 def passed_on(answer: HttpHead, *, by_path: bool, reserved: tuple[str, ...]) -> HttpHead:
-    """The response of a container for a browser; `reserved` are prefixes of our own cookies.
+    """The response of a container for a browser; `reserved` are prefixes of the server's own
+    cookies.
 
     `by_path`: it shares the origin of the API. Cookies are for the host that sets them, never for a
     whole domain.

@@ -30,7 +30,7 @@ LEEWAY: Final = 60
 _LONGEST_SUBJECT: Final = 255
 _MOST_GROUPS: Final = 1000
 _LONGEST_NAME: Final = 255
-# What the flow itself sets, which the configuration must not change.
+# Parameters of the flow, which the configuration must not change.
 _RESERVED: Final = frozenset(
     {
         "client_id", "client_secret", "code_challenge", "code_challenge_method", "nonce",
@@ -47,7 +47,7 @@ _LOOPBACK: Final = re.compile(r"localhost|127(?:\.[0-9]{1,3}){3}|\[::1\]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenIdProvider:
-    """What a provider says of itself; `userinfo` is "" where it has none.
+    """The metadata of a provider; `userinfo` is "" without such an endpoint.
 
     `posts_secret`: the client's secret goes into the form, not into a header. `names_issuer`: each
     answer names the issuer (RFC 9207).
@@ -105,7 +105,7 @@ def check_settings(
     groups_claim: str,
     uses_groups: bool,
 ) -> None:
-    """Check what the configuration says. Raises Invalid naming the key."""
+    """Check the configuration. Raises Invalid naming the key."""
     key = "configuration: Login.OpenIDConnect"
     if not _is_address(issuer) or "?" in issuer:
         raise Invalid(f"{key}.Issuer: must be an https address, as the provider writes it")

@@ -18,7 +18,7 @@ PONG: Final = 0xA
 MOST: Final = 4 << 20
 """Bytes of a message, at most."""
 ACCEPTED_BY: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-"""What the server appends to the key of the handshake before it hashes it (section 1.3)."""
+"""The text that the server appends to the key of the handshake before hashing it (section 1.3)."""
 _KNOWN: Final = frozenset({CONTINUATION, TEXT, CLOSE, PING, PONG})
 # Opcodes from here on are those of control frames, which are short and in one piece.
 _CONTROL: Final = 0x8

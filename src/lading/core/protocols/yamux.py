@@ -193,7 +193,7 @@ class Multiplexer:
             found.owed = 0
 
     def ping(self, value: int) -> None:
-        """Ask whether the peer is alive."""
+        """Send a ping."""
         self._put(FrameKind.PING, Flag.SYN, 0, value)
 
     def go_away(self, reason: int = 0) -> None:

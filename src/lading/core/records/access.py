@@ -55,8 +55,8 @@ ARVADOS_DISPATCHER_SCOPES: Final = (
     "PUT /arvados/v1/collections/",
     "POST /arvados/v1/connect/",
 )
-"""Also the calls that Arvados' crunch-run makes with the token of its dispatcher: store its log,
-open its tunnel, unmount.
+"""A dispatcher's token for the calls that Arvados' crunch-run makes with it: store its log, open
+its tunnel, unmount.
 
 Such a token may store only collections with logs of containers that it has locked
 (`dispatching.check_log`).

@@ -151,7 +151,7 @@ def admitted(worker: FleetWorker, asking: Mapping[str, Place]) -> tuple[str, ...
 
 
 def apply(snapshot: Snapshot, decided: DispatchPlan, *, now: float) -> Snapshot:
-    """The snapshot as it is once every decision has been carried out at `now`."""
+    """The snapshot after every decision was carried out at `now`."""
     waiting = {
         container.uuid: container for container in (*snapshot.queue, *snapshot.workflow_runners)
     }
@@ -276,7 +276,7 @@ def _workflow_starts(snapshot: Snapshot) -> tuple[StartDecision, ...]:
     }
     there = sum(len(worker.workflow_runners) for worker in snapshot.workers)
     most = (
-        # At least one workflow runs, whatever the quota: otherwise none could ever end.
+        # At least one workflow runs, even beyond the quota: otherwise none could ever end.
         max(1, int(snapshot.quota * _WORKFLOW_SHARE))
         if snapshot.quota
         else there + len(snapshot.workflow_runners)
@@ -408,14 +408,14 @@ class _WaitReasons:
         self._rooms = list(alike.values())
 
     def blocked(self, container: TrackedContainer) -> WaitStatus | None:
-        """Why no worker can ever hold it; None when one can."""
+        """Reason why no worker can ever hold the container, or None."""
         wanted = _wanted(container)
         if wanted not in self._blocked:
             self._blocked[wanted] = _blocked(container, self._after.workers)
         return self._blocked[wanted]
 
     def waits(self, container: TrackedContainer, *, position: int) -> WaitStatus:
-        """Why a container that some worker can hold waits."""
+        """Reason why a container waits although some worker can hold it."""
         where, after = f"Waiting in queue at position {position}", self._after
         if self._slots == 0:
             most, verb = _containers(after.quota), "runs" if self._running == 1 else "run"
@@ -543,13 +543,13 @@ class Case:
 
 
 def decide(case: Case) -> ReconcileAction:
-    """The one next action. Total: every combination has an answer."""
+    """The next action, for every combination of record and process."""
     action = TABLE[case.record, case.process]
     # Given back or cancelled by a record that was read too early, a container could be run twice,
     # or lose its result.
     if action in (ReconcileAction.REQUEUE, ReconcileAction.CANCEL) and not case.fresh:
         return ReconcileAction.REREAD
-    # A final record whose process still lives: the supervisor may be removing its directories.
+    # A final record with a living process: the supervisor may be removing its directories.
     if action is ReconcileAction.KILL and case.record is RecordState.FINAL and not case.lingering:
         return ReconcileAction.LEAVE
     return action

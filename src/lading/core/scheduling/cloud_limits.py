@@ -45,7 +45,7 @@ RATE_SHORTEST, RATE_LONGEST = 1.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class Ban:
-    """No creation before `until`; `length` is the length of the pause, `why` a sentence."""
+    """A pause of `length` seconds without creations, until `until`; `why` is a sentence."""
 
     until: float
     length: float
@@ -255,7 +255,7 @@ class PlanningPass:
 
 
 class CloudQueue:
-    """Containers that wait for a room, and those that were promised one that is not ready.
+    """Containers that wait for a room, and containers with a promised room that is not ready.
 
     They are kept by shape, since containers of one shape can take each other's place: a pass looks
     at the first of each shape, and at those that are placed.

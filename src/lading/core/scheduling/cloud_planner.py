@@ -279,7 +279,7 @@ class Planner:
         return placed
 
     def _refusal(self, one: PlanningPass, shape: ContainerShape) -> tuple[BlockReason, str] | None:
-        """Why none of a shape can be placed now, whatever room there is; None if it may be."""
+        """Reason why no container of a shape can be placed now in any room, or None."""
         if not self.eligible(shape):
             return (BlockReason.NO_TYPE, "")
         kinds = self.eligible(shape) if shape.nodes > 1 else ()
@@ -587,7 +587,7 @@ class Planner:
         self._workflows -= shape.runs_workflow
 
     def _release(self, id: str, *, stays: bool = False) -> None:
-        """Those who were promised a room wait again; not a gang when it `stays`."""
+        """The containers with a promised room wait again; a gang does not when it `stays`."""
         for uuid in tuple(self._due.get(id, ())):
             shape, place = self._queue.where[uuid]
             if stays and shape.nodes > 1:

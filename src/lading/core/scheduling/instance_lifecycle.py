@@ -78,7 +78,7 @@ TABLE: Mapping[tuple[InstancePhase, InstanceEvent], InstancePhase] = MappingProx
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceTimes:
-    """When a VM is shut down, in seconds (`Containers.CloudVMs`)."""
+    """Time limits for the shutdown of a VM, in seconds (`Containers.CloudVMs`)."""
 
     # The defaults of Arvados: a minute of an idle VM is cheaper than the boot of the next one; ten
     # minutes without an answer mean that a VM will not recover.

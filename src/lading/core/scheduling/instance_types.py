@@ -39,7 +39,7 @@ _PREEMPTIBLE = ".preemptible"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """GPUs of an instance type, or those that a container asks for; `vram` is bytes of each."""
+    """GPUs of an instance type, or required GPUs of a container; `vram` is bytes of each."""
 
     stack: str = ""
     count: int = 0

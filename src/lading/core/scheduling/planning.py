@@ -43,7 +43,7 @@ Place = tuple[int, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedContainer:
-    """A container as a dispatcher knows it: its record, sized. Amounts are bytes, times seconds."""
+    """A dispatcher's record of a container, with its size. Amounts are bytes, times seconds."""
 
     uuid: str
     state: ContainerState | None = ContainerState.QUEUED
@@ -56,7 +56,7 @@ class TrackedContainer:
     need: Resources = Resources()
     """The resources of all its ranks together. Undefined while `fault` is set."""
     fault: str = ""
-    """Why the record cannot be sized, "" when it can."""
+    """Reason why the record has no valid size, or ""."""
     growth: Resources = Resources()
     """How much more than `need` it can be given."""
     nodes: int = 1
@@ -64,18 +64,18 @@ class TrackedContainer:
     ram: int = 0
     """Its constraint `ram`, a part of the RAM of `need`."""
     partitions: tuple[str, ...] = ()
-    """Where it may run; empty: wherever a container that names none may."""
+    """Partitions where it may run; empty: those for containers that name none."""
     gpu: Gpu = NO_GPU
     max_run_time: int = 0
     """0 is without limit."""
     runs_workflow: bool = False
     """The scheduling parameter `supervisor`: it mostly waits for containers that it asks for."""
     preemptible: bool = False
-    """It runs on VMs that the cloud may take back."""
+    """The container may run on VMs that the cloud may take back."""
     image: str = ""
     user: str = ""
     seen: float = 0.0
-    """When the dispatcher first saw it, on the dispatcher's clock."""
+    """Time at which the dispatcher first saw it, on the dispatcher's clock."""
     version: int = field(default=0, compare=False)
     """Order of the reports about it (`dispatch.queue`). It does not count in comparisons."""
 
@@ -144,9 +144,9 @@ class FleetWorker:
     capacity: Resources
     partitions: frozenset[str] = frozenset()
     queues: bool = False
-    """It is a batch system, and `capacity` is the most that a node of one kind can hold."""
+    """The worker is a batch system, and `capacity` is that of a node of one kind."""
     closed: bool = False
-    """It runs only containers that name one of its partitions."""
+    """The worker runs only containers that name one of its partitions."""
     gpu: Gpu | None = None
     """The kind of its GPUs, None where that is not known."""
     nodes: Mapping[str, int] = field(default_factory=dict)
@@ -173,7 +173,7 @@ class FleetWorker:
         )
 
     def unsuited(self, container: TrackedContainer) -> str:
-        """Why its GPUs do not suit this container; "" when they do, as far as is known."""
+        """Reason why its GPUs do not suit this container; "" if they do, or are not known."""
         return unsuited(container.gpu, self.gpu) if self.gpu is not None else ""
 
 
@@ -202,7 +202,7 @@ class Snapshot:
 
     @property
     def running(self) -> int:
-        """How many containers occupy the workers, without those that run workflows."""
+        """Number of containers on the workers, without workflow runners."""
         return len({one.uuid for worker in self.workers for one in worker.occupants})
 
     @property
@@ -263,7 +263,7 @@ class Category(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WaitStatus:
-    """Why a container waits: the kind of reason, and a sentence for the people who wait.
+    """Why a container waits: the kind of reason, and a sentence for its users.
 
     `cause` says the same afterwards, in words that follow "waited 41 s "
     (`core.scheduling.wait_reasons`); "": the sentence says it.

@@ -22,8 +22,9 @@ MOST = 2_147_483_645
 DEFAULT_SPREAD = 10
 """The gap between two jobs leaves room for later ones in between (`Slurm.PrioritySpread`)."""
 BUCKET = 50
-"""Bits by which wanted values are shifted to compare them coarsely: the user's priority
-remains, so that containers of one priority share a job array, whatever their age."""
+"""Bits by which wanted values are shifted to compare them coarsely: the user's priority remains, so
+that containers of one priority and any age share a job array.
+"""
 # Priorities up to this are a user's; larger ones have the age in them already.
 _USER_PRIORITIES = 1000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

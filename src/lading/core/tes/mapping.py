@@ -304,7 +304,7 @@ def with_contents(task: JsonObject, mounts: Mapping[str, Json]) -> JsonObject:
 
 
 def _backend(task: JsonObject, site: TaskSite) -> tuple[JsonObject, list[str]]:
-    """The backend parameters that have an effect, and warnings about what has none."""
+    """The effective backend parameters, and warnings about parameters without effect."""
     found: JsonObject = {}
     warnings: list[str] = []
     resources = mapping(task, "resources")

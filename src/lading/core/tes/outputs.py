@@ -33,8 +33,7 @@ class OutputFile:
 @dataclass(frozen=True, slots=True)
 class TaskOutputs:
     """The files of all outputs, and the container paths of outputs that the task did not make:
-    those that it must make in `missing`, wildcards and outputs that it need not make in
-    `unmatched`.
+    required ones in `missing`, wildcards and optional ones in `unmatched`.
     """
 
     files: tuple[OutputFile, ...] = ()

@@ -75,8 +75,8 @@ _LOST: Final = ("08", "57P")
 
 @dataclass(frozen=True, slots=True)
 class PostgresAddress:
-    """Where the database is, as in `PostgreSQL.Connection`: host (a directory for a socket), port,
-    dbname, user, ...
+    """Address of the database, as in `PostgreSQL.Connection`: host (a directory for a socket),
+    port, dbname, user, ...
     """
 
     keys: tuple[tuple[str, str], ...]

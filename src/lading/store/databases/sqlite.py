@@ -322,8 +322,8 @@ class SqliteDatabase:
                 connection.execute("ROLLBACK TO block")
                 connection.execute("RELEASE block")
                 return
-        # It is the only block of the group, or SQLite has rolled back the whole transaction (disk
-        # full).
+        # The block is the only one of the group, or SQLite has rolled back the whole transaction
+        # (disk full).
         self._group = None
         if connection.in_transaction:
             with suppress(sqlite3.Error):
@@ -482,7 +482,7 @@ class _Translated:
         self._path = path
 
     def __enter__(self) -> None:
-        """Nothing to prepare."""
+        """Do nothing: SQLite needs no preparation."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, _FAULTS):
