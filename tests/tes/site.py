@@ -10,7 +10,8 @@ from typing import Any
 
 from lading.core.records.schema import JSON, Record
 from lading.core.tes.mapping import TaskSite
-from lading.tes.app import TesIdentity, make_app
+from lading.tes.app import make_app
+from lading.tes.exchange import ServiceIdentity
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import ApiReply, World, call_asgi, world
 
@@ -78,7 +79,7 @@ async def task_world(root: Path, **overrides: JSON) -> AsyncIterator[TaskWorld]:
         app = make_app(
             AsgiTransport(made.app),
             made.config.TES,
-            TesIdentity(cluster=made.cluster, url=made.config.ExternalURL),
+            ServiceIdentity(cluster=made.cluster, url=made.config.ExternalURL),
             site=TaskSite(reuse=made.config.TES.Reuse),
             secret=b"secret",
             clock=made.clock,

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lading.core.tes.mapping import BACKEND, TaskSite
-from lading.tes.app import TesIdentity, find_token, make_app, owns
+from lading.tes.app import make_app, owns
+from lading.tes.exchange import ServiceIdentity
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import call_asgi
 from tests.tes.site import TaskWorld, task_world
@@ -77,12 +78,6 @@ async def test_credentials(it: TaskWorld) -> None:
         assert ("www-authenticate" in reply.headers) == (status == 401)
 
 
-def test_headers_without_a_token() -> None:
-    assert find_token("Basic ???") == ""
-    assert find_token("Basic " + b64encode(b"\xff:\xff").decode()) == ""
-    assert find_token("Digest abc") == ""
-
-
 async def test_anonymous_callers_and_api_keys(tmp_path: Path) -> None:
     secret = "t" * 50
     async with task_world(tmp_path, TES={"AnonymousToken": secret, "APIKeyName": "X-Key"}) as it:
@@ -136,7 +131,7 @@ async def test_a_fault_of_ours_is_a_500(it: TaskWorld) -> None:
     app = make_app(
         AsgiTransport(broken),
         it.world.config.TES,
-        TesIdentity(cluster="zzzzz", url=""),
+        ServiceIdentity(cluster="zzzzz", url=""),
         site=TaskSite(),
         secret=b"",
         clock=it.world.clock,

@@ -6,19 +6,15 @@
     GET  tasks/{id}          view
     POST tasks/{id}:cancel
 
-`/v1/tasks/service-info` is the address of TES 1.0. Credentials: Bearer with a token; Basic with a
-token as the password, where `None:None` counts as none (py-tes sends that without credentials); a
-header or query parameter named by TES.APIKeyName. The API decides on permissions: it is called with
-the token of the request. Addresses can hold tokens and are never logged.
+`/v1/tasks/service-info` is the address of TES 1.0. The API decides on permissions: it is called
+with the token of the request, whose forms `exchange` has. Addresses can hold tokens and are never
+logged.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from urllib.parse import parse_qsl, unquote
@@ -33,10 +29,7 @@ from lading.config import TES
 from lading.core.errors import (
     LadingError,
     Malformed,
-    MethodNotAllowed,
     NotFound,
-    TooLarge,
-    Unauthenticated,
     Unavailable,
 )
 from lading.core.protocols import http_head
@@ -45,23 +38,21 @@ from lading.core.tes.document import InvalidTask
 from lading.core.tes.mapping import BACKEND, TaskSite
 from lading.core.values import MAX_DEPTH, Json, JsonObject, is_too_deep
 from lading.net.acceptor import note_known
+from lading.tes.exchange import (
+    READ,
+    JsonAnswer,
+    ServiceIdentity,
+    caller_token,
+    check_method,
+    read_body,
+    send_answer,
+)
 from lading.tes.tasks import TaskCaller, Tasks
 
 PREFIX: Final = "/ga4gh/tes/v1"
 LEGACY_PREFIX: Final = "/v1"
 # Inputs may have their content in the task itself.
 MAX_BODY: Final = 16 << 20
-_CORS: Final = {
-    "Access-Control-Allow-Origin": "*",
-    "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
-    "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key",
-    "Access-Control-Max-Age": "86400",
-}
-# Credentials that py-tes sends when it was given none.
-_NOBODY: Final = "None:None"
-_READ: Final = ("GET", "HEAD")
-# Bytes of a body that is read before the token is checked.
-_SMALL: Final = 64 << 10
 _TITLES: Final[Mapping[int, str]] = {
     400: "Bad Request",
     401: "Unauthorized",
@@ -76,21 +67,6 @@ _TITLES: Final[Mapping[int, str]] = {
 _logger = logging.getLogger("lading.tes")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TesIdentity:
-    """What service-info says of the installation."""
-
-    cluster: str
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    status: int
-    body: Json
-    headers: Mapping[str, str]
-
-
 def owns(path: str) -> bool:
     """Whether a path belongs to TES."""
     return any(path == one or path.startswith(f"{one}/") for one in (PREFIX, LEGACY_PREFIX))
@@ -99,7 +75,7 @@ def owns(path: str) -> bool:
 def make_app(
     transport: Transport,
     settings: TES,
-    identity: TesIdentity,
+    identity: ServiceIdentity,
     *,
     site: TaskSite,
     secret: bytes,
@@ -113,7 +89,7 @@ def make_app(
 
 
 class _TesApp:
-    def __init__(self, tasks: Tasks, settings: TES, identity: TesIdentity) -> None:
+    def __init__(self, tasks: Tasks, settings: TES, identity: ServiceIdentity) -> None:
         self._tasks = tasks
         self._settings = settings
         self._identity = identity
@@ -130,25 +106,12 @@ class _TesApp:
         ):  # the boundary of a request: a fault of the server must not end the connection
             _logger.exception("request failed method=%s", scope["method"])
             answer = _refusal(LadingError("internal error: see the server's log"))
-        body = b"" if answer.status == 204 else msgspec.json.encode(answer.body)
-        headers = {
-            "Content-Type": "application/json",
-            "Content-Length": str(len(body)),
-            "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "no-store",
-            **_CORS,
-            **answer.headers,
-        }
-        encoded = [(name.lower().encode(), text.encode()) for name, text in headers.items()]
-        await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
-        # The length that a GET would have, without the body.
-        sent = b"" if scope["method"] == "HEAD" else body
-        await send({"type": "http.response.body", "body": sent})
+        await send_answer(scope, send, answer)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> _Answer:
+    async def _answer(self, scope: Scope, receive: Receive) -> JsonAnswer:
         method: str = scope["method"]
         if method == "OPTIONS":
-            return _Answer(204, None, {})
+            return JsonAnswer(204, None)
         incoming = Request(scope, receive)
         headers = dict(incoming.headers)
         http_head.check_call(method, headers, scheme=str(scope.get("scheme", "https")))
@@ -159,23 +122,23 @@ class _TesApp:
         legacy = not path.startswith(f"{PREFIX}/")
         rest = path.removeprefix(LEGACY_PREFIX if legacy else PREFIX).removeprefix("/")
         if rest in ("service-info", "tasks/service-info"):
-            _check_method(method, *_READ)
+            check_method(method, *READ)
             if not self._settings.PublicServiceInfo:
                 await self._tasks.check(self._caller(headers, query, legacy=legacy))
             old = rest == "tasks/service-info"
-            return _Answer(200, self._old_service_info() if old else self._service_info(), {})
+            return JsonAnswer(200, self._old_service_info() if old else self._service_info(), {})
         first, _, name = rest.partition("/")
         # Some clients encode the colon.
         uuid, colon, verb = unquote(name).partition(":")
         if first != "tasks" or "/" in name or (colon and verb != "cancel"):
             raise NotFound(f"no such address; tasks are at {PREFIX}/tasks")
-        _check_method(method, *(("POST",) if colon else _READ if uuid else (*_READ, "POST")))
+        check_method(method, *(("POST",) if colon else READ if uuid else (*READ, "POST")))
         caller = self._caller(headers, query, legacy=legacy)
         body = await self._carry_out(uuid, incoming, caller, query, cancels=bool(colon))
         if caller.token != self._settings.AnonymousToken:
             # The API accepted the token.
             note_known(scope)
-        return _Answer(200, body, {})
+        return JsonAnswer(200, body, {})
 
     async def _carry_out(
         self,
@@ -201,16 +164,11 @@ class _TesApp:
         self, headers: Mapping[str, str], query: list[tuple[str, str]], *, legacy: bool
     ) -> TaskCaller:
         """Who sent a request. Raises Unauthenticated when nobody is named."""
-        token = find_token(headers.get("authorization", ""))
-        if not token and (name := self._settings.APIKeyName):
-            token = headers.get(name.lower(), "") or dict(query).get(name, "")
-        token = token or self._settings.AnonymousToken
-        if not token:
-            raise Unauthenticated("Not logged in: send a token with Authorization: Bearer TOKEN")
+        token = caller_token(self._settings, headers, query)
         return TaskCaller(token, legacy and self._settings.LegacyStates)
 
     async def _create(self, incoming: Request, caller: TaskCaller) -> Json:
-        raw = await self._read(incoming, caller)
+        raw = await read_body(incoming, lambda: self._tasks.check(caller), most=MAX_BODY)
         try:
             sent = msgspec.json.decode(raw)
         except RecursionError:
@@ -221,23 +179,6 @@ class _TesApp:
             raise Malformed("body: nested too deep")
         key = incoming.headers.get("idempotency-key", "")
         return {"id": await self._tasks.create(caller, sent, key=key)}
-
-    async def _read(self, incoming: Request, caller: TaskCaller) -> bytes:
-        """The body of a create. A large one is read for known callers only."""
-        text = incoming.headers.get("content-length", "")
-        length = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
-        too_large = TooLarge(f"body: at most {MAX_BODY} bytes are taken")
-        if length is not None and length > MAX_BODY:
-            raise too_large
-        if length is None or length > _SMALL:
-            await self._tasks.check(caller)
-        parts, size = [], 0
-        async for part in incoming.stream():
-            parts.append(part)
-            size += len(part)
-            if size > MAX_BODY:
-                raise too_large
-        return b"".join(parts)
 
     def _service_info(self) -> JsonObject:
         cluster, url = self._identity.cluster, self._identity.url
@@ -256,27 +197,7 @@ class _TesApp:
         return {"name": f"Lading {self._identity.cluster}", "doc": doc, "storage": []}
 
 
-def find_token(header: str) -> str:
-    """The token of an Authorization header; "" for none."""
-    scheme, _, rest = header.partition(" ")
-    match scheme.lower():
-        case "bearer" | "oauth2":
-            return rest.strip()
-        case "basic":
-            try:
-                text = base64.b64decode(rest.strip(), validate=True).decode()
-            except (binascii.Error, UnicodeDecodeError):
-                return ""
-            return "" if text == _NOBODY else text.partition(":")[2]
-    return ""
-
-
-def _check_method(method: str, *known: str) -> None:
-    if method not in known:
-        raise MethodNotAllowed(f"{method[:20]}: is not offered here; these are: {', '.join(known)}")
-
-
-def _refusal(error: LadingError) -> _Answer:
+def _refusal(error: LadingError) -> JsonAnswer:
     # What the API understood and refused is a fault of the request here too.
     status = 400 if error.status == 422 else error.status
     text = " ".join(error.message.split())
@@ -293,4 +214,4 @@ def _refusal(error: LadingError) -> _Answer:
         headers["WWW-Authenticate"] = 'Bearer, Basic realm="tasks"'
     if isinstance(error, Unavailable):
         headers["Retry-After"] = "1"
-    return _Answer(status, body, headers)
+    return JsonAnswer(status, body, headers)

@@ -25,9 +25,10 @@ from lading.core.errors import Invalid, NotFound, RequestError
 from lading.core.quantities import format_time, later
 from lading.core.tes import listing, mapping
 from lading.core.tes.document import DocumentFault, InvalidTask, objects, read_task
-from lading.core.tes.listing import TaskCursor, TaskQuery, TaskView
+from lading.core.tes.listing import TaskQuery, TaskView
 from lading.core.tes.mapping import TaskSite
 from lading.core.tes.outputs import TaskOutputs, find_outputs
+from lading.core.tes.paging import PageCursor, is_after, make_page_token
 from lading.core.tes.states import TaskState, is_shown, state_of
 from lading.core.tes.views import (
     MAX_TEXT,
@@ -159,9 +160,11 @@ class Tasks:
             tasks += await asyncio.gather(*shown)
         answer: JsonObject = {"tasks": tasks}
         if more:
-            cursor = TaskCursor(found[-1]["created_at"], found[-1]["uuid"])
+            cursor = PageCursor(found[-1]["created_at"], found[-1]["uuid"])
         if cursor is not None:
-            answer["next_page_token"] = listing.make_token(cursor, query, secret=self.secret)
+            answer["next_page_token"] = make_page_token(
+                cursor, listing.about(query), secret=self.secret
+            )
         return answer
 
     async def cancel(self, caller: TaskCaller, uuid: str) -> None:
@@ -185,7 +188,7 @@ class Tasks:
 
     async def _scan(
         self, api: ApiClient, caller: TaskCaller, query: TaskQuery
-    ) -> tuple[list[Record], TaskCursor | None]:
+    ) -> tuple[list[Record], PageCursor | None]:
         """The first requests of a page, one more than it has if there are; where the next call goes
         on, if the search was given up before its end.
         """
@@ -202,13 +205,13 @@ class Tasks:
                 select=[*_REQUEST, *more],
                 limit=min(PAGE, query.size + 2),
             )
-            rows = [one for one in page if listing.is_after(cursor, one)]
+            rows = [one for one in page if is_after(cursor, one)]
             if not rows:
                 return found, None
             found += await self._in_state(api, caller, rows, query.state)
             if len(found) > query.size:
                 return found, None
-            cursor = TaskCursor(rows[-1]["created_at"], rows[-1]["uuid"])
+            cursor = PageCursor(rows[-1]["created_at"], rows[-1]["uuid"])
         return found, cursor
 
     async def _in_state(

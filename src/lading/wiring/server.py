@@ -47,9 +47,9 @@ from lading.net.acceptor import Acceptor, Peer
 from lading.store.database import Database
 from lading.store.schema import prepare
 from lading.telemetry import configure
-from lading.tes.app import TesIdentity
 from lading.tes.app import make_app as make_tes
 from lading.tes.app import owns as owns_task_path
+from lading.tes.exchange import ServiceIdentity
 from lading.webdav import file_request
 from lading.webdav.app import make_app as make_gateway
 from lading.wiring.directory import DataDirectory, Secrets
@@ -208,7 +208,7 @@ def make_tasks_app(transport: HttpTransport, config: Config) -> App:
     return make_tes(
         transport,
         config.TES,
-        TesIdentity(cluster=config.ClusterID, url=config.ExternalURL),
+        ServiceIdentity(cluster=config.ClusterID, url=config.ExternalURL),
         site=TaskSite(preemptible=has_preemptible(config), reuse=config.TES.Reuse),
         # The same on all servers of an installation, which serve each other's pages.
         secret=config.Collections.BlobSigningKey.encode(),

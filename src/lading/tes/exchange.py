@@ -1,0 +1,123 @@
+"""HTTP that TES and WES share: answers, credentials of callers, bodies.
+
+Credentials: Bearer with a token; Basic with a token as the password, where `None:None` counts as
+none (py-tes sends that without credentials); a header or query parameter named by TES.APIKeyName.
+Addresses can hold tokens and are never logged.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.types import Scope, Send
+
+from lading.config import TES
+from lading.core.errors import MethodNotAllowed, TooLarge, Unauthenticated
+from lading.core.values import Json
+
+READ: Final = ("GET", "HEAD")
+_CORS: Final = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key",
+    "Access-Control-Max-Age": "86400",
+}
+# Credentials that py-tes sends when it was given none.
+_NOBODY: Final = "None:None"
+# Bytes of a body that is read before the token is checked.
+_SMALL: Final = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceIdentity:
+    """What service-info says of the installation."""
+
+    cluster: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class JsonAnswer:
+    """A response. `body` is not sent with status 204."""
+
+    status: int
+    body: Json
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+async def send_answer(scope: Scope, send: Send, answer: JsonAnswer) -> None:
+    """Send a response; to HEAD without its body."""
+    body = b"" if answer.status == 204 else msgspec.json.encode(answer.body)
+    headers = {
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-store",
+        **_CORS,
+        **answer.headers,
+    }
+    encoded = [(name.lower().encode(), text.encode()) for name, text in headers.items()]
+    await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
+    # The length that a GET would have, without the body.
+    sent = b"" if scope["method"] == "HEAD" else body
+    await send({"type": "http.response.body", "body": sent})
+
+
+def check_method(method: str, *known: str) -> None:
+    """Raise MethodNotAllowed for a method that an address does not offer."""
+    if method not in known:
+        raise MethodNotAllowed(f"{method[:20]}: is not offered here; these are: {', '.join(known)}")
+
+
+def caller_token(settings: TES, headers: Mapping[str, str], query: list[tuple[str, str]]) -> str:
+    """The token that a request acts with. Raises Unauthenticated when nobody is named."""
+    token = find_token(headers.get("authorization", ""))
+    if not token and (name := settings.APIKeyName):
+        token = headers.get(name.lower(), "") or dict(query).get(name, "")
+    token = token or settings.AnonymousToken
+    if not token:
+        raise Unauthenticated("Not logged in: send a token with Authorization: Bearer TOKEN")
+    return token
+
+
+def find_token(header: str) -> str:
+    """The token of an Authorization header; "" for none."""
+    scheme, _, rest = header.partition(" ")
+    match scheme.lower():
+        case "bearer" | "oauth2":
+            return rest.strip()
+        case "basic":
+            try:
+                text = base64.b64decode(rest.strip(), validate=True).decode()
+            except (binascii.Error, UnicodeDecodeError):
+                return ""
+            return "" if text == _NOBODY else text.partition(":")[2]
+    return ""
+
+
+async def read_body(
+    incoming: Request, check: Callable[[], Awaitable[object]], *, most: int
+) -> bytes:
+    """A body of at most `most` bytes. `check` is called before a large one is read: it raises the
+    error of an unknown caller. Raises TooLarge.
+    """
+    text = incoming.headers.get("content-length", "")
+    length = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+    too_large = TooLarge(f"body: at most {most} bytes are taken")
+    if length is not None and length > most:
+        raise too_large
+    if length is None or length > _SMALL:
+        await check()
+    parts, size = [], 0
+    async for part in incoming.stream():
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            raise too_large
+    return b"".join(parts)
