@@ -305,3 +305,17 @@ async def test_the_containers_of_a_page_are_read_at_once(it: TaskWorld) -> None:
     query = parse_query([], secret=b"secret")
     assert len((await tasks.find(TaskCaller(it.world.admin, False), query))["tasks"]) == 10  # type: ignore[arg-type]
     assert paths.count("/arvados/v1/containers") == 1
+
+
+async def test_a_step_of_a_run_is_shown(it: TaskWorld) -> None:
+    runner = await it.world.submit(runtime_constraints={"vcpus": 1, "ram": 1 << 28, "API": True})
+    supervisor = await it.world.lock(runner["container_uuid"])
+    path = f"containers/{runner['container_uuid']}"
+    await it.world.ok("PUT", path, {"state": "Running"}, token=supervisor)
+    own = await it.world.container_token(runner["container_uuid"])
+    image = await it.world.ensure_image()
+    step = await it.world.submit("step", token=own, container_image=image)
+    found = await full(it, step["uuid"])
+    assert (found["state"], found["executors"][0]["command"]) == ("QUEUED", ["step"])
+    assert (await it.call("GET", f"tasks/{runner['uuid']}")).status == 404
+    assert (await it.ok("GET", "tasks"))["tasks"] == []

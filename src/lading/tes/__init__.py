@@ -1,4 +1,5 @@
-"""GA4GH TES 1.1: tasks as container requests. This server is a client of the API.
+"""GA4GH front ends, which are clients of the API: tasks (TES 1.1) and runs of workflows (WES 1.1).
 
-Start with `app`, the ASGI application; `tasks` has the operations. The rules are in `core.tes`.
+`app` and `wes_app` are the ASGI applications, `tasks` and `runs` have their operations, `exchange`
+the HTTP that both share. The rules are in `core.tes` and `core.wes`.
 """

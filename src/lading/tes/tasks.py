@@ -31,8 +31,10 @@ from lading.core.tes.outputs import TaskOutputs, find_outputs
 from lading.core.tes.paging import PageCursor, is_after, make_page_token
 from lading.core.tes.states import TaskState, is_shown, state_of
 from lading.core.tes.views import (
+    DESCRIBED,
     MAX_TEXT,
     TaskAttempt,
+    describe_request,
     document_of,
     ended_steps,
     has_begun,
@@ -140,7 +142,11 @@ class Tasks:
     async def get(self, caller: TaskCaller, uuid: str, view: TaskView) -> JsonObject:
         """A task. Raises NotFound, also for requests that are no tasks."""
         api = self._api(caller)
-        request = await self._find(api, uuid, *(["mounts"] if view is TaskView.FULL else []))
+        more = ["mounts"] if view is TaskView.FULL else []
+        request = await self._find(api, uuid, *more, "requesting_container_uuid")
+        if mapping.PROPERTY not in request["properties"]:
+            # A step of a run of WES: its TaskLog has this address.
+            request["properties"] = await self._described(api, request)
         containers = await self._containers(api, [request], attempts=view is not TaskView.MINIMAL)
         return await self._show(api, caller, request, containers, view)
 
@@ -182,9 +188,17 @@ class Tasks:
             found = await api.get("container_requests", uuid, select=[*_REQUEST, *more])
         except Invalid:
             raise NotFound(f"task {uuid[:60]!r} not found") from None
-        if mapping.PROPERTY not in found["properties"]:
+        if mapping.PROPERTY not in found["properties"] and not found.get(
+            "requesting_container_uuid"
+        ):
             raise NotFound(f"task {uuid[:60]!r} not found")
         return found
+
+    async def _described(self, api: ApiClient, row: Record) -> JsonObject:
+        """Properties with a document for a request that was not made by a create."""
+        request = await api.get("container_requests", row["uuid"], select=DESCRIBED)
+        task = describe_request(request)
+        return {**row["properties"], mapping.PROPERTY: {"task": task, "warnings": []}}
 
     async def _scan(
         self, api: ApiClient, caller: TaskCaller, query: TaskQuery

@@ -35,6 +35,7 @@ from lading.blobs.app import make_app as make_block_app
 from lading.blobs.app import owns
 from lading.blobs.fd_passing import FdPasser
 from lading.blobs.volume_set import VolumeSet
+from lading.client.images.runner import DEFAULT_VERSION, image_name
 from lading.client.transport import HttpTransport
 from lading.config import Config
 from lading.core.data import locator
@@ -50,6 +51,8 @@ from lading.telemetry import configure
 from lading.tes.app import make_app as make_tes
 from lading.tes.app import owns as owns_task_path
 from lading.tes.exchange import ServiceIdentity
+from lading.tes.wes_app import make_app as make_wes
+from lading.tes.wes_app import owns as owns_run_path
 from lading.webdav import file_request
 from lading.webdav.app import make_app as make_gateway
 from lading.wiring.directory import DataDirectory, Secrets
@@ -110,11 +113,11 @@ def combine(
     blocks: App,
     files: App,
     sites: PortAddresses,
-    tasks: App | None = None,
+    ga4gh: App | None = None,
     page: App | None = None,
 ) -> App:
-    """One application for blocks, files of collections, TES (`tasks`), the page and the API, which
-    also answers unknown paths.
+    """One application for blocks, files of collections, TES and WES (`ga4gh`), the page and the
+    API, which also answers unknown paths.
     """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -126,8 +129,8 @@ def combine(
             return await api(scope, receive, send)
         if file_request.is_file_path(path):
             return await files(scope, receive, send)
-        if tasks is not None and owns_task_path(path):
-            return await tasks(scope, receive, send)
+        if ga4gh is not None and (owns_task_path(path) or owns_run_path(path)):
+            return await ga4gh(scope, receive, send)
         if page is not None and is_page_path(scope):
             return await page(scope, receive, send)
         return await (blocks if owns(scope["method"], path) else api)(scope, receive, send)
@@ -170,9 +173,9 @@ async def serve(
             # its callers.
             async with HttpTransport(unix_socket=directory.socket) as transport:
                 files = _make_gateway(transport, config, directory)
-                tasks = make_tasks_app(transport, config)
+                ga4gh = make_ga4gh_app(transport, config)
                 page = OnDemandPage(transport, directory.page)
-                app = combine(api, blocks, files, sites, tasks, page)
+                app = combine(api, blocks, files, sites, ga4gh, page)
                 heard = (listen, *sites.addresses(listen))
                 await _listen(app, tending, directory, heard, stop, on_ready, sites, config)
     finally:
@@ -203,17 +206,32 @@ def _make_gateway(transport: HttpTransport, config: Config, directory: DataDirec
     )
 
 
-def make_tasks_app(transport: HttpTransport, config: Config) -> App:
-    """The TES application of a server whose API `transport` leads to."""
-    return make_tes(
+def make_ga4gh_app(transport: HttpTransport, config: Config) -> App:
+    """TES and WES of a server whose API `transport` leads to."""
+    identity = ServiceIdentity(cluster=config.ClusterID, url=config.ExternalURL)
+    # The same on all servers of an installation, which serve each other's pages.
+    secret = config.Collections.BlobSigningKey.encode()
+    tasks = make_tes(
         transport,
         config.TES,
-        ServiceIdentity(cluster=config.ClusterID, url=config.ExternalURL),
+        identity,
         site=TaskSite(preemptible=has_preemptible(config), reuse=config.TES.Reuse),
-        # The same on all servers of an installation, which serve each other's pages.
-        secret=config.Collections.BlobSigningKey.encode(),
+        secret=secret,
         clock=lambda: datetime.now(UTC),
     )
+    runs = make_wes(
+        transport,
+        config.TES,
+        identity,
+        image=image_name(DEFAULT_VERSION),
+        engine_version=DEFAULT_VERSION,
+        secret=secret,
+    )
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await (runs if owns_run_path(scope["path"]) else tasks)(scope, receive, send)
+
+    return app
 
 
 def _first_tokens(secrets: Secrets) -> FirstTokens:

@@ -10,6 +10,7 @@ from lading.core.tes.states import TaskState
 from lading.core.tes.views import (
     MAX_TEXT,
     TaskAttempt,
+    describe_request,
     document_of,
     has_begun,
     show_task,
@@ -136,3 +137,23 @@ def test_the_end_of_a_stream() -> None:
     )
     long = text_end(b"x" * (MAX_TEXT + 1), MAX_TEXT + 1, "w")
     assert long == "[1 bytes of the log left out; w]\n" + "x" * MAX_TEXT
+
+
+def test_a_request_that_was_not_made_by_tes() -> None:
+    request = {
+        "name": "",
+        "command": ["cat"],
+        "container_image": "a:1",
+        "cwd": ".",
+        "environment": {},
+        "runtime_constraints": {"vcpus": 2, "ram": 1_500_000_000},
+    }
+    task = describe_request(request)
+    assert task == {
+        "executors": [{"image": "a:1", "command": ["cat"]}],
+        "resources": {"cpu_cores": 2, "ram_gb": 1.5},
+    }
+    more = {"name": "n", "cwd": "/work", "environment": {"A": "b"}}
+    named: Any = describe_request({**request, **more})
+    assert (named["name"], named["executors"][0]["workdir"]) == ("n", "/work")
+    assert named["executors"][0]["env"] == {"A": "b"}

@@ -17,13 +17,15 @@ from lading.core.containers.container import ContainerState
 from lading.core.containers.steps import STATUS
 from lading.core.errors import Failure
 from lading.core.tes.listing import TaskView
-from lading.core.tes.mapping import PROPERTY, with_contents
+from lading.core.tes.mapping import GB, PROPERTY, with_contents
 from lading.core.tes.outputs import TaskOutputs
 from lading.core.tes.states import TaskState, failure
 from lading.core.values import Json, JsonObject
 
 MAX_TEXT = 64 << 10
 """Bytes of stdout or stderr in an executor's log: the last ones."""
+DESCRIBED = ("name", "command", "container_image", "cwd", "environment", "runtime_constraints")
+"""Fields of a request that `describe_request` reads."""
 # The timestamp before each line of a log, which TES' `stdout` and `stderr` do not have.
 _STAMP = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z ", re.MULTILINE)
 
@@ -73,6 +75,21 @@ def document_of(request: Mapping[str, Any]) -> JsonObject:
     """The document that a request was made of, without the contents of its inputs."""
     task: JsonObject = request["properties"][PROPERTY]["task"]
     return task
+
+
+def describe_request(request: Mapping[str, Any]) -> JsonObject:
+    """The document that says of a request what it runs; `request` has the fields DESCRIBED."""
+    constraints = request["runtime_constraints"]
+    executor: JsonObject = {"image": request["container_image"], "command": [*request["command"]]}
+    if request["cwd"] not in ("", "."):
+        executor["workdir"] = request["cwd"]
+    if request["environment"]:
+        executor["env"] = {**request["environment"]}
+    task: JsonObject = {
+        "executors": [executor],
+        "resources": {"cpu_cores": constraints["vcpus"], "ram_gb": constraints["ram"] / GB},
+    }
+    return {"name": request["name"], **task} if request["name"] else task
 
 
 def warnings_of(request: Mapping[str, Any]) -> tuple[str, ...]:

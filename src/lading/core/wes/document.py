@@ -1,0 +1,263 @@
+"""The parts of a form that creates a run: their values, and all faults of one at once.
+
+* `workflow_params`, `workflow_type`, `workflow_type_version` and `workflow_url` are required; null
+in JSON texts counts as absent.
+* The name of an attachment is a relative path without `.`, `..` and empty elements, since the
+workflow finds its files by these names.
+* `workflow_url` is an attachment, or an absolute URL; it may end in `#NAME`.
+
+Source: GA4GH Workflow Execution Service 1.1.0, RunWorkflow; docs/wes.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from lading.core.errors import Malformed
+from lading.core.values import Json, JsonObject, is_too_deep, printable
+
+TYPE = "CWL"
+VERSIONS = ("v1.0", "v1.1", "v1.2")
+ENGINE = "arvados-cwl-runner"
+ENGINE_PARAMETERS = ("max_run_time", "reuse")
+"""`max_run_time`: seconds; `reuse`: yes or no."""
+PROTOCOLS = ("keep", "http", "https")
+"""URLs that a workflow and its parameters may name."""
+MAX_PARAMS = 1 << 20
+"""Characters of workflow_params."""
+MAX_ATTACHMENTS = 2000
+_MAX_PATH, _MAX_ELEMENT = 1024, 255
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
+_BAD = re.compile(r"[\0-\x1f\x7f\\]")
+_REQUIRED = ("workflow_params", "workflow_type", "workflow_type_version", "workflow_url")
+_JSON = ("workflow_params", "tags", "workflow_engine_parameters")
+_KNOWN = (*_REQUIRED, "tags", "workflow_engine", "workflow_engine_version", _JSON[2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDocument:
+    """A checked run. `url` names an attachment, without its fragment, unless it has a scheme."""
+
+    params: JsonObject
+    type_version: str
+    url: str
+    fragment: str = ""
+    tags: Mapping[str, str]
+    engine: str = ""
+    engine_version: str = ""
+    engine_parameters: Mapping[str, str]
+
+
+class InvalidRun(Malformed):
+    """A run was refused; the message has every fault."""
+
+    def __init__(self, faults: Iterable[str]) -> None:
+        super().__init__("; ".join(faults))
+
+
+def read_run(
+    fields: Mapping[str, str], attachments: Collection[str], *, engine_version: str
+) -> RunDocument:
+    """The run of a form. `attachments` are the checked names of its files; `engine_version` is the
+    one that runs workflows here. Raises InvalidRun.
+    """
+    faults: list[str] = []
+    found = {name: value for name, value in fields.items() if name in _KNOWN and value.strip()}
+    faults += [f"{name}: is missing" for name in _REQUIRED if name not in found]
+    objects = {name: _object(name, found.get(name, "{}"), faults) for name in _JSON}
+    if faults:
+        raise InvalidRun(faults)
+    params, tags, parameters = (objects[name] for name in _JSON)
+    url, _, fragment = found["workflow_url"].strip().partition("#")
+    run = RunDocument(
+        params=params,
+        type_version=found["workflow_type_version"],
+        url=url,
+        fragment=fragment,
+        tags=_texts("tags", tags, faults),
+        engine=found.get("workflow_engine", ""),
+        engine_version=found.get("workflow_engine_version", ""),
+        engine_parameters=_texts("workflow_engine_parameters", parameters, faults),
+    )
+    faults += _faults_of_kind(found["workflow_type"], run, engine_version)
+    faults += _faults_of_url(run, attachments)
+    faults += _faults_of_engine_parameters(run.engine_parameters)
+    faults += [
+        fault
+        for location in locations(params)
+        if (fault := _fault_of_location(location, attachments))
+    ]
+    if faults:
+        raise InvalidRun(faults)
+    return run
+
+
+def attachment_path(name: str) -> str:
+    """The path of an attachment below the directory of the run. Raises InvalidRun."""
+    shown = printable(name)
+    elements = name.removeprefix("./").split("/")
+    if name.startswith("/"):
+        raise InvalidRun([f"workflow_attachment: {shown!r} must be a relative path"])
+    if any(one in ("", ".", "..") or len(one.encode()) > _MAX_ELEMENT for one in elements):
+        text = "must have no '..', '.', empty or very long element"
+        raise InvalidRun([f"workflow_attachment: {shown!r} {text}"])
+    if _BAD.search(name) or len(name.encode()) > _MAX_PATH:
+        text = f"must have no control character or backslash, and at most {_MAX_PATH} bytes"
+        raise InvalidRun([f"workflow_attachment: {shown!r} {text}"])
+    return "/".join(elements)
+
+
+def check_attachments(paths: Collection[str]) -> None:
+    """Raise InvalidRun for too many attachments, and for one that is a directory of another."""
+    if len(paths) > MAX_ATTACHMENTS:
+        raise InvalidRun([f"workflow_attachment: at most {MAX_ATTACHMENTS} files are possible"])
+    known = set(paths)
+    for path in paths:
+        parts = path.split("/")
+        for end in range(1, len(parts)):
+            if (above := "/".join(parts[:end])) in known:
+                text = f"{printable(above)!r} is a file, and a directory of another attachment"
+                raise InvalidRun([f"workflow_attachment: {text}"])
+
+
+def locations(value: Json) -> Iterator[str]:
+    """The places of all File and Directory objects in parameters: `location`, or `path` without
+    it.
+    """
+    if isinstance(value, list):
+        for one in value:
+            yield from locations(one)
+    elif isinstance(value, dict):
+        place = value.get("location", value.get("path"))
+        if is_file(value) and isinstance(place, str):
+            yield place
+        for one in value.values():
+            yield from locations(one)
+
+
+def input_attachments(params: JsonObject, attachments: Iterable[str]) -> frozenset[str]:
+    """The attachments that parameters name, with those beside them, which may be their secondary
+    files, but without other CWL documents: so a change of the workflow changes no input.
+    """
+    named = {attached(one) for one in locations(params) if not scheme_of(one)}
+    folders = {posixpath.dirname(one) for one in named}
+    return frozenset(
+        one
+        for one in attachments
+        if one in named
+        or any(one.startswith(f"{name}/") for name in named)
+        or (posixpath.dirname(one) in folders and not one.endswith(".cwl"))
+    )
+
+
+def is_file(value: Mapping[str, Json]) -> bool:
+    """Whether an object of parameters is a File or a Directory."""
+    return value.get("class") in ("File", "Directory")
+
+
+def scheme_of(url: str) -> str:
+    """The scheme of a URL in lower case; "" for a relative one."""
+    found = _SCHEME.match(url)
+    return found[1].lower() if found else ""
+
+
+def attached(url: str) -> str:
+    """The path that a relative URL, or the `path` of a File, names below the directory of the
+    run.
+    """
+    data = url.removeprefix("./").rstrip("/").encode("utf-8", "surrogatepass")
+    return _PERCENT.sub(lambda found: bytes.fromhex(found[1].decode()), data).decode(
+        errors="replace"
+    )
+
+
+def _object(name: str, text: str, faults: list[str]) -> JsonObject:
+    if len(text) > MAX_PARAMS:
+        faults.append(f"{name}: has {len(text)} characters; at most {MAX_PARAMS} are possible")
+        return {}
+    try:
+        value = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        faults.append(f"{name}: is not JSON: {str(error)[:200]}")
+        return {}
+    if is_too_deep(value):
+        faults.append(f"{name}: is nested too deep")
+        return {}
+    if not isinstance(value, dict):
+        # wes-service sends no parameters as the text null.
+        if value is not None:
+            faults.append(f"{name}: must be an object")
+        return {}
+    return value
+
+
+def _no_number(text: str) -> Json:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _texts(name: str, value: JsonObject, faults: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, one in value.items():
+        if isinstance(one, str):
+            found[key] = one
+        elif one is not None:
+            faults.append(f"{name}.{printable(key)}: must be a string")
+    return found
+
+
+def _faults_of_kind(kind: str, run: RunDocument, engine_version: str) -> Iterator[str]:
+    if kind.upper() != TYPE:
+        yield f"workflow_type: {printable(kind)!r} is not run here; only {TYPE} is"
+    elif run.type_version not in VERSIONS:
+        known = ", ".join(VERSIONS)
+        yield f"workflow_type_version: {printable(run.type_version)!r} is none of {known}"
+    if run.engine and run.engine != ENGINE:
+        yield f"workflow_engine: {printable(run.engine)!r} is not here; {ENGINE} is"
+    if run.engine_version and not run.engine:
+        yield "workflow_engine: is missing beside workflow_engine_version"
+    elif run.engine_version and run.engine_version != engine_version:
+        shown = printable(run.engine_version)
+        yield f"workflow_engine_version: {shown!r} is not here; {engine_version} is"
+
+
+def _faults_of_url(run: RunDocument, attachments: Collection[str]) -> Iterator[str]:
+    scheme = scheme_of(run.url)
+    if scheme and scheme not in PROTOCOLS:
+        yield f"workflow_url: {scheme}: URLs are not read here; these are: {', '.join(PROTOCOLS)}"
+    elif not scheme and attached(run.url) not in attachments:
+        yield f"workflow_url: {printable(run.url)!r} is no workflow_attachment"
+    if _BAD.search(run.url + run.fragment) or " " in run.fragment:
+        yield "workflow_url: must have no control character or backslash"
+
+
+def _faults_of_engine_parameters(parameters: Mapping[str, str]) -> Iterator[str]:
+    for name, value in parameters.items():
+        at = f"workflow_engine_parameters.{printable(name)}"
+        match name:
+            case "max_run_time":
+                if not value.isascii() or not value.isdigit() or len(value) > 9:
+                    yield f"{at}: must be a whole number of seconds"
+            case "reuse":
+                if value not in ("yes", "no"):
+                    yield f"{at}: must be yes or no"
+            case _:
+                yield f"{at}: is not supported; these are: {', '.join(ENGINE_PARAMETERS)}"
+
+
+def _fault_of_location(location: str, attachments: Collection[str]) -> str:
+    """The fault of a place in the parameters, or ""."""
+    scheme = scheme_of(location)
+    if scheme:
+        if scheme in PROTOCOLS:
+            return ""
+        known = ", ".join(PROTOCOLS)
+        return f"workflow_params: {scheme}: URLs are not read here; these are: {known}"
+    path = attached(location)
+    if path in attachments or any(one.startswith(f"{path}/") for one in attachments):
+        return ""
+    return f"workflow_params: {printable(location)!r} is no workflow_attachment"
