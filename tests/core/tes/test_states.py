@@ -61,6 +61,7 @@ def shown(
         ({"state": "Final", "container": "Cancelled", "failure": "node"}, "SYSTEM_ERROR", ""),
         ({"state": "Final", "container": "Cancelled", "priority": 0}, "CANCELED", ""),
         ({"state": "Final", "container": None, "priority": 0}, "CANCELED", ""),
+        ({"state": "Final", "container": "Cancelled"}, "CANCELED", ""),
         ({"state": "Final", "container": None}, "SYSTEM_ERROR", ""),
     ],
 )

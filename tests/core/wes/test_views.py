@@ -56,5 +56,5 @@ def test_failures_are_first() -> None:
     failed = {**CONTAINER, "exit_code": 1, "runtime_status": {"error": "step x failed"}}
     found = show_task(REQUEST, failed, url=URL)
     assert found["system_logs"] == ["step x failed"]
-    found = show_task(REQUEST, {**lost, "runtime_status": None}, url=URL)
-    assert found["system_logs"] == ["error: no cause known"]
+    found = show_task(REQUEST, {**lost, "runtime_status": {"failure": "node"}}, url=URL)
+    assert found["system_logs"] == ["node: no cause known"]

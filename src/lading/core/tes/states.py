@@ -11,6 +11,7 @@
 | Final | Complete, other exit code; ended for lack of memory | EXECUTOR_ERROR |
 | Final | reclaimed with its machine | PREEMPTED |
 | Final, priority 0 | not Complete | CANCELED |
+| Final | Cancelled without a cause | CANCELED |
 | Final | anything else | SYSTEM_ERROR |
 
 Clients of TES 1.0 do not know CANCELING and PREEMPTED, and some poll them for ever: `legacy` shows
@@ -64,7 +65,6 @@ _CONDITIONS: Mapping[TaskState, tuple[tuple[str, str, Json], ...]] = MappingProx
             ("container.state", "=", "Complete"),
             ("container.exit_code", "=", 0),
         ),
-        TaskState.CANCELED: (_ENDED, ("priority", "=", 0)),
         TaskState.EXECUTOR_ERROR: (_ENDED, ("container.state", "in", ["Complete", "Cancelled"])),
         TaskState.PREEMPTED: (_ENDED, ("container.state", "=", "Cancelled")),
     }
@@ -146,4 +146,11 @@ def _ended_state(
             return TaskState.EXECUTOR_ERROR
         case Failure.PREEMPTED:
             return TaskState.PREEMPTED
-    return TaskState.SYSTEM_ERROR if request["priority"] else TaskState.CANCELED
+    # The step of a cancelled run keeps its own priority; its container ends without a cause.
+    wanted = request["priority"] and (container is None or has_cause(container))
+    return TaskState.SYSTEM_ERROR if wanted else TaskState.CANCELED
+
+
+def has_cause(container: Mapping[str, Any]) -> bool:
+    """Whether a container's record says why it failed."""
+    return bool(failure(container) or (container["runtime_status"] or {}).get("error"))
