@@ -183,7 +183,7 @@ SITES: Final[Mapping[str, Site]] = {
     "docs/reuse.md": Site(TOOLS + COUNTS, ("crun",)),
     "docs/tes.md": Site(f"{UP}\n{IMAGE} tee\n{ENTER}", ("crun", "curl")),
     "docs/snakemake.md": Site(TOOLS + COUNTS, ("crun",), snakemake),
-    "docs/provenance.md": Site(TOOLS + COUNTS, ("crun",)),
+    "docs/provenance.md": Site(TOOLS + COUNTS, ("crun", "unzip", "ssh")),
     "docs/why.md": Site(f"{ONE_AT_A_TIME}\n{IMAGE}\n{COUNTS}", ("crun",)),
     "docs/web.md": Site(UP),
     "docs/shell.md": Site(SFTP, ("crun", "ssh", "scp", "curl")),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import json
+import keyword
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -90,6 +91,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.provenance.export",
             "Write a request, or all that led to it, as an RO-Crate.",
         ),
+        "import": (
+            "lading.cli.provenance.crate_import",
+            "Store what is in a crate on this server, with the same hashes.",
+        ),
     },
     "Users": {
         "user": ("lading.cli.users", "Make, list, change and switch off users."),
@@ -140,8 +145,10 @@ class LazyGroup(click.Group):
         """The command of this name, imported now."""
         for section in _SECTIONS.values():
             if cmd_name in section:
+                # No function can have the name of a keyword.
+                name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
                 command: click.Command = getattr(
-                    importlib.import_module(section[cmd_name][0]), cmd_name
+                    importlib.import_module(section[cmd_name][0]), name
                 )
                 return command
         return None

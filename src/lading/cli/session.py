@@ -17,7 +17,7 @@ import click
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.client.environment import default_data_directory, find_server
+from lading.client.environment import Server, default_data_directory, find_server
 from lading.client.retry import RetryPolicy
 
 _Answer = TypeVar("_Answer")
@@ -44,6 +44,13 @@ async def connect() -> AsyncGenerator[CliSession]:
     none.
     """
     server = find_server(os.environ, default_data_directory(os.environ))
+    async with session_with(server) as session:
+        yield session
+
+
+@asynccontextmanager
+async def session_with(server: Server) -> AsyncGenerator[CliSession]:
+    """A session with a server."""
     async with server.transport() as transport:
         yield CliSession(
             api=ApiClient(transport, server.token, retry=_PATIENCE),

@@ -79,6 +79,17 @@ def find_server(
     )
 
 
+def read_server(path: Path, *, authorities: Path = _AUTHORITIES) -> Server:
+    """The server that a file names, in the form of the settings file; for a directory the file
+    `env` in it, as `lading up` writes it. Raises Invalid.
+    """
+    file = path / "env" if path.is_dir() else path
+    named = _read(file)
+    if not named.get(_HOST) or not named.get(_TOKEN):
+        raise Invalid(f"{file}: must have {_HOST} and {_TOKEN}, as the file 'env' of a server has")
+    return find_server(named, path, authorities=authorities)
+
+
 def find_lender(environ: Mapping[str, str], data_dir: Path, address: str) -> Path | None:
     """The socket on which the server at `address` lends blocks (`client.fd_receiving`), if it runs
     on this machine for this user.

@@ -39,7 +39,8 @@ def test_one_request(site: Site, here: Path) -> None:
     actions = [one for one in graph if one["@type"] == "CreateAction"]
     assert [one["name"] for one in actions] == ["plot1"]
     assert sorted(path.name for path in crate.iterdir()) == [
-        "checksums.sha256", "logs", "manifests", "records", "ro-crate-metadata.json",
+        "checksums.sha256", "logs", "manifests", "provenance.jsonld", "records",
+        "ro-crate-metadata.json",
     ]  # fmt: skip
     assert "give a new name" in site.lading("export", "plot1", "-o", "crate", code=1).stderr
     assert "not there" in site.lading("export", "plot1", "-o", "no/crate", code=1).stderr
@@ -48,7 +49,7 @@ def test_one_request(site: Site, here: Path) -> None:
 def test_a_tree_with_data_as_an_archive(site: Site, here: Path) -> None:
     _pipeline(site, here, "2")
     done = site.lading("export", "plot2", "--tree", "--data", "--json", "-o", "all.zip")
-    assert json.loads(done.stdout) == {"output": "all.zip", "requests": 2}
+    assert json.loads(done.stdout) == {"output": "all.zip", "requests": 2, "signed": False}
     with zipfile.ZipFile(here / "all.zip") as packed:
         packed.extractall(here / "all")
     _verified(here / "all")
@@ -59,8 +60,10 @@ def test_a_tree_with_data_as_an_archive(site: Site, here: Path) -> None:
     graph = json.loads((here / "all" / "ro-crate-metadata.json").read_text())["@graph"]
     ids = {one["@id"] for one in graph}
     actions = [one for one in graph if one["@type"] == "CreateAction"]
-    assert {one["name"] for one in actions} == {"clean2", "plot2"}
-    assert all(each["@id"] in ids for one in actions for each in (*one["object"], *one["result"]))
+    assert {one["name"] for one in actions} == {"clean2", "plot2", "Run of plot2"}
+    assert all(
+        each["@id"] in ids for one in actions for each in (*one.get("object", ()), *one["result"])
+    )
 
 
 def test_what_cannot_be_exported_leaves_nothing(site: Site, here: Path) -> None:
@@ -68,3 +71,29 @@ def test_what_cannot_be_exported_leaves_nothing(site: Site, here: Path) -> None:
     site.lading("run", "--image", image, "--detach", "--name", "waiting", "--", "w")
     assert "to its end" in site.lading("export", "waiting", "-o", "c", code=1).stderr
     assert list(here.iterdir()) == []
+
+
+def test_the_steps_are_a_workflow(site: Site, here: Path) -> None:
+    _pipeline(site, here, "3")
+    site.lading("export", "plot3", "--tree", "-o", "tree")
+    document = json.loads((here / "tree" / "workflow.json").read_text())
+    first, second = document["container_requests"]
+    assert second["mounts"]["/in"] == {"kind": "output", "container_request": "#0"}
+    assert first["command"] == ["c"]
+    prov = json.loads((here / "tree" / "provenance.jsonld").read_text())
+    kinds = [one["@type"] for one in prov["@graph"]]
+    assert kinds.count("prov:Activity") == 2
+    graph = json.loads((here / "tree" / "ro-crate-metadata.json").read_text())["@graph"]
+    root = next(one for one in graph if one["@id"] == "./")
+    assert root["mainEntity"] == {"@id": "workflow.json"}
+
+
+def test_a_signed_crate(site: Site, here: Path) -> None:
+    _pipeline(site, here, "4")
+    command = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "key")
+    subprocess.run(command, cwd=here, check=True, timeout=20)
+    site.lading("export", "plot4", "--sign", "key", "-o", "signed")
+    assert "SSH SIGNATURE" in (here / "signed" / "checksums.sha256.sig").read_text()
+    bad = site.lading("export", "plot4", "--sign", "x", "-o", "bad", code=1)
+    assert "x: is no private key" in bad.stderr
+    assert not (here / "bad").exists()

@@ -1,20 +1,31 @@
-"""`lading replay`: run a request or a tree of requests again, and compare the outputs."""
+"""`lading replay`: run a request, a tree of requests or a crate again, and compare the outputs."""
 
 from __future__ import annotations
 
+import asyncio
+import tempfile
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from lading import __version__
 from lading.cli import display
 from lading.cli.references import FileReference, find_request, find_tree
 from lading.cli.running.waiting import wait_and_show
-from lading.cli.session import CliSession, with_session
+from lading.cli.session import CliSession, session_with, with_session
 from lading.client.api import Record
+from lading.client.environment import read_server
 from lading.client.outcomes import RequestOutcome
 from lading.client.provenance.causes import side_of
+from lading.client.provenance.crate_export import CrateOptions, export_crate
+from lading.client.provenance.crate_import import crate_name, import_crate, read_contents
+from lading.client.provenance.crate_reading import CrateReader
+from lading.client.provenance.crate_writing import CrateWriter
 from lading.client.provenance.origins import find_origins
 from lading.client.provenance.replaying import FirstDifference, first_difference, replay_request
 from lading.client.request_states import shown_command
@@ -22,6 +33,7 @@ from lading.core.errors import Conflict, LadingError
 
 _PAGE: Final = 500
 """Requests of one batch."""
+_LINK: Final = "replay"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,32 +65,48 @@ class _Replay:
 
 
 @click.command()
-@click.argument("request")
+@click.argument("request", metavar="REQUEST|CRATE")
 @click.option(
     "--tree", "whole", is_flag=True, help="Replay all requests that led to this one, too."
 )
+@click.option(
+    "--at",
+    "other",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FILE",
+    help="On the server that FILE names, as the file 'env' in the data directory of a server.",
+)
 @display.json_option
-def replay(request: str, whole: bool, as_json: bool) -> int:
+def replay(request: str, whole: bool, other: Path | None, as_json: bool) -> int:
     """Run REQUEST again as its container is recorded, and compare the outputs.
+
+    CRATE, a directory or an archive of `lading export`, stands for all requests in it. With --at
+    inputs and images are brought to another server, and the replay is there; what came of it is
+    kept beside the container, here.
 
     An earlier result is never used. Equal outputs have equal hashes; otherwise the first file and
     byte that differ are told. With --tree each step runs on its recorded inputs: a step that does
     not repeat changes nothing for those after it. Steps with access to the API, as runners of
     workflows, are left out of a tree. The exit code is 1 unless all are equal.
     """
+    crate = Path(request)
+    is_crate = crate.suffix == ".zip" or "/" in request or (crate / "records").is_dir()
 
     async def action(session: CliSession) -> list[_Replay]:
-        steps = await _steps(session, request, whole=whole)
-        made = await _submit(session, steps)
-        if not as_json:
-            display.note(f"{len(made)} submitted: {made[0]['name']}{_more(made)}")
-        ended = await wait_and_show(
-            session.api, [str(one["uuid"]) for one in made], is_quiet=as_json
-        )
-        return [
-            await _compared(session, step, outcome)
-            for step, outcome in zip(steps, ended, strict=True)
-        ]
+        async with AsyncExitStack() as held:
+            place = session
+            if other is not None:
+                place = await held.enter_async_context(session_with(read_server(other)))
+            if is_crate:
+                steps = await _bring(place, crate, is_here=other is None, is_quiet=as_json)
+                return await _replay(place, steps, is_foreign=True, is_quiet=as_json)
+            steps = await _steps(session, request, whole=whole)
+            if other is None:
+                return await _replay(session, steps, is_foreign=False, is_quiet=as_json)
+            await _carry(session, place, steps, is_quiet=as_json)
+            found = await _replay(place, steps, is_foreign=True, is_quiet=as_json)
+            await _remember(session, found, place.address)
+            return found
 
     found = with_session(action)
     if as_json:
@@ -86,6 +114,24 @@ def replay(request: str, whole: bool, as_json: bool) -> int:
     else:
         _show(found)
     return 0 if all(one.is_equal for one in found) else 1
+
+
+async def _replay(
+    session: CliSession, steps: Sequence[_Step], *, is_foreign: bool, is_quiet: bool
+) -> list[_Replay]:
+    """Submit the steps, wait for all, and compare."""
+    bodies = [replay_request(one.request, one.container, is_foreign=is_foreign) for one in steps]
+    made: list[Record] = []
+    for start in range(0, len(bodies), _PAGE):
+        body = {"container_requests": bodies[start : start + _PAGE]}
+        answer = await session.api.action("container_requests", None, "batch", body=body)
+        made += answer["items"]
+    if not is_quiet:
+        display.note(f"{len(made)} submitted: {made[0]['name']}{_more(made)}")
+    ended = await wait_and_show(session.api, [str(one["uuid"]) for one in made], is_quiet=is_quiet)
+    return [
+        await _compared(session, step, outcome) for step, outcome in zip(steps, ended, strict=True)
+    ]
 
 
 async def _steps(session: CliSession, text: str, *, whole: bool) -> list[_Step]:
@@ -99,24 +145,85 @@ async def _steps(session: CliSession, text: str, *, whole: bool) -> list[_Step]:
         side = await side_of(session.api, await session.api.get("container_requests", uuid))
         if side.container is None:
             raise Conflict(f"{uuid}: never ran, so that nothing is recorded to replay")
-        step = _Step(request=dict(side.request), container=dict(side.container))
-        if whole and step.container["runtime_constraints"].get("API"):
-            display.note(f"{display.plain(step.name)}: has access to the API, left out")
+        steps.append(_Step(request=dict(side.request), container=dict(side.container)))
+    return _replayed(steps, uuids[0], is_tree=whole)
+
+
+def _replayed(steps: Sequence[_Step], what: str, *, is_tree: bool) -> list[_Step]:
+    """The steps that can be replayed, the earliest first; of a container one. Raises Conflict if
+    there are none.
+    """
+    kept: dict[str, _Step] = {}
+    for one in sorted(steps, key=lambda one: str(one.request["created_at"])):
+        if is_tree and (one.container["runtime_constraints"] or {}).get("API"):
+            display.note(f"{display.plain(one.name)}: has access to the API, left out")
             continue
-        steps.append(step)
-    if not steps:
-        raise Conflict(f"{uuids[0]}: no step of it can be replayed")
-    return sorted(steps, key=lambda one: str(one.request["created_at"]))
+        kept.setdefault(str(one.container["uuid"]), one)
+    if not kept:
+        raise Conflict(f"{what}: no step of it can be replayed")
+    return list(kept.values())
 
 
-async def _submit(session: CliSession, steps: Sequence[_Step]) -> list[Record]:
-    bodies = [replay_request(one.request, one.container) for one in steps]
-    made: list[Record] = []
-    for start in range(0, len(bodies), _PAGE):
-        body = {"container_requests": bodies[start : start + _PAGE]}
-        answer = await session.api.action("container_requests", None, "batch", body=body)
-        made += answer["items"]
-    return made
+async def _bring(session: CliSession, crate: Path, *, is_here: bool, is_quiet: bool) -> list[_Step]:
+    """The steps of a crate, whose contents are stored on the server if need be."""
+    with CrateReader(crate) as reader:
+        reader.check()
+        contents = read_contents(reader)
+        steps = [_Step(request=one.request, container=one.container) for one in contents.runs]
+        chosen = _replayed(steps, str(crate), is_tree=True)
+        with display.progress("Storing", is_quiet=is_quiet) as report:
+            found = await import_crate(
+                session.api, session.blocks, reader, name=crate_name(reader), progress=report
+            )
+    if found.absent_images:
+        where = "here" if is_here else f"on {session.address}"
+        raise Conflict(
+            f"{found.absent_images[0]}: this image is neither in the crate nor {where}; "
+            "export it with --images, or add the image"
+        )
+    return chosen
+
+
+async def _carry(
+    session: CliSession, place: CliSession, steps: Sequence[_Step], *, is_quiet: bool
+) -> None:
+    """Bring inputs, outputs and images of the steps to another server, by a crate."""
+    options = CrateOptions(
+        published=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=__version__,
+        with_data=True,
+        with_images=True,
+    )
+    with tempfile.TemporaryDirectory(prefix="lading-replay-") as folder:
+        crate = Path(folder) / "crate"
+        with CrateWriter(crate, packed=False) as writer:
+            uuids = [str(one.request["uuid"]) for one in steps]
+            await export_crate(session.api, session.blocks, uuids, writer, options)
+            writer.finish()
+        await _bring(place, crate, is_here=False, is_quiet=is_quiet)
+
+
+async def _remember(session: CliSession, found: Sequence[_Replay], where: str) -> None:
+    """Keep what came of replays on another server, as links on the containers."""
+    gate = asyncio.Semaphore(8)
+
+    async def keep(one: _Replay) -> None:
+        link = {
+            "link_class": _LINK,
+            "name": "reproduced" if one.is_equal else "differs",
+            "head_uuid": one.step.container["uuid"],
+            "properties": {
+                "instance": where,
+                "request": one.outcome.request["uuid"],
+                **({} if one.is_equal else {"difference": one.said}),
+            },
+        }
+        async with gate:
+            await session.api.create("links", link)
+
+    async with asyncio.TaskGroup() as group:
+        for one in found:
+            group.create_task(keep(one))
 
 
 async def _compared(session: CliSession, step: _Step, outcome: RequestOutcome) -> _Replay:
@@ -144,7 +251,11 @@ def _show(found: Sequence[_Replay]) -> None:
         display.table(
             ("STEP", "REPLAY", "RESULT"),
             [
-                (display.shorten(one.step.name, 30), str(one.outcome.request["uuid"]), one.said)
+                (
+                    display.shorten(one.step.name, 30),
+                    str(one.outcome.request["uuid"]),
+                    display.plain(one.said),
+                )
                 for one in found
             ],
         )

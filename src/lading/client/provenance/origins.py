@@ -2,29 +2,82 @@
 
 from __future__ import annotations
 
-from lading.client.api import ApiClient
-from lading.client.provenance.lineage import find_lineage
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+from lading.client.api import ApiClient, Record
 from lading.client.provenance.request_tree import find_tree
-from lading.core.drawing.outline import neighbours_of, within
 from lading.core.errors import Conflict
+from lading.core.ids import EMPTY_PDH, is_pdh
+
+_MOST: Final = 20_000
+"""Containers that are followed."""
+_PAGE: Final = 100
+_OF_CONTAINER: Final = ("uuid", "output", "created_at", "mounts", "container_image")
+_OF_REQUEST: Final = ("uuid", "container_uuid", "created_at")
 
 
-async def find_origins(api: ApiClient, uuid: str) -> list[str]:
+async def find_origins(api: ApiClient, uuid: str, *, most: int = _MOST) -> list[str]:
     """The uuids of the requests that led to one, as far as the caller may read them, itself first.
 
-    These are its tree, and those whose outputs it and they have read; a container that several
-    requests share stands for one of them. Raises NotFound, Conflict for more than can be listed.
+    These are its tree, and those whose outputs it and they have read. Of several containers that
+    have made a content, one stands for all: one of the tree, else the latest; and of several
+    requests with a container the earliest. Raises NotFound, Conflict for more than `most`.
     """
     tree = await find_tree(api, uuid)
-    request = await api.get("container_requests", uuid)
-    lineage = await find_lineage(api, request)
-    if tree.is_cut or lineage.is_cut:
+    if tree.is_cut:
         raise Conflict(f"{uuid}: more requests led to it than can be listed; take parts of it")
-    before, _ = neighbours_of(lineage.edges)
-    near = within(lineage.start, before, len(lineage.nodes))
-    found = [str(one.request["uuid"]) for one in tree.outcomes]
-    held = {one.request["container_uuid"] for one in tree.outcomes}
-    for key, node in lineage.nodes.items():
-        if key in near and key not in held and node.request_uuid:
-            found.append(node.request_uuid)
-    return list(dict.fromkeys(found))
+    found = dict.fromkeys(str(one.request["uuid"]) for one in tree.outcomes)
+    held = {one.request["container_uuid"]: None for one in tree.outcomes}
+    ahead = [one async for one in _listed(api, "containers", "uuid", [one for one in held if one])]
+    known = {str(one["output"]) for one in ahead if one["output"]}
+    while ahead:
+        wanted = [one for one in dict.fromkeys(_inputs(ahead)) if one not in known]
+        known.update(wanted)
+        makers: dict[str, Record] = {}
+        async with aclosing(_listed(api, "containers", "output", wanted)) as listed:
+            async for one in listed:
+                other = makers.get(one["output"])
+                if other is None or one["created_at"] > other["created_at"]:
+                    makers[one["output"]] = one
+        ahead = [one for one in makers.values() if one["uuid"] not in held]
+        held |= {one["uuid"]: None for one in ahead}
+        if len(held) > most:
+            raise Conflict(f"{uuid}: more requests led to it than can be listed; take parts of it")
+        found |= dict.fromkeys(await _requests(api, [str(one["uuid"]) for one in ahead]))
+    return list(found)
+
+
+async def _requests(api: ApiClient, containers: Sequence[str]) -> list[str]:
+    """The earliest request of each container."""
+    first: dict[str, Record] = {}
+    async with aclosing(_listed(api, "container_requests", "container_uuid", containers)) as listed:
+        async for one in listed:
+            other = first.get(one["container_uuid"])
+            if other is None or one["created_at"] < other["created_at"]:
+                first[one["container_uuid"]] = one
+    return [str(one["uuid"]) for one in first.values()]
+
+
+async def _listed(
+    api: ApiClient, plural: str, field: str, values: Sequence[str]
+) -> AsyncGenerator[Record]:
+    select = _OF_CONTAINER if plural == "containers" else _OF_REQUEST
+    for start in range(0, len(values), _PAGE):
+        filters = [[field, "in", list(values[start : start + _PAGE])]]
+        async with aclosing(api.pages(plural, filters=filters, select=select)) as pages:
+            async for rows in pages:
+                for one in rows:
+                    yield one
+
+
+def _inputs(containers: Iterable[Record]) -> Iterator[str]:
+    for one in containers:
+        mounted: list[Any] = [
+            mount.get("portable_data_hash") for mount in (one["mounts"] or {}).values()
+        ]
+        for pdh in (one["container_image"], *mounted):
+            # Any command may leave nothing: the empty output says nothing of where it is from.
+            if isinstance(pdh, str) and is_pdh(pdh) and pdh != EMPTY_PDH:
+                yield pdh

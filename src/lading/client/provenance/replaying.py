@@ -17,6 +17,8 @@ from lading.core.errors import Invalid
 
 _RESOLVED: Final = ("command", "container_image", "cwd", "environment", "mounts", "output_path")
 """What a container records of its recipe; names of images and collections are hashes there."""
+_PORTABLE: Final = ("runtime_constraints", "output_glob", "steps")
+"""What another server has recorded of a request and means the same here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +40,12 @@ class FirstDifference:
         return f"{self.path} differs at byte {self.offset}"
 
 
-def replay_request(request: Record, container: Record) -> Record:
+def replay_request(request: Record, container: Record, *, is_foreign: bool = False) -> Record:
     """The attributes of a request that runs a container again: its recorded recipe, never the
     result of an earlier one. Raises Invalid for a container that has no result.
+
+    `is_foreign`: another server has recorded it, so that what names its users, storage and queues
+    is left out.
     """
     if container["state"] != "Complete" or not container["output"]:
         raise Invalid(
@@ -52,6 +57,8 @@ def replay_request(request: Record, container: Record) -> Record:
     # These would tie the replay to requests of the first run.
     for name in ("depends_on", "parallel_group", "max_parallel", "output_name"):
         kept.pop(name, None)
+    if is_foreign:
+        kept = {name: kept[name] for name in _PORTABLE if name in kept}
     return {
         **kept,
         **recorded,

@@ -1,32 +1,69 @@
-"""The metadata of a Process Run Crate 0.5: RO-Crate 1.1 with one CreateAction for each container.
+"""The metadata of a run crate: RO-Crate 1.1 with one CreateAction for each container.
 
-Sources: https://w3id.org/ro/wfrun/process/0.5 and https://w3id.org/ro/crate/1.1.
+Profiles: Process Run Crate 0.5; with a workflow also Workflow RO-Crate 1.0, Workflow Run Crate 0.5
+and Provenance Run Crate 0.5. Entities are made step by step, so that a crate of any number of steps
+is written without being in memory: `CrateGraph` keeps their ids alone.
+
+Sources: https://w3id.org/ro/wfrun/process/0.5, https://w3id.org/ro/wfrun/workflow/0.5,
+https://w3id.org/ro/wfrun/provenance/0.5 and https://w3id.org/ro/crate/1.1.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from lading.core.ids import is_pdh
+from lading.core.ids import EMPTY_PDH, is_pdh
 
 METADATA: Final = "ro-crate-metadata.json"
-_PROCESS: Final = "https://w3id.org/ro/wfrun/process/0.5"
+PROV: Final = "provenance.jsonld"
+_PROCESS: Final = ("https://w3id.org/ro/wfrun/process/0.5", "Process Run Crate", "0.5")
+_WORKFLOW: Final = (
+    ("https://w3id.org/ro/wfrun/workflow/0.5", "Workflow Run Crate", "0.5"),
+    ("https://w3id.org/ro/wfrun/provenance/0.5", "Provenance Run Crate", "0.5"),
+    ("https://w3id.org/workflowhub/workflow-ro-crate/1.0", "Workflow RO-Crate", "1.0"),
+)
 _CRATE: Final = "https://w3id.org/ro/crate/1.1"
-_CONTEXT: Final = [f"{_CRATE}/context", "https://w3id.org/ro/terms/workflow-run/context"]
+CONTEXT: Final = [f"{_CRATE}/context", "https://w3id.org/ro/terms/workflow-run/context"]
 _DOCKER: Final = "https://w3id.org/ro/terms/workflow-run#DockerImage"
+_SAFE: Final = frozenset(
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/:+@=,;!$&'()*"
+)
+"""Characters of a path that are themselves in a URI (RFC 3986)."""
+_SCHEMA: Final = "http://schema.org"
 Entity = dict[str, Any]
+_LANGUAGES: Final[dict[str, Entity]] = {
+    "cwl": {
+        "@id": "https://w3id.org/workflowhub/workflow-ro-crate#cwl", "@type": "ComputerLanguage",
+        "name": "Common Workflow Language", "alternateName": "CWL",
+        "identifier": {"@id": "https://w3id.org/cwl/v1.2/"}, "url": {"@id": "https://www.commonwl.org/"},
+        "version": "v1.2",
+    },
+    "lading": {
+        "@id": "#batch", "@type": "ComputerLanguage", "name": "Lading batch",
+        "identifier": "container_requests/batch",
+        "description": "Body of the call container_requests/batch, which submits all steps.",
+    },
+}  # fmt: skip
+_NAMES: Final = {
+    "records": "Record of the API", "logs": "Log", "manifests": "Manifest of a collection",
+    "blocks": "Block",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrateStep:
-    """A request that has run, as the API shows it, with its container; `agent`: the user's name."""
+    """A request that has run, as the API shows it, with its container; `agent`: the user's name.
+
+    `evidence`: what the API says of other runs, {} if nothing.
+    """
 
     request: Mapping[str, Any]
     container: Mapping[str, Any]
     agent: str = ""
+    evidence: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,98 +83,231 @@ class CrateFile:
     sha256: str
 
 
-@dataclass(slots=True)
-class _Graph:
-    entities: dict[str, Entity] = field(default_factory=dict)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrateWorkflow:
+    """The file that describes the steps, and its language: `cwl` or `lading`."""
 
-    def add(self, entity: Entity) -> Entity:
-        """Add an entity, unless there is one with its id; a reference to it."""
-        self.entities.setdefault(entity["@id"], entity)
-        return {"@id": entity["@id"]}
+    path: str
+    language: str
 
 
-def crate_document(
-    steps: Iterable[CrateStep],
-    *,
-    name: str,
-    published: str,
-    version: str,
-    license_text: str,
-    files: Iterable[CrateFile],
-    images: Mapping[str, CrateImage],
-) -> Entity:
-    """The JSON-LD document of `ro-crate-metadata.json`.
+class CrateGraph:
+    """Makes the entities of a crate. `with_data`: the files of inputs and outputs are in it."""
 
-    `published`: the present time, as ISO 8601. `version`: that of Lading. `files`: all files of the
-    crate but this one; data of a collection are below `data/HASH/`, logs below `logs/UUID/`,
-    records below `records/`. `images`: what is known of images, by their portable data hashes. A
-    container that several requests share is one action.
-    """
-    graph = _Graph()
-    paths = sorted(files, key=lambda one: one.path)
-    kept = {one.path.split("/")[1] for one in paths if one.path.startswith("data/")}
-    parts = [graph.add(_file(one)) for one in paths]
-    actions: dict[str, Entity] = {}
-    for one in steps:
+    def __init__(
+        self,
+        *,
+        images: Mapping[str, CrateImage],
+        with_data: bool = False,
+        workflow: CrateWorkflow | None = None,
+    ) -> None:
+        self._images, self._kept, self._workflow = images, with_data, workflow
+        self._known: set[str] = set()
+        self._parts: list[str] = []
+        self._actions: list[str] = []
+        self._tools: dict[str, None] = {}
+        self._steps: list[str] = []
+        self._controls: list[str] = []
+        self._inputs: dict[str, None] = {}
+        self._made: set[str] = set()
+        self._last = ""
+        self._from, self._to = "", ""
+        self._agent = ""
+
+    def file(self, one: CrateFile) -> Iterator[Entity]:
+        """The entity of a file."""
+        self._parts.append(_address(one.path))
+        if self._workflow is None or one.path != self._workflow.path:
+            yield from self._new(_file(one))
+
+    def content(self, pdh: str, paths: list[str], *, is_image: bool) -> Iterator[Entity]:
+        """The entity of a content whose files are in the crate, to which references have been made
+        before; `is_image`: it is no input or output.
+        """
+        self._parts.append(f"data/{pdh}/")
+        made = {**_dataset(pdh, kept=True), "hasPart": [{"@id": _address(path)} for path in paths]}
+        if is_image:
+            made |= {"description": "The archive of an image.", "about": {"@id": f"#image-{pdh}"}}
+        yield made
+
+    def step(self, one: CrateStep) -> Iterator[Entity]:
+        """The entities of a step; none new for a container that an earlier step has too."""
         uuid = str(one.container["uuid"])
-        if uuid not in actions:
-            actions[uuid] = graph.add(_action(graph, one, kept, images))
-    for pdh in sorted(kept):
-        held = [{"@id": one.path} for one in paths if one.path.startswith(f"data/{pdh}/")]
-        graph.entities.setdefault(f"data/{pdh}/", _dataset(pdh, kept))["hasPart"] = held
-        parts.append({"@id": f"data/{pdh}/"})
-    root = {
-        "@id": "./",
-        "@type": "Dataset",
-        "name": name,
-        "description": f"What ran for {name}, as Lading has recorded it.",
-        "datePublished": published,
-        "license": license_text,
-        "conformsTo": [{"@id": _PROCESS}],
-        "mentions": list(actions.values()),
-        "hasPart": parts,
-    }
-    about = {
-        "@id": METADATA,
-        "@type": "CreativeWork",
-        "about": {"@id": "./"},
-        "conformsTo": [{"@id": _CRATE}],
-        "sdPublisher": {"@id": "#lading"},
-    }
-    profile = {
-        "@id": _PROCESS, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5",
-    }  # fmt: skip
-    maker = {"@id": "#lading", "@type": "SoftwareApplication", "name": "Lading", "version": version}
-    first = [about, root, profile, maker]
-    return {"@context": _CONTEXT, "@graph": [*first, *graph.entities.values()]}
+        image = _image(str(one.container["container_image"]), self._images)
+        tool = _tool(one.container, image)
+        person = _agent(one.request, one.agent)
+        objects = list(_objects(one.container, self._kept))
+        yield from self._new(image)
+        yield from self._new(tool)
+        yield from self._new(person)
+        output = str(one.container["output"] or "")
+        contents = [_dataset(output, self._kept)] if output else []
+        for entity in (*objects, *contents):
+            # That of a content whose files are in the crate is made with them.
+            if not (self._kept and entity["@type"] == "Dataset"):
+                yield from self._new(entity)
+        known = f"#{uuid}" in self._known
+        yield from self._new(_action(one, tool, image, person, objects, self._kept))
+        if not known:
+            self._actions.append(f"#{uuid}")
+        self._tools[tool["@id"]] = None
+        self._note(one, output, person["@id"])
+        if self._workflow is not None:
+            yield from self._as_workflow_step(one, tool)
+
+    def finish(
+        self, *, name: str, published: str, version: str, license_text: str
+    ) -> Iterator[Entity]:
+        """The last entities: the workflow and its run, the crate itself, and its metadata.
+
+        `published`: the present time, as ISO 8601. `version`: that of Lading.
+        """
+        profiles = [_PROCESS]
+        maker = {
+            "@id": "#lading", "@type": "SoftwareApplication", "name": "Lading", "version": version,
+        }  # fmt: skip
+        mentions = list(self._actions)
+        root: Entity = {
+            "@id": "./",
+            "@type": "Dataset",
+            "name": name,
+            "description": f"What ran for {name}, as Lading has recorded it.",
+            "datePublished": published,
+            "license": license_text,
+        }
+        if self._workflow is not None:
+            profiles += _WORKFLOW
+            root["mainEntity"] = {"@id": self._workflow.path}
+            mentions = ["#run", "#organize", *mentions]
+            yield from self._workflow_entities(self._workflow, name)
+        root |= {
+            "conformsTo": [{"@id": one} for one, _, _ in profiles],
+            "mentions": [{"@id": one} for one in mentions],
+            "hasPart": [{"@id": one} for one in self._parts],
+        }
+        yield {
+            "@id": METADATA,
+            "@type": "CreativeWork",
+            "about": {"@id": "./"},
+            "conformsTo": [
+                {"@id": _CRATE}, *([{"@id": _WORKFLOW[-1][0]}] if self._workflow else ()),
+            ],
+            "sdPublisher": {"@id": "#lading"},
+        }  # fmt: skip
+        yield root
+        yield maker
+        for uri, title, number in profiles:
+            yield {"@id": uri, "@type": "CreativeWork", "name": title, "version": number}
+
+    def _new(self, entity: Entity) -> Iterator[Entity]:
+        if entity["@id"] not in self._known:
+            self._known.add(entity["@id"])
+            yield entity
+
+    def _note(self, one: CrateStep, output: str, agent: str) -> None:
+        """Note what the whole run read and made, and when."""
+        self._inputs |= {pdh: None for _, pdh, _ in inputs_of(one.container)}
+        if output:
+            self._made.add(output)
+            self._last = output
+        self._agent = agent
+        started = str(one.container["started_at"] or "")
+        if started and (not self._from or started < self._from):
+            self._from = started
+        self._to = max(self._to, str(one.container["finished_at"] or ""))
+
+    def _as_workflow_step(self, one: CrateStep, tool: Entity) -> Iterator[Entity]:
+        request, uuid = one.request, str(one.container["uuid"])
+        step = f"#step-{request['uuid']}"
+        self._steps.append(step)
+        self._controls.append(f"#control-{request['uuid']}")
+        yield from self._new(
+            {
+                "@id": step,
+                "@type": "HowToStep",
+                "name": str(request["name"] or request["uuid"]),
+                "position": str(len(self._steps)),
+                "workExample": {"@id": tool["@id"]},
+            }
+        )
+        yield from self._new(
+            {
+                "@id": self._controls[-1],
+                "@type": "ControlAction",
+                "name": f"orchestrate {request['name'] or request['uuid']}",
+                "instrument": {"@id": step},
+                "object": {"@id": f"#{uuid}"},
+            }
+        )
+
+    def _workflow_entities(self, workflow: CrateWorkflow, name: str) -> Iterator[Entity]:
+        given = [one for one in self._inputs if one not in self._made and one != EMPTY_PDH]
+        language = _LANGUAGES[workflow.language]
+        yield language
+        yield {
+            "@id": workflow.path,
+            "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow", "HowTo"],
+            "name": f"Workflow of {name}",
+            "programmingLanguage": {"@id": language["@id"]},
+            "hasPart": [{"@id": one} for one in self._tools],
+            "step": [{"@id": one} for one in self._steps],
+            "input": [{"@id": f"#input-{one}"} for one in given],
+            "output": [{"@id": f"#output-{self._last}"}] if self._last else [],
+        }
+        for kind, contents in (("input", given), ("output", [self._last] if self._last else [])):
+            for pdh in contents:
+                yield {
+                    "@id": f"#{kind}-{pdh}",
+                    "@type": "FormalParameter",
+                    "name": f"{kind} {pdh[:8]}",
+                    "additionalType": "Dataset",
+                    "conformsTo": {
+                        "@id": "https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE"
+                    },
+                    "workExample": {"@id": _place(pdh, self._kept)},
+                }
+        run = {
+            "@id": "#run",
+            "@type": "CreateAction",
+            "name": f"Run of {name}",
+            "instrument": {"@id": workflow.path},
+            "agent": {"@id": self._agent},
+            "startTime": self._from,
+            "endTime": self._to,
+            "object": [{"@id": _place(one, self._kept)} for one in given],
+            "result": [{"@id": _place(self._last, self._kept)}] if self._last else [],
+        }
+        yield {name: value for name, value in run.items() if value not in ("", [])}
+        yield {
+            "@id": "#organize",
+            "@type": "OrganizeAction",
+            "name": f"Run of Lading for {name}",
+            "instrument": {"@id": "#lading"},
+            "object": [{"@id": one} for one in self._controls],
+            "result": {"@id": "#run"},
+        }
 
 
-def contents_of(steps: Iterable[CrateStep]) -> tuple[set[str], set[str]]:
-    """The portable data hashes of the inputs and outputs of containers, and of their images."""
-    data: set[str] = set()
-    images: set[str] = set()
-    for one in steps:
-        images.add(str(one.container["container_image"]))
-        data.update(pdh for _, pdh, _ in _inputs(one.container))
-        if one.container["output"]:
-            data.add(str(one.container["output"]))
-    return data, images
+def inputs_of(container: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Target, hash and path of each collection that the container mounts."""
+    for target, mount in sorted((container["mounts"] or {}).items()):
+        pdh = mount.get("portable_data_hash")
+        if mount.get("kind") == "collection" and pdh and is_pdh(pdh):
+            yield target, pdh, mount.get("path") or ""
 
 
 def _action(
-    graph: _Graph, step: CrateStep, kept: set[str], images: Mapping[str, CrateImage]
+    step: CrateStep,
+    tool: Entity,
+    image: Entity,
+    person: Entity,
+    objects: list[Entity],
+    kept: bool,
 ) -> Entity:
     request, container = step.request, step.container
     uuid, command = str(container["uuid"]), [*(container["command"] or ())]
-    image = _image(str(container["container_image"]), images)
-    program = command[0] if command else "(that of the image)"
-    tool = {
-        "@id": f"#tool-{container['container_image']}-{program}",
-        "@type": "SoftwareApplication",
-        "name": program,
-        "softwareRequirements": graph.add(image),
-    }
     output = str(container["output"] or "")
+    evidence = step.evidence or {}
     action: Entity = {
         "@id": f"#{uuid}",
         "@type": "CreateAction",
@@ -145,21 +315,37 @@ def _action(
         "description": shlex.join(command),
         "startTime": container["started_at"],
         "endTime": container["finished_at"],
-        "instrument": graph.add(tool),
+        "instrument": {"@id": tool["@id"]},
         "containerImage": {"@id": image["@id"]},
-        "agent": graph.add(_agent(request, step.agent)),
-        "object": [graph.add(one) for one in _objects(container, kept)],
-        "result": [graph.add(_dataset(output, kept))] if output else [],
+        "agent": {"@id": person["@id"]},
+        "object": [{"@id": one["@id"]} for one in objects],
+        "result": [{"@id": _place(output, kept)}] if output else [],
         "subjectOf": [{"@id": f"records/{request['uuid']}.json"}, {"@id": f"records/{uuid}.json"}],
+        "disambiguatingDescription": (
+            f"Reproduced {evidence['reproduced']} of {evidence['of']} times."
+            if evidence.get("of")
+            else ""
+        ),
         **_end(container),
     }
     return {name: value for name, value in action.items() if value not in (None, "", [])}
 
 
-def _objects(container: Mapping[str, Any], kept: set[str]) -> Iterator[Entity]:
+def _tool(container: Mapping[str, Any], image: Entity) -> Entity:
+    command = [*(container["command"] or ())]
+    program = command[0] if command else "(that of the image)"
+    return {
+        "@id": f"#tool-{container['container_image']}-{program}",
+        "@type": "SoftwareApplication",
+        "name": program,
+        "softwareRequirements": {"@id": image["@id"]},
+    }
+
+
+def _objects(container: Mapping[str, Any], kept: bool) -> Iterator[Entity]:
     """Inputs with their paths in the container, and the environment."""
     uuid = container["uuid"]
-    for target, pdh, path in _inputs(container):
+    for target, pdh, path in inputs_of(container):
         yield _dataset(pdh, kept)
         yield _property(f"#{uuid}-mount-{target}", target, f"{pdh}/{path}" if path else pdh)
     for name, value in sorted((container["environment"] or {}).items()):
@@ -168,45 +354,55 @@ def _objects(container: Mapping[str, Any], kept: set[str]) -> Iterator[Entity]:
 
 def _end(container: Mapping[str, Any]) -> Entity:
     if container["state"] == "Complete" and container["exit_code"] == 0:
-        return {"actionStatus": {"@id": "http://schema.org/CompletedActionStatus"}}
+        return {"actionStatus": {"@id": f"{_SCHEMA}/CompletedActionStatus"}}
     said = (container["runtime_status"] or {}).get("error")
     return {
-        "actionStatus": {"@id": "http://schema.org/FailedActionStatus"},
+        "actionStatus": {"@id": f"{_SCHEMA}/FailedActionStatus"},
         "error": str(said or f"exit code {container['exit_code']}"),
     }
 
 
-def _inputs(container: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Target, hash and path of each collection that the container mounts."""
-    for target, mount in sorted((container["mounts"] or {}).items()):
-        pdh = mount.get("portable_data_hash")
-        if mount.get("kind") == "collection" and pdh and is_pdh(pdh):
-            yield target, pdh, mount.get("path") or ""
+def _address(path: str) -> str:
+    """The path of a file as a relative URI."""
+    return "".join(
+        chr(one) if chr(one) in _SAFE else f"%{one:02X}"
+        for one in path.encode("utf-8", "surrogatepass")
+    )
 
 
-def _dataset(pdh: str, kept: set[str]) -> Entity:
-    place = f"data/{pdh}/" if pdh in kept else f"#content-{pdh}"
+def _place(pdh: str, kept: bool) -> str:
+    return f"data/{pdh}/" if kept else f"#content-{pdh}"
+
+
+def _dataset(pdh: str, kept: bool) -> Entity:
     return {
-        "@id": place,
+        "@id": _place(pdh, kept),
         "@type": "Dataset",
         "name": pdh,
         "identifier": pdh,
-        "description": "" if pdh in kept else "Only its manifest is in this crate.",
+        "description": (
+            "The files are in this crate." if kept else "Only its manifest is in this crate."
+        ),
         "subjectOf": {"@id": f"manifests/{pdh}.txt"},
     }
 
 
 def _file(one: CrateFile) -> Entity:
-    names = {
-        "records": "Record of the API", "logs": "Log", "manifests": "Manifest of a collection",
-    }  # fmt: skip
-    name = names.get(one.path.split("/", 1)[0], one.path.rsplit("/", 1)[-1])
-    return {
-        "@id": one.path,
+    name = _NAMES.get(one.path.split("/", 1)[0], one.path.rsplit("/", 1)[-1])
+    made = {
+        "@id": _address(one.path),
         "@type": "File",
         "name": name,
         "contentSize": str(one.size),
         "sha256": one.sha256,
+    }
+    if one.path != PROV:
+        return made
+    return {
+        **made,
+        "name": "Provenance in PROV-O",
+        "encodingFormat": "application/ld+json",
+        "conformsTo": {"@id": "http://www.w3.org/ns/prov-o#"},
     }
 
 

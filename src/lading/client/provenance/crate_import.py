@@ -1,0 +1,329 @@
+"""Imports a crate: its contents become collections with the same hashes.
+
+Blocks are made again from the files of the crate; the store hashes each of them. Records of another
+server stay documents: they are in a collection with the metadata of the crate, and count nowhere as
+something that this server has run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from lading.client.api import ApiClient, Record
+from lading.client.blocks import BlockClient
+from lading.client.collections import CollectionWriter, Progress
+from lading.client.provenance.crate_reading import CrateReader
+from lading.core.data import filetree, locator, manifest
+from lading.core.data.filetree import FileTree
+from lading.core.errors import Conflict, Corrupt, LadingError, TooLarge
+from lading.core.ids import is_pdh
+from lading.core.provenance.block_sources import BlockPiece, block_sources
+from lading.core.provenance.run_crate import METADATA, inputs_of
+
+_MANIFEST: Final = re.compile(r"manifests/([0-9a-f]{32}\+[0-9]+)\.txt")
+_RECORD: Final = re.compile(r"records/([a-z0-9]{5}-(?:xvhdp|dz642)-[a-z0-9]{15})\.json")
+_MOST_STORED: Final = 4
+"""Bytes of blocks for a byte of the crate: blocks may overlap in files, but not without end."""
+_SMALL: Final = 8 << 20
+"""Bytes of a document that is in memory as a whole."""
+_SIZED: Final = re.compile(r"[0-9a-f]{32}\+[0-9]{1,10}(?![0-9])")
+_EMPTY: Final = f"{locator.EMPTY_HASH}+0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrateRun:
+    """A request of a crate with its container, as another server has recorded them."""
+
+    request: Record
+    container: Record
+
+
+@dataclass(slots=True, kw_only=True)
+class CrateContents:
+    """What a checked crate says: runs, the earliest first, and manifests by hash.
+
+    `sources` are the pieces of blocks in files of the crate; `kept` the blocks that are in it as
+    they are.
+    """
+
+    runs: list[CrateRun]
+    manifests: dict[str, str]
+    sources: dict[str, tuple[BlockPiece, ...]] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)
+
+    def missing(self, pdh: str) -> list[str]:
+        """The blocks of a content that are not in the crate."""
+        return [
+            one
+            for one in dict.fromkeys(map(filetree.bare, manifest.locators(self.manifests[pdh])))
+            if one not in self.sources and one not in self.kept and one != _EMPTY
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedCrate:
+    """What came of an import: the project, the hashes of new collections, those that were there,
+    and images that are not in the crate nor in the store.
+    """
+
+    project_uuid: str
+    collection_uuid: str
+    new: tuple[str, ...]
+    present: tuple[str, ...]
+    absent_images: tuple[str, ...]
+
+
+def read_contents(reader: CrateReader) -> CrateContents:
+    """What a crate says, after `check`. Raises Corrupt or NotFound, naming the file at fault."""
+    manifests, runs = {}, []
+    for path in reader.paths:
+        if found := _MANIFEST.fullmatch(path):
+            text = reader.text(path)
+            if manifest.portable_data_hash(text) != found[1]:
+                raise Corrupt(f"{path}: is not the manifest of this hash")
+            if any(_SIZED.match(one) is None for one in manifest.locators(text)):
+                raise Corrupt(f"{path}: names a block without its size")
+            manifests[found[1]] = text
+        elif (found := _RECORD.fullmatch(path)) and "-xvhdp-" in path:
+            runs.append(_run(reader, found[1]))
+    runs.sort(key=lambda one: (str(one.request.get("created_at")), str(one.request["uuid"])))
+    contents = CrateContents(runs=runs, manifests=manifests)
+    trees = {f"data/{pdh}": _tree(pdh, manifests) for pdh in _with_files(reader)}
+    sources, _ = block_sources(trees)
+    for block, pieces in sources.items():
+        if all(one.path in reader.paths for one in pieces):
+            contents.sources[block] = pieces
+    contents.kept = {
+        path.removeprefix("blocks/"): path for path in reader.paths if path.startswith("blocks/")
+    }
+    return contents
+
+
+def contents_of(run: CrateRun) -> list[str]:
+    """The hashes of what a run has read and made."""
+    output = run.container.get("output")
+    hashes = [pdh for _, pdh, _ in inputs_of(run.container)]
+    return list(dict.fromkeys([*hashes, *([str(output)] if output else ())]))
+
+
+async def import_crate(
+    api: ApiClient,
+    blocks: BlockClient,
+    reader: CrateReader,
+    *,
+    name: str,
+    project: str | None = None,
+    progress: Progress | None = None,
+) -> ImportedCrate:
+    """Store what is in a crate, after `check`, in a new project or in `project`.
+
+    Raises Conflict, naming it, for an input or output that is neither in the crate as a whole nor
+    in the store; then nothing is stored. Raises Corrupt, TooLarge as the readers of the crate.
+    """
+    contents = read_contents(reader)
+    wanted = {pdh: None for one in contents.runs for pdh in contents_of(one)}
+    images = {str(one.container.get("container_image")): None for one in contents.runs}
+    for pdh in wanted:
+        if pdh not in contents.manifests:
+            raise Conflict(f"manifests/{pdh}.txt: is missing in the crate")
+    present = await _present(api, [*wanted, *images])
+    stored, absent = [], []
+    for pdh in dict.fromkeys([*wanted, *images]):
+        if pdh in present:
+            continue
+        lacking = contents.missing(pdh) if pdh in contents.manifests else ["its manifest"]
+        if not lacking:
+            stored.append(pdh)
+        elif pdh in wanted:
+            raise Conflict(
+                f"{pdh}: block {lacking[0]} is neither in the crate nor here; "
+                "export it with --data, or store the collection first"
+            )
+        else:
+            absent.append(pdh)
+    signed = await _store_blocks(blocks, reader, contents, stored, progress)
+    if project is None:
+        attributes = {"name": f"Crate {name}", "group_class": "project"}
+        made = await api.create("groups", attributes, ensure_unique_name=True)
+        project = str(made["uuid"])
+    labels = _labels(contents)
+    for pdh in stored:
+        text = manifest.sign(
+            contents.manifests[pdh], lambda one: signed.get(filetree.bare(one), one)
+        )
+        record = await api.create(
+            "collections",
+            {"name": labels.get(pdh, pdh), "manifest_text": text, "owner_uuid": project},
+            ensure_unique_name=True,
+        )
+        if record["portable_data_hash"] != pdh:
+            raise Corrupt(f"{pdh}: the store has given it another hash")
+    kept = await _store_documents(api, blocks, reader, name=name, project=project)
+    return ImportedCrate(
+        project_uuid=project,
+        collection_uuid=kept,
+        new=tuple(stored),
+        present=tuple(pdh for pdh in dict.fromkeys([*wanted, *images]) if pdh in present),
+        absent_images=tuple(absent),
+    )
+
+
+def _run(reader: CrateReader, uuid: str) -> CrateRun:
+    request = reader.record(uuid)
+    held = request.get("container_uuid")
+    path = f"records/{uuid}.json"
+    if not isinstance(held, str) or f"records/{held}.json" not in reader.paths:
+        raise Corrupt(f"{path}: the record of its container is missing")
+    container = reader.record(held)
+    if not isinstance(container.get("mounts"), dict) or not all(
+        isinstance(one, dict) for one in container["mounts"].values()
+    ):
+        raise Corrupt(f"records/{held}.json: has no mounts")
+    for name in ("output", "container_image"):
+        value = container.get(name)
+        if value is not None and not is_pdh(str(value)):
+            raise Corrupt(f"records/{held}.json: {name} is no hash")
+    return CrateRun(request=request, container=container)
+
+
+def _with_files(reader: CrateReader) -> list[str]:
+    places = {
+        path.split("/", 2)[1]
+        for path in reader.paths
+        if path.startswith("data/") and "/" in path[5:]
+    }
+    return sorted(places)
+
+
+def _tree(pdh: str, manifests: Mapping[str, str]) -> FileTree:
+    if pdh not in manifests:
+        raise Corrupt(f"data/{pdh}: has no manifest in the crate")
+    try:
+        return filetree.from_manifest(manifests[pdh])
+    except LadingError as error:
+        raise Corrupt(f"manifests/{pdh}.txt: {error.message}") from error
+
+
+async def _present(api: ApiClient, hashes: list[str]) -> set[str]:
+    found: set[str] = set()
+    for start in range(0, len(hashes), 100):
+        some = hashes[start : start + 100]
+        rows = await api.list(
+            "collections",
+            filters=[["portable_data_hash", "in", some]],
+            select=["portable_data_hash"],
+            distinct=True,
+            limit=len(some),
+        )
+        found |= {str(one["portable_data_hash"]) for one in rows}
+    return found
+
+
+async def _store_blocks(
+    blocks: BlockClient,
+    reader: CrateReader,
+    contents: CrateContents,
+    stored: list[str],
+    progress: Progress | None,
+) -> dict[str, str]:
+    """Store the blocks of these contents; the signed locators by hash and size."""
+    wanted = {
+        filetree.bare(one): None
+        for pdh in stored
+        for one in manifest.locators(contents.manifests[pdh])
+    }
+    sizes = {block: int(block.partition("+")[2]) for block in wanted}
+    total = sum(sizes.values())
+    if total > _MOST_STORED * sum(reader.size(path) for path in reader.paths):
+        raise TooLarge(
+            f"{reader.place}: names {total} bytes of blocks, far more than its files have"
+        )
+    signed: dict[str, str] = {}
+    done = 0
+    for block, size in sizes.items():
+        if size > locator.MAX_BLOCK:
+            raise TooLarge(f"{block}: is larger than a block can be")
+        if size == 0:
+            continue
+        if block in contents.kept:
+            data = b"".join(reader.pieces(contents.kept[block], 0, size))
+        else:
+            data = b"".join(
+                piece
+                for one in contents.sources[block]
+                for piece in reader.pieces(one.path, one.position, one.length)
+            )
+        found = await blocks.put(data)
+        if filetree.bare(found) != block:
+            raise Corrupt(f"{block}: the files of the crate give another block")
+        signed[block] = found
+        done += size
+        if progress is not None:
+            progress(done, total)
+    return signed
+
+
+async def _store_documents(
+    api: ApiClient, blocks: BlockClient, reader: CrateReader, *, name: str, project: str
+) -> str:
+    """Store all of a crate but data and blocks as one collection; its uuid."""
+    async with CollectionWriter(blocks) as writer:
+        for path in reader.documents():
+            if reader.size(path) <= _SMALL:
+                await writer.add_bytes(path, b"".join(reader.pieces(path)))
+                continue
+            with tempfile.NamedTemporaryFile() as spool:
+                for piece in reader.pieces(path):
+                    spool.write(piece)
+                spool.flush()
+                await writer.add_file(path, Path(spool.name))
+        text = await writer.finish()
+    properties = {"crate": name, **({"signed_by": reader.signer} if reader.signer else {})}
+    record = await api.create(
+        "collections",
+        {
+            "name": f"Crate {name}",
+            "manifest_text": text,
+            "owner_uuid": project,
+            "properties": properties,
+        },
+        ensure_unique_name=True,
+    )
+    return str(record["uuid"])
+
+
+def _labels(contents: CrateContents) -> dict[str, str]:
+    """Names of collections, from the names of the requests."""
+    labels: dict[str, str] = {}
+    for one in contents.runs:
+        name = _plain(one.request.get("name") or one.request["uuid"])
+        if one.container.get("output"):
+            labels.setdefault(str(one.container["output"]), f"Output of {name}")
+        labels.setdefault(str(one.container.get("container_image")), f"Image of {name}")
+    for one in contents.runs:
+        name = _plain(one.request.get("name") or one.request["uuid"])
+        for target, pdh, _ in inputs_of(one.container):
+            labels.setdefault(pdh, f"Input {_plain(target)} of {name}")
+    return labels
+
+
+def _plain(value: Any) -> str:
+    """A text of a stranger as a part of a name."""
+    text = "".join(one if one.isprintable() and one != "/" else " " for one in str(value))
+    return text.strip()[:80]
+
+
+def crate_name(reader: CrateReader) -> str:
+    """The name of the crate in its metadata. Raises NotFound, Corrupt."""
+    try:
+        graph = json.loads(reader.text(METADATA))["@graph"]
+        found = next(one["name"] for one in graph if one["@id"] == "./")
+    except (ValueError, KeyError, TypeError, StopIteration, RecursionError) as error:
+        raise Corrupt(f"{METADATA}: is no metadata of a crate") from error
+    return _plain(found) or "without a name"

@@ -1,0 +1,304 @@
+"""Reads a crate that a stranger may have made: a directory, or an archive.
+
+Names, numbers and sizes are checked before anything is read; links are never followed; an archive
+is read in place, so that it cannot write anywhere, and not if it unpacks to far more than it is.
+Every file must be in the list of checksums and match it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final, Protocol, Self
+
+from lading.client.provenance.crate_writing import CHECKSUMS, unescaped
+from lading.client.provenance.signing import LONGEST, verify
+from lading.core.errors import Corrupt, Invalid, NotFound, TooLarge
+
+MOST_FILES: Final = 1_000_000
+_MOST_TEXT: Final = 256 << 20
+"""Bytes of a text that is read as a whole: checksums, a manifest."""
+_MOST_RECORD: Final = 64 << 20
+_MOST_RATIO: Final = 200
+_FREE: Final = 64 << 20
+"""Bytes that an archive may unpack to whatever its size is."""
+_MOST_DIRECTORY: Final = 256 << 20
+"""Bytes of the list of members of an archive."""
+_PIECE: Final = 1 << 20
+_LINE: Final = re.compile(r"(\\?)([0-9a-f]{64}) [ *](.+)")
+_LONGEST_NAME: Final = 4096
+_SIGNATURE: Final = f"{CHECKSUMS}.sig"
+
+
+@dataclass(slots=True)
+class CrateReader:
+    """A crate whose files are listed and checked by `check`."""
+
+    place: Path
+    signer: str = ""
+    """Fingerprint of the key that has signed it; "" if nobody has."""
+    _source: _Source = field(init=False)
+    _sums: dict[str, str] = field(default_factory=dict)
+    _file: IO[bytes] | None = None
+    _path: str = ""
+    _position: int = 0
+
+    def __enter__(self) -> Self:
+        try:
+            mode = self.place.stat().st_mode
+        except OSError as error:
+            raise NotFound(f"{self.place}: there is no such crate") from error
+        self._source = _Folder(self.place) if stat.S_ISDIR(mode) else _Archive(self.place)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+        self._source.close()
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """The paths of all files, after `check`."""
+        return self._sums.keys()
+
+    def documents(self) -> Iterator[str]:
+        """The paths of all files but data and blocks, with checksums and signature."""
+        for path in (CHECKSUMS, _SIGNATURE, *self._sums):
+            if path in self._source.sizes and not path.startswith(("data/", "blocks/")):
+                yield path
+
+    def size(self, path: str) -> int:
+        """Bytes of a file. Raises NotFound, naming it."""
+        if path not in self._source.sizes:
+            raise NotFound(f"{path}: is missing in the crate")
+        return self._source.sizes[path]
+
+    def check(self, signers: Iterable[bytes] = ()) -> None:
+        """Check the signature and every file. Raises Invalid, Corrupt, NotFound or TooLarge with
+        the name of what is wrong; Invalid without a signature if there must be one of `signers`.
+        """
+        listed = self._text(CHECKSUMS, _MOST_TEXT)
+        trusted = frozenset(signers)
+        if _SIGNATURE in self._source.sizes:
+            signature = self._text(_SIGNATURE, LONGEST).decode(errors="replace")
+            self.signer = verify(listed, signature, trusted)
+        elif trusted:
+            raise Invalid(f"{self.place}: is not signed, and you ask for a signature")
+        self._sums = _parse(listed)
+        others = self._source.sizes.keys() - self._sums.keys() - {CHECKSUMS, _SIGNATURE}
+        if others:
+            raise Corrupt(f"{_shown(min(others))}: is in the crate, and not in {CHECKSUMS}")
+        for path, wanted in self._sums.items():
+            digest = hashlib.sha256()
+            for piece in self.pieces(path):
+                digest.update(piece)
+            if digest.hexdigest() != wanted:
+                raise Corrupt(f"{_shown(path)}: was changed: its checksum is another")
+
+    def pieces(self, path: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """The bytes of a file, or of a part of it. Raises NotFound, Corrupt."""
+        left = self.size(path) - start if length is None else length
+        try:
+            file = self._opened(path, start)
+            while left and (piece := file.read(min(left, _PIECE))):
+                left -= len(piece)
+                self._position += len(piece)
+                yield piece
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            OSError,
+            RuntimeError,
+            NotImplementedError,
+        ) as error:
+            raise Corrupt(f"{_shown(path)}: cannot be read: {error}") from error
+        if left:
+            raise Corrupt(f"{_shown(path)}: is cut off")
+
+    def _opened(self, path: str, start: int) -> IO[bytes]:
+        """The file at a position. The last one stays open: in an archive a position is reached by
+        reading all before it.
+        """
+        if self._file is None or self._path != path or self._position > start:
+            self._close()
+            self._file, self._path = self._source.opened(path), path
+        if self._position != start:
+            self._file.seek(start)
+            self._position = start
+        return self._file
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._file, self._position = None, 0
+
+    def text(self, path: str) -> str:
+        """A text, which `check` has checked. Raises NotFound, TooLarge, Corrupt."""
+        try:
+            return self._text(path, _MOST_TEXT).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise Corrupt(f"{_shown(path)}: is no text") from error
+
+    def record(self, uuid: str) -> dict[str, Any]:
+        """A record. Raises NotFound, Corrupt, naming it."""
+        path = f"records/{uuid}.json"
+        try:
+            found = json.loads(self._text(path, _MOST_RECORD))
+        except (ValueError, RecursionError) as error:
+            raise Corrupt(f"{path}: cannot be read as a record") from error
+        if not isinstance(found, dict) or found.get("uuid") != uuid:
+            raise Corrupt(f"{path}: is not the record of {uuid}")
+        return found
+
+    def _text(self, path: str, most: int) -> bytes:
+        size = self.size(path)
+        if size > most:
+            raise TooLarge(f"{path}: has {size} bytes; at most {most} are read")
+        return b"".join(self.pieces(path))
+
+
+class _Source(Protocol):
+    sizes: dict[str, int]
+
+    def opened(self, path: str) -> IO[bytes]:
+        """The file, which the caller closes."""
+
+    def close(self) -> None:
+        """Close what is open."""
+
+
+class _Folder:
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self.sizes = dict(self._walk())
+
+    def _walk(self) -> Iterator[tuple[str, int]]:
+        number = 0
+        for folder, folders, names in os.walk(self._place):
+            folders.sort()
+            for name in (*folders, *names):
+                path = Path(folder, name)
+                told = path.lstat()
+                number += 1
+                if number > MOST_FILES:
+                    raise TooLarge(f"{self._place}: has more than {MOST_FILES} files")
+                if stat.S_ISREG(told.st_mode):
+                    yield path.relative_to(self._place).as_posix(), told.st_size
+                elif not stat.S_ISDIR(told.st_mode):
+                    raise Invalid(
+                        f"{path.relative_to(self._place)}: is neither a file nor a folder"
+                    )
+
+    def opened(self, path: str) -> IO[bytes]:
+        # It may have been replaced by a link since it was listed.
+        descriptor = os.open(self._place / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return os.fdopen(descriptor, "rb")
+
+    def close(self) -> None:
+        pass
+
+
+class _Archive:
+    def __init__(self, place: Path) -> None:
+        _check_directory(place)
+        try:
+            self._zip = zipfile.ZipFile(place)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+            raise Invalid(f"{place}: is no archive of a crate: {error}") from error
+        self.sizes: dict[str, int] = {}
+        try:
+            self._list(place)
+        except BaseException:
+            self._zip.close()
+            raise
+
+    def _list(self, place: Path) -> None:
+        total = 0
+        for one in self._zip.infolist():
+            _check_name(one.filename)
+            if one.is_dir():
+                continue
+            if one.filename in self.sizes:
+                raise Invalid(f"{_shown(one.filename)}: is twice in the archive")
+            if stat.S_IFMT(one.external_attr >> 16) not in (0, stat.S_IFREG):
+                raise Invalid(f"{_shown(one.filename)}: is neither a file nor a folder")
+            self.sizes[one.filename] = one.file_size
+            total += one.file_size
+        room = place.stat().st_size * _MOST_RATIO + _FREE
+        if total > room:
+            raise TooLarge(f"{place}: unpacks to {total} bytes, far more than the archive has")
+
+    def opened(self, path: str) -> IO[bytes]:
+        return self._zip.open(path)
+
+    def close(self) -> None:
+        self._zip.close()
+
+
+def _check_directory(place: Path) -> None:
+    """Refuse an archive whose list of members is too long to be read. Raises TooLarge."""
+    try:
+        with place.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 65_557 - 76))
+            tail = file.read()
+    except OSError as error:
+        raise Invalid(f"{place}: cannot be read: {error.strerror}") from error
+    at, length, number = tail.rfind(b"PK\5\6"), 0, 0
+    if at >= 0 and len(tail) >= at + 22:
+        number, length = struct.unpack_from("<HI", tail, at + 10)
+    at = tail.rfind(b"PK\6\6")
+    if at >= 0 and len(tail) >= at + 56:
+        number, length = struct.unpack_from("<QQ", tail, at + 32)
+    if length > _MOST_DIRECTORY or number > MOST_FILES:
+        raise TooLarge(f"{place}: has more than {MOST_FILES} members")
+
+
+def _parse(listed: bytes) -> dict[str, str]:
+    sums: dict[str, str] = {}
+    try:
+        lines = listed.decode("utf-8", "surrogatepass").split("\n")
+    except UnicodeDecodeError as error:
+        raise Corrupt(f"{CHECKSUMS}: is no text") from error
+    for number, line in enumerate(lines, 1):
+        found = _LINE.fullmatch(line)
+        if line and found is None:
+            raise Corrupt(f"{CHECKSUMS}: line {number} is no checksum with a name")
+        if found is not None:
+            name = unescaped(found[3]) if found[1] else found[3]
+            _check_name(name)
+            sums[name] = found[2]
+    if len(sums) > MOST_FILES:
+        raise TooLarge(f"{CHECKSUMS}: lists more than {MOST_FILES} files")
+    return sums
+
+
+def _check_name(name: str) -> None:
+    """Refuse a name that leaves the crate. Raises Invalid."""
+    parts = name.rstrip("/").split("/")
+    if (
+        len(name) > _LONGEST_NAME
+        or name.startswith("/")
+        or "\0" in name
+        or any(one in ("", ".", "..") for one in parts)
+    ):
+        raise Invalid(f"{_shown(name)}: is no name for a file of a crate")
+
+
+def _shown(name: str) -> str:
+    shown = name if name.isprintable() else repr(name)
+    return shown if len(shown) <= 200 else f"{shown[:197]}..."

@@ -1,0 +1,74 @@
+"""The runs of a crate in PROV-O, as JSON-LD: activities, entities, agents and their relations.
+
+Source: https://www.w3.org/TR/prov-o/. Entities are made step by step, as those of `run_crate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from lading.core.provenance.run_crate import CrateStep, Entity, inputs_of
+
+_PROV: Final = "http://www.w3.org/ns/prov#"
+_LABEL: Final = "rdfs:label"
+PROV_CONTEXT: Final = {
+    "prov": _PROV,
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+    "used": {"@id": "prov:used", "@type": "@id"},
+    "wasGeneratedBy": {"@id": "prov:wasGeneratedBy", "@type": "@id"},
+    "wasAssociatedWith": {"@id": "prov:wasAssociatedWith", "@type": "@id"},
+    "wasInformedBy": {"@id": "prov:wasInformedBy", "@type": "@id"},
+    "startedAtTime": {"@id": "prov:startedAtTime", "@type": "xsd:dateTime"},
+    "endedAtTime": {"@id": "prov:endedAtTime", "@type": "xsd:dateTime"},
+}
+
+
+class ProvGraph:
+    """Makes the nodes of the graph; nodes that are known are not repeated."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._makers: dict[str, list[str]] = {}
+
+    def step(self, one: CrateStep) -> Iterator[Entity]:
+        """The nodes of a step; a request that has the container of an earlier one adds none."""
+        container, request = one.container, one.request
+        activity = f"urn:lading:{container['uuid']}"
+        if activity in self._known:
+            return
+        self._known.add(activity)
+        agent = f"urn:lading:{request.get('modified_by_user_uuid') or request['owner_uuid']}"
+        image = f"urn:lading:{container['container_image']}"
+        used = [image, *(f"urn:lading:{pdh}" for _, pdh, _ in inputs_of(container))]
+        informed = [maker for pdh in used for maker in self._makers.get(pdh, ())]
+        node: Entity = {
+            "@id": activity,
+            "@type": "prov:Activity",
+            _LABEL: str(request["name"] or container["uuid"]),
+            "startedAtTime": container["started_at"],
+            "endedAtTime": container["finished_at"],
+            "used": list(dict.fromkeys(used)),
+            "wasAssociatedWith": agent,
+            "wasInformedBy": list(dict.fromkeys(informed)),
+        }
+        yield {name: value for name, value in node.items() if value}
+        yield from self._new({"@id": agent, "@type": "prov:Agent", _LABEL: one.agent or agent})
+        for each in used:
+            kind = ["prov:Entity", "prov:Plan"] if each == image else ["prov:Entity", _COLLECTION]
+            yield from self._new({"@id": each, "@type": kind})
+        if container["output"]:
+            output = f"urn:lading:{container['output']}"
+            self._makers.setdefault(output, []).append(activity)
+            self._known.add(output)
+            # A content that several runs have made has a node for each: they add up in RDF.
+            yield {"@id": output, "@type": ["prov:Entity", _COLLECTION], "wasGeneratedBy": activity}
+
+    def _new(self, node: Entity) -> Iterator[Entity]:
+        if node["@id"] not in self._known:
+            self._known.add(node["@id"])
+            yield node
+
+
+_COLLECTION: Final = "prov:Collection"

@@ -1,0 +1,32 @@
+"""The steps of a crate as a batch, and the workflow of a runner."""
+
+from __future__ import annotations
+
+from lading.core.provenance.batch import BatchSteps, cwl_of
+from tests.core.provenance.test_run_crate import IN, OUT, make_step
+
+
+def test_inputs_from_earlier_steps_are_their_outputs() -> None:
+    steps = BatchSteps()
+    first = steps.step(make_step(1))
+    assert first["mounts"]["/in"]["portable_data_hash"] == IN
+    mounts = {
+        "/a": {"kind": "collection", "portable_data_hash": OUT, "path": "x"},
+        "/b": {"kind": "collection", "portable_data_hash": OUT},
+        "/c": {"kind": "tmp"},
+    }
+    second = steps.step(make_step(2, mounts=mounts, output=None, output_path="/c", cwd="/"))
+    assert second["mounts"]["/a"] == {
+        "kind": "output", "container_request": "#0", "path": "x",
+    }  # fmt: skip
+    assert second["mounts"]["/b"] == {"kind": "output", "container_request": "#0"}
+    assert second["mounts"]["/c"] == {"kind": "tmp"}
+
+
+def test_the_workflow_of_a_runner() -> None:
+    mounts = {
+        "/var/lib/cwl/workflow.json": {"kind": "json", "content": {"cwlVersion": "v1.2"}},
+        "/var/lib/cwl/cwl.input.json": {"kind": "json", "content": {"x": 1}},
+    }
+    assert cwl_of({"mounts": mounts}) == ({"cwlVersion": "v1.2"}, {"x": 1})
+    assert cwl_of({"mounts": None}) is None
