@@ -182,7 +182,9 @@ SITES: Final[Mapping[str, Site]] = {
     ),
     "docs/reuse.md": Site(TOOLS + COUNTS, ("crun",)),
     "docs/tes.md": Site(f"{UP}\n{IMAGE} tee\n{ENTER}", ("crun", "curl")),
-    "docs/snakemake.md": Site(TOOLS + COUNTS, ("crun",), snakemake),
+    "docs/snakemake.md": Site(
+        TOOLS.replace(" sh ", " sh bash tr tail mkdir ") + COUNTS, ("crun",), snakemake
+    ),
     "docs/provenance.md": Site(TOOLS + COUNTS, ("crun", "unzip", "ssh")),
     "docs/why.md": Site(f"{ONE_AT_A_TIME}\n{IMAGE}\n{COUNTS}", ("crun",)),
     "docs/web.md": Site(UP),

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -76,6 +77,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running_cluster(tmp_path_factory.mktemp("snakemake") / "data") as it:
         programs = ("sh", "awk", "sort", "cat", "sleep", "mkdir", "wc")
         it.lading("image", "add", "--name", "samples:1", "--from-host", *programs)
+        python = ("/usr/bin/python3", "bash", "cat", "mkdir")
+        it.lading("image", "add", "--name", "python:1", "--from-host", *python)
         yield it
 
 
@@ -151,9 +154,80 @@ rule bad:
     assert "no such column" in log.read_text()
 
 
+def test_scripts(workflow: Workflow) -> None:
+    scripts = workflow.directory / "scripts"
+    scripts.mkdir()
+    (workflow.directory / "a.txt").write_text("1\n2\n")
+    (scripts / "count.py").write_text(
+        "import helper\n"
+        "with open(snakemake.input[0]) as table, open(snakemake.output.n, 'w') as out:\n"
+        "    print(helper.total(table) * snakemake.params.factor, file=out)\n"
+    )
+    (scripts / "helper.py").write_text("def total(lines):\n    return sum(map(int, lines))\n")
+    (scripts / "twice.sh").write_text('cat "${snakemake_input[0]}"{,} >"${snakemake_output[0]}"\n')
+    (scripts / "bad.py").write_text("raise ValueError('no such column')\n")
+    workflow.write("""
+rule twice:
+    input: "n.txt"
+    output: "twice.txt"
+    script: "scripts/twice.sh"
+rule count:
+    input: "a.txt", "scripts/helper.py"
+    output: n="n.txt"
+    params: factor=1.5
+    script: "scripts/count.py"
+rule bad:
+    output: "bad.txt"
+    script: "scripts/bad.py"
+""")
+    python = ("--lading-image", "python:1", "--lading-shell", "bash")
+    workflow.run(*python)
+    assert workflow.read("twice.txt") == "4.5\n" * 2
+    assert "Nothing to be done" in workflow.run(*python)
+    said = workflow.run(*python, "--", "bad.txt", code=1)
+    assert "ValueError: no such column" in said
+    assert 'File "scripts/bad.py", line 1' in said
+
+
+@pytest.mark.long
+def test_a_notebook(workflow: Workflow) -> None:
+    # All packages of this environment, a kernel among them: some 700 MB.
+    arguments = ("--name", "kernel:1", "--from-host", sys.executable, "sh", "mkdir")
+    workflow.cluster.lading("image", "add", *arguments)
+    (workflow.directory / "a.txt").write_text("once\n")
+    source = (
+        "text = open(snakemake.input[0]).read()\nopen(snakemake.output[0], 'w').write(text * 2)"
+    )
+    cell: dict[str, Any] = {
+        "cell_type": "code",
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
+        "id": "a",
+    }
+    notebook = {
+        "cells": [{**cell, "source": source}],
+        "metadata": {"language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    (workflow.directory / "notes.ipynb").write_text(json.dumps(notebook))
+    workflow.write("""
+rule noted:
+    input: "a.txt"
+    output: "noted.txt"
+    log: notebook="logs/noted.ipynb"
+    resources: mem_mb=500
+    notebook: "notes.ipynb"
+""")
+    workflow.run("--lading-image", "kernel:1")
+    assert workflow.read("noted.txt") == "once\n" * 2
+    assert "snakemake-job-properties" in workflow.read("logs/noted.ipynb")
+
+
 def test_other_rules_are_refused(workflow: Workflow) -> None:
     workflow.write('rule py:\n    output: "a"\n    run:\n        open("a", "w")\n')
-    assert "rule py: only rules with shell: run in containers" in workflow.run(code=1)
+    assert "rule py: rules with shell:, script: and notebook: run in" in workflow.run(code=1)
     workflow.write('rule out:\n    output: "../a"\n    shell: "echo >{output}"\n')
     assert "not below the working directory" in workflow.run(code=1)
 

@@ -1,9 +1,9 @@
 """Snakemake executor plugin: each job is a container request of Lading.
 
-The container runs the rule's own shell command, so an image needs no Snakemake. Inputs are mounted
-by content at the paths that the command uses; declared outputs and log files are fetched when it
-has ended. All jobs that are ready are submitted by one call. One connection tells their ends:
-nothing is polled for each job.
+The container runs the rule's own shell command or script, so an image needs no Snakemake. Inputs
+are mounted by content at the paths that the command uses; declared outputs and log files are
+fetched when it has ended. All jobs that are ready are submitted by one call. One connection tells
+their ends: nothing is polled for each job.
 """
 
 # Snakemake reads the types of the settings, so annotations must not be texts.
@@ -27,6 +27,7 @@ from lading.core.errors import LadingError
 
 from . import containers
 from .containers import KnownFiles
+from .scripts import Step, step_of
 
 _HOME = Path(".snakemake/lading")
 _LOOK = 0.05
@@ -154,11 +155,15 @@ class Executor(RemoteExecutor):
             if str(path) not in own
         }
         resources = dict(job.resources.items())
+        work = [_work(step, self.workflow, number) for number, step in enumerate(steps)]
+        needs = containers.needs(job.threads, resources)
+        for one in work:
+            needs["mounts"].update(one.mounts)
         image = resources.get("lading_image") or first.container_img_url or self.settings.image
         return self.site.run(
             containers.command(
                 str(resources.get("shell_exec") or self.settings.shell),
-                [str(step.shellcmd) for step in steps],
+                [one.line for one in work],
                 own,
             ),
             inputs=inputs,
@@ -168,7 +173,7 @@ class Executor(RemoteExecutor):
             reuse=not self.settings.no_reuse,
             project=self.settings.project,
             output_glob=sorted({*own, *(f"{path}/**" for path in own)}),
-            **containers.needs(job.threads, resources),
+            **needs,
         )
 
     def _source(self, path: Any) -> Any:
@@ -219,15 +224,15 @@ class Executor(RemoteExecutor):
 
 
 def _steps(job: JobExecutorInterface) -> Iterator[Any]:
-    """The jobs of a group in their order, or the job. Raises WorkflowError for one that is no
-    shell command.
+    """The jobs of a group in their order, or the job. Raises WorkflowError for one that no
+    container can run.
     """
     steps = [one for level in job.toposorted for one in level] if job.is_group() else [job]
     for one in steps:
-        if not one.is_shell:
+        if not (one.is_shell or one.is_script or one.is_notebook):
             raise WorkflowError(
-                f"rule {one.rule.name}: only rules with shell: run in containers of Lading; "
-                "give it a shell command, or name it in localrules:"
+                f"rule {one.rule.name}: rules with shell:, script: and notebook: run in containers "
+                "of Lading; give it one of them, or name it in localrules:"
             )
         if one.benchmark or one.is_shadow or any(map(_is_pipe, one.output)):
             raise WorkflowError(
@@ -235,6 +240,13 @@ def _steps(job: JobExecutorInterface) -> Iterator[Any]:
                 "Lading; `lading request show` has times and memory of each job"
             )
         yield one
+
+
+def _work(step: Any, workflow: Any, number: int) -> Step:
+    """What the container does for a job."""
+    if step.is_shell:
+        return Step(str(step.shellcmd), {})
+    return step_of(step, workflow, number)
 
 
 def _name(job: JobExecutorInterface) -> str:
