@@ -373,6 +373,41 @@ class TES:
         "Tasks that do not choose are given the result of an earlier equal one.",
         private=True,
     )
+    FileRoots: dict[str, dict[str, Any]] = key(
+        {},
+        "Directories of the server's machine that `file` URLs of tasks may lead to: the beginning"
+        " of the paths of URLs, with `Path` (the directory; the beginning itself if absent),"
+        " `Write` (outputs may go there) and `Users` (names, email addresses or uuids; all users"
+        " if absent).",
+        private=True,
+    )
+    AllowedNetworks: list[str] = key(
+        [],
+        "Private networks and addresses of this machine that URLs of tasks may lead to, such as"
+        " 10.1.2.0/24; others of them are refused.",
+        private=True,
+    )
+    MaxTransfers: int = key(
+        4,
+        "Tasks whose inputs are fetched or outputs delivered at a time by one server; each needs"
+        " up to 400 MiB of memory.",
+        private=True,
+    )
+    MaxObjectSize: int = key(
+        1 << 40, "Largest object that is fetched for a task.", private=True, unit="bytes"
+    )
+    MinTransferRate: int = key(
+        16 * KIB,
+        "Slowest transfer, in bytes a second over a minute; a slower one counts as broken.",
+        private=True,
+        unit="bytes",
+    )
+    InputLifetime: float = key(
+        1209600.0,
+        "Time for which a fetched object is kept after its last use.",
+        private=True,
+        unit="seconds",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lading.core import ids
 from lading.core.records.schema import JSON, Record
+from lading.core.tes.file_roots import make_roots
 from lading.core.tes.mapping import TaskSite
+from lading.net.outside_way import OutsideNetwork
+from lading.store.transfers import StoredTransfers
 from lading.tes.app import make_app
 from lading.tes.exchange import ServiceIdentity
+from lading.tes.tasks import Tasks
+from lading.tes.transfers.fetching import TransferRules
+from lading.tes.transfers.worker import TransferSite, TransferWorker
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import ApiReply, World, call_asgi, world
 
@@ -24,6 +32,9 @@ class TaskWorld:
 
     world: World
     app: Any
+    tasks: Tasks
+    worker: TransferWorker
+    journal: StoredTransfers
 
     async def call(
         self,
@@ -63,6 +74,11 @@ class TaskWorld:
         made: Record = await self.ok("POST", "tasks", await self.task(**changes))
         return str(made["id"])
 
+    async def transfer(self) -> None:
+        """Let the worker do what is to be done now."""
+        await self.worker.look()
+        await self.worker.settle()
+
     async def container(self, task: str) -> str:
         """The uuid of the container of a task."""
         return str((await self.world.ok("GET", f"container_requests/{task}"))["container_uuid"])
@@ -72,16 +88,85 @@ class TaskWorld:
         return str((await self.ok("GET", f"{prefix}/tasks/{task}"))["state"])
 
 
+class WithBlocks:
+    """The API with a block store at the same address; its blocks are those of the world."""
+
+    def __init__(self, made: World) -> None:
+        self._world = made
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request."""
+        path, method = scope["path"], scope["method"]
+        if method == "POST" and path == "/":
+            body = await self._body(receive)
+            token = dict(scope["headers"])[b"authorization"].decode().partition(" ")[2]
+            text = self._world.signed(self._world.blocks.put(body), token).encode() + b"\n"
+            return await _answer(send, text)
+        if method == "GET" and len(path.partition("+")[0]) == 33:
+            return await _answer(send, await self._world.blocks.get(path[1:]))
+        await self._world.app(scope, receive, send)
+        return None
+
+    async def _body(self, receive: Any) -> bytes:
+        parts = []
+        while True:
+            message = await receive()
+            parts.append(message.get("body", b""))
+            if not message.get("more_body"):
+                return b"".join(parts)
+
+
+async def _answer(send: Any, body: bytes) -> None:
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class Hurry:
+    """Pauses that are noted and not waited for."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        """Note a pause."""
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)
+
+
+def make_rules(**changes: Any) -> TransferRules:
+    """Rules of transfers that do not wait."""
+    return TransferRules(**{"sleep": Hurry(), "chance": lambda: 0.0, **changes})
+
+
 @asynccontextmanager
 async def task_world(root: Path, **overrides: JSON) -> AsyncIterator[TaskWorld]:
     """A world with TES below an empty directory; `overrides` are configuration keys."""
     async with world(root, **overrides) as made:
-        app = make_app(
-            AsgiTransport(made.app),
-            made.config.TES,
-            ServiceIdentity(cluster=made.cluster, url=made.config.ExternalURL),
-            site=TaskSite(reuse=made.config.TES.Reuse),
-            secret=b"secret",
-            clock=made.clock,
-        )
-        yield TaskWorld(world=made, app=app)
+        yield make_task_world(made)
+
+
+def make_task_world(made: World) -> TaskWorld:
+    """TES for a world."""
+    roots = make_roots(made.config.TES.FileRoots)
+    transport = AsgiTransport(WithBlocks(made))
+    journal = StoredTransfers(made.database)
+    site = TransferSite(
+        root_token=made.config.SystemRootToken,
+        system_user=ids.system_user(made.cluster),
+        roots=roots,
+        network=OutsideNetwork(allowed=tuple(made.config.TES.AllowedNetworks)),
+        rules=make_rules(),
+    )
+    worker = TransferWorker(transport, journal, site, clock=made.clock)
+    tasks = Tasks(
+        transport,
+        journal,
+        worker,
+        site=TaskSite(reuse=made.config.TES.Reuse, roots=roots),
+        secret=b"secret",
+        clock=made.clock,
+    )
+    identity = ServiceIdentity(cluster=made.cluster, url=made.config.ExternalURL)
+    app = make_app(tasks, made.config.TES, identity, roots=roots)
+    return TaskWorld(world=made, app=app, tasks=tasks, worker=worker, journal=journal)

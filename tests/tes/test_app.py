@@ -10,6 +10,7 @@ import pytest
 from lading.core.tes.mapping import BACKEND, TaskSite
 from lading.tes.app import make_app, owns
 from lading.tes.exchange import ServiceIdentity
+from lading.tes.tasks import Tasks
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import call_asgi
 from tests.tes.site import TaskWorld, task_world
@@ -128,14 +129,15 @@ async def test_a_fault_of_ours_is_a_500(it: TaskWorld) -> None:
     async def broken(*_: object) -> None:
         raise RuntimeError("fault")
 
-    app = make_app(
+    tasks = Tasks(
         AsgiTransport(broken),
-        it.world.config.TES,
-        ServiceIdentity(cluster="zzzzz", url=""),
+        it.journal,
+        it.worker,
         site=TaskSite(),
         secret=b"",
         clock=it.world.clock,
     )
+    app = make_app(tasks, it.world.config.TES, ServiceIdentity(cluster="zzzzz", url=""))
     headers = {"authorization": "Bearer x"}
     reply = await call_asgi(app, "GET", "/v1/tasks", headers=headers)  # type: ignore[arg-type]
     assert reply.status == 500

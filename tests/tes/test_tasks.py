@@ -301,7 +301,14 @@ async def test_the_containers_of_a_page_are_read_at_once(it: TaskWorld) -> None:
         paths.append(scope["path"])
         await it.world.app(scope, receive, send)
 
-    tasks = Tasks(AsgiTransport(app), site=TaskSite(), secret=b"secret", clock=it.world.clock)
+    tasks = Tasks(
+        AsgiTransport(app),
+        it.journal,
+        it.worker,
+        site=TaskSite(),
+        secret=b"secret",
+        clock=it.world.clock,
+    )
     query = parse_query([], secret=b"secret")
     assert len((await tasks.find(TaskCaller(it.world.admin, False), query))["tasks"]) == 10  # type: ignore[arg-type]
     assert paths.count("/arvados/v1/containers") == 1

@@ -14,8 +14,7 @@ logged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
@@ -24,7 +23,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lading import __version__
-from lading.client.transport import Transport
 from lading.config import TES
 from lading.core.errors import (
     LadingError,
@@ -35,7 +33,9 @@ from lading.core.errors import (
 from lading.core.protocols import http_head
 from lading.core.tes import listing
 from lading.core.tes.document import InvalidTask
-from lading.core.tes.mapping import BACKEND, TaskSite
+from lading.core.tes.file_roots import FileRoot
+from lading.core.tes.locations import LocationScheme
+from lading.core.tes.mapping import BACKEND
 from lading.core.values import MAX_DEPTH, Json, JsonObject, is_too_deep
 from lading.net.acceptor import note_known
 from lading.tes.exchange import (
@@ -73,23 +73,17 @@ def owns(path: str) -> bool:
 
 
 def make_app(
-    transport: Transport,
-    settings: TES,
-    identity: ServiceIdentity,
-    *,
-    site: TaskSite,
-    secret: bytes,
-    clock: Callable[[], datetime],
+    tasks: Tasks, settings: TES, identity: ServiceIdentity, *, roots: Sequence[FileRoot] = ()
 ) -> ASGIApp:
-    """The application for all paths that it `owns`. `transport` leads to the API; `secret` signs
-    the tokens of pages.
-    """
-    tasks = Tasks(transport, site=site, secret=secret, clock=clock)
-    return _TesApp(tasks, settings, identity)
+    """The application for all paths that it `owns`. `roots` are those of `file` URLs."""
+    return _TesApp(tasks, settings, identity, storage_addresses(roots))
 
 
 class _TesApp:
-    def __init__(self, tasks: Tasks, settings: TES, identity: ServiceIdentity) -> None:
+    def __init__(
+        self, tasks: Tasks, settings: TES, identity: ServiceIdentity, storage: list[str]
+    ) -> None:
+        self._storage = storage
         self._tasks = tasks
         self._settings = settings
         self._identity = identity
@@ -188,13 +182,20 @@ class _TesApp:
             "type": {"group": "org.ga4gh", "artifact": "tes", "version": "1.1.0"},
             "organization": {"name": cluster, "url": url},
             "version": __version__,
-            "storage": [],
+            "storage": [*self._storage],
             "tesResources_backend_parameters": [*BACKEND],
         }
 
     def _old_service_info(self) -> JsonObject:
         doc = "GA4GH Task Execution Service of Lading"
-        return {"name": f"Lading {self._identity.cluster}", "doc": doc, "storage": []}
+        name = f"Lading {self._identity.cluster}"
+        return {"name": name, "doc": doc, "storage": [*self._storage]}
+
+
+def storage_addresses(roots: Sequence[FileRoot]) -> list[str]:
+    """The places of inputs and outputs, for service-info."""
+    schemes = [f"{one}://" for one in (LocationScheme.HTTPS, LocationScheme.HTTP)]
+    return ["keep:", *schemes, *(f"file://{one.prefix}/" for one in reversed(roots))]
 
 
 def _refusal(error: LadingError) -> JsonAnswer:

@@ -1,35 +1,36 @@
 """The operations of TES on container requests, with the token of the caller.
 
-A task is a container request with the property `tes`; its state follows from the request and its
-container (`core.tes.states`), so nothing is stored here.
+A task is a container request with the property `tes`; its state follows from the request, its
+container (`core.tes.states`), and, with inputs or outputs by URL, from its transfer (`transfers`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
-from weakref import WeakValueDictionary
+from typing import Final, Protocol
 
 from lading.client.api import PAGE, ApiClient, Json, Record
 from lading.client.retry import NO_RETRY
 from lading.client.transport import Transport
 from lading.core.containers.request import RequestState
 from lading.core.data import filetree
-from lading.core.errors import Invalid, NotFound, RequestError
+from lading.core.errors import Invalid, NotFound, RequestError, Unavailable
 from lading.core.quantities import format_time, later
 from lading.core.tes import listing, mapping
 from lading.core.tes.document import DocumentFault, InvalidTask, objects, read_task
 from lading.core.tes.listing import TaskQuery, TaskView
 from lading.core.tes.mapping import TaskSite
 from lading.core.tes.outputs import TaskOutputs, find_outputs
-from lading.core.tes.paging import PageCursor, is_after, make_page_token
-from lading.core.tes.states import TaskState, is_shown, state_of
+from lading.core.tes.paging import PageCursor, is_after, make_page_token, merge_pages
+from lading.core.tes.states import TaskState, is_shown, state_of, transfer_phase
+from lading.core.tes.transfers import TaskTransfer, TransferPhase, first_phase
 from lading.core.tes.views import (
     DESCRIBED,
     MAX_TEXT,
@@ -38,11 +39,13 @@ from lading.core.tes.views import (
     document_of,
     ended_steps,
     has_begun,
+    has_transfers,
     show_task,
     text_end,
     warnings_of,
 )
 from lading.core.values import JsonObject
+from lading.tes.transfers.journal import TransferReader
 
 _REQUEST: Final = (
     "uuid",
@@ -72,8 +75,19 @@ _MOST_PAGES: Final = 10
 _TOGETHER: Final = 8
 # Tasks that have ended well, whose outputs are known to be there.
 _MOST_CHECKED: Final = 100_000
+# Seconds between two looks whether another call has created the task of a key, and their number.
+_TURN: Final = 0.25
+_TURNS: Final = 80
 # The message of the API about an image that it does not know.
 _IMAGE_FAULT: Final = re.compile(r'docker image "([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """Containers and transfers of the tasks of a call, by uuid."""
+
+    containers: Mapping[str, Record]
+    transfers: Mapping[str, TaskTransfer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +98,37 @@ class TaskCaller:
     legacy: bool
 
 
+class TransferControl(Protocol):
+    """What the worker on transfers is told."""
+
+    def wake(self) -> None:
+        """A task with transfers was created."""
+
+    def stop(self, uuid: str) -> None:
+        """The transfer of a task was cancelled."""
+
+
 class Tasks:
     """Tasks of all callers. `transport` leads to the API; `secret` signs tokens of pages."""
 
     def __init__(
-        self, transport: Transport, *, site: TaskSite, secret: bytes, clock: Callable[[], datetime]
+        self,
+        transport: Transport,
+        transfers: TransferReader,
+        worker: TransferControl,
+        *,
+        site: TaskSite,
+        secret: bytes,
+        clock: Callable[[], datetime],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._transport = transport
+        self._transfers = transfers
+        self._worker = worker
+        self._sleep = sleep
         self._site = site
         self.secret = secret
         self._clock = clock
-        self._creating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._complete: OrderedDict[str, None] = OrderedDict()
 
     async def check(self, caller: TaskCaller) -> None:
@@ -105,23 +139,47 @@ class Tasks:
         """Create a task; its id. With a `key` that the caller sent within a day, the id of the task
         that was created then. Raises InvalidTask, and the errors of the API.
         """
-        task = read_task(sent, mapping.rules)
+        task = read_task(sent, functools.partial(mapping.rules, site=self._site))
         if not key:
             return await self._create(caller, task, "")
         user = await self._api(caller).request("GET", "users/current")
         digest = hashlib.sha256(f"{user['uuid']} {key}".encode()).hexdigest()
-        async with self._creating.setdefault(digest, asyncio.Lock()):
-            since = later(format_time(self._clock()), -_REMEMBERED)
+        for _ in range(_TURNS):
+            known = await self._claim(digest)
+            if known is None:
+                return await self._create_once(caller, task, digest)
+            if known:
+                return known
+            # Another call, maybe at another server, creates the task at this moment.
+            await self._sleep(_TURN)
+        raise Unavailable("the task of this Idempotency-Key is still being created; try again")
+
+    async def _claim(self, digest: str) -> str | None:
+        now = format_time(self._clock())
+        return await self._transfers.claim_key(
+            digest, now=now, since=later(now, -_REMEMBERED), stale=later(now, -_TURNS * _TURN)
+        )
+
+    async def _create_once(self, caller: TaskCaller, task: JsonObject, digest: str) -> str:
+        """Create the task of a key that this call has claimed."""
+        made = ""
+        try:
+            # A server may have ended between the creation of a task and the note of it.
             known = await self._api(caller).list(
                 "container_requests",
-                filters=[
-                    ["created_at", ">", since],
-                    [f"properties.{mapping.IDEMPOTENCY}", "=", digest],
-                ],
-                select=["uuid"],
+                filters=[[f"properties.{mapping.IDEMPOTENCY}", "=", digest]],
+                select=["uuid", "created_at"],
                 limit=1,
             )
-            return str(known[0]["uuid"]) if known else await self._create(caller, task, digest)
+            since = later(format_time(self._clock()), -_REMEMBERED)
+            if known and known[0]["created_at"] > since:
+                made = str(known[0]["uuid"])
+                await self._store_transfer(caller, made, task, digest)
+            else:
+                made = await self._create(caller, task, digest)
+        finally:
+            await self._transfers.settle_key(digest, made)
+        return made
 
     async def _create(self, caller: TaskCaller, task: JsonObject, key: str) -> str:
         attributes = mapping.make_request(task, site=self._site, key=key)
@@ -137,7 +195,28 @@ class Tasks:
                 f"/executors/{images.index(named[1])}/image" if named and named[1] in images else ""
             )
             raise InvalidTask([DocumentFault(at, error.message)]) from None
+        await self._store_transfer(caller, str(made["uuid"]), task, key)
         return str(made["uuid"])
+
+    async def _store_transfer(
+        self, caller: TaskCaller, uuid: str, task: JsonObject, key: str
+    ) -> None:
+        """Store what is to be fetched and delivered for a task."""
+        phase = first_phase(task)
+        if phase is None:
+            return
+        user = await self._api(caller).request("GET", "users/current")
+        request = mapping.make_request(task, site=self._site, key=key)
+        await self._transfers.add(
+            TaskTransfer(
+                request_uuid=uuid,
+                user_uuid=str(user["uuid"]),
+                phase=phase,
+                task={**task, "inputs": [*_without_content(task)]},
+                request={name: request[name] for name in mapping.RECIPE if name in request},
+            )
+        )
+        self._worker.wake()
 
     async def get(self, caller: TaskCaller, uuid: str, view: TaskView) -> JsonObject:
         """A task. Raises NotFound, also for requests that are no tasks."""
@@ -147,8 +226,8 @@ class Tasks:
         if mapping.PROPERTY not in request["properties"]:
             # A step of a run of WES: its TaskLog has this address.
             request["properties"] = await self._described(api, request)
-        containers = await self._containers(api, [request], attempts=view is not TaskView.MINIMAL)
-        return await self._show(api, caller, request, containers, view)
+        known = await self._known(api, [request], attempts=view is not TaskView.MINIMAL)
+        return await self._show(api, caller, request, known, view)
 
     async def find(self, caller: TaskCaller, query: TaskQuery) -> JsonObject:
         """A page of tasks, newest first. Raises the errors of the API."""
@@ -159,10 +238,10 @@ class Tasks:
         # One more than the page tells whether there is another page.
         more, found = len(found) > query.size, found[: query.size]
         tasks: list[Json] = []
-        containers = await self._containers(api, found, attempts=query.view is not TaskView.MINIMAL)
+        known = await self._known(api, found, attempts=query.view is not TaskView.MINIMAL)
         for start in range(0, len(found), _TOGETHER):
             part = found[start : start + _TOGETHER]
-            shown = (self._show(api, caller, one, containers, query.view) for one in part)
+            shown = (self._show(api, caller, one, known, query.view) for one in part)
             tasks += await asyncio.gather(*shown)
         answer: JsonObject = {"tasks": tasks}
         if more:
@@ -177,8 +256,17 @@ class Tasks:
         """Cancel a task; nothing changes for one that has ended. Raises NotFound, Forbidden."""
         api = self._api(caller)
         request = await self._find(api, uuid)
-        if request["state"] != RequestState.FINAL:
+        if request["state"] != RequestState.FINAL or has_transfers(request):
+            # The API refuses it to callers who may not write the request.
             await api.action("container_requests", request["uuid"], "cancel")
+        if has_transfers(request):
+            phases = [TransferPhase.FETCHING, TransferPhase.DELIVERING]
+            if request["state"] == RequestState.FINAL:
+                phases.append(TransferPhase.RUNNING)
+            await self._transfers.move(
+                request["uuid"], phases, TransferPhase.CANCELLED, note="cancelled"
+            )
+            self._worker.stop(request["uuid"])
 
     def _api(self, caller: TaskCaller) -> ApiClient:
         return ApiClient(self._transport, caller.token)
@@ -208,33 +296,63 @@ class Tasks:
         """
         conditions = listing.filters(query, legacy=caller.legacy)
         found: list[Record] = []
+        beside = await self._beside(api, caller, query)
         cursor = query.after
-        more = ["mounts"] if query.view is TaskView.FULL else []
         for _ in range(_MOST_PAGES):
             before = [["created_at", "<=", cursor.created_at]] if cursor else []
-            page = await api.list(
-                "container_requests",
-                filters=[*conditions, *before],
-                order=["created_at desc", "uuid desc"],
-                select=[*_REQUEST, *more],
-                limit=min(PAGE, query.size + 2),
-            )
+            page = await self._rows(api, query, [*conditions, *before], min(PAGE, query.size + 2))
             rows = [one for one in page if is_after(cursor, one)]
             if not rows:
-                return found, None
+                return merge_pages(found, beside, None), None
             found += await self._in_state(api, caller, rows, query.state)
-            if len(found) > query.size:
-                return found, None
             cursor = PageCursor(rows[-1]["created_at"], rows[-1]["uuid"])
-        return found, cursor
+            all_found = merge_pages(found, beside, cursor)
+            if len(all_found) > query.size:
+                return all_found, None
+        return all_found, cursor
+
+    async def _rows(
+        self, api: ApiClient, query: TaskQuery, filters: list[Json], limit: int
+    ) -> list[Record]:
+        more = ["mounts"] if query.view is TaskView.FULL else []
+        return await api.list(
+            "container_requests",
+            filters=filters,
+            order=["created_at desc", "uuid desc"],
+            select=[*_REQUEST, *more],
+            limit=limit,
+        )
+
+    async def _beside(self, api: ApiClient, caller: TaskCaller, query: TaskQuery) -> list[Record]:
+        """The tasks of a list whose state follows from their transfers alone."""
+        phase = transfer_phase(query.state) if query.state is not None else None
+        if phase is None:
+            return []
+        uuids = [one.request_uuid for one in await self._transfers.in_phase(phase, most=PAGE)]
+        # Their delivery begins with the worker's next look.
+        uuids += [one.request_uuid for one in await self._transfers.ended(most=PAGE)]
+        if not uuids:
+            return []
+        plain = listing.filters(replace(query, state=None), legacy=caller.legacy)
+        page = await self._rows(api, query, [*plain, ["uuid", "in", uuids]], PAGE)
+        rows = [one for one in page if is_after(query.after, one)]
+        return await self._in_state(api, caller, rows, query.state)
 
     async def _in_state(
         self, api: ApiClient, caller: TaskCaller, rows: list[Record], state: TaskState | None
     ) -> list[Record]:
         if state is None:
             return rows
-        containers = await self._containers(api, rows)
-        return [row for row in rows if await self._state(api, caller, row, containers) == state]
+        known = await self._known(api, rows)
+        return [row for row in rows if await self._state(api, caller, row, known) == state]
+
+    async def _known(self, api: ApiClient, rows: list[Record], *, attempts: bool = False) -> _Known:
+        """What the states of tasks follow from; with `attempts` what their logs need too."""
+        transferred = [one["uuid"] for one in rows if has_transfers(one)]
+        return _Known(
+            containers=await self._containers(api, rows, attempts=attempts),
+            transfers=await self._transfers.read(transferred) if transferred else {},
+        )
 
     async def _containers(
         self, api: ApiClient, rows: Iterable[Record], *, attempts: bool = False
@@ -259,10 +377,12 @@ class Tasks:
         return found
 
     async def _state(
-        self, api: ApiClient, caller: TaskCaller, row: Record, containers: Mapping[str, Record]
+        self, api: ApiClient, caller: TaskCaller, row: Record, known: _Known
     ) -> TaskState:
-        container = containers.get(row["container_uuid"] or "")
-        state = state_of(row, container, legacy=caller.legacy)
+        container = known.containers.get(row["container_uuid"] or "")
+        transfer = known.transfers.get(row["uuid"])
+        phase = transfer.phase if transfer else None
+        state = state_of(row, container, legacy=caller.legacy, transfer=phase)
         if state is not TaskState.COMPLETE or row["uuid"] in self._complete:
             return state
         outputs, _ = await self._outputs(api, row)
@@ -296,21 +416,26 @@ class Tasks:
         api: ApiClient,
         caller: TaskCaller,
         row: Record,
-        containers: Mapping[str, Record],
+        known: _Known,
         view: TaskView,
     ) -> JsonObject:
-        state = await self._state(api, caller, row, containers)
+        state = await self._state(api, caller, row, known)
         attempts: list[TaskAttempt] = []
+        transfer = known.transfers.get(row["uuid"])
+        notes = [transfer.note] if transfer and transfer.note else []
         if view is not TaskView.MINIMAL:
             uuids = [*row["attempted_container_uuids"], row["container_uuid"]]
-            known = [containers[one] for one in uuids if one in containers]
-            for number, container in enumerate(known, 1):
-                last = number == len(known)
+            ran = [known.containers[one] for one in uuids if one in known.containers]
+            for number, container in enumerate(ran, 1):
+                last = number == len(ran)
                 # Clients of TES 1.0 read the first log or the last one: there is one for them.
                 if last or (has_begun(container) and not caller.legacy):
-                    made = self._attempt(api, row, container, number, last=last, view=view)
+                    made = self._attempt(
+                        api, row, container, number, last=last, view=view, notes=notes
+                    )
                     attempts.append(await made)
-        return show_task(row, state, view=view, attempts=attempts)
+            notes += warnings_of(row)
+        return show_task(row, state, view=view, attempts=attempts, notes=notes)
 
     async def _attempt(
         self,
@@ -321,12 +446,26 @@ class Tasks:
         *,
         last: bool,
         view: TaskView,
+        notes: Sequence[str],
     ) -> TaskAttempt:
         outputs, output = await self._outputs(api, row) if last else (TaskOutputs(), "")
+        checksums: dict[str, str] = {}
+        if last and any(one.url for one in outputs.files):
+            delivered = await self._transfers.deliveries(row["uuid"])
+            checksums = {one.url: one.checksum for one in delivered}
+        is_reused = container["created_at"] < row["created_at"]
+        found = TaskAttempt(
+            container=container,
+            number=number,
+            outputs=outputs,
+            output=output,
+            is_reused=is_reused,
+            checksums=checksums,
+        )
         if view is not TaskView.FULL:
-            return TaskAttempt(container=container, number=number, outputs=outputs, output=output)
-        notes = [*warnings_of(row)] if last else []
-        if container["created_at"] < row["created_at"]:
+            return found
+        notes = [*notes, *warnings_of(row)] if last else []
+        if is_reused:
             notes.append(f"reused: container {container['uuid']} was run for an earlier request")
         if last and row["state"] != RequestState.FINAL and not has_begun(container):
             status = await api.action(
@@ -341,14 +480,7 @@ class Tasks:
             )
             for one in ended_steps(container)
         ]
-        return TaskAttempt(
-            container=container,
-            number=number,
-            outputs=outputs,
-            output=output,
-            streams=tuple(streams),
-            notes=tuple(notes),
-        )
+        return replace(found, streams=tuple(streams), notes=tuple(notes))
 
     async def _stream(
         self, api: ApiClient, row: Record, container: Record, name: str, span: list[int] | None
@@ -375,3 +507,9 @@ class Tasks:
         if size < 0:
             size = int(whole) if whole.isdigit() else len(answer.body)
         return text_end(answer.body, size, f"lading request log {row['uuid']}")
+
+
+def _without_content(task: JsonObject) -> Iterator[JsonObject]:
+    """The inputs of a task, without contents, which its request has."""
+    for one in objects(task, "inputs"):
+        yield {name: value if name != "content" else "" for name, value in one.items()}

@@ -30,12 +30,10 @@ import uvicorn
 from lading.api.app import OWNED_PATHS, Application, make_app
 from lading.api.bootstrap import FirstTokens
 from lading.api.container_access.port_addresses import PortAddresses, make_sites
-from lading.api.services import has_preemptible
 from lading.blobs.app import make_app as make_block_app
 from lading.blobs.app import owns
 from lading.blobs.fd_passing import FdPasser
 from lading.blobs.volume_set import VolumeSet
-from lading.client.images.runner import DEFAULT_VERSION, image_name
 from lading.client.transport import HttpTransport
 from lading.config import Config
 from lading.core.data import locator
@@ -43,19 +41,16 @@ from lading.core.data.replication import DesiredReplication
 from lading.core.errors import LadingError, Unavailable
 from lading.core.protocols.connection_limits import Connection, ConnectionTable, HttpLimits
 from lading.core.quantities import format_time
-from lading.core.tes.mapping import TaskSite
 from lading.net.acceptor import Acceptor, Peer
 from lading.store.database import Database
 from lading.store.schema import prepare
 from lading.telemetry import configure
-from lading.tes.app import make_app as make_tes
 from lading.tes.app import owns as owns_task_path
-from lading.tes.exchange import ServiceIdentity
-from lading.tes.wes_app import make_app as make_wes
 from lading.tes.wes_app import owns as owns_run_path
 from lading.webdav import file_request
 from lading.webdav.app import make_app as make_gateway
 from lading.wiring.directory import DataDirectory, Secrets
+from lading.wiring.ga4gh import make_ga4gh
 from lading.wiring.http_protocol import EventsProtocol, ReceivingProtocol
 from lading.wiring.page import OnDemandPage, is_page_path, owns_socket
 from lading.wiring.process import (
@@ -164,7 +159,7 @@ async def serve(
                 references=RecordedReferences(database, config),
             )
             lender = FdPasser(mounts, config, clock=time.time, check_token=api.check_token)
-            tending = (
+            tending: tuple[Callable[[], Coroutine[Any, Any, None]], ...] = (
                 api.tend,
                 functools.partial(keep_up, storage),
                 functools.partial(_lend, lender, directory.lender),
@@ -173,10 +168,11 @@ async def serve(
             # its callers.
             async with HttpTransport(unix_socket=directory.socket) as transport:
                 files = _make_gateway(transport, config, directory)
-                ga4gh = make_ga4gh_app(transport, config)
+                ga4gh = make_ga4gh(transport, config, database)
                 page = OnDemandPage(transport, directory.page)
-                app = combine(api, blocks, files, sites, ga4gh, page)
+                app = combine(api, blocks, files, sites, ga4gh.app, page)
                 heard = (listen, *sites.addresses(listen))
+                tending = (*tending, ga4gh.worker.run)
                 await _listen(app, tending, directory, heard, stop, on_ready, sites, config)
     finally:
         await database.close()
@@ -204,34 +200,6 @@ def _make_gateway(transport: HttpTransport, config: Config, directory: DataDirec
         anonymous=config.Users.AnonymousUserToken,
         min_rate=config.API.MinTransferRate,
     )
-
-
-def make_ga4gh_app(transport: HttpTransport, config: Config) -> App:
-    """TES and WES of a server whose API `transport` leads to."""
-    identity = ServiceIdentity(cluster=config.ClusterID, url=config.ExternalURL)
-    # The same on all servers of an installation, which serve each other's pages.
-    secret = config.Collections.BlobSigningKey.encode()
-    tasks = make_tes(
-        transport,
-        config.TES,
-        identity,
-        site=TaskSite(preemptible=has_preemptible(config), reuse=config.TES.Reuse),
-        secret=secret,
-        clock=lambda: datetime.now(UTC),
-    )
-    runs = make_wes(
-        transport,
-        config.TES,
-        identity,
-        image=image_name(DEFAULT_VERSION),
-        engine_version=DEFAULT_VERSION,
-        secret=secret,
-    )
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await (runs if owns_run_path(scope["path"]) else tasks)(scope, receive, send)
-
-    return app
 
 
 def _first_tokens(secrets: Secrets) -> FirstTokens:

@@ -7,6 +7,7 @@ import pytest
 from lading.core.containers.container_network import (
     Endpoint,
     hosts_file,
+    is_inside_address,
     is_local_address,
     local_addresses,
     nameservers,
@@ -100,6 +101,18 @@ def test_what_is_not(address: str) -> None:
 )  # fmt: skip
 def test_addresses_of_the_machine_that_connects(address: str, local: bool) -> None:
     assert is_local_address(ipaddress.ip_address(address)) is local
+
+
+@pytest.mark.parametrize(
+    ("address", "inside"),
+    [
+        ("127.0.0.1", True), ("10.1.2.3", True), ("172.31.0.1", True), ("192.168.1.1", True),
+        ("100.64.0.1", True), ("fd12::1", True), ("64:ff9b::a00:1", True), ("172.32.0.1", False),
+        ("2606:4700::1111", False), ("8.8.8.8", False),
+    ],
+)  # fmt: skip
+def test_addresses_of_inside_networks(address: str, inside: bool) -> None:
+    assert is_inside_address(ipaddress.ip_address(address)) is inside
 
 
 def test_the_filter_has_no_overlapping_elements() -> None:

@@ -104,14 +104,22 @@ def test_documents_that_are_no_object(sent: Any) -> None:
         ({"inputs": [{"path": "/a"}]}, ["/inputs/0"]),
         ({"inputs": [{"url": "keep:x", "type": "DIR"}]}, ["/inputs/0/type", "/inputs/0/path"]),
         ({"inputs": [{"path": "/a", "url": "s3://key@b/x"}]}, ["/inputs/0/url"]),
-        ({"inputs": [{"path": "/a", "url": "/x"}]}, ["/inputs/0/url"]),
+        ({"inputs": [{"path": "/a", "url": "x"}]}, ["/inputs/0/url"]),
+        ({"inputs": [{"path": "/a", "url": "s3://b/"}]}, ["/inputs/0/url"]),
+        ({"inputs": [{"path": "/a", "url": "http://h/", "type": "DIRECTORY"}]},
+         ["/inputs/0/type"]),
         ({"inputs": [{"path": "/a", "url": "keep:x"}]}, ["/inputs/0/url"]),
         ({"inputs": [{"path": "/a", "url": f"keep:{PDH}/../x"}]}, ["/inputs/0/url"]),
         ({"inputs": [{"path": "/a", "content": "", "type": "DIRECTORY"}]}, ["/inputs/0/type"]),
         ({"inputs": [{"path": "/a", "content": ""}, {"path": "/a/", "content": ""}]},
          ["/inputs/1/path"]),
         ({"outputs": [{"path": "/a", "url": ""}]}, ["/outputs/0/url"]),
-        ({"outputs": [{"path": "/a", "url": "s3://b/x"}]}, ["/outputs/0/url"]),
+        ({"outputs": [{"path": "/a", "url": "s3://b"}]}, ["/outputs/0/url"]),
+        ({"outputs": [{"path": "/a", "url": "none"}]}, ["/outputs/0/url"]),
+        ({"outputs": [{"path": "/a", "url": "drs://h/x"}]}, ["/outputs/0/url"]),
+        ({"outputs": [{"path": "/a", "url": "keep:x"}]}, ["/outputs/0/url"]),
+        ({"outputs": [{"path": "/a", "url": "http://h/a?b", "type": "DIRECTORY"}]},
+         ["/outputs/0/url"]),
         ({"outputs": [{"path": "/a/", "url": "keep:"}]}, ["/outputs/0/path"]),
         ({"outputs": [{"path": "/a/*", "url": "keep:"}]}, ["/outputs/0/path_prefix"]),
         ({"outputs": [{"path": "/a/*", "path_prefix": "/b", "url": "keep:"}]},
@@ -122,6 +130,20 @@ def test_documents_that_are_no_object(sent: Any) -> None:
 )  # fmt: skip
 def test_each_fault_has_its_place(changes: dict[str, Any], places: list[str]) -> None:
     assert faults(task(**changes)) == places
+
+
+def test_urls_of_other_servers() -> None:
+    inputs = [
+        {"path": "/a", "url": "s3://b", "type": "DIRECTORY"},
+        {"path": "/b", "url": "https://h/x?y"},
+        {"path": "/c", "url": "drs://h/x"},
+    ]
+    outputs = [
+        {"path": "/o/a", "url": "https://h/x?y"},
+        {"path": "/o/b", "url": "s3://b", "type": "DIRECTORY"},
+        {"path": "/o/*", "path_prefix": "/o", "url": "s3://b"},
+    ]
+    assert read_task(task(inputs=inputs, outputs=outputs))
 
 
 def test_contents_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ def test_other_filters() -> None:
     query = parse_query([("name_prefix", "a%_\\"), ("state", "QUEUED")], secret=SECRET)
     assert filters(query, legacy=True)[1:] == [
         ["name", "like", "a\\%\\_\\\\%"],
-        ["state", "=", "Committed"],
+        ["state", "in", ["Committed", "Uncommitted"]],
     ]
     assert parse_view("") is TaskView.MINIMAL
 

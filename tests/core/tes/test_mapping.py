@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lading.core.tes.document import InvalidTask, read_task
+from lading.core.tes.file_roots import make_roots
 from lading.core.tes.mapping import (
     IDEMPOTENCY,
     NO_OUTPUT,
@@ -76,6 +77,24 @@ def test_inputs_volumes_and_outputs_become_mounts() -> None:
     assert stored["inputs"][0]["content"] == ""
     assert with_contents(stored, made["mounts"]) == read(**sent)
     assert with_contents({}, {}) == {}
+
+
+def test_tasks_with_urls_wait_for_their_inputs() -> None:
+    made = request(inputs=[{"path": "/in/a", "url": "https://h/a"}, {"path": "/b", "content": ""}])
+    assert (made["state"], set(made["mounts"])) == ("Uncommitted", {NO_OUTPUT, "/b"})
+    assert made["properties"]["tes"]["transfers"] is True
+    made = request(outputs=[{"path": "/o/a", "url": "https://h/a"}])
+    assert (made["state"], made["properties"]["tes"]["transfers"]) == ("Committed", True)
+
+
+def test_files_below_roots() -> None:
+    site = TaskSite(roots=make_roots({"/data": {}, "/results": {"Write": True}}))
+    sent: Any = {
+        "inputs": [{"path": "/a", "url": "/data/x"}, {"path": "/b", "url": "/etc/passwd"}],
+        "outputs": [{"path": "/o/a", "url": "/results/x"}, {"path": "/o/b", "url": "/data/x"}],
+    }
+    found = [one.pointer for one in rules(read(**sent), site)]
+    assert found == ["/inputs/1/url", "/outputs/1/url"]
 
 
 def test_tags_steer_and_can_be_found() -> None:

@@ -59,6 +59,27 @@ def test_outputs_in_each_other() -> None:
     assert [one.path for one in found.files] == ["/out/x/a"]
 
 
+def test_where_files_go() -> None:
+    content = tree("a", "d/b c", "d/e/", "f/", "x.txt")
+    found = find(
+        content,
+        {"path": "/out/a", "url": "s3://b/a"},
+        {"path": "/out/a", "url": "s3://b/again"},
+        {"path": "/out/d", "url": "https://h/d/", "type": "DIRECTORY"},
+        {"path": "/out/d", "url": "file:///d", "type": "DIRECTORY"},
+        {"path": "/out/f/", "url": "/f", "type": "DIRECTORY"},
+        {"path": "/out/*.txt", "path_prefix": "/out/", "url": "s3://b/t/"},
+    )
+    assert [one.url for one in found.files] == [
+        "s3://b/a",
+        "s3://b/again",
+        "https://h/d/b%20c",
+        "file:///d/b%20c",
+        "s3://b/t/x.txt",
+    ]
+    assert found.directories == ("file:///d/e", "/f")
+
+
 @pytest.mark.parametrize(
     ("pattern", "matched"),
     [

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from lading.core.errors import Malformed
-from lading.core.tes.states import TaskState, conditions, is_shown, parse_state, state_of
+from lading.core.tes.states import (
+    TaskState,
+    conditions,
+    is_shown,
+    parse_state,
+    state_of,
+    transfer_phase,
+)
+from lading.core.tes.transfers import TransferPhase
+
+_DONE = {"state": "Final", "container": "Complete", "code": 0}
 
 
 def shown(
@@ -30,6 +40,8 @@ def shown(
         "exit_code": code,
         "runtime_status": {"failure": failure} if failure else None,
     }
+    if "transfer" in more:
+        more["transfer"] = TransferPhase(more["transfer"])
     found = [state_of(request, record or None, legacy=old, **more) for old in (False, True)]
     return found[0], found[1]
 
@@ -63,6 +75,17 @@ def shown(
         ({"state": "Final", "container": None, "priority": 0}, "CANCELED", ""),
         ({"state": "Final", "container": "Cancelled"}, "CANCELED", ""),
         ({"state": "Final", "container": None}, "SYSTEM_ERROR", ""),
+        ({"state": "Uncommitted", "container": None}, "QUEUED", ""),
+        ({"state": "Uncommitted", "container": None, "priority": 0}, "CANCELED", ""),
+        ({"state": "Uncommitted", "container": None, "transfer": "cancelled"}, "CANCELED", ""),
+        ({"state": "Uncommitted", "container": None, "transfer": "failed"}, "SYSTEM_ERROR", ""),
+        ({**_DONE, "transfer": "running"}, "RUNNING", ""),
+        ({**_DONE, "code": 1, "transfer": "delivering"}, "RUNNING", ""),
+        ({**_DONE, "transfer": "done"}, "COMPLETE", ""),
+        ({**_DONE, "transfer": "failed"}, "SYSTEM_ERROR", ""),
+        ({**_DONE, "code": 1, "transfer": "failed"}, "EXECUTOR_ERROR", ""),
+        ({**_DONE, "transfer": "cancelled"}, "CANCELED", ""),
+        ({"state": "Final", "container": None, "transfer": "running"}, "SYSTEM_ERROR", ""),
     ],
 )
 def test_the_table(facts: dict[str, Any], state: str, legacy: str) -> None:
@@ -78,6 +101,11 @@ def test_filters() -> None:
     assert not is_shown(TaskState.PAUSED, legacy=False)
     assert conditions(TaskState.RUNNING, legacy=False) == [["state", "=", "Committed"]]
     assert conditions(TaskState.CANCELING, legacy=False)[1] == ["priority", "=", 0]
-    assert conditions(TaskState.SYSTEM_ERROR, legacy=True) == [["state", "=", "Final"]]
-    assert conditions(TaskState.SYSTEM_ERROR, legacy=False) == [["state", "=", "Final"]]
+    ended = [["state", "in", ["Final", "Uncommitted"]]]
+    assert conditions(TaskState.SYSTEM_ERROR, legacy=True) == ended
+    assert conditions(TaskState.SYSTEM_ERROR, legacy=False) == ended
+    assert conditions(TaskState.PAUSED, legacy=False) == [["state", "=", "Final"]]
+    assert conditions(TaskState.RUNNING, legacy=True) == [["state", "=", "Committed"]]
+    assert transfer_phase(TaskState.RUNNING) is TransferPhase.DELIVERING
+    assert transfer_phase(TaskState.QUEUED) is None
     assert len(conditions(TaskState.COMPLETE, legacy=False)) == 3

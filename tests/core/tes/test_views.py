@@ -13,6 +13,7 @@ from lading.core.tes.views import (
     describe_request,
     document_of,
     has_begun,
+    has_transfers,
     show_task,
     text_end,
     warnings_of,
@@ -95,6 +96,35 @@ def test_logs_of_an_attempt() -> None:
     [log] = show(TaskView.BASIC, attempt)["logs"]
     assert "stdout" not in log["logs"][0]
     assert "system_logs" not in log
+
+
+def test_delivered_files() -> None:
+    files = (
+        OutputFile("/o/a", "a", 1, "s3://b/a"),
+        OutputFile("/o/b", "b", 2, "s3://b/b"),
+        OutputFile("/o/c", "c", 3),
+    )
+    attempt = TaskAttempt(
+        container=container(),
+        number=1,
+        outputs=TaskOutputs(files),
+        output="PDH",
+        is_reused=True,
+        checksums={"s3://b/a": "sha256:0", "s3://b/x": ""},
+    )
+    [log] = show(TaskView.BASIC, attempt)["logs"]
+    assert [one["url"] for one in log["outputs"]] == ["s3://b/a", "keep:PDH/c"]
+    assert log["metadata"]["checksums"] == '{"s3://b/a":"sha256:0"}'
+    assert log["metadata"]["reused"] == log["metadata"]["container_uuid"]
+
+
+def test_tasks_before_their_first_attempt() -> None:
+    waiting = show_task(REQUEST, TaskState.QUEUED, view=TaskView.FULL, notes=["fetching"])
+    assert waiting["logs"] == [{"logs": [], "outputs": [], "system_logs": ["fetching"]}]
+    waiting = show_task(REQUEST, TaskState.QUEUED, view=TaskView.BASIC, notes=["fetching"])
+    assert waiting["logs"] == [{"logs": [], "outputs": []}]
+    assert not has_transfers(REQUEST)
+    assert has_transfers({"properties": {"tes": {"transfers": True}}})
 
 
 def test_attempts_that_did_not_end_well() -> None:

@@ -39,6 +39,11 @@ METADATA = (
 """Link-local addresses, and addresses at which clouds offer credentials of a machine: EC2 and most
 others, Azure, Alibaba, Oracle; by IPv6 EC2, Google, Oracle, Scaleway.
 """
+PRIVATE = (
+    "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "192.0.0.0/24",
+    "198.18.0.0/15", "64:ff9b:1::/48", "fc00::/7", "fec0::/10",
+)  # fmt: skip
+"""Networks of an organisation, of a provider's inside and of benchmarks (RFC 6890)."""
 UPLINKS = (UPLINK, "fd00::/64")
 """Addresses on that interface, including the gateway, which is another address of the host."""
 # IPv6 does not work without neighbour discovery (RFC 4861).
@@ -134,6 +139,11 @@ def is_local_address(address: Ip) -> bool:
     services of its cloud; also in its NAT64 translation or mapped to IPv6.
     """
     return any(address in network for network in _LOCAL)
+
+
+def is_inside_address(address: Ip) -> bool:
+    """Whether an address is a local one (`is_local_address`) or of a private network."""
+    return is_local_address(address) or any(address in network for network in _PRIVATE)
 
 
 def ruleset(refused: Iterable[str], own: Iterable[str]) -> str:
@@ -249,4 +259,5 @@ def _set(name: str, number: int, networks: Sequence[str]) -> str:
     return f"  set {name} {{ type ipv{number}_addr; flags interval;{elements} }}"
 
 
+_PRIVATE = tuple(ipaddress.ip_network(one) for one in with_translations(PRIVATE))
 _LOCAL = tuple(ipaddress.ip_network(one) for one in with_translations((*NOT_INTERNET, *METADATA)))

@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 from lading.core.errors import Malformed
 from lading.core.ids import Infix, is_pdh, is_uuid
+from lading.core.tes.locations import DIRECTORIES, WRITABLE, LocationScheme, parse_location
 from lading.core.values import Json, JsonObject, printable
 
 MAX_CONTENT = 1 << 20
@@ -244,8 +245,6 @@ _TASK = _record(
     "executors",
 )
 _STREAMS = ("workdir", "stdin", "stdout", "stderr")
-# The beginning of a URL with a scheme (RFC 3986, section 3.1).
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 # The name of an environment variable: environ(7) forbids nothing else.
 _VARIABLE = re.compile(r"[^=\0]+")
 
@@ -284,7 +283,7 @@ def _faults_of_inputs(inputs: list[JsonObject]) -> Iterator[DocumentFault]:
             if one["type"] == DIRECTORY:
                 yield DocumentFault(f"{at}/type", "must be FILE for an input with content")
         elif "url" in one:
-            yield from _faults_of_input_url(f"{at}/url", string(one, "url"))
+            yield from _faults_of_input_url(at, one)
         else:
             yield DocumentFault(at, "needs url or content")
     if total > MAX_CONTENTS:
@@ -292,12 +291,21 @@ def _faults_of_inputs(inputs: list[JsonObject]) -> Iterator[DocumentFault]:
         yield DocumentFault("/inputs", text)
 
 
-def _faults_of_input_url(at: str, url: str) -> Iterator[DocumentFault]:
-    if not url.startswith(KEEP):
-        yield DocumentFault(
-            at, f"{_shown(url)}: this server reads keep: URLs, and content in the task"
-        )
+def _faults_of_input_url(at: str, one: Mapping[str, Json]) -> Iterator[DocumentFault]:
+    try:
+        location = parse_location(string(one, "url"))
+    except Malformed as error:
+        yield DocumentFault(f"{at}/url", error.message)
         return
+    if location.scheme is LocationScheme.KEEP:
+        yield from _faults_of_keep(f"{at}/url", string(one, "url"))
+    elif one["type"] == DIRECTORY and location.scheme not in DIRECTORIES:
+        yield DocumentFault(f"{at}/type", f"must be FILE for a URL of {location.scheme}")
+    elif location.scheme is LocationScheme.S3 and one["type"] == FILE and not location.name:
+        yield DocumentFault(f"{at}/url", "must name an object: s3://BUCKET/KEY")
+
+
+def _faults_of_keep(at: str, url: str) -> Iterator[DocumentFault]:
     name, path = parse_keep(url)
     if not is_pdh(name) and not is_uuid(name, Infix.COLLECTION):
         yield DocumentFault(at, "must be keep:HASH+SIZE/PATH or keep:UUID/PATH")
@@ -323,9 +331,26 @@ def _faults_of_output(number: int, one: Mapping[str, Json]) -> Iterator[Document
     # Without path_prefix brackets are part of the name: some clients escape nothing.
     if not prefix and ("*" in path or "?" in path):
         yield DocumentFault(f"{at}/path_prefix", "is missing for a path with wildcards")
-    if string(one, "url") != KEEP:
-        text = f"{_shown(string(one, 'url'))}: this server stores outputs itself: write {KEEP}"
-        yield DocumentFault(f"{at}/url", text)
+    yield from _faults_of_output_url(f"{at}/url", one)
+
+
+def _faults_of_output_url(at: str, one: Mapping[str, Json]) -> Iterator[DocumentFault]:
+    url = string(one, "url")
+    try:
+        location = parse_location(url)
+    except Malformed as error:
+        yield DocumentFault(at, error.message)
+        return
+    is_several = one["type"] == DIRECTORY or bool(string(one, "path_prefix"))
+    if location.scheme not in WRITABLE:
+        yield DocumentFault(at, f"nothing can be written to {location.scheme} URLs")
+    elif location.scheme is LocationScheme.KEEP and url != KEEP:
+        yield DocumentFault(at, f"must be {KEEP} alone: the files stay in the output collection")
+    elif location.query and location.scheme in (LocationScheme.HTTP, LocationScheme.HTTPS):
+        if is_several:
+            yield DocumentFault(at, "must have no query where it names several files")
+    elif location.scheme is LocationScheme.S3 and not location.name and not is_several:
+        yield DocumentFault(at, "must name an object: s3://BUCKET/KEY")
 
 
 def is_pattern(path: str, prefix: str) -> bool:
@@ -361,9 +386,3 @@ def _faults_of_path(at: str, path: str, *, root: bool = False) -> Iterator[Docum
             yield DocumentFault(at, "must not be the root directory")
     elif posixpath.normpath(plain) != plain or plain.startswith("//"):
         yield DocumentFault(at, "must have no '.', '..' or empty element")
-
-
-def _shown(url: str) -> str:
-    """The scheme of a URL: the rest may hold a secret."""
-    match = _SCHEME.match(url)
-    return match[0] if match else "a URL without a scheme"

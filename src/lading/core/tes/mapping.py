@@ -4,6 +4,7 @@
 |---|---|
 | inputs with content | text mounts |
 | inputs with a `keep:` URL | collection mounts |
+| inputs with another URL | the request stays Uncommitted until they are fetched (`transfers`) |
 | volumes | tmp mounts |
 | outputs | the nearest directory above all of them is the output path, a tmp mount |
 | several executors, files of streams | steps; directories of the files are tmp mounts |
@@ -37,12 +38,17 @@ from lading.core.tes.document import (
     pointer,
     string,
 )
+from lading.core.tes.file_roots import FileRoot, is_below_root
+from lading.core.tes.locations import LocationScheme, parse_location
+from lading.core.tes.transfers import TransferPhase, first_phase, is_fetched
 from lading.core.values import Json, JsonObject, printable
 
 PROPERTY = "tes"
 """Property of requests that are tasks: {"task", "warnings"}."""
 IDEMPOTENCY = "tes.key"
 """Property with the digest of the Idempotency-Key with which a task was created."""
+TRANSFERS = "transfers"
+"""Key of that property for tasks with inputs or outputs by URL, which are stored (`transfers`)."""
 TAG = "tes.tag."
 """Prefix of the properties with tags."""
 NO_OUTPUT = "/.lading-output"
@@ -57,11 +63,13 @@ _MOST_RETRIES = 100
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSite:
     """Facts of the installation. `preemptible`: whether some instance type is preemptible; `reuse`:
-    whether tasks that do not choose may be given the result of an earlier one.
+    whether tasks that do not choose may be given the result of an earlier one; `roots`: directories
+    that `file` URLs may lead to.
     """
 
     preemptible: bool = False
     reuse: bool = False
+    roots: tuple[FileRoot, ...] = ()
 
 
 def _whole(text: str) -> int | None:
@@ -102,7 +110,16 @@ _KNOWN_WITHOUT_EFFECT = ("internal_path_prefix",)
 """Parameters that Cromwell sends with every task."""
 
 
-def rules(task: JsonObject) -> Iterator[DocumentFault]:
+ANY_SITE = TaskSite()
+"""An installation without anything special."""
+RECIPE = (
+    "use_existing", "command", "container_image", "cwd", "environment", "steps", "mounts",
+    "output_path", "runtime_constraints", "scheduling_parameters", "container_count_max",
+)  # fmt: skip
+"""Attributes of a request that say what is run; the others may be changed at any time."""
+
+
+def rules(task: JsonObject, site: TaskSite = ANY_SITE) -> Iterator[DocumentFault]:
     """Faults of a task that this server cannot run."""
     for number, one in enumerate(objects(task, "executors")):
         for name in STREAM_NAMES:
@@ -116,6 +133,7 @@ def rules(task: JsonObject) -> Iterator[DocumentFault]:
         # A mount there would hide the image's own files.
         yield DocumentFault("/outputs", "must all be below one directory other than '/'")
     yield from _faults_of_places(task)
+    yield from _faults_of_roots(task, site)
     if mapping(task, "resources").get("backend_parameters_strict"):
         for name, value in mapping(mapping(task, "resources"), "backend_parameters").items():
             if (text := _unsupported(name, str(value))) is not None:
@@ -135,6 +153,20 @@ def _faults_of_places(task: JsonObject) -> Iterator[DocumentFault]:
         if _plain(string(one, "path")) in taken:
             text = "is the path of a volume, or the directory of an output or of a stream"
             yield DocumentFault(f"/inputs/{number}/path", text)
+
+
+def _faults_of_roots(task: JsonObject, site: TaskSite) -> Iterator[DocumentFault]:
+    """Files below no configured directory; whose directory it is counts when it is used."""
+    for name in ("inputs", "outputs"):
+        for number, one in enumerate(objects(task, name)):
+            if "content" in one or not string(one, "url"):
+                continue
+            location = parse_location(string(one, "url"))
+            if location.scheme is LocationScheme.FILE and not is_below_root(
+                site.roots, location.path.rstrip("/"), writes=name == "outputs"
+            ):
+                text = "is below no directory that is offered; service-info lists them as storage"
+                yield DocumentFault(f"/{name}/{number}/url", text)
 
 
 def output_path(task: Mapping[str, Json]) -> str:
@@ -164,10 +196,7 @@ def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObje
     backend, warnings = _backend(task, site)
     resources = mapping(task, "resources")
     tags = mapping(task, "tags")
-    properties: JsonObject = {PROPERTY: {"task": _stored(task), "warnings": [*warnings]}}
-    if key:
-        properties[IDEMPOTENCY] = key
-    properties |= {f"{TAG}{name}": value for name, value in tags.items()}
+    phase = first_phase(task)
     reuse = backend.get("reuse", site.reuse) is True
     preemptible = resources.get("preemptible") is True and site.preemptible
     scheduling: JsonObject = {
@@ -180,8 +209,9 @@ def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObje
     request: JsonObject = {
         "name": string(task, "name") or None,
         "description": string(task, "description") or None,
-        "properties": properties,
-        "state": "Committed",
+        "properties": _properties(task, warnings, key),
+        # Its inputs become mounts, and a committed request's mounts cannot change.
+        "state": "Uncommitted" if phase is TransferPhase.FETCHING else "Committed",
         "priority": 500,
         "use_existing": reuse,
         "command": executor["command"],
@@ -200,6 +230,17 @@ def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObje
     if string(tags, "lading.project"):
         request["owner_uuid"] = tags["lading.project"]
     return request
+
+
+def _properties(task: JsonObject, warnings: list[str], key: str) -> JsonObject:
+    about: JsonObject = {"task": _stored(task), "warnings": [*warnings]}
+    if first_phase(task) is not None:
+        about[TRANSFERS] = True
+    properties: JsonObject = {PROPERTY: about}
+    if key:
+        properties[IDEMPOTENCY] = key
+    tags = mapping(task, "tags")
+    return properties | {f"{TAG}{name}": value for name, value in tags.items()}
 
 
 def is_stepped(task: JsonObject) -> bool:
@@ -264,7 +305,8 @@ def _mounts(task: JsonObject) -> JsonObject:
     found |= {one: {"kind": "tmp", "capacity": disk} for one in _stream_directories(task)}
     found[output_path(task)] = {"kind": "tmp", "capacity": disk if task.get("outputs") else 0}
     for one in objects(task, "inputs"):
-        found[_plain(string(one, "path"))] = _input_mount(one)
+        if not is_fetched(one):
+            found[_plain(string(one, "path"))] = _input_mount(one)
     return found
 
 

@@ -9,12 +9,13 @@ Source: GA4GH Task Execution Service 1.1.0, tesOutput; docs/tes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lading.core.data import filetree
 from lading.core.data.filetree import File, FileTree, Node
 from lading.core.data.globs import compile_globs
-from lading.core.tes.document import is_pattern, objects, string
+from lading.core.tes.document import KEEP, is_pattern, objects, string
+from lading.core.tes.locations import LocationScheme, join_url, parse_location
 from lading.core.tes.mapping import ignores_missing, output_path
 from lading.core.values import JsonObject
 
@@ -22,23 +23,26 @@ from lading.core.values import JsonObject
 @dataclass(frozen=True, slots=True)
 class OutputFile:
     """A file of an output: its path in the container, the same in the collection, its size in
-    bytes.
+    bytes, and the URL that it is delivered to, "" if it stays in the collection.
     """
 
     path: str
     stored: str
     size: int
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutputs:
     """The files of all outputs, and the container paths of outputs that the task did not make:
-    required ones in `missing`, wildcards and optional ones in `unmatched`.
+    required ones in `missing`, wildcards and optional ones in `unmatched`. `directories` are the
+    `file` URLs of empty directories, which other servers do not have.
     """
 
     files: tuple[OutputFile, ...] = ()
     missing: tuple[str, ...] = ()
     unmatched: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
 
 
 def find_outputs(task: JsonObject, tree: FileTree) -> TaskOutputs:
@@ -47,6 +51,7 @@ def find_outputs(task: JsonObject, tree: FileTree) -> TaskOutputs:
     files: dict[str, OutputFile] = {}
     missing: list[str] = []
     unmatched: list[str] = []
+    directories: dict[str, None] = {}
     lenient = ignores_missing(task)
     for one in objects(task, "outputs"):
         path = string(one, "path").removesuffix("/")
@@ -55,8 +60,25 @@ def find_outputs(task: JsonObject, tree: FileTree) -> TaskOutputs:
         if not matches:
             (unmatched if wild or lenient else missing).append(path)
         for stored, node in matches:
-            files |= {file.path: file for file in _files(root, stored, node)}
-    return TaskOutputs(tuple(files.values()), tuple(missing), tuple(unmatched))
+            for file in _files(root, stored, node):
+                url = _url_of(one, path, file.path)
+                # Two outputs may name one file, each with its own URL.
+                files[f"{file.path}\0{url}"] = replace(file, url=url)
+            for empty in _empty(root, stored, node):
+                url = _url_of(one, path, empty)
+                if url and parse_location(url).scheme is LocationScheme.FILE:
+                    directories[url] = None
+    return TaskOutputs(tuple(files.values()), tuple(missing), tuple(unmatched), tuple(directories))
+
+
+def _url_of(one: JsonObject, path: str, file: str) -> str:
+    """Where a file of the output `one` goes, whose path without a final slash is `path`."""
+    url = string(one, "url")
+    if url == KEEP:
+        return ""
+    prefix = string(one, "path_prefix").rstrip("/")
+    top = prefix if is_pattern(path, prefix) else path
+    return url if file == top else join_url(url, file[len(top) + 1 :])
 
 
 def _matches(tree: FileTree, path: str, *, wild: bool) -> Iterator[tuple[str, Node]]:
@@ -87,3 +109,14 @@ def _files(root: str, stored: str, node: Node) -> Iterator[OutputFile]:
         return
     for below, file in filetree.files(node):
         yield OutputFile(f"{root}/{stored}/{below}", f"{stored}/{below}", file.size)
+
+
+def _empty(root: str, stored: str, node: Node) -> Iterator[str]:
+    """The container paths of the empty directories at a node and below it."""
+    if isinstance(node, File):
+        return
+    if not node.entries:
+        yield f"{root}/{stored}"
+    for below, one in filetree.walk(node):
+        if isinstance(one, FileTree) and not one.entries:
+            yield f"{root}/{stored}/{below}"

@@ -12,8 +12,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lading.core.errors import Malformed
 from lading.core.values import Json, canonical
@@ -70,3 +71,14 @@ def _sign(text: bytes, about: Json, secret: bytes) -> bytes:
     described = canonical(about).encode("utf-8", "surrogatepass")
     signed = b"tes page\0" + described + b"\0" + text
     return hmac.digest(secret, signed, hashlib.sha256)[:_DIGEST]
+
+
+def merge_pages(
+    found: Sequence[Mapping[str, str]], beside: Sequence[Mapping[str, str]], end: PageCursor | None
+) -> list[Any]:
+    """Two lists of requests as one, newest first; of `beside` those before `end`, where `found`
+    ends so far.
+    """
+    rows = {row["uuid"]: row for row in found}
+    rows |= {row["uuid"]: row for row in beside if end is None or not is_after(end, row)}
+    return sorted(rows.values(), key=lambda row: (row["created_at"], row["uuid"]), reverse=True)

@@ -2,6 +2,7 @@
 
 | request | container | state |
 |---|---|---|
+| Uncommitted | none | QUEUED while inputs are fetched; CANCELED; SYSTEM_ERROR when one cannot be |
 | Committed | none, Queued | QUEUED; INITIALIZING when an earlier attempt was lost |
 | Committed | Locked | INITIALIZING |
 | Committed | Running, ended | RUNNING |
@@ -13,6 +14,9 @@
 | Final, priority 0 | not Complete | CANCELED |
 | Final | Cancelled without a cause | CANCELED |
 | Final | anything else | SYSTEM_ERROR |
+
+Outputs by URL are delivered after the end of a container that is Complete. Until then the task is
+RUNNING; without success COMPLETE becomes SYSTEM_ERROR, and CANCELED when it is cancelled meanwhile.
 
 Clients of TES 1.0 do not know CANCELING and PREEMPTED, and some poll them for ever: `legacy` shows
 RUNNING and SYSTEM_ERROR in place of these, and RUNNING for a task that runs again.
@@ -30,6 +34,7 @@ from typing import Any
 from lading.core.containers.container import ContainerState
 from lading.core.containers.request import RequestState
 from lading.core.errors import Failure, Malformed
+from lading.core.tes.transfers import TransferPhase
 from lading.core.values import Json, printable
 
 
@@ -56,6 +61,9 @@ _OPEN = frozenset(
     {TaskState.QUEUED, TaskState.INITIALIZING, TaskState.RUNNING, TaskState.CANCELING}
 )
 _ENDED = ("state", "=", "Final")
+# Tasks whose inputs could not be fetched, or that were cancelled before that, stay Uncommitted.
+_ENDED_OR_DRAFT: tuple[str, str, Json] = ("state", "in", ["Final", "Uncommitted"])
+_BEFORE_THE_END: tuple[str, str, Json] = ("state", "in", ["Committed", "Uncommitted"])
 # Conditions that every request in a state meets. Others may meet them too.
 _CONDITIONS: Mapping[TaskState, tuple[tuple[str, str, Json], ...]] = MappingProxyType(
     {
@@ -65,6 +73,9 @@ _CONDITIONS: Mapping[TaskState, tuple[tuple[str, str, Json], ...]] = MappingProx
             ("container.state", "=", "Complete"),
             ("container.exit_code", "=", 0),
         ),
+        TaskState.SYSTEM_ERROR: (_ENDED_OR_DRAFT,),
+        TaskState.CANCELED: (_ENDED_OR_DRAFT,),
+        TaskState.QUEUED: (_BEFORE_THE_END,),
         TaskState.EXECUTOR_ERROR: (_ENDED, ("container.state", "in", ["Complete", "Cancelled"])),
         TaskState.PREEMPTED: (_ENDED, ("container.state", "=", "Cancelled")),
     }
@@ -81,14 +92,19 @@ def parse_state(text: str) -> TaskState:
 
 
 def conditions(state: TaskState, *, legacy: bool) -> list[list[Json]]:
-    """Filters of requests that hold for every task in `state`; the caller checks each task
-    found.
+    """Filters of requests that hold for every task in `state`, but for those whose transfers are in
+    the phase `transfer_phase(state)`; the caller checks each task found.
     """
-    if state in _OPEN and (legacy or state not in _CONDITIONS):
-        return [["state", "=", "Committed"]]
-    if legacy:
-        return [[*_ENDED]]
-    return [[*one] for one in _CONDITIONS.get(state, (_ENDED,))]
+    if state is TaskState.QUEUED or not legacy:
+        open_ones = (("state", "=", "Committed"),)
+        known = _CONDITIONS.get(state, open_ones if state in _OPEN else (_ENDED,))
+        return [[*one] for one in known]
+    return [["state", "=", "Committed"]] if state in _OPEN else [[*_ENDED_OR_DRAFT]]
+
+
+def transfer_phase(state: TaskState) -> TransferPhase | None:
+    """The phase in which its transfer alone can bring a task into a state; None for others."""
+    return TransferPhase.DELIVERING if state is TaskState.RUNNING else None
 
 
 def is_shown(state: TaskState, *, legacy: bool) -> bool:
@@ -102,15 +118,43 @@ def state_of(
     *,
     legacy: bool = False,
     lacks_outputs: bool = False,
+    transfer: TransferPhase | None = None,
 ) -> TaskState:
     """The state of a task. `request` has state, priority, attempted_container_uuids; `container`
-    state, exit_code, runtime_status.
+    state, exit_code, runtime_status; `transfer` is the phase of its transfers.
     """
-    if request["state"] != RequestState.FINAL:
-        state = _open_state(request, container, legacy=legacy)
-    else:
-        state = _ended_state(request, container, lacks_outputs=lacks_outputs)
+    match request["state"]:
+        case RequestState.UNCOMMITTED:
+            state = _draft_state(request, transfer)
+        case RequestState.COMMITTED:
+            state = _open_state(request, container, legacy=legacy)
+        case _:
+            state = _ended_state(request, container, lacks_outputs=lacks_outputs)
+            state = _delivered_state(state, container, transfer)
     return _LEGACY.get(state, state) if legacy else state
+
+
+def _draft_state(request: Mapping[str, Any], transfer: TransferPhase | None) -> TaskState:
+    if transfer is TransferPhase.FAILED:
+        return TaskState.SYSTEM_ERROR
+    if transfer is TransferPhase.CANCELLED or not request["priority"]:
+        return TaskState.CANCELED
+    return TaskState.QUEUED
+
+
+def _delivered_state(
+    state: TaskState, container: Mapping[str, Any] | None, transfer: TransferPhase | None
+) -> TaskState:
+    """The state of a task that has ended, by the delivery of its outputs."""
+    match transfer:
+        case TransferPhase.CANCELLED:
+            return TaskState.CANCELED
+        case TransferPhase.FAILED if state is TaskState.COMPLETE:
+            return TaskState.SYSTEM_ERROR
+        case TransferPhase.RUNNING | TransferPhase.DELIVERING:
+            is_whole = container is not None and container["state"] == ContainerState.COMPLETE
+            return TaskState.RUNNING if is_whole else state
+    return state
 
 
 def failure(container: Mapping[str, Any] | None) -> str:

@@ -10,22 +10,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lading.core.containers.container import ContainerState
 from lading.core.containers.steps import STATUS
 from lading.core.errors import Failure
 from lading.core.tes.listing import TaskView
-from lading.core.tes.mapping import GB, PROPERTY, with_contents
+from lading.core.tes.mapping import GB, PROPERTY, TRANSFERS, with_contents
 from lading.core.tes.outputs import TaskOutputs
 from lading.core.tes.states import TaskState, failure
-from lading.core.values import Json, JsonObject
+from lading.core.values import Json, JsonObject, canonical
 
 MAX_TEXT = 64 << 10
 """Bytes of stdout or stderr in an executor's log: the last ones."""
 DESCRIBED = ("name", "command", "container_image", "cwd", "environment", "runtime_constraints")
 """Fields of a request that `describe_request` reads."""
+# Delivered files whose checksums are shown.
+_MOST_CHECKSUMS = 100
 # The timestamp before each line of a log, which TES' `stdout` and `stderr` do not have.
 _STAMP = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z ", re.MULTILINE)
 
@@ -34,7 +36,9 @@ _STAMP = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z ", re.MULTILINE)
 class TaskAttempt:
     """A container of a task with what its log needs. `streams` are the ends of stdout and stderr of
     each executor that has ended, `output` the portable data hash of the output collection,
-    `notes` sentences for the system log.
+    `notes` sentences for the system log, `is_reused` whether it was run for an earlier request,
+    `checksums` those of delivered files by their URLs; files to deliver that have none are not
+    shown as outputs.
     """
 
     container: Mapping[str, Any]
@@ -43,6 +47,8 @@ class TaskAttempt:
     output: str = ""
     streams: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    is_reused: bool = False
+    checksums: Mapping[str, str] = field(default_factory=dict)
 
 
 def show_task(
@@ -51,8 +57,11 @@ def show_task(
     *,
     view: TaskView,
     attempts: Sequence[TaskAttempt] = (),
+    notes: Sequence[str] = (),
 ) -> JsonObject:
-    """A task in a view. `request` has uuid, properties, created_at, and mounts for FULL."""
+    """A task in a view. `request` has uuid, properties, created_at, and mounts for FULL. `notes`
+    are sentences for the system log of a task without attempts.
+    """
     if view is TaskView.MINIMAL:
         return {"id": request["uuid"], "state": state}
     task: JsonObject = document_of(request)
@@ -68,6 +77,9 @@ def show_task(
     }
     if attempts:
         shown["logs"] = [_task_log(one, full=view is TaskView.FULL) for one in attempts]
+    elif notes:
+        told: JsonObject = {"system_logs": [*notes]} if view is TaskView.FULL else {}
+        shown["logs"] = [{"logs": [], "outputs": [], **told}]
     return shown
 
 
@@ -90,6 +102,11 @@ def describe_request(request: Mapping[str, Any]) -> JsonObject:
         "resources": {"cpu_cores": constraints["vcpus"], "ram_gb": constraints["ram"] / GB},
     }
     return {"name": request["name"], **task} if request["name"] else task
+
+
+def has_transfers(request: Mapping[str, Any]) -> bool:
+    """Whether a task has inputs or outputs by URL, whose transfer is stored."""
+    return bool(request["properties"][PROPERTY].get(TRANSFERS))
 
 
 def warnings_of(request: Mapping[str, Any]) -> tuple[str, ...]:
@@ -124,11 +141,12 @@ def _task_log(attempt: TaskAttempt, *, full: bool) -> JsonObject:
     log["metadata"] = _metadata(attempt)
     log["outputs"] = [
         {
-            "url": f"keep:{attempt.output}/{one.stored}",
+            "url": one.url or f"keep:{attempt.output}/{one.stored}",
             "path": one.path,
             "size_bytes": str(one.size),
         }
         for one in attempt.outputs.files
+        if not one.url or one.url in attempt.checksums
     ]
     if full and (notes := _system_logs(attempt)):
         log["system_logs"] = [*notes]
@@ -172,8 +190,16 @@ def _metadata(attempt: TaskAttempt) -> JsonObject:
         "log": container["log"],
         "exit_class": failure(container),
         "cost": f"{container['cost']:g}" if container["cost"] else "",
+        "reused": container["uuid"] if attempt.is_reused else "",
+        "checksums": _checksums(attempt.checksums),
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _checksums(found: Mapping[str, str]) -> str:
+    """The checksums of the first delivered files, as JSON: values of metadata are texts."""
+    first = dict(list(found.items())[:_MOST_CHECKSUMS])
+    return canonical({url: one for url, one in first.items() if one}) if first else ""
 
 
 def _system_logs(attempt: TaskAttempt) -> list[str]:

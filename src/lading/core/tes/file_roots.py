@@ -1,0 +1,69 @@
+"""Directories of the server's machine that `file` URLs may lead to.
+
+A root is named by the beginning of the paths of its URLs. The longest that fits counts. Only the
+users that it names may use it, everybody if it names none; outputs need a writable one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from lading.core.errors import Forbidden
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRoot:
+    """`prefix` is the beginning of the paths of URLs, `directory` the directory of the machine that
+    it stands for; `users` are names, email addresses or uuids.
+    """
+
+    prefix: str
+    directory: str
+    is_writable: bool = False
+    users: tuple[str, ...] = ()
+
+
+def make_roots(configured: Mapping[str, Mapping[str, object]]) -> tuple[FileRoot, ...]:
+    """The roots of the configuration, the longest prefix first."""
+    found = []
+    for prefix, one in configured.items():
+        users = one.get("Users")
+        found.append(
+            FileRoot(
+                prefix=prefix.rstrip("/"),
+                directory=str(one.get("Path") or prefix),
+                is_writable=one.get("Write") is True,
+                users=tuple(str(name) for name in users) if isinstance(users, list) else (),
+            )
+        )
+    return tuple(sorted(found, key=lambda root: -len(root.prefix)))
+
+
+def find_root(
+    roots: Collection[FileRoot], path: str, names: Collection[str], *, writes: bool = False
+) -> tuple[FileRoot, str]:
+    """The root of a path and the path below it, for a user with these names. Raises Forbidden."""
+    for root in roots:
+        if _covers(root, path):
+            if root.users and not set(root.users) & set(names):
+                break
+            if writes and not root.is_writable:
+                raise Forbidden(f"file://{path}: the directory is for inputs only")
+            return root, path[len(root.prefix) :].strip("/")
+    raise Forbidden(
+        f"file://{path}: is below no directory that this user may use; service-info lists them "
+        "under storage, and TES.FileRoots sets them"
+    )
+
+
+def is_below_root(roots: Collection[FileRoot], path: str, *, writes: bool = False) -> bool:
+    """Whether some user may use a path."""
+    for root in roots:
+        if _covers(root, path):
+            return root.is_writable or not writes
+    return False
+
+
+def _covers(root: FileRoot, path: str) -> bool:
+    return path == root.prefix or path.startswith(f"{root.prefix}/")

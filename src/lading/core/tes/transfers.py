@@ -1,0 +1,232 @@
+"""Transfers of a task: its inputs are fetched before it runs, its outputs delivered afterwards.
+
+    FETCHING -> RUNNING -> DELIVERING -> DONE
+       |           |            |
+       +-----------+------------+--> FAILED, CANCELLED
+
+* A task with an input by URL is an Uncommitted request while FETCHING, and committed then.
+* An object is fetched once: `object_key` names it by its URL and its validator, which is a strong
+ETag, or the time of its last change with its size. Without either it is fetched again.
+* A checksum that the server names is compared with the bytes that came (`checksums`).
+* A task is delivered when its container is Complete, whatever the exit code.
+
+Source: docs/spec/transfers.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lading.core.containers.container import ContainerState
+from lading.core.tes.document import objects, string
+from lading.core.tes.locations import LocationScheme, parse_location
+from lading.core.values import JsonObject
+
+
+class TransferPhase(StrEnum):
+    """How far the transfers of a task are."""
+
+    FETCHING = "fetching"
+    RUNNING = "running"
+    DELIVERING = "delivering"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+ENDED = frozenset({TransferPhase.DONE, TransferPhase.FAILED, TransferPhase.CANCELLED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTransfer:
+    """The stored transfer of a task. `user_uuid` is the user who created the task, `note` a
+    sentence on what goes on or why it failed, `failures` counts attempts that the server itself
+    could not carry out. `task` is the checked document, `request` the attributes of its request,
+    both as they were created: others may change the record, but not what is done for its user.
+    """
+
+    request_uuid: str
+    user_uuid: str
+    phase: TransferPhase
+    note: str = ""
+    failures: int = 0
+    task: JsonObject = field(default_factory=dict)
+    request: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedTask:
+    """A task that ran, whose request is Final or `is_deleted`: the state of its container and the
+    uuid of its output collection, "" for none.
+    """
+
+    request_uuid: str
+    is_deleted: bool = False
+    container_state: str = ""
+    output_uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveredFile:
+    """A file that was delivered to a URL: its size in bytes, and its checksum."""
+
+    url: str
+    size: int
+    checksum: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectFacts:
+    """What a server says of an object: its size in bytes or None, `validator` of `validator_of`,
+    `etag` if it is strong, and its checksums by algorithm (md5, sha256), in hexadecimal digits.
+    """
+
+    size: int | None = None
+    validator: str = ""
+    etag: str = ""
+    checksums: tuple[tuple[str, str], ...] = ()
+
+
+def is_fetched(one: Mapping[str, object]) -> bool:
+    """Whether an input of a checked task is fetched from a URL before the task runs."""
+    url = one.get("url")
+    if "content" in one or not isinstance(url, str):
+        return False
+    return parse_location(url).scheme is not LocationScheme.KEEP
+
+
+def is_delivered(one: JsonObject) -> bool:
+    """Whether an output of a checked task is delivered to a URL."""
+    return parse_location(string(one, "url")).scheme is not LocationScheme.KEEP
+
+
+def first_phase(task: JsonObject) -> TransferPhase | None:
+    """The first phase of a checked task; None if nothing is transferred."""
+    if any(is_fetched(one) for one in objects(task, "inputs")):
+        return TransferPhase.FETCHING
+    return phase_of_committed(task)
+
+
+def phase_of_committed(task: JsonObject) -> TransferPhase | None:
+    """The phase of a task that waits or runs; None if no output has to be delivered."""
+    delivers = any(is_delivered(one) for one in objects(task, "outputs"))
+    return TransferPhase.RUNNING if delivers else None
+
+
+def phase_of_ended(ended: EndedTask) -> TransferPhase:
+    """The phase of a task whose request is Final or deleted."""
+    if ended.is_deleted:
+        return TransferPhase.CANCELLED
+    delivers = ended.container_state == ContainerState.COMPLETE and bool(ended.output_uuid)
+    return TransferPhase.DELIVERING if delivers else TransferPhase.DONE
+
+
+def object_key(url: str, validator: str, *, place: str = "") -> str:
+    """The name of one state of an object, a digest; `place` is the server of a bucket."""
+    text = "\0".join((url, place, validator))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def facts_of(headers: Mapping[str, str], *, is_bucket: bool = False) -> ObjectFacts:
+    """What the headers of an answer say, whose names are in lower case. The size is that of the
+    whole object, also in the answer to a range. `is_bucket`: the server speaks S3.
+    """
+    etag = headers.get("etag", "").strip()
+    # Weak tags (RFC 9110, 8.8.1) stand for contents that are alike, not equal.
+    strong = etag if etag.startswith('"') and len(etag) > 2 else ""
+    size = _size(headers)
+    changed = headers.get("last-modified", "").strip()
+    validator = strong
+    if not strong and changed and size is not None:
+        validator = f"{changed} {size}"
+    sums = _checksums(headers, is_bucket=is_bucket)
+    return ObjectFacts(size=size, validator=validator, etag=strong, checksums=tuple(sums.items()))
+
+
+def _size(headers: Mapping[str, str]) -> int | None:
+    span = headers.get("content-range", "")
+    text = span.rpartition("/")[2] if span else headers.get("content-length", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/(?:[0-9]{1,18}|\*)")
+
+
+def range_start(headers: Mapping[str, str]) -> int | None:
+    """The first byte of the range that an answer of status 206 has; None if it names none."""
+    match = _RANGE.fullmatch(headers.get("content-range", ""))
+    return int(match[1]) if match else None
+
+
+_ETAG_MD5 = re.compile(r'"([0-9a-f]{32})"')
+
+
+def md5_of_etag(headers: Mapping[str, str]) -> str:
+    """The MD5 of an object of S3 that its ETag is, in hexadecimal digits; "" if it is none: that of
+    an object in several parts, or one that is encrypted with the key of a client or a key service.
+    """
+    is_own = headers.get("x-amz-server-side-encryption", "AES256") == "AES256"
+    if not is_own or "x-amz-server-side-encryption-customer-algorithm" in headers:
+        return ""
+    match = _ETAG_MD5.fullmatch(headers.get("etag", ""))
+    return match[1] if match else ""
+
+
+def _checksums(headers: Mapping[str, str], *, is_bucket: bool) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if is_bucket and (md5 := md5_of_etag(headers)):
+        found["md5"] = md5
+    for name, text, size in (
+        ("md5", headers.get("content-md5", ""), 16),
+        ("sha256", headers.get("x-amz-checksum-sha256", ""), 32),
+        *_digests(headers),
+    ):
+        plain = _binary(text)
+        # Of an object in parts, it is the checksum of checksums, which has their number behind it.
+        if plain is not None and len(plain) == size:
+            found[name] = plain.hex()
+    return found
+
+
+def _digests(headers: Mapping[str, str]) -> list[tuple[str, str, int]]:
+    """Digests of RFC 9530, and of RFC 3230 before it. Only those of the representation: that of the
+    content is of the range alone.
+    """
+    found = []
+    for text in (headers.get("digest", ""), headers.get("repr-digest", "")):
+        for part in text.split(","):
+            name, _, value = part.strip().partition("=")
+            if name.lower() == "sha-256":
+                found.append(("sha256", value.strip(":"), 32))
+    return found
+
+
+def _binary(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text.strip(), validate=True)
+    except ValueError:
+        return None
+
+
+MOST_FAILURES = 6
+"""Attempts of a transfer in a row that bring nothing, after which it is given up."""
+_FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_ASKED = 0.5, 30.0, 120.0
+
+
+def pause(failures: int, asked: float, chance: float) -> float:
+    """Seconds before the next attempt after so many failures in a row. `asked`: those of the
+    answer's Retry-After, 0 for none; `chance`: a random number from 0 to 1.
+    """
+    full: float = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (failures - 1))
+    return max(full * (1 - chance / 2), min(asked, _LONGEST_ASKED))
+
+
+def retry_after(headers: Mapping[str, str]) -> float:
+    """The seconds of a Retry-After header; 0 for none or a date."""
+    text = headers.get("retry-after", "").strip()
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0.0

@@ -1,0 +1,142 @@
+"""Connections of a server to hosts that its users name: never to its own machine or inside network.
+
+A name is looked up once for each connection. All its addresses are checked, and one of them is
+connected to: a name server that answers twice in different ways gains nothing. Refused are the
+addresses of the machine itself, its links, the metadata services of clouds and private networks,
+unless they are in an allowed network. Source: docs/security, section Transfers of tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lading.core.containers.container_network import is_inside_address
+from lading.core.errors import Forbidden, Unavailable
+from lading.net.http_upgrade import Way
+from lading.net.pipes import Pipe
+
+Lookup: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
+"""Gives the addresses of a host. Raises OSError."""
+_LOOKUP_TIMEOUT = 20.0
+# Addresses of a name that are checked and tried.
+_MOST_ADDRESSES = 32
+# Seconds for one address, when there are others.
+_EACH_TIMEOUT = 10.0
+
+
+async def look_up(host: str, port: int) -> list[str]:
+    """The addresses of a host by the resolver of the machine. Raises OSError."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(one[4][0]) for one in found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideNetwork:
+    """Where connections to hosts that users name may go. `allowed`: networks that are not refused,
+    such as `10.1.2.0/24`.
+    """
+
+    allowed: tuple[str, ...] = ()
+    lookup: Lookup = look_up
+
+    async def addresses(self, host: str, port: int) -> list[str]:
+        """The addresses of a host, all of which may be connected to.
+
+        Raises Forbidden when one of them may not, Unavailable when there are none.
+        """
+        try:
+            async with asyncio.timeout(_LOOKUP_TIMEOUT):
+                found = await self.lookup(host, port)
+        except (OSError, UnicodeError) as error:
+            reason = "no answer in time" if isinstance(error, TimeoutError) else str(error)
+            raise Unavailable(f"{host} cannot be looked up: {reason}") from error
+        if not found:
+            raise Unavailable(f"{host} has no address")
+        for one in found[:_MOST_ADDRESSES]:
+            if not self._is_allowed(one):
+                raise Forbidden(
+                    f"{host} leads to the server's own machine or to an inside network; "
+                    "ask the admin to add it to TES.AllowedNetworks"
+                )
+        return found[:_MOST_ADDRESSES]
+
+    def _is_allowed(self, text: str) -> bool:
+        # The zone of a link-local address.
+        address = ipaddress.ip_address(text.partition("%")[0])
+        if any(address in ipaddress.ip_network(one) for one in self.allowed):
+            return True
+        return not is_inside_address(address) and not _is_own(text)
+
+    async def connect(
+        self,
+        host: str,
+        port: int,
+        reader: asyncio.StreamReader,
+        *,
+        timeout: float,
+        tls: ssl.SSLContext | None = None,
+    ) -> Pipe:
+        """Connect to a host. Raises Forbidden, Unavailable, OSError of the last address."""
+        fault: OSError = OSError("no address")
+        found = await self.addresses(host, port)
+        each = timeout if len(found) == 1 else min(timeout, _EACH_TIMEOUT)
+        for address in found:
+            try:
+                return await _connect(address, port, reader, tls, host, each)
+            except OSError as error:
+                fault = error
+        raise fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideWay(Way):
+    """The way to a host that a user named."""
+
+    network: OutsideNetwork
+
+    async def connect(self, reader: asyncio.StreamReader, *, timeout: float) -> Pipe:
+        """Open a connection that feeds `reader`. Raises OSError, Forbidden, Unavailable."""
+        return await self.network.connect(
+            self.host, self.port, reader, timeout=timeout, tls=self.tls
+        )
+
+
+async def _connect(
+    address: str,
+    port: int,
+    reader: asyncio.StreamReader,
+    tls: ssl.SSLContext | None,
+    host: str,
+    timeout: float,
+) -> Pipe:
+    loop = asyncio.get_running_loop()
+    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+    async with asyncio.timeout(timeout):
+        transport, _ = await loop.create_connection(
+            lambda: protocol,
+            address,
+            port,
+            ssl=tls,
+            server_hostname=host if tls is not None else None,
+        )
+    return Pipe(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
+
+
+def _is_own(address: str) -> bool:
+    """Whether an address is one of this machine: the kernel chooses it as the source of packets to
+    itself. Nothing is sent.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((address, 9))
+        except OSError:
+            # No route to it: the connection will say so.
+            return False
+        return str(probe.getsockname()[0]) == address

@@ -1,0 +1,219 @@
+"""Transfers of tasks (GA4GH TES): work that servers share, and the files that it delivered.
+
+- `task_transfers` has one row for each task with inputs or outputs by URL. A server that works on
+  it holds it for some seconds and renews that; work of a server that ended is taken by another.
+- `task_deliveries` has one row for each delivered file: a delivery goes on after a restart.
+- `task_keys` has the Idempotency-Key of each create of a day, so that of two servers that get the
+  same key one creates the task.
+"""
+
+# ruff: noqa: S608 - names are constants of this module, values go into placeholders
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from lading.core.tes.transfers import DeliveredFile, EndedTask, TaskTransfer, TransferPhase
+from lading.store.database import Database, Row
+
+TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS task_transfers (request_uuid TEXT PRIMARY KEY,"
+    " user_uuid TEXT NOT NULL, phase TEXT NOT NULL, note TEXT NOT NULL, failures INTEGER NOT NULL,"
+    " document TEXT NOT NULL, holder TEXT NOT NULL, held_until TEXT NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS task_transfers_phase ON task_transfers (phase)",
+    "CREATE TABLE IF NOT EXISTS task_deliveries (request_uuid TEXT NOT NULL, url TEXT NOT NULL,"
+    " size BIGINT NOT NULL, checksum TEXT NOT NULL, PRIMARY KEY (request_uuid, url))",
+    "CREATE TABLE IF NOT EXISTS task_keys (digest TEXT PRIMARY KEY, claimed_at TEXT NOT NULL,"
+    " request_uuid TEXT NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS task_keys_claimed_at ON task_keys (claimed_at)",
+)
+_COLUMNS: Final = "request_uuid, user_uuid, phase, note, failures"
+# Values of one statement.
+_TOGETHER: Final = 500
+
+
+class StoredTransfers:
+    """Implements lading.tes.transfers.journal.TransferJournal."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, transfer: TaskTransfer) -> None:
+        """Store a new transfer; nothing changes if there is one of the request."""
+        async with self._database.writing() as tx:
+            await tx.execute(
+                f"INSERT INTO task_transfers ({_COLUMNS}, document, holder, held_until)"
+                " VALUES (?, ?, ?, ?, ?, ?, '', '') ON CONFLICT DO NOTHING",
+                (
+                    transfer.request_uuid,
+                    transfer.user_uuid,
+                    transfer.phase,
+                    transfer.note,
+                    transfer.failures,
+                    json.dumps([transfer.task, transfer.request], separators=(",", ":")),
+                ),
+            )
+
+    async def read(self, uuids: Collection[str]) -> dict[str, TaskTransfer]:
+        """The transfers of requests, without their documents."""
+        wanted, found = list(uuids), list[Row]()
+        async with self._database.reading() as tx:
+            for start in range(0, len(wanted), _TOGETHER):
+                part = wanted[start : start + _TOGETHER]
+                marks = ", ".join("?" for _ in part)
+                found += await tx.fetch(
+                    f"SELECT {_COLUMNS} FROM task_transfers WHERE request_uuid IN ({marks})", part
+                )
+        return {one.request_uuid: one for one in map(_transfer, found)}
+
+    async def in_phase(self, phase: TransferPhase, *, most: int) -> list[TaskTransfer]:
+        """The first transfers in a phase, without their documents, newest requests first."""
+        async with self._database.reading() as tx:
+            rows = await tx.fetch(
+                f"SELECT {_COLUMNS} FROM task_transfers WHERE phase = ?"
+                " ORDER BY request_uuid DESC LIMIT ?",
+                (phase, most),
+            )
+        return [_transfer(one) for one in rows]
+
+    async def ended(self, *, most: int) -> list[EndedTask]:
+        """The first tasks in the phase RUNNING whose requests are Final or were deleted."""
+        async with self._database.reading() as tx:
+            rows = await tx.fetch(
+                "SELECT t.request_uuid, r.uuid, c.state, r.output_uuid FROM task_transfers t"
+                " LEFT JOIN container_requests r ON r.uuid = t.request_uuid"
+                " LEFT JOIN containers c ON c.uuid = r.container_uuid"
+                " WHERE t.phase = ? AND (r.uuid IS NULL OR r.state = 'Final') LIMIT ?",
+                (TransferPhase.RUNNING, most),
+            )
+        return [
+            EndedTask(
+                request_uuid=str(uuid),
+                is_deleted=found is None,
+                container_state=str(state or ""),
+                output_uuid=str(output or ""),
+            )
+            for uuid, found, state, output in rows
+        ]
+
+    async def take(self, *, holder: str, now: str, until: str, most: int) -> list[TaskTransfer]:
+        """Take work that nobody holds: at most `most` transfers, which the holder has until a
+        time.
+        """
+        async with self._database.writing() as tx:
+            rows = await tx.fetch(
+                f"SELECT {_COLUMNS}, document FROM task_transfers"
+                " WHERE phase IN (?, ?) AND held_until <= ?"
+                " ORDER BY request_uuid LIMIT ?",
+                (TransferPhase.FETCHING, TransferPhase.DELIVERING, now, most),
+            )
+            for row in rows:
+                await tx.execute(
+                    "UPDATE task_transfers SET holder = ?, held_until = ? WHERE request_uuid = ?",
+                    (holder, until, row[0]),
+                )
+        return [_transfer(one) for one in rows]
+
+    async def renew(self, uuid: str, *, holder: str, until: str, note: str) -> bool:
+        """Hold a transfer until a later time; False if it was ended or taken by another."""
+        async with self._database.writing() as tx:
+            changed = await tx.execute(
+                "UPDATE task_transfers SET held_until = ?, note = ?"
+                " WHERE request_uuid = ? AND holder = ? AND phase IN (?, ?)",
+                (until, note, uuid, holder, TransferPhase.FETCHING, TransferPhase.DELIVERING),
+            )
+        return changed == 1
+
+    async def move(
+        self,
+        uuid: str,
+        old: Sequence[TransferPhase],
+        new: TransferPhase,
+        *,
+        note: str = "",
+        failures: int = 0,
+        held_until: str = "",
+    ) -> bool:
+        """Bring a transfer from one of the phases `old` to another, held by nobody until a time;
+        False if it is in none of them.
+        """
+        marks = ", ".join("?" for _ in old)
+        async with self._database.writing() as tx:
+            changed = await tx.execute(
+                "UPDATE task_transfers SET phase = ?, note = ?, failures = ?, holder = '',"
+                f" held_until = ? WHERE request_uuid = ? AND phase IN ({marks})",
+                (new, note, failures, held_until, uuid, *old),
+            )
+        return changed == 1
+
+    async def deliveries(self, uuid: str) -> list[DeliveredFile]:
+        """The files of a request that were delivered."""
+        async with self._database.reading() as tx:
+            rows = await tx.fetch(
+                "SELECT url, size, checksum FROM task_deliveries WHERE request_uuid = ?"
+                " ORDER BY url",
+                (uuid,),
+            )
+        return [
+            DeliveredFile(url=str(url), size=int(size or 0), checksum=str(checksum))
+            for url, size, checksum in rows
+        ]
+
+    async def note_delivery(self, uuid: str, file: DeliveredFile) -> None:
+        """Store that a file was delivered."""
+        async with self._database.writing() as tx:
+            await tx.execute(
+                "INSERT INTO task_deliveries (request_uuid, url, size, checksum)"
+                " VALUES (?, ?, ?, ?) ON CONFLICT (request_uuid, url)"
+                " DO UPDATE SET size = excluded.size, checksum = excluded.checksum",
+                (uuid, file.url, file.size, file.checksum),
+            )
+
+    async def claim_key(self, digest: str, *, now: str, since: str, stale: str) -> str | None:
+        """Claim an Idempotency-Key: None if the caller is to create the task; else the uuid of the
+        task, "" while another server creates it.
+
+        A claim before `since` is forgotten, and one before `stale` without a task too.
+        """
+        async with self._database.writing() as tx:
+            await tx.execute("DELETE FROM task_keys WHERE claimed_at <= ?", (since,))
+            await tx.execute(
+                "DELETE FROM task_keys WHERE digest = ? AND request_uuid = '' AND claimed_at <= ?",
+                (digest, stale),
+            )
+            made = await tx.execute(
+                "INSERT INTO task_keys (digest, claimed_at, request_uuid) VALUES (?, ?, '')"
+                " ON CONFLICT DO NOTHING",
+                (digest, now),
+            )
+            if made:
+                return None
+            rows = await tx.fetch("SELECT request_uuid FROM task_keys WHERE digest = ?", (digest,))
+        return str(rows[0][0])
+
+    async def settle_key(self, digest: str, uuid: str) -> None:
+        """Store the task of a key; "" frees the key after a create that failed."""
+        async with self._database.writing() as tx:
+            if uuid:
+                await tx.execute(
+                    "UPDATE task_keys SET request_uuid = ? WHERE digest = ?", (uuid, digest)
+                )
+            else:
+                await tx.execute(
+                    "DELETE FROM task_keys WHERE digest = ? AND request_uuid = ''", (digest,)
+                )
+
+
+def _transfer(row: Row) -> TaskTransfer:
+    task, request = json.loads(str(row[5])) if len(row) > 5 else ({}, {})
+    return TaskTransfer(
+        task=task,
+        request=request,
+        request_uuid=str(row[0]),
+        user_uuid=str(row[1]),
+        phase=TransferPhase(str(row[2])),
+        note=str(row[3]),
+        failures=int(row[4] or 0),
+    )

@@ -1,0 +1,139 @@
+"""Fetches the inputs of a task; each becomes the mount of a collection.
+
+Inputs are received in their order, the objects of a directory a few at a time. An object that is
+stored already is not received again: the answer of its server says so by the validator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from lading.client.collections import BlockSink, CollectionWriter
+from lading.concurrency import together
+from lading.core.errors import LadingError, NotFound
+from lading.core.quantities import size as size_text
+from lading.core.tes.document import DIRECTORY, objects, string
+from lading.core.tes.locations import shown
+from lading.core.tes.transfers import ObjectFacts, TaskTransfer, is_fetched, object_key
+from lading.core.values import JsonObject
+from lading.tes.transfers.endpoints import ObjectSource, SourceListing
+from lading.tes.transfers.fetching import FetchedObject, ObjectFetch, TransferRules
+from lading.tes.transfers.input_store import InputStore
+from lading.tes.transfers.servers import FoundSource, Servers
+
+# Objects of a directory that are received at a time.
+_TOGETHER: Final = 4
+Note = Callable[[str], None]
+"""Takes a sentence on what goes on."""
+_Advance = Callable[[int, int | None], None]
+
+
+class TransferFailed(LadingError):
+    """An input could not be fetched, or an output not delivered: the task ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFetcher:
+    """Fetches the inputs of tasks of the user with the uuid `user`."""
+
+    servers: Servers
+    store: InputStore
+    blocks: BlockSink
+    rules: TransferRules
+    user: str
+
+    async def fetch_all(self, transfer: TaskTransfer, note: Note) -> JsonObject:
+        """The mounts of all inputs of a task that come from URLs, by their paths. Raises
+        TransferFailed for the first input that cannot be fetched.
+        """
+        inputs = [one for one in objects(transfer.task, "inputs") if is_fetched(one)]
+        mounts: JsonObject = {}
+        for number, one in enumerate(inputs, 1):
+            told = f"fetching input {number} of {len(inputs)}: {shown(string(one, 'url'))}"
+            note(told)
+            mounts[string(one, "path").rstrip("/")] = await self._mount(one, told, note)
+        return mounts
+
+    async def _mount(self, one: JsonObject, told: str, note: Note) -> JsonObject:
+        def advance(done: int, size: int | None) -> None:
+            total = f" of {size_text(size)}" if size is not None else ""
+            note(f"{told}: {size_text(done)}{total}")
+
+        url = string(one, "url")
+        try:
+            found = await self._find(url, is_directory=one["type"] == DIRECTORY)
+            if isinstance(found.content, SourceListing):
+                path, hash = "", await self._directory(found.content, url, found.place, advance)
+            else:
+                path, hash = found.name, await self._file(found.content, url, found, advance)
+        except LadingError as error:
+            raise TransferFailed(f"input {string(one, 'path')}: {error.message}") from error
+        return {"kind": "collection", "portable_data_hash": hash, "path": path}
+
+    async def _find(self, url: str, *, is_directory: bool) -> FoundSource:
+        """What is at a URL, asked for until its server answers."""
+        return await self.rules.repeat(
+            lambda: self.servers.find_source(url, is_directory=is_directory)
+        )
+
+    async def _file(
+        self, source: ObjectSource, url: str, found: FoundSource, advance: _Advance
+    ) -> str:
+        known = ""
+
+        async def is_known(facts: ObjectFacts) -> bool:
+            nonlocal known
+            if facts.validator:
+                key = object_key(url, facts.validator, place=found.place)
+                known = await self.store.find(key, self.user) or ""
+            return bool(known)
+
+        fetch = ObjectFetch(source, self.blocks, self.rules, note=advance)
+        fetched = await fetch.run_unless(is_known)
+        if fetched is None:
+            return known
+        validator = fetched.facts.validator or f"content {fetched.sha256}"
+        key = object_key(url, validator, place=found.place)
+        async with CollectionWriter(self.blocks) as writer:
+            await _add(writer, found.name, fetched)
+            return await self.store.save(key, shown(url), writer, self.user)
+
+    async def _directory(
+        self, listing: SourceListing, url: str, place: str, advance: _Advance
+    ) -> str:
+        if not listing.files and not listing.directories:
+            raise NotFound(f"{shown(url)}: there is nothing below it")
+        key = object_key(url, listing.validator, place=place)
+        if (known := await self.store.find(key, self.user)) is not None:
+            return known
+        total = 0
+        async with CollectionWriter(self.blocks) as writer:
+            for path in listing.directories:
+                writer.add_directory(path)
+            names = sorted(listing.files)
+            for start in range(0, len(names), _TOGETHER):
+                part = names[start : start + _TOGETHER]
+                several = await self._objects([listing.files[one] for one in part])
+                for name, one in zip(part, several, strict=True):
+                    await _add(writer, name, one)
+                    total += one.size
+                advance(total, None)
+            return await self.store.save(key, shown(url), writer, self.user)
+
+    async def _objects(self, sources: list[ObjectSource]) -> list[FetchedObject]:
+        found: dict[int, FetchedObject] = {}
+
+        async def receive(number: int, source: ObjectSource) -> None:
+            found[number] = await ObjectFetch(source, self.blocks, self.rules).run()
+
+        await together(*(receive(number, one) for number, one in enumerate(sources)))
+        return [found[number] for number in range(len(sources))]
+
+
+async def _add(writer: CollectionWriter, name: str, fetched: FetchedObject) -> None:
+    if fetched.file is not None:
+        writer.add_tree(name, fetched.file)
+    else:
+        await writer.add_bytes(name, fetched.content)

@@ -1,0 +1,77 @@
+"""Delivers the outputs of a task from its output collection.
+
+Each delivered file is stored in the journal, so that a delivery that was interrupted goes on with
+the next file. A file is sent again after a fault that may pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from lading.client.blocks import BlockClient
+from lading.concurrency import together
+from lading.core.data import filetree
+from lading.core.data.filetree import File, FileTree
+from lading.core.errors import LadingError
+from lading.core.tes.locations import shown
+from lading.core.tes.outputs import OutputFile, find_outputs
+from lading.core.tes.transfers import DeliveredFile, TaskTransfer
+from lading.tes.transfers.endpoints import OutgoingFile
+from lading.tes.transfers.fetching import TransferRules
+from lading.tes.transfers.inputs import TransferFailed
+from lading.tes.transfers.journal import TransferJournal
+from lading.tes.transfers.servers import Servers
+
+# Files that are sent at a time.
+_TOGETHER: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSender:
+    """Delivers from the store, whose blocks `blocks` reads."""
+
+    servers: Servers
+    blocks: BlockClient
+    rules: TransferRules
+    journal: TransferJournal
+
+    async def deliver_all(
+        self, transfer: TaskTransfer, tree: FileTree, note: Callable[[str], None]
+    ) -> None:
+        """Deliver what the task made of its outputs. Raises TransferFailed for the first file that
+        cannot be delivered.
+        """
+        found = find_outputs(transfer.task, tree)
+        for url in found.directories:
+            await self._make_directory(url)
+        done = {one.url for one in await self.journal.deliveries(transfer.request_uuid)}
+        wanted = [one for one in found.files if one.url]
+        left = [one for one in wanted if one.url not in done]
+        for start in range(0, len(left), _TOGETHER):
+            part = left[start : start + _TOGETHER]
+            number = len(wanted) - len(left) + start + 1
+            note(f"delivering output {number} of {len(wanted)}: {shown(part[0].url)}")
+            await together(*(self._deliver(transfer, tree, one) for one in part))
+
+    async def _deliver(self, transfer: TaskTransfer, tree: FileTree, one: OutputFile) -> None:
+        stored = filetree.get(tree, one.stored)
+        assert isinstance(stored, File)
+        key = f"{transfer.request_uuid} {one.url}"
+        file = OutgoingFile(blocks=self.blocks, file=stored, key=key)
+        try:
+            target = await self.servers.find_target(one.url)
+            checksum = await self.rules.repeat(lambda: target.send(file))
+        except LadingError as error:
+            raise TransferFailed(f"output {one.path}: {shown(one.url)}: {error.message}") from error
+        await self.journal.note_delivery(
+            transfer.request_uuid, DeliveredFile(url=one.url, size=one.size, checksum=checksum)
+        )
+
+    async def _make_directory(self, url: str) -> None:
+        try:
+            await asyncio.to_thread(self.servers.make_directory, url)
+        except LadingError as error:
+            raise TransferFailed(f"output {shown(url)}: {error.message}") from error

@@ -1,0 +1,40 @@
+"""Directories that file URLs may lead to."""
+
+from __future__ import annotations
+
+import pytest
+
+from lading.core.errors import Forbidden
+from lading.core.tes.file_roots import find_root, is_below_root, make_roots
+
+ROOTS = make_roots(
+    {
+        "/data/": {"Path": "/mnt/data", "Write": True},
+        "/data/ann": {"Users": ["ann"]},
+        "/plain": {"Users": "everybody"},
+    }
+)
+
+
+def test_the_longest_beginning_counts() -> None:
+    root, path = find_root(ROOTS, "/data/x/y", ["bob"], writes=True)
+    assert (root.directory, path) == ("/mnt/data", "x/y")
+    root, path = find_root(ROOTS, "/data/ann", ["ann", "uuid"])
+    assert (root.directory, path) == ("/data/ann", "")
+    assert find_root(ROOTS, "/data/annex", ["bob"])[1] == "annex"
+    assert find_root(ROOTS, "/plain/a", [])[0].users == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "names", "writes"),
+    [("/data/ann/x", ["bob"], False), ("/other", ["ann"], False), ("/data/ann/x", ["ann"], True)],
+)
+def test_refusals(path: str, names: list[str], writes: bool) -> None:
+    with pytest.raises(Forbidden):
+        find_root(ROOTS, path, names, writes=writes)
+
+
+def test_what_some_user_may_use() -> None:
+    assert is_below_root(ROOTS, "/data/ann/x")
+    assert not is_below_root(ROOTS, "/data/ann/x", writes=True)
+    assert not is_below_root(ROOTS, "/etc")

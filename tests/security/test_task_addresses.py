@@ -1,0 +1,119 @@
+"""URLs of tasks that lead the server to itself, its inside networks, or files it did not offer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.security.stranger import QUIET, Stranger
+from tests.system.cluster import running_cluster
+
+pytestmark = pytest.mark.system
+TASKS = "/ga4gh/tes/v1/tasks"
+INSIDE = (
+    "http://127.0.0.1:{port}/secret",
+    "http://localhost:{port}/secret",
+    "http://[::1]:{port}/secret",
+    "http://[::ffff:127.0.0.1]:{port}/secret",
+    "http://0.0.0.0:{port}/secret",
+    "http://0x7f000001:{port}/secret",
+    "http://169.254.169.254/latest/meta-data/iam",
+    "http://100.100.100.200/latest/meta-data",
+    "http://10.0.0.1/",
+    "http://192.168.0.1/",
+)
+
+
+class Listener:
+    """A service of the machine that must hear of nobody."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        heard = self.heard
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                heard.append(self.path)
+                self.send_response(200)
+                self.end_headers()
+
+            do_PUT = do_GET  # noqa: N815 (the library calls it so)
+
+            def log_message(self, *_: Any) -> None:
+                """Write nothing."""
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        return self.server.server_port
+
+
+@pytest.fixture(scope="module")
+def listener() -> Iterator[Listener]:
+    made = Listener()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("offered")
+    (made / "shared").mkdir()
+    (made / "secret").write_text("secret")
+    (made / "shared" / "link").symlink_to(made / "secret")
+    (made / "shared" / "out").symlink_to(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[Stranger]:
+    roots = f"TES:\n  FileRoots:\n    /shared: {{Path: {root / 'shared'}}}\n"
+    place = tmp_path_factory.mktemp("addresses") / "data"
+    with running_cluster(place, QUIET + roots) as cluster:
+        yield Stranger(cluster)
+
+
+def end_of(site: Stranger, url: str, *, type: str = "FILE") -> tuple[str, str]:
+    """State and system log of a task with an input, once it has ended; 400 for a refused one."""
+    task = {
+        "executors": [{"image": "any", "command": ["true"]}],
+        "inputs": [{"path": "/in/a", "url": url, "type": type}],
+    }
+    made = site.send("POST", TASKS, task, token=site.admin)
+    if made.status == 400:
+        return "400", made.text
+    for _ in range(300):
+        path = f"{TASKS}/{made.json['id']}?view=FULL"
+        found = site.send("GET", path, token=site.admin).json
+        if found["state"] != "QUEUED":
+            return found["state"], " ".join(found["logs"][0]["system_logs"])
+        time.sleep(0.1)
+    raise AssertionError(found)
+
+
+@pytest.mark.attack("has the server fetch from its own machine or an inside network for a task")
+@pytest.mark.parametrize("url", INSIDE)
+def test_inside_address(site: Stranger, listener: Listener, url: str) -> None:
+    state, text = end_of(site, url.format(port=listener.port))
+    assert (state, listener.heard) == ("SYSTEM_ERROR", []), text
+    assert "inside network" in text or "cannot be looked up" in text
+
+
+@pytest.mark.attack("has the server read a file of its machine that was not offered for tasks")
+@pytest.mark.parametrize(
+    "path",
+    ["/etc/passwd", "/shared/../secret", "/shared/%2e%2e/secret", "/shared/link",
+     "/shared/out/secret"],
+)  # fmt: skip
+def test_file(site: Stranger, path: str) -> None:
+    state, text = end_of(site, f"file://{path}")
+    assert state in ("400", "SYSTEM_ERROR"), text

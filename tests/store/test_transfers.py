@@ -1,0 +1,108 @@
+"""Stored transfers of tasks, on each database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.tes.transfers import DeliveredFile, EndedTask, TaskTransfer, TransferPhase
+from lading.store import records
+from lading.store.database import Database
+from lading.store.transfers import StoredTransfers
+
+FETCHING, RUNNING = TransferPhase.FETCHING, TransferPhase.RUNNING
+DELIVERING, DONE = TransferPhase.DELIVERING, TransferPhase.DONE
+
+
+def transfer(uuid: str, phase: TransferPhase = FETCHING, **more: Any) -> TaskTransfer:
+    return TaskTransfer(request_uuid=uuid, user_uuid="u", phase=phase, **more)
+
+
+@pytest.fixture
+def journal(database: Database) -> StoredTransfers:
+    return StoredTransfers(database)
+
+
+async def take(journal: StoredTransfers, holder: str, now: str, most: int = 9) -> list[str]:
+    taken = await journal.take(holder=holder, now=now, until=now + "+", most=most)
+    return [one.request_uuid for one in taken]
+
+
+async def test_work_is_taken_by_one_holder(journal: StoredTransfers) -> None:
+    for uuid in "abc":
+        await journal.add(transfer(uuid, task={"inputs": [uuid]}, request={"cwd": "."}))
+    await journal.add(transfer("d", RUNNING))
+    await journal.add(transfer("a", DONE))
+    assert await take(journal, "one", "1", most=2) == ["a", "b"]
+    assert await take(journal, "two", "1") == ["c"]
+    assert await take(journal, "two", "1") == []
+    # The first holder ended.
+    assert await take(journal, "two", "2") == ["a", "b", "c"]
+    [found] = (await journal.read(["a"])).values()
+    assert (found.task, found.phase) == ({}, FETCHING)
+    [held] = await journal.take(holder="x", now="9", until="9", most=1)
+    assert (held.task, held.request) == ({"inputs": ["a"]}, {"cwd": "."})
+
+
+async def test_a_hold_is_renewed_until_the_work_ends(journal: StoredTransfers) -> None:
+    await journal.add(transfer("a"))
+    assert await take(journal, "one", "1") == ["a"]
+    assert await journal.renew("a", holder="one", until="5", note="half")
+    assert not await journal.renew("a", holder="two", until="5", note="")
+    assert await take(journal, "two", "4") == []
+    assert await journal.move("a", [FETCHING], FETCHING, note="again", failures=2, held_until="7")
+    assert await take(journal, "two", "6") == []
+    assert await take(journal, "two", "7") == ["a"]
+    assert await journal.move("a", [FETCHING], TransferPhase.CANCELLED)
+    assert not await journal.move("a", [FETCHING], DONE)
+    assert not await journal.renew("a", holder="two", until="9", note="")
+    assert await journal.read([]) == {}
+
+
+async def test_phases(journal: StoredTransfers) -> None:
+    for uuid in "abc":
+        await journal.add(transfer(uuid, DELIVERING))
+    found = await journal.in_phase(DELIVERING, most=2)
+    assert [one.request_uuid for one in found] == ["c", "b"]
+
+
+async def test_tasks_that_have_ended(database: Database, journal: StoredTransfers) -> None:
+    async with database.writing() as tx:
+        await records.insert(tx, CONTAINERS, {"uuid": "c1", "state": "Complete", "created_at": "1"})
+        for uuid, state, container in (("r1", "Final", "c1"), ("r2", "Committed", "c1"),
+                                       ("r3", "Final", None)):  # fmt: skip
+            row = {"uuid": uuid, "state": state, "container_uuid": container, "output_uuid": "o"}
+            await records.insert(tx, REQUESTS, row)
+    for uuid in ("r1", "r2", "r3", "gone"):
+        await journal.add(transfer(uuid, RUNNING))
+    found = {one.request_uuid: one for one in await journal.ended(most=9)}
+    assert found == {
+        "r1": EndedTask(request_uuid="r1", container_state="Complete", output_uuid="o"),
+        "r3": EndedTask(request_uuid="r3", output_uuid="o"),
+        "gone": EndedTask(request_uuid="gone", is_deleted=True),
+    }
+
+
+async def test_deliveries(journal: StoredTransfers) -> None:
+    for checksum in ("x", "y"):
+        await journal.note_delivery("a", DeliveredFile(url="u", size=1 << 40, checksum=checksum))
+    assert await journal.deliveries("a") == [DeliveredFile(url="u", size=1 << 40, checksum="y")]
+    assert await journal.deliveries("b") == []
+
+
+async def test_keys(journal: StoredTransfers) -> None:
+    async def claim(now: str) -> str | None:
+        return await journal.claim_key("k", now=now, since=str(int(now) - 9), stale="1")
+
+    assert await claim("2") is None
+    assert await claim("2") == ""
+    await journal.settle_key("k", "task")
+    assert await claim("2") == "task"
+    # It is forgotten after a day.
+    assert await claim("11") is None
+    await journal.settle_key("k", "")
+    assert await claim("11") is None
+    # The server that claimed it ended.
+    assert await journal.claim_key("k", now="12", since="0", stale="11") is None

@@ -1,0 +1,45 @@
+"""The servers of URLs."""
+
+from __future__ import annotations
+
+import pytest
+
+from lading.core.errors import Forbidden, Invalid, LadingError
+from lading.core.tes.file_roots import FileRoot
+from lading.net.outside_way import OutsideNetwork
+from lading.tes.transfers.http_server import HttpSource, HttpTarget
+from lading.tes.transfers.outside_http import OutsideHttp
+from lading.tes.transfers.servers import Servers
+
+
+@pytest.fixture
+def servers() -> Servers:
+    roots = (FileRoot(prefix="/read", directory="/tmp"),)
+    return Servers(http=OutsideHttp(OutsideNetwork()), roots=roots, names=("ann",))
+
+
+async def test_the_name_of_a_file(servers: Servers) -> None:
+    for url, name in (("http://h/a/b%20c", "b c"), ("http://h/", "file"), ("http://h/%2e", "file"),
+                      ("http://h/a%2Fb", "b"), ("http://h/a%0Ab", "file")):  # fmt: skip
+        found = await servers.find_source(url, is_directory=False)
+        assert isinstance(found.content, HttpSource)
+        assert found.name in (name, "a\nb")
+
+
+@pytest.mark.parametrize(
+    ("url", "error"),
+    [("http://h/", Invalid), ("x://h/", Invalid), ("file:///etc", Forbidden)],
+)
+async def test_directories_that_cannot_be_fetched(
+    servers: Servers, url: str, error: type[LadingError]
+) -> None:
+    with pytest.raises(error):
+        await servers.find_source(url, is_directory=True)
+
+
+async def test_targets(servers: Servers) -> None:
+    assert isinstance(await servers.find_target("https://h/a"), HttpTarget)
+    with pytest.raises(Forbidden, match="for inputs only"):
+        await servers.find_target("/read/a")
+    with pytest.raises(Invalid):
+        await servers.find_target("drs://h/a")
