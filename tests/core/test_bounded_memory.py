@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from lading.core.bounded_memory import BytePool, MinimumRate, PoolClaim
+from lading.core.bounded_memory import BytePool, PoolClaim
 
 
 def grant(pool: BytePool, claim: PoolClaim, amount: int) -> bool:
@@ -58,14 +58,3 @@ def test_whatever_is_granted_all_finish(seed: int) -> None:
         for claim in [one for one in waiting if pool.fits(one, one.missing)][:1]:
             assert grant(pool, claim, claim.missing)
     assert pool.taken <= 100
-
-
-def test_a_pace_counts_bytes_in_the_time_of_waiting() -> None:
-    pace = MinimumRate(10, 3.0)
-    pace.note(29, 2.0)
-    assert pace.left == 1.0
-    pace.note(1, 0.5)
-    assert pace.left == 3.0
-    pace.note(1, 5.0)
-    assert pace.left == 0.0
-    assert MinimumRate(0, 3.0).left is None

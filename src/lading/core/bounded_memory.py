@@ -1,10 +1,9 @@
-"""Bounded memory and minimum speed, so that one client cannot exhaust or block a process.
+"""Bounded memory, so that one client cannot exhaust a process.
 
 - `BytePool` grants memory to holders whose needs grow. A holder with a part of its memory may wait
   for more, so more is granted only as long as all holders can finish one after the other, the one
   with the smallest need first (the banker's algorithm): waiting holders never block each other for
   ever. Source: E. W. Dijkstra, EWD 108.
-- `MinimumRate` finds peers that are too slow.
 - `LruMap` is a cache of bounded size; the values that were not used for longest go first.
 """
 
@@ -82,35 +81,6 @@ class BytePool:
         if claim in self._growing:
             del self._growing[claim]
             self._promised -= claim.held
-
-
-class MinimumRate:
-    """Checks whether a peer sends or receives fast enough: `rate` bytes a second within each
-    `window` seconds.
-
-    Only time spent waiting for the peer counts. A rate of 0 disables the check.
-    """
-
-    __slots__ = ("_moved", "_rate", "_waited", "_window")
-
-    def __init__(self, rate: int, window: float) -> None:
-        self._rate = rate
-        self._window = window
-        self._moved = 0
-        self._waited = 0.0
-
-    @property
-    def left(self) -> float | None:
-        """Seconds that the other side may be waited for; None: any time."""
-        return max(0.0, self._window - self._waited) if self._rate > 0 else None
-
-    def note(self, size: int, seconds: float) -> None:
-        """Seconds for which the peer may still be waited for; None: no limit."""
-        self._moved += size
-        self._waited += seconds
-        # Enough for this window: a new one begins.
-        if self._moved >= self._rate * self._window:
-            self._moved, self._waited = 0, 0.0
 
 
 _Key = TypeVar("_Key", bound=Hashable)

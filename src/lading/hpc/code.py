@@ -33,7 +33,8 @@ from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.hpc import daemon_configuration, daemon_states
 from lading.core.hpc.daemon_states import ENDED, ChildPolicy, CodeStatus, ContainerStatus, StartedBy
 from lading.hpc import processes
-from lading.hpc.layout import DaemonLayout, DaemonMemory, read_text
+from lading.hpc.daemon_memory import DaemonMemory
+from lading.hpc.layout import DaemonLayout, read_text
 from lading.hpc.processes import WAIT_ALL, Tracer
 
 # Seconds between SIGTERM and SIGKILL, and then until all processes must have ended.

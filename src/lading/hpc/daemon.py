@@ -33,20 +33,19 @@ from lading.core.hpc.daemon_document import LOGS
 from lading.core.hpc.daemon_states import CodeStatus, ContainerStatus, ResultStatus
 from lading.hpc import delivery, processes
 from lading.hpc.code import Code, Progress
+from lading.hpc.daemon_memory import DaemonMemory, load
 from lading.hpc.endpoints import Endpoints
 from lading.hpc.layout import (
     FILES,
     PRIVATE,
     DaemonLayout,
-    DaemonMemory,
-    Notices,
     forget_environment,
     keep_identity,
-    load,
     read_identity,
     trim_log,
     write,
 )
+from lading.hpc.notices import Notices
 from lading.hpc.service import DaemonService
 
 # HTTPS (RFC 9110, 4.2.2).

@@ -34,17 +34,9 @@ from lading.core.protocols.daemon_http import (
     waiting_time,
 )
 from lading.hpc.code import Code
-from lading.hpc.layout import (
-    OPEN,
-    PRIVATE,
-    DaemonLayout,
-    DaemonMemory,
-    Notices,
-    append,
-    make_folder,
-    read_text,
-    write,
-)
+from lading.hpc.daemon_memory import DaemonMemory
+from lading.hpc.layout import OPEN, PRIVATE, DaemonLayout, append, make_folder, read_text, write
+from lading.hpc.notices import Notices
 from lading.hpc.service import MOST_JSON, DaemonResponse, success
 
 # Bytes written at a time.

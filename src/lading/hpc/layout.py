@@ -1,4 +1,4 @@
-"""Files of the HPC daemon: paths, credentials, stored state, size limits, and notices of writes.
+"""Files of the HPC daemon: paths, credentials, and size limits.
 
 - Paths and modes: files are replaced whole. Files that the code may change are world readable and
   writable, in directories that everybody can enter. The daemon's own files (keys, state, log) are
@@ -9,33 +9,22 @@
 - Output of the code: the code writes to the files itself, so that it does not notice a restart of
   the daemon. The oldest part of a file that has grown too long is returned to the file system as a
   hole: positions stay valid.
-- Notices of writes by inotify(7), so that no polling is needed. Events are read only while a caller
-  waits; in between the kernel merges equal ones. Where no more inotify instances are available, the
-  waiting caller polls once a second.
-- Memory: states, settings, parameters, and the process of the code. Each change is on disk before
-  it is acknowledged. The authorization is not part of it. An unreadable file is moved aside, and
-  the log says so (docs/spec/hpc-daemon, section Memory over restarts).
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ctypes
 import errno
-import json
 import logging
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from lading.core.errors import Invalid, LadingError
-from lading.core.hpc import daemon_configuration, daemon_states
-from lading.core.hpc.daemon_configuration import DaemonSettings
-from lading.core.hpc.daemon_states import CodeStatus, ContainerStatus, ResultStatus, StartedBy
+from lading.core.errors import Invalid
 
 _logger = logging.getLogger("lading.hpc")
 # Modes: the code may run as any user; secrets are for the daemon only.
@@ -244,179 +233,3 @@ def trim_log(path: Path, *, limit: int = LOG_LIMIT) -> int:
     finally:
         os.close(descriptor)
     return surplus
-
-
-# Events of inotify(7).
-_MODIFY, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x80, 0x100, 0x200
-# Bytes of events that are read at a time; their content does not matter.
-_MOST = 1 << 16
-# Seconds between two looks where inotify cannot be used.
-_WITHOUT = 1.0
-
-
-class Notices:
-    """Notices of changes to files, and to the direct entries of directories."""
-
-    def __init__(self, *, without: float = _WITHOUT) -> None:
-        """`without`: seconds between two polls where the kernel sends no events."""
-        self._without = without
-        self._descriptor = -1
-        self._waiting: set[asyncio.Event] = set()
-
-    def open(self, *paths: Path) -> bool:
-        """Begin to watch; return whether the kernel reports changes to all of the paths."""
-        libc = ctypes.CDLL(None, use_errno=True)
-        self._descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        mask = _MODIFY | _MOVED_TO | _CREATE | _DELETE
-        if self._descriptor >= 0 and all(
-            libc.inotify_add_watch(self._descriptor, os.fsencode(path), mask) >= 0 for path in paths
-        ):
-            return True
-        self.close()
-        return False
-
-    def close(self) -> None:
-        """Stop watching."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    async def one(self) -> None:
-        """Wait until something may have changed."""
-        if self._descriptor < 0:
-            await asyncio.sleep(self._without)
-            return
-        event = asyncio.Event()
-        if not self._waiting:
-            asyncio.get_running_loop().add_reader(self._descriptor, self._take)
-        self._waiting.add(event)
-        try:
-            await event.wait()
-        finally:
-            self._waiting.discard(event)
-            if not self._waiting:
-                asyncio.get_running_loop().remove_reader(self._descriptor)
-
-    def _take(self) -> None:
-        # Nothing has happened.
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._descriptor, _MOST)
-        self.tell()
-
-    def tell(self) -> None:
-        """Note a change that the kernel does not report."""
-        for event in self._waiting:
-            event.set()
-
-
-_PLAIN = (
-    "parameters",
-    "given",
-    "pid",
-    "born",
-    "mark",
-    "exit_code",
-    "reason",
-    "killed",
-    "failed",
-    "results",
-)
-
-
-@dataclass(slots=True, kw_only=True)
-class DaemonMemory:
-    """The daemon's record. `given`: the accepted daemon parameters as received, by key; `settings`:
-    the parsed values.
-    """
-
-    path: Path
-    allow_http: bool = False
-    container: ContainerStatus = ContainerStatus.RUNNING
-    code: CodeStatus = CodeStatus.WAITING
-    result: ResultStatus = ResultStatus.WAITING
-    started_by: StartedBy | None = None
-    settings: DaemonSettings = field(default_factory=DaemonSettings)
-    parameters: dict[str, Any] = field(default_factory=dict)
-    given: dict[str, Any] = field(default_factory=dict)
-    pid: int = 0
-    born: int = 0
-    mark: str = ""
-    exit_code: int | None = None
-    reason: str = ""
-    killed: bool = False
-    failed: bool = False
-    results: list[dict[str, Any]] = field(default_factory=list)
-    fault: str = ""
-    """The reason of FSError. It is not on disk: a new daemon asks the file systems itself."""
-    _waiting: set[asyncio.Event] = field(default_factory=set, init=False, repr=False, compare=False)
-
-    def enter(self, status: CodeStatus, *, reason: str = "") -> None:
-        """Set and store the state of the code. Raises IllegalTransition, OSError."""
-        self.code = daemon_states.change(daemon_states.CODE_TRANSITIONS, self.code, status)
-        self.reason = reason
-        self.save()
-        _logger.info("code is %s%s", status, f": {reason}" if reason else "")
-
-    def deliver(self, status: ResultStatus) -> None:
-        """Set and store the state of the results. Raises IllegalTransition, OSError."""
-        self.result = daemon_states.change(daemon_states.RESULT_TRANSITIONS, self.result, status)
-        self.save()
-        _logger.info("results are %s", status)
-
-    def judge(self, status: ContainerStatus, *, fault: str = "") -> None:
-        """Set and store the state of the container and its fault. Raises OSError."""
-        self.fault = fault
-        # Only a change is stored: the file systems are looked at in each period.
-        if status is not self.container:
-            self.container = daemon_states.change(
-                daemon_states.CONTAINER_TRANSITIONS, self.container, status
-            )
-            self.save()
-            _logger.info("container is %s", status)
-
-    def save(self) -> None:
-        """Store the record. Raises OSError."""
-        content = {name: getattr(self, name) for name in _PLAIN}
-        states = {
-            "container": self.container,
-            "code": self.code,
-            "result": self.result,
-            "startedBy": self.started_by,
-        }
-        write(self.path, json.dumps(content | states), mode=PRIVATE)
-        for event in self._waiting:
-            event.set()
-
-    async def changed(self) -> None:
-        """Wait for the next change of the record."""
-        event = asyncio.Event()
-        self._waiting.add(event)
-        try:
-            await event.wait()
-        finally:
-            self._waiting.discard(event)
-
-
-def load(path: Path, *, allow_http: bool = False) -> DaemonMemory:
-    """Read the record, or make a new one. Raises OSError when the directory cannot be read."""
-    try:
-        content = json.loads(path.read_text())
-        record = DaemonMemory(
-            path=path, allow_http=allow_http, **{name: content[name] for name in _PLAIN}
-        )
-        record.container = ContainerStatus(content["container"])
-        record.code = CodeStatus(content["code"])
-        record.result = ResultStatus(content["result"])
-        record.started_by = StartedBy(content["startedBy"]) if content["startedBy"] else None
-        # Checked already when they were accepted; a daemon that was started without HTTP must read
-        # them too.
-        record.settings = daemon_configuration.apply(
-            DaemonSettings(), record.given, allow_http=True
-        ).settings
-    except FileNotFoundError:
-        return DaemonMemory(path=path, allow_http=allow_http)
-    except (ValueError, KeyError, TypeError, LadingError) as error:
-        _logger.error("%s cannot be read and is put aside: %s", path, error)
-        path.replace(path.with_suffix(".broken"))
-        return DaemonMemory(path=path, allow_http=allow_http)
-    return record

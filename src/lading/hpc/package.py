@@ -27,8 +27,8 @@ _MODULES = (
     "net/http_bodies.py",
 )
 _OF_HPC = (
-    "__init__.py", "code.py", "daemon.py", "delivery.py", "endpoints.py", "layout.py",
-    "processes.py", "service.py",
+    "__init__.py", "code.py", "daemon.py", "daemon_memory.py", "delivery.py", "endpoints.py",
+    "layout.py", "notices.py", "processes.py", "service.py",
 )  # fmt: skip
 # The earliest time of a zip, so that the same code gives the same bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -3,7 +3,7 @@
 Little is buffered: a side that does not read stops the other side after a few hundred KiB. Where
 many connections are joined in an event loop with other work, `Turns` limits them to one piece in
 each pass of the loop. Large streams wait while calls are delayed (`Pacer`, by the rules of
-`core.protocols.connection_limits`).
+`core.protocols.pacing`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Final
 
 from lading.concurrency import cancel_all
 from lading.core.errors import Malformed, Unavailable
-from lading.core.protocols import connection_limits, http_head
-from lading.core.protocols.connection_limits import Seen, StreamPace
+from lading.core.protocols import http_head, pacing
+from lading.core.protocols.pacing import Seen, StreamPace
 
 # Bytes read at a time.
 CHUNK = 1 << 17
@@ -233,14 +233,14 @@ class Pacer:
         self._moved += size
         if not self._pace.is_bound:
             return
-        due, self._free = connection_limits.reserve(self._free, size, now=now, rate=self._pace.rate)
+        due, self._free = pacing.reserve(self._free, size, now=now, rate=self._pace.rate)
         if due > now:
             await self._sleep(due - now)
             self._late += max(0.0, self._clock() - due - _GRAIN)
 
     def _look(self, now: float) -> None:
-        seconds, called = now - self._since, now - self._called < connection_limits.RECENT
-        if seconds < connection_limits.PERIOD and self._pace.is_bound >= called:
+        seconds, called = now - self._since, now - self._called < pacing.RECENT
+        if seconds < pacing.PERIOD and self._pace.is_bound >= called:
             return
         found = self._account()
         waited, turns = found if found is not None else (self._late, 0)
@@ -251,7 +251,7 @@ class Pacer:
             moved=self._moved,
             called=called,
         )
-        self._pace = connection_limits.observe(self._pace, seen, least=self._least)
+        self._pace = pacing.observe(self._pace, seen, least=self._least)
         self._since, self._before, self._moved = now, (waited, turns), 0
 
 
@@ -260,7 +260,7 @@ class PacedStream:
 
     def __init__(self, pacer: Pacer) -> None:
         self._pacer = pacer
-        self._allowance = connection_limits.StreamAllowance(at=pacer.now())
+        self._allowance = pacing.StreamAllowance(at=pacer.now())
 
     async def admit(self, size: int) -> None:
         """Wait until `size` bytes may be passed on."""

@@ -40,11 +40,11 @@ from starlette.requests import Request as Incoming
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lading.client.transport import Transport
-from lading.core.bounded_memory import MinimumRate
 from lading.core.data import filetree
 from lading.core.data.filetree import FileTree
 from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllowed, from_status
 from lading.core.protocols import http_head
+from lading.core.protocols.pacing import MinimumRate
 from lading.net.acceptor import note_known
 from lading.webdav import davxml, file_request, http
 from lading.webdav.contents import CachedCollection, CollectionCache, DavUpload, FileReader, tag_of

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.protocols import connection_limits
-from lading.core.protocols.connection_limits import (
+from lading.core.protocols import pacing
+from lading.core.protocols.pacing import (
     PERIOD,
     REFILL,
     SPARE,
     TARGET,
     TURN,
+    MinimumRate,
     Seen,
     StreamAllowance,
     StreamPace,
@@ -85,8 +86,8 @@ def test_the_rate_comes_near_to_what_is_borne_from_anywhere(rate: float, borne: 
         pace = observe(pace, seen(waited=waited, moved=int(pace.rate * PERIOD) + 1), least=LEAST)
         if number >= 2900:
             rates.append(pace.rate)
-    assert max(rates) <= borne + connection_limits.STEP * PERIOD
-    assert min(rates) >= max(LEAST, borne * connection_limits.LOWER * 0.99)
+    assert max(rates) <= borne + pacing.STEP * PERIOD
+    assert min(rates) >= max(LEAST, borne * pacing.LOWER * 0.99)
 
 
 @given(st.lists(st.tuples(st.integers(1, 1 << 16), st.floats(0, 0.1)), max_size=200), RATES)
@@ -104,7 +105,7 @@ def test_pieces_keep_to_the_rate_and_are_not_saved_up(
         gone.append((due, size))
     for first in range(len(gone)):
         total = sum(size for _, size in gone[first:-1])
-        assert total / rate <= gone[-1][0] - gone[first][0] + connection_limits.BURST + 1e-6
+        assert total / rate <= gone[-1][0] - gone[first][0] + pacing.BURST + 1e-6
 
 
 @given(st.lists(st.tuples(st.integers(1, 1 << 16), st.floats(0, 100)), max_size=100))
@@ -128,3 +129,14 @@ def test_an_allowance_comes_back(pause: float, spent: bool) -> None:
     one = StreamAllowance().spend(1 << 30, now=0.0)
     assert one.is_spent
     assert one.spend(1 << 16, now=pause).is_spent is spent
+
+
+def test_a_peer_has_a_minimum_rate_while_it_is_waited_for() -> None:
+    pace = MinimumRate(10, 3.0)
+    pace.note(29, 2.0)
+    assert pace.left == 1.0
+    pace.note(1, 0.5)
+    assert pace.left == 3.0
+    pace.note(1, 5.0)
+    assert pace.left == 0.0
+    assert MinimumRate(0, 3.0).left is None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.hpc.layout import Notices
+from lading.hpc.notices import Notices
 
 
 def _replace(folder: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from lading.core.errors import IllegalTransition
 from lading.core.hpc.daemon_states import CodeStatus, ContainerStatus, ResultStatus, StartedBy
-from lading.hpc.layout import DaemonMemory, load
+from lading.hpc.daemon_memory import DaemonMemory, load
 
 
 def test_everything_comes_back(tmp_path: Path) -> None:
