@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lading.api.server_state import LogEvent
+from lading.api.events.event_bus import LogEvent
 from lading.client.api import RecordEvent
 from lading.core.errors import LadingError
 from tests.simulation.handlers import HandlerServer

@@ -21,7 +21,7 @@ import msgspec
 
 from lading.api.app import Application, make_app
 from lading.api.bootstrap import FirstTokens
-from lading.api.server_state import EventBus, LogEvent
+from lading.api.events.event_bus import EventBus, LogEvent
 from lading.api.services import ApiServices
 from lading.core.errors import from_status
 from lading.core.quantities import format_time

@@ -22,9 +22,12 @@ from lading.api import bootstrap
 from lading.api.authorization import authenticate, find_readers, find_token, nobody
 from lading.api.container_access import log_files, published_ports
 from lading.api.container_access.gateway_client import claimed, read_claim
+from lading.api.container_access.log_spool import Spool
 from lading.api.container_access.port_addresses import PREFIX, make_sites
+from lading.api.container_access.supervisor_registry import Tunnels
 from lading.api.events import timers
 from lading.api.events.audit import Relay
+from lading.api.events.event_bus import EventBus
 from lading.api.events.websocket import serve_websocket
 from lading.api.git_cache import GitCache
 from lading.api.http import (
@@ -41,8 +44,8 @@ from lading.api.http import (
 from lading.api.logins.provider_client import OpenIdClient
 from lading.api.public import load_vocabulary
 from lading.api.routes import ApiRoute, Routes
-from lading.api.server_state import EventBus, OwnStatuses, SharedStatuses, Spool, Tunnels
 from lading.api.services import ApiServices, Blocks, make_policy
+from lading.api.wait_statuses import OwnStatuses, SharedStatuses
 from lading.client.transport import HttpTransport, Transport
 from lading.concurrency import cancel_all
 from lading.config import Config

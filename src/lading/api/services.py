@@ -17,17 +17,13 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakValueDictionary
 
+from lading.api.container_access.log_spool import Spool
+from lading.api.container_access.supervisor_registry import Supervisors, Tunnels
+from lading.api.events.event_bus import EventBus
 from lading.api.git_cache import GitCache
 from lading.api.logins.provider_client import OpenIdClient
-from lading.api.server_state import (
-    EventBus,
-    KnownContents,
-    Spool,
-    Statuses,
-    Supervisors,
-    Trees,
-    Tunnels,
-)
+from lading.api.tree_cache import KnownContents, Trees
+from lading.api.wait_statuses import Statuses
 from lading.config import Config
 from lading.core import ids
 from lading.core.containers import sessions

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from lading.api.server_state import Tunnels
+from lading.api.container_access.supervisor_registry import Tunnels
 from lading.core.errors import Unavailable
 from lading.net.pipes import Pipe
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lading.api import server_state
-from lading.api.server_state import EventBus, LogEvent
+from lading.api.events.event_bus import QUEUE, EventBus, LogEvent
 
 
 def event(number: int) -> LogEvent:
@@ -30,6 +29,6 @@ async def test_listeners_hear_what_is_published_meanwhile() -> None:
 async def test_a_listener_that_does_not_keep_up_is_lost() -> None:
     made = EventBus()
     with made.listen() as listener:
-        for number in range(server_state.QUEUE + 1):
+        for number in range(QUEUE + 1):
             made.publish(event(number))
     assert listener.lost

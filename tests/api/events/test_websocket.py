@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from lading.api import server_state
 from lading.api.authorization import authenticate
 from lading.api.events import audit, websocket
+from lading.api.events.event_bus import LogEvent
 from lading.api.services import ApiServices
 from lading.client.api import ApiClient, Reconnected, events
 from lading.core.errors import Full, Unavailable
@@ -263,7 +263,7 @@ async def test_replay(it: World) -> None:
     ],
 )
 def test_filters(one: JSON, matches: bool) -> None:
-    event = server_state.LogEvent(
+    event = LogEvent(
         id=1,
         uuid="l",
         object_uuid="o",
@@ -578,9 +578,7 @@ async def test_many_events_at_once_reach_a_client_that_reads(it: World) -> None:
         (listener,) = it.app.services.bus.listeners
         await it.ok("POST", "collections", {"name": "one"})
         event = await socket.receive()
-        told = server_state.LogEvent(
-            **{name: value for name, value in event.items() if name != "msgID"}
-        )
+        told = LogEvent(**{name: value for name, value in event.items() if name != "msgID"})
         for number in range(5 * websocket.QUEUE):
             listener.put(replace(told, id=told.id + 1 + number))
         heard = [(await socket.receive())["msgID"] for _ in range(5 * websocket.QUEUE)]

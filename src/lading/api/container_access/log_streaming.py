@@ -42,8 +42,8 @@ from xml.sax.saxutils import unescape
 from lading.api import authorization
 from lading.api.container_access import log_files
 from lading.api.container_access.gateway_client import elsewhere, make_claim, reach
+from lading.api.container_access.supervisor_registry import SupervisorKind
 from lading.api.http import ApiCall, ApiResponse
-from lading.api.server_state import SupervisorKind
 from lading.api.services import ApiServices
 from lading.core.containers.container import FINAL, HELD, Container
 from lading.core.containers.request import RequestState

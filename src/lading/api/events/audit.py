@@ -20,8 +20,8 @@ import logging
 from contextlib import aclosing
 from typing import Final
 
+from lading.api.events.event_bus import LogEvent
 from lading.api.http import etag
-from lading.api.server_state import LogEvent
 from lading.api.services import ApiServices
 from lading.core.errors import Unavailable
 from lading.core.ids import Infix

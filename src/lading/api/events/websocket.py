@@ -25,8 +25,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from lading.api.authorization import authenticate, find_readable, find_token
 from lading.api.events.audit import is_event, latest, listened, make_event
+from lading.api.events.event_bus import Listener, LogEvent
 from lading.api.http import decode
-from lading.api.server_state import Listener, LogEvent
 from lading.api.services import ApiServices
 from lading.core.errors import Forbidden, LadingError, NotFound, RequestError, Unauthenticated
 from lading.core.ids import Infix

@@ -22,8 +22,8 @@ from lading.api import authorization
 from lading.api.events import audit
 from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
-from lading.api.server_state import believed_since
 from lading.api.transaction import UnitOfWork
+from lading.api.wait_statuses import believed_since
 from lading.core import ids
 from lading.core.containers import lifecycle
 from lading.core.containers.container import Container, ContainerState, DecisionKind

@@ -15,8 +15,8 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.api.resources import dispatching
 from lading.api.resources.container_requests import find_parent, look_up_given
 from lading.api.resources.evidence import evidence_about
-from lading.api.server_state import believed_since
 from lading.api.services import ApiServices
+from lading.api.wait_statuses import believed_since
 from lading.core.containers import recipe, request, reuse
 from lading.core.containers.container import HELD, HIDDEN, LIVE, Container, ContainerState
 from lading.core.containers.priority import READY

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lading.api import server_state
-from lading.api.server_state import Spool
+from lading.api.container_access import log_spool
+from lading.api.container_access.log_spool import Spool
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
 
@@ -35,7 +35,7 @@ def test_gaps_bad_names_and_giants_are_refused(
         with pytest.raises(Invalid, match="not a file name"):
             spool.append("c", name, b"x", offset=0)
         assert spool.open("c", name) is None
-    monkeypatch.setattr(server_state, "MAX_FILE", 3)
+    monkeypatch.setattr(log_spool, "MAX_FILE", 3)
     with pytest.raises(TooLarge):
         spool.append("c", "a", b"1234", offset=0)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from lading.api.server_state import KnownSupervisor, SupervisorKind, Supervisors
+from lading.api.container_access.supervisor_registry import (
+    KnownSupervisor,
+    SupervisorKind,
+    Supervisors,
+)
 from lading.core.containers import sessions
 from lading.core.containers.container import Container
 from lading.core.containers.lifecycle import Role

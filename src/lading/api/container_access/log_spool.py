@@ -1,0 +1,100 @@
+"""The log that a running container has written so far, in one directory for each container.
+
+A supervisor appends at the offset that it knows. An append that overlaps the file is cut, one that
+would leave a gap is refused, so that a repeated or reordered call does no harm. When the final log
+is saved, the spool is deleted; the spool of a container whose log was never saved is kept for a
+while.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from lading import confined
+from lading.client.disk_space import lacks_room
+from lading.core.containers.disk_space import Amount
+from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
+
+# Names of log files; no path can be made of them.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+# Bytes of one live log; the final log, which the supervisor saves, is not limited by this.
+MAX_FILE = 1 << 30
+
+
+class Spool:
+    """Live logs below one directory. They leave the reserve `kept` of its disk free."""
+
+    def __init__(self, directory: Path, *, kept: Amount) -> None:
+        self._directory, self._kept = directory, kept
+
+    def append(self, container_uuid: str, name: str, data: bytes, *, offset: int) -> int:
+        """Write `data` at `offset`; the new length of the file.
+
+        Raises Invalid for a bad name, Conflict when bytes before `offset` are missing, TooLarge;
+        Full or Unavailable when the disk fails.
+        """
+        path = self._file(container_uuid, name)
+        try:
+            return self._append(path, data, offset)
+        except OSError as error:
+            kind = Full if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unavailable
+            raise kind(f"live/{name}: cannot be written: {error.strerror}") from error
+
+    def _append(self, path: Path, data: bytes, offset: int) -> int:
+        name = path.name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        why = lacks_room(path.parent, self._kept, need=len(data))
+        if why:
+            raise Full(f"live/{name}: {why}")
+        with path.open("ab") as file:
+            length = file.tell()
+            if offset > length:
+                raise Conflict(
+                    f"live/{name}: offset {offset} leaves a gap: {length} bytes are there"
+                )
+            if offset + len(data) > MAX_FILE:
+                raise TooLarge(f"live/{name}: a live log may have {MAX_FILE} bytes")
+            file.write(data[length - offset :])
+            return max(length, offset + len(data))
+
+    def names(self, container_uuid: str) -> list[str]:
+        """The files of a container."""
+        directory = self._directory / container_uuid
+        return sorted(one.name for one in directory.iterdir()) if directory.is_dir() else []
+
+    def open(self, container_uuid: str, name: str) -> BinaryIO | None:
+        """A file of a container, opened for reading; None if it does not exist."""
+        if not _NAME.fullmatch(name):
+            return None
+        try:
+            return (self._directory / container_uuid / name).open("rb")
+        except OSError:
+            return None
+
+    def remove(self, container_uuid: str) -> None:
+        """Delete the container's files."""
+        # The sweep removes it later.
+        with suppress(OSError):
+            confined.remove(self._directory / container_uuid)
+
+    def expire(self, before: float) -> int:
+        """Delete the files of containers that were last written before a time (seconds since 1970);
+        the number of containers.
+        """
+        old = [one for one in self._directory.glob("*/") if one.stat().st_mtime < before]
+        for directory in old:
+            # The next sweep tries again.
+            with suppress(OSError):
+                confined.remove(directory)
+        return len(old)
+
+    def _file(self, container_uuid: str, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise Invalid(
+                f"live/{name}: not a file name: letters, digits, dot, dash and underscore are"
+            )
+        return self._directory / container_uuid / name

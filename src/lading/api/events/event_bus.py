@@ -1,0 +1,95 @@
+"""Sends each committed event to each listener of this process (docs/spec/api, section Websocket).
+
+The queue of a listener is bounded. A listener that does not keep up is dropped, and its queue ends:
+its client lists the records again, as after any broken connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lading.core.records.schema import Record
+
+# Events that a listener may be behind. A batch of some hundred submissions fits.
+QUEUE = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEvent:
+    """A log row as listeners see it; `owner_uuid` decides which users may see it."""
+
+    id: int
+    uuid: str
+    object_uuid: str
+    object_owner_uuid: str
+    object_kind: str | None
+    event_type: str
+    event_at: str
+    properties: Record
+
+
+class Listener:
+    """One queue of events. It ends when it overflows."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[LogEvent] = asyncio.Queue(QUEUE)
+        self.lost = False
+
+    def put(self, event: LogEvent) -> None:
+        """Add an event, or drop the listener when its queue is full."""
+        try:
+            self._queue.put_nowait(event)
+        except asyncio.QueueFull:
+            self.lost = True
+
+    @property
+    def waiting(self) -> int:
+        """Number of events in the queue."""
+        return self._queue.qsize()
+
+    async def get(self) -> LogEvent:
+        """The next event."""
+        return await self._queue.get()
+
+
+class EventBus:
+    """Hands each event to each listener."""
+
+    def __init__(self) -> None:
+        self.listeners: set[Listener] = set()
+        self.token_changes = 0
+        """Number of changes and deletions of tokens here; listeners do not get those events."""
+
+    def note_token_change(self) -> None:
+        """Note that a token was changed or deleted: the tokens of listeners must be looked up
+        again.
+        """
+        self.token_changes += 1
+
+    def publish(self, event: LogEvent) -> None:
+        """Put an event into the queue of each listener."""
+        for listener in self.listeners:
+            listener.put(event)
+
+    @property
+    def listening(self) -> int:
+        """Number of listeners."""
+        return len(self.listeners)
+
+    @property
+    def queues(self) -> list[int]:
+        """Number of events in the queue of each listener."""
+        return sorted(one.waiting for one in self.listeners)
+
+    @contextmanager
+    def listen(self) -> Iterator[Listener]:
+        """A listener for the events that are published while the context lasts."""
+        listener = Listener()
+        self.listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            self.listeners.discard(listener)

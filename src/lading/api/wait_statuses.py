@@ -1,0 +1,118 @@
+"""Wait statuses: why each container waits, and when each dispatcher last reported.
+
+A dispatcher reports changes, and everything again after a broken connection; a server that is alone
+therefore keeps the statuses in memory. Servers that share a database store them there, so that each
+of them gives the same answer. The statuses of a dispatcher that has been silent for longer than
+SILENCE do not count.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final, Protocol
+
+from lading.core.quantities import format_time, parse_time
+from lading.core.scheduling.wait_reasons import WaitReason
+from lading.store import waiting
+from lading.store.database import Database, Transaction
+
+SILENCE: Final = timedelta(minutes=3)
+
+
+class Statuses(Protocol):
+    """A store of statuses. Times are texts in the API's format."""
+
+    async def report(
+        self, dispatcher_uuid: str, items: Mapping[str, WaitReason | None], now: str
+    ) -> None:
+        """Store the statuses that a dispatcher reports about containers; None withdraws a
+        status.
+        """
+
+    async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[WaitReason]:
+        """The statuses of a container from dispatchers that have not been silent."""
+
+    async def last_report(self, tx: Transaction) -> str | None:
+        """Time of the latest report from any dispatcher; None before the first."""
+
+    async def forget(self, tx: Transaction, container_uuid: str) -> None:
+        """Delete the statuses of a container once the transaction is committed."""
+
+
+class OwnStatuses:
+    """Statuses in the memory of the only server process."""
+
+    def __init__(self) -> None:
+        self._said: defaultdict[str, dict[str, WaitReason]] = defaultdict(dict)
+        self._reported: dict[str, str] = {}
+
+    async def report(
+        self, dispatcher_uuid: str, items: Mapping[str, WaitReason | None], now: str
+    ) -> None:
+        """Keep the statuses."""
+        self._reported[dispatcher_uuid] = now
+        for uuid, one in items.items():
+            if one is not None:
+                self._said[uuid][dispatcher_uuid] = one
+            elif self._said[uuid].pop(dispatcher_uuid, None) is None or not self._said[uuid]:
+                del self._said[uuid]
+
+    async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[WaitReason]:
+        """The statuses of the container that count."""
+        del tx
+        since = believed_since(now)
+        said = self._said.get(container_uuid, {})
+        return [
+            one for dispatcher, one in sorted(said.items()) if self._reported[dispatcher] >= since
+        ]
+
+    async def last_report(self, tx: Transaction) -> str | None:
+        """Time of the latest report from any dispatcher."""
+        del tx
+        return max(self._reported.values(), default=None)
+
+    async def forget(self, tx: Transaction, container_uuid: str) -> None:
+        """Delete the statuses after the commit."""
+        tx.after_commit(lambda: self._drop(container_uuid))
+
+    def _drop(self, container_uuid: str) -> None:
+        self._said.pop(container_uuid, None)
+
+
+class SharedStatuses:
+    """Statuses in the database that several server processes share."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def report(
+        self, dispatcher_uuid: str, items: Mapping[str, WaitReason | None], now: str
+    ) -> None:
+        """Store the statuses."""
+        async with self._database.writing() as tx:
+            await waiting.note_report(tx, dispatcher_uuid, now)
+            await waiting.put_statuses(
+                tx, dispatcher_uuid, {uuid: one for uuid, one in items.items() if one is not None}
+            )
+            await waiting.take_back_statuses(
+                tx, dispatcher_uuid, [uuid for uuid, one in items.items() if one is None]
+            )
+
+    async def about(self, tx: Transaction, container_uuid: str, now: str) -> list[WaitReason]:
+        """The statuses of the container that count."""
+        return await waiting.statuses_of(tx, container_uuid, since=believed_since(now))
+
+    async def last_report(self, tx: Transaction) -> str | None:
+        """Time of the latest report from any dispatcher."""
+        return await waiting.last_report(tx)
+
+    async def forget(self, tx: Transaction, container_uuid: str) -> None:
+        """Delete the statuses in the transaction."""
+        await waiting.forget_statuses(tx, container_uuid)
+
+
+def believed_since(now: str) -> str:
+    """Time of the oldest report that counts: dispatchers without a later one have been silent."""
+    return format_time(parse_time(now) - SILENCE)
