@@ -79,6 +79,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "lading.cli.provenance.trace",
             "Show what a result came from and what used it.",
         ),
+        "preview": (
+            "lading.cli.provenance.preview",
+            "Show which steps of a pipeline would run, why, and what they took before.",
+        ),
         "replay": (
             "lading.cli.provenance.replay",
             "Run a request again as it is recorded, and compare the outputs.",

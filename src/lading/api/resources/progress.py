@@ -150,6 +150,10 @@ async def preview(call: ApiCall) -> ApiResponse:
             "container_state": decision.choice.container.state
             if isinstance(decision.choice, Reuse)
             else None,
+            # Whoever commits the request may read it.
+            "output": decision.choice.container.output
+            if isinstance(decision.choice, Reuse)
+            else None,
             "recipe": _recipe(decision.recipe),
             "not_compared": list(recipe.NOT_COMPARED),
         }

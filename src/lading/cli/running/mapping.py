@@ -99,6 +99,7 @@ _data, _doing = option_of("Data"), option_of("What to do")
     metavar="N",
     help="Run at most N at a time, also after this command has left.",
 )
+@_doing("--preview", is_flag=True, help="Show which would run and why, and submit nothing.")
 @_doing("--detach", is_flag=True, help="Submit them, print their uuids and leave.")
 @display.json_option
 def map(
@@ -114,6 +115,7 @@ def map(
     no_reuse: bool,
     stdin: bool,
     max_parallel: int | None,
+    preview: bool,
     detach: bool,
     as_json: bool,
     **options: Any,
@@ -151,6 +153,13 @@ def map(
     async def action(session: CliSession) -> int:
         project = await find_project(session, spec.project) if spec.project else None
         placed = [replace(one, project=project) for one in specs]
+        if preview:
+            from lading.cli.provenance.preview import show_pipeline
+            from lading.client.provenance.previewing import preview_pipeline
+
+            bodies = await _prepare(session, placed, is_quiet=as_json)
+            show_pipeline(await preview_pipeline(session.api, bodies), as_json=as_json)
+            return 0
         uuids = await submit_all(session, placed, is_quiet=as_json)
         if detach:
             _show_detached(uuids, specs[0].name or "", as_json=as_json)
@@ -187,6 +196,23 @@ async def submit_all(
     """Store the inputs, each once, and create the requests; their uuids. Raises Invalid and the
     errors of the API, before any request of the same 1,000 is created.
     """
+    bodies = await _prepare(session, specs, is_quiet=is_quiet)
+    uuids: list[str] = []
+    for start in range(0, len(bodies), _PAGE):
+        answer = await session.api.action(
+            "container_requests",
+            None,
+            "batch",
+            body={"container_requests": bodies[start : start + _PAGE], "select": ["uuid"]},
+        )
+        uuids += [str(row["uuid"]) for row in answer["items"]]
+    return uuids
+
+
+async def _prepare(
+    session: CliSession, specs: Sequence[RequestSpec], *, is_quiet: bool
+) -> list[dict[str, Any]]:
+    """Store the inputs, each once; the attributes of the requests."""
     image = specs[0].image
     if not image:
         chosen = await newest_image(session)
@@ -199,20 +225,10 @@ async def submit_all(
         await pull_missing(session, image, is_quiet=is_quiet)
     after = [str((await find_request(session, text))["uuid"]) for text in specs[0].after]
     mounted = await _store(session, specs, is_quiet=is_quiet)
-    bodies = [
+    return [
         request_body(spec, image=image, mounts=mounts, after=after)
         for spec, mounts in zip(specs, mounted, strict=True)
     ]
-    uuids: list[str] = []
-    for start in range(0, len(bodies), _PAGE):
-        answer = await session.api.action(
-            "container_requests",
-            None,
-            "batch",
-            body={"container_requests": bodies[start : start + _PAGE], "select": ["uuid"]},
-        )
-        uuids += [str(row["uuid"]) for row in answer["items"]]
-    return uuids
 
 
 async def _store(
