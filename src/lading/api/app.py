@@ -98,7 +98,7 @@ _READING: Final = frozenset({"GET", "HEAD", "PROPFIND"})
 _BODIED: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 # Bytes of a body that is read before its path is looked up; a larger one is refused early.
 _SMALL_BODY: Final = 64 << 10
-# Seconds for which it stays true who sent a request, while its body comes.
+# Seconds for which the principal of a request is not looked up again while its body comes.
 _FRESH: Final = 1.0
 _encode = msgspec.json.Encoder().encode
 _logger = logging.getLogger("lading.api")
@@ -122,8 +122,8 @@ def make_app(
     `clock()` is the present time with its zone; `entropy(n)` gives n random bytes; `blocks` are
     those of this server, for saved logs and small results; `live` is a directory for the logs of
     running containers, `repositories` one for mirrors of git repositories (beside `live` if it is
-    not given); `certificate` is what servers know each other by; `connect` makes a transport to an
-    origin, for the provider at which people log in. The caller prepares the database
+    not given); `certificate` identifies the servers to each other; `connect` makes a transport to
+    an origin, for the provider at which people log in. The caller prepares the database
     (`store.schema.prepare`, `Application.bootstrap`) and closes it; `Application.tend` runs beside
     the server.
     """
@@ -293,7 +293,7 @@ class Application:
         path: str = scope["path"]
         route, uuid, rest = None, "", ""
         if method in _BODIED:
-            # The body of a DELETE holds parameters, whatever its route takes.
+            # The body of a DELETE holds parameters, on every route.
             found = self._routes.find(method, path) if method != "DELETE" else None
             if found is not None and found[0].raw:
                 route, uuid, rest = found

@@ -1,4 +1,4 @@
-"""Authentication and authorization: the principal of a token, and what the principal may do.
+"""Authentication and authorization: the principal of a token, and the permissions of the principal.
 
 A record that the caller cannot read does not exist (404); one that can be read but not written is
 Forbidden (403); an owner or a reference that cannot be read is Invalid (422). In a frozen project

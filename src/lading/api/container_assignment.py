@@ -356,7 +356,8 @@ async def _facts(
     image = await _image(tx, services, term, acting, present)
     steps = await _step_images(tx, services, subject, acting) if subject.steps else {}
     found = {one.name: await _hash(tx, services, one, acting, present) for one in named}
-    # A token of limited scopes must not read through a container what it cannot read itself.
+    # A token of limited scopes must not read records through a container that it cannot read
+    # itself.
     if access.is_limited(acting):
         await authorization.check_content_scope(
             tx, services, acting, image, "container_image", uuid=term.uuid or ""

@@ -1,4 +1,4 @@
-"""Exit codes of commands that pass on the exit code of what they run (docs/requests).
+"""Exit codes of commands that pass on the exit code of another command (docs/requests).
 
 `lading run`, `map`, `wait`, `hpc run` and `request logs -f` end with the exit code of the user's
 command. Their own failures are 125, as those of env(1), timeout(1) and `docker run`, so that

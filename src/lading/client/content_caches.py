@@ -270,7 +270,7 @@ Fill = Callable[[Path], Awaitable[None]]
 
 # The name of a tree of a git commit, beside those of collections.
 _GIT = re.compile(r"git-[0-9a-f]{40}")
-# Bytes of a block of common file systems: what a file takes at least.
+# Bytes of a block of common file systems: the least that a file takes.
 _BLOCK = 4096
 # Nested directories; a limit is required, and collections have far fewer.
 _MOST_DEPTH = 1 << 16

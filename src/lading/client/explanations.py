@@ -1,4 +1,5 @@
-"""The texts of the server's explanations: why a request got its container, and what it waits for.
+"""The texts of the server's explanations: the decision about a request's container, and the reasons
+of its waiting.
 
 The command line and the page show the same words, from these functions. The server's sentences are
 unchanged; absent parts are left out (`core.containers.reuse` makes them).

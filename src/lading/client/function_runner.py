@@ -1,8 +1,8 @@
 """Calls a Python function in a container: its text is the program of the container.
 
 Besides the standard library it needs nothing, and any Python from 3.7 on. Values are written as
-JSON; what JSON lacks is an object {"$": KIND, "v": ...}. Nothing is pickled: the client reads what
-a container has written.
+JSON; what JSON lacks is an object {"$": KIND, "v": ...}. Nothing is pickled: the client reads the
+output of the container.
 
     function_runner.py FUNCTION ARGUMENTS NAME
 

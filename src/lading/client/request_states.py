@@ -1,5 +1,5 @@
-"""States of requests as lists show them, and what a repeated request has in common with the first
-one; for the command line and the page.
+"""States of requests as lists show them, and the attributes that a repeated request takes from the
+first one; for the command line and the page.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Permission links: who has access to a record, and changes of that; for the command line and the
-page.
+"""Permission links: the permission links of a record, and their changes; for the command line and
+the page.
 
 Source: docs/spec/api, section Links.
 """

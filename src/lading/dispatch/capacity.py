@@ -217,7 +217,7 @@ class Shares:
                     yield _read_share(path)
 
     def _write(self, taken: Resources) -> None:
-        # One line of fixed length: who reads without the gate never sees half of two.
+        # One line of fixed length: a reader without the gate never sees parts of two lines.
         text = msgspec.json.encode([taken.vcpus, taken.ram, taken.disk, taken.gpus]).ljust(128)
         os.pwrite(self._slot, text, 0)
         self._told = taken

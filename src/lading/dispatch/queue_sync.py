@@ -91,8 +91,8 @@ class QueueSync:
         )
 
     def refill(self, aside: Collection[str]) -> None:
-        """Look again when the last look left waiting containers out and those it found are running
-        low.
+        """Look again when the last look left waiting containers out, and few of the found ones
+        still wait.
 
         `aside`: the containers that need no place in this pass.
         """

@@ -411,8 +411,8 @@ class Progress:
         place = self._layout.progress.with_name("sock")
         place.unlink(missing_ok=True)
         listening = socket.socket(socket.AF_UNIX)
-        # The code may run as any user; and who may write the directory could replace the socket
-        # before a chmod.
+        # The code may run as any user, and a user who may write the directory could replace the
+        # socket before a chmod.
         before = os.umask(0)
         try:
             listening.bind(str(place))

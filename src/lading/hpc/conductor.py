@@ -68,8 +68,8 @@ something new.
 # Names that a shell accepts for variables.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STREAMS = ("stdout", "stderr")
-# More processes than processors are the rule on one machine, and busy waiting would starve who is
-# waited for.
+# More processes than processors are the rule on one machine, and busy waiting would starve a
+# process that is waited for.
 _MPI = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
 
 

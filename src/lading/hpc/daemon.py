@@ -1,9 +1,9 @@
 """`python -m lading.hpc.daemon [--port N] [--root DIR]`: the daemon of one container of a cluster.
 
 It uses the standard library alone. Certificate, key and authorization come with the environment:
-TLS_PUBLIC_CERT, TLS_PRIVATE_KEY, AUTHORIZATION; without them those of the previous start are taken.
-The port may come as HPCAAS_PORT. HPCAAS_ALLOW_HTTP=1 allows results to be sent unencrypted. All
-other settings come through HTTPS. Source: docs/spec/hpc-daemon, section Start and identity.
+TLS_PUBLIC_CERT, TLS_PRIVATE_KEY, AUTHORIZATION; without them the values of the previous start are
+used. The port may come as HPCAAS_PORT. HPCAAS_ALLOW_HTTP=1 allows results to be sent unencrypted.
+All other settings come through HTTPS. Source: docs/spec/hpc-daemon, section Start and identity.
 
 The container is in FSError while a shared file system does not answer. A call to a network file
 system without a server blocks without limit. So each check runs in a thread of its own, with a time

@@ -302,7 +302,7 @@ class Endpoints:
 
     def _tagged(self) -> DaemonResponse:
         answer = success(self.query())
-        # The tag follows from the answer itself: whatever changes is news.
+        # The tag follows from the answer itself, so that every change of it is news.
         tag = hashlib.sha256(answer.body).hexdigest()[:16]
         return replace(answer, headers={**answer.headers, "ETag": f'"{tag}"'})
 

@@ -29,8 +29,8 @@ class ClusterPlan:
     """One cluster. Paths are this machine's, but for `cwd` and `output_path`, which are the
     containers'.
 
-    `bundles`: an OCI bundle for each rank, complete but for what makes it a rank. `crun`: its
-    command and options. `spool`: a directory that no container sees, for what belongs in the output
+    `bundles`: an OCI bundle for each rank, without the values that differ between ranks. `crun`:
+    its command and options. `spool`: a directory that no container sees, for files of the output
     (`supervisor.gang.gang_output`): files `<rank>.stdout`, `<rank>.stderr`, `<rank>.tar`. `fault`:
     the file for the reason when nothing could be run.
     """

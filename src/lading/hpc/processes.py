@@ -198,7 +198,7 @@ class Tracer:
         self.processes.add(pid)
 
     def stopped(self, pid: int, status: int) -> None:
-        """Let a traced process that has stopped continue; `status` is what waitpid said."""
+        """Let a traced process that has stopped continue; `status` is that of waitpid(2)."""
         number, event = os.WSTOPSIG(status), status >> 16
         if pid not in self.processes and _is_process(pid):
             self.processes.add(pid)

@@ -95,9 +95,9 @@ class DockerGround:
     """An internal network of the Docker daemon, and its containers. The owner of the gang removes
     both.
 
-    `config`: of a container, as the daemon's API takes it, complete but for what makes it a rank.
-    `enter`: the machine itself has no address in such a network, where its services would be found,
-    so this process enters that of rank 0.
+    `config`: of a container, as the daemon's API takes it, without the values that differ between
+    ranks. `enter`: the machine itself has no address in such a network, where its services would be
+    found, so this process enters that of rank 0.
     """
 
     name: str

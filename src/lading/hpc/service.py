@@ -106,8 +106,8 @@ class DaemonService:
         await self._server.close()
 
     def is_authorized(self, headers: Mapping[str, str]) -> bool:
-        """Whether one of the headers has the right value. Every one of them is compared, whatever
-        the result of the others.
+        """Whether one of the headers has the right value. All headers are compared, so that the
+        time does not depend on the results.
         """
         right = False
         for name in _HEADERS:
@@ -277,5 +277,5 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _digest(text: str) -> bytes:
-    # Of equal length whatever is given.
+    # Hashes have equal lengths for any input.
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()

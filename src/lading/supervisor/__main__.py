@@ -96,8 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-# A listing comes every few seconds and a supervisor takes long to import: only who needs one
-# imports it.
+# A listing comes every few seconds and a supervisor takes long to import: only a command that needs
+# one imports it.
 
 
 def _annex(given: argparse.Namespace) -> int:

@@ -125,7 +125,8 @@ class Monitors:
         finally:
             for task in tasks:
                 task.cancel()
-            # The tasks log their own failures (_guarded); those of cancellation mean nothing.
+            # The tasks log their own failures (_guarded); errors of the cancellation itself are
+            # ignored.
             await asyncio.gather(*tasks, return_exceptions=True)
             self.usage.finish()
 

@@ -12,9 +12,9 @@ so that after a crash another process can undo the begun steps (`supervisor.proc
 The order of writes makes a container run at most once: the record is Running before any code of the
 user starts. When that write is refused (cancelled, taken), nothing starts and no more is written.
 
-Final states (docs/spec/containers, section Run): Complete when the command ran and its output was
-saved, whatever its exit code; Cancelled when it was not started, was stopped or timed out, or its
-output was not saved; Queued when stopped before Running. `runtime_status.failure` has a class.
+Final states (docs/spec/containers, section Run): Complete when the command ran, with any exit code,
+and its output was saved; Cancelled when it was not started, was stopped or timed out, or its output
+was not saved; Queued when stopped before Running. `runtime_status.failure` has a class.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ class MemoryReferences:
             yield named
 
     async def changed(self, since: float) -> AsyncGenerator[Named]:
-        """Those made or changed since `new` was emptied."""
+        """Collections that were made or changed since `new` was emptied."""
         self.on_changed()
         for name in sorted(self.new) if since else ():
             yield self.named[name]

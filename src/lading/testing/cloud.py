@@ -136,9 +136,10 @@ class FakeCloud:
     """Implements `Driver`; its method `reach` is a `VmBootstrap`. `of_set` is the same cloud for
     another dispatcher.
 
-    `work` is what a supervisor does with an assignment; `gone` is called with containers whose
-    remains are removed, `lost` with those whose supervisor ended too early. `pays` is the price of
-    a container in dollars an hour. `made` may spoil a VM, which it is given with its number.
+    `work` is the behaviour of a supervisor for an assignment; `gone` is called with containers
+    whose remains are removed, `lost` with those whose supervisor ended too early. `pays` is the
+    price of a container in dollars an hour. `made` may spoil a VM, which it is given with its
+    number.
     """
 
     preemption = ""

@@ -124,7 +124,7 @@ class FakeContainers(ExchangesOnly):
         self.misfits: set[str] = set()
         self.waited: dict[str, str] = {}
         self.holder = ""
-        """Who has the lease of the dispatcher's token."""
+        """The holder of the lease of the dispatcher's token."""
         self.decisions: list[tuple[str, str, str]] = []
         self.calls: list[str] = []
         self.locks: dict[str, int] = {}
@@ -227,7 +227,7 @@ class FakeContainers(ExchangesOnly):
         self._move(uuid, ContainerState.COMPLETE)
 
     def abandon(self, uuid: str) -> None:
-        """Whatever was left of the container is gone."""
+        """Remove all remains of the container."""
         self._using.pop(uuid, None)
 
     async def events(self) -> AsyncGenerator[RecordEvent | Reconnected]:

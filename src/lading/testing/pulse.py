@@ -45,7 +45,7 @@ class Bell:
 
 
 class Pulse:
-    """Those who wait for a condition look again at each `beat`."""
+    """Waiters for a condition look again at each `beat`."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()

@@ -1,8 +1,8 @@
 """Sessions of browsers, one-time links and one-time tickets, as files in a directory of the server.
 
 A secret that only the browser has names the session. The file is named by a hash of the secret, and
-its content, the API token among it, is sealed with a key from the secret: who reads the files can
-neither become a session nor use its token. Servers that share the directory share the sessions.
+its content, the API token among it, is sealed with a key from the secret: a reader of the files can
+neither take over a session nor use its token. Servers that share the directory share the sessions.
 """
 
 from __future__ import annotations

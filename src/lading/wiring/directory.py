@@ -1,7 +1,7 @@
 """The data directory of `lading up`, and the secrets made at first start.
 
-All data is below one directory (0700), readable by its owner only, whatever the umask. A directory
-with access for others is closed at the start; a directory of another user is refused:
+All data is below one directory (0700), readable by its owner only, independent of the umask. A
+directory with access for others is closed at the start; a directory of another user is refused:
 
     secrets.json   tokens and keys (0600), made once
     env            the address and token for clients, to be sourced (0600)

@@ -218,8 +218,8 @@ class ReceivingProtocol(HttpToolsProtocol):
             # The cycle must not close the connection while the client still sends: see _Lingering.
             self.cycle.transport = cast(asyncio.Transport, _Lingering(self))
             if not is_sized or int(length) > self._limits.stranger_body_bytes:
-                # A small body is read to its end whatever the response is, so the connection can
-                # be used again.
+                # A small body is read to its end for any response, so the connection can be used
+                # again.
                 self.cycle.__class__ = _LargeCycle
 
     def shutdown(self) -> None:

@@ -93,7 +93,7 @@ async def seek(services: ApiServices) -> int:
 
     while True:
         async with services.database.reading() as tx:
-            # Those that still wait are read again, before the others.
+            # Requests that still wait are read again, before the others.
             uuids = await waiting.resolving(tx, limit=_BATCH + len(seen))
         if not (new := [uuid for uuid in uuids if uuid not in seen]):
             return left

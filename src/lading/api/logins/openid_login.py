@@ -1,11 +1,11 @@
 """Login at a provider of OpenID Connect: `begin` gives the address of the provider, `finish` makes
 a token of the answer.
 
-Whoever begins keeps state, nonce and verifier, and compares the state of the answer with its own:
-the page binds them to a browser. A person is known by issuer and subject. The first login makes a
-user, who gets the e-mail address only if the provider has verified it and nobody else has it: an
-account is never found by its e-mail address. Groups of the provider become memberships in roles;
-links that an admin made stay.
+The caller that begins a login keeps state, nonce and verifier, and compares the state of the answer
+with its own: the page binds them to a browser. A person is known by issuer and subject. The first
+login makes a user, who gets the e-mail address only if the provider has verified it and nobody else
+has it: an account is never found by its e-mail address. Groups of the provider become memberships
+in roles; links that an admin made stay.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MOST_MERGES: Final = 10
 
 
 async def begin(call: ApiCall) -> ApiResponse:
-    """The address of the provider for a new login, and what the beginner keeps for `finish`."""
+    """The address of the provider for a new login, and the values to keep for `finish`."""
     provider, redirect_uri = _configured(call)
     secret = {name: call.services.entropy(32).hex() for name in ("state", "nonce", "code_verifier")}
     address = await provider.login_address(
@@ -182,7 +182,7 @@ async def _make(tx: Transaction, call: ApiCall, person: OpenIdPerson) -> Record:
 async def _follow_groups(
     tx: Transaction, call: ApiCall, user: Record, person: OpenIdPerson
 ) -> None:
-    """Make the memberships that come from the provider those of the person's groups."""
+    """Set the memberships that come from the provider to the person's groups."""
     roles = call.services.config.Login.OpenIDConnect.Groups
     wanted = rules.wanted_roles(person, roles)
     mine = await records.matching(tx, LINKS, tail_uuid=user["uuid"], link_class=PERMISSION)

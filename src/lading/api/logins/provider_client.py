@@ -1,9 +1,9 @@
 """Calls to the configured provider of OpenID Connect: discovery, keys, codes, claims of a person.
 
-What the provider says of itself is kept for an hour, and so are its keys, unless a token is signed
-with another one, which is how providers change keys; keys are fetched at most once in ten seconds,
-so that forged tokens cause no load. All answers are bounded in size and time, and so is
-the number of exchanges at a time: anybody may begin one.
+The metadata of the provider and its keys are kept for an hour. A token that is signed with an
+unknown key makes the keys be fetched again, since providers change keys; keys are fetched at most
+once in ten seconds, so that forged tokens cause no load. All answers are bounded in size and time,
+and so is the number of exchanges at a time: anybody may begin one.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class OpenIdClient:
             access = granted.get("access_token")
             if names.lacking(claims) and provider.userinfo and isinstance(access, str):
                 more = await self._ask_about(provider, access, subject)
-                # The token is signed: what it says counts.
+                # The claims of the signed token have precedence.
                 claims = {**more, **claims}
             return rules.read_person(claims, issuer=provider.issuer, subject=subject, names=names)
 
@@ -122,7 +122,7 @@ class OpenIdClient:
                     document = await self._get(issuer.rstrip("/") + rules.DISCOVERY)
                     self._provider = rules.read_provider(document, issuer)
                 except Unavailable:
-                    # What it said an hour ago is better than nothing.
+                    # Metadata of an hour ago is better than none.
                     if self._provider is None:
                         raise
                 self._discovered = now
@@ -188,7 +188,7 @@ class OpenIdClient:
             raise Unauthenticated("the ID token of the provider was refused: it has no claims")
 
     async def _fetch_keys(self, provider: OpenIdProvider, tried: list[Any]) -> bool:
-        """Fetch the keys unless others than those `tried` are here already; False where it is too
+        """Fetch the keys unless other keys than `tried` are known already; False where it is too
         early for that.
         """
         async with self._learning:

@@ -1,8 +1,8 @@
 """Trust in results: other runs of the same recipe, and results that are withdrawn.
 
 Every run of a recipe is evidence about the others; nothing but the containers is stored for that.
-What other servers have seen is told by links of class `replay` on the container, which users make:
-they are shown, and count for nothing. Source: docs/provenance.md.
+Observations of other servers are links of class `replay` on the container, which users make: they
+are shown, and count for nothing. Source: docs/provenance.md.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ async def _elsewhere(tx: Transaction, call: ApiCall, subject: Container) -> list
 
 
 async def withdraw(call: ApiCall) -> ApiResponse:
-    """Withdraw a result, for who may write one of its requests, and for admins.
+    """Withdraw a result. For admins, and for users who may write one of its requests.
 
     Raises Forbidden, Conflict, Invalid.
     """

@@ -5,8 +5,8 @@
 - When the time of a group in the trash is over, it is deleted with all that it owns.
 - Lists of contents, and of shared groups, have records of several types, one type after another
   (`core.records.mixed_lists`), each restricted to the records that the caller can read. A project,
-  or a user, contains the records that it owns; a filter group the records that meet its filters,
-  whoever owns them.
+  or a user, contains the records that it owns; a filter group the records of any owner that meet
+  its filters.
 
 Source: docs/spec/api, sections Records and Groups.
 """

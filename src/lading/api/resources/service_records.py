@@ -353,7 +353,7 @@ def the_service(services: ApiServices) -> Record:
 
 
 async def list_services(call: ApiCall) -> ApiResponse:
-    """All services, whatever the filters."""
+    """All services; filters are ignored."""
     item = show(KEEP_SERVICES, the_service(call.services))
     body: Record = {
         "kind": "arvados#keepServiceList",

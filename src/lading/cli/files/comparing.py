@@ -254,8 +254,8 @@ def _counted(name: str, one: BlockUsage) -> dict[str, str | int]:
 
 
 def _rooted(node: Node) -> FileTree:
-    """A tree with one file under a fixed name, so that two files can be compared whatever their
-    names.
+    """A tree with one file under a fixed name, so that two files with different names can be
+    compared.
     """
     return node if isinstance(node, FileTree) else FileTree({"(file)": node})
 

@@ -2,8 +2,8 @@
 
 Collections that the server made for requests have the uuid of their request in the property
 `container_request`; a named output (`--output-name`) counts among the user's own data, as in
-`lading ls`. Never removed is what a waiting or running container, or a request that waits for
-another's output, needs.
+`lading ls`. Data that is needed by a waiting or running container, or by a request that waits for
+the output of another one, is never removed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MANIFESTS: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruningPlan:
-    """What goes to the trash, and what that frees once the trash is emptied, in bytes."""
+    """The records that go to the trash, and the bytes that this frees once the trash is emptied."""
 
     requests: set[str]
     collections: list[Record]
@@ -248,9 +248,9 @@ async def _made_for(
 @dataclass(frozen=True, slots=True)
 class _Usage:
     live: set[str]
-    """Hashes of what waiting and running containers mount."""
+    """Hashes of collections that waiting and running containers mount."""
     mounted: set[str]
-    """Hashes of what any container mounts or mounted."""
+    """Hashes of collections that any container mounts or mounted."""
     awaited: set[str]
     """Requests whose outputs others wait for."""
 

@@ -75,7 +75,7 @@ class EndedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePicture:
-    """What waits, runs and has ended."""
+    """Numbers of waiting, running and ended requests."""
 
     at: str
     waiting: int
@@ -84,7 +84,7 @@ class QueuePicture:
     failed: int
     cancelled: int
     reused: int
-    """Those of the succeeded and failed whose container had run before."""
+    """Succeeded and failed requests whose container had run before."""
     per_minute: float
     seconds_left: float | None
     head: Mapping[str, str] | None
@@ -232,7 +232,7 @@ def _run(one: RequestOutcome, history: RequestHistory, now: datetime) -> Running
     seconds = seconds_of(one, now) or 0.0
     constraints = container.get("runtime_constraints") or {}
     said = container.get("progress")
-    # What the container reports itself is better than what others took.
+    # The container's own report is better than the time of other containers.
     own = seconds / said if isinstance(said, int | float) and 0 < said <= 1 else None
     return RunningRequest(
         uuid=str(one.request["uuid"]),

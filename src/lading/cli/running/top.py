@@ -1,4 +1,4 @@
-"""`lading top`: one screen of what waits, runs and has ended, kept up to date.
+"""`lading top`: one screen of the waiting, running and ended requests, kept up to date.
 
 Two list calls tell of the requests that have not ended and two of those that have ended since the
 refresh before, however many there are; one more asks why the first in line waits. A refresh comes
@@ -115,7 +115,7 @@ def top(
 
 @dataclass(slots=True)
 class _QueueWatch:
-    """Reads what is needed for one picture after the other."""
+    """Reads the data of one picture after the other."""
 
     session: CliSession
     wanted: RequestSelection

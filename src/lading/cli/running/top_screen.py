@@ -76,7 +76,7 @@ def bar(picture: QueuePicture, width: int) -> Text:
     sizes = {
         name: max(1, width * count // picture.total) for name, count in counts.items() if count
     }
-    # What rounding leaves over goes to the largest part.
+    # The remainder of rounding goes to the largest part.
     largest = max(sizes, key=lambda name: sizes[name])
     sizes[largest] += width - sum(sizes.values())
     for name, style, block in _SEGMENTS:

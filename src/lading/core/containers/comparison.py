@@ -1,5 +1,5 @@
-"""Comparison of two requests, field by field: first what prevents reuse, in the order of
-`recipe.COMPARED`, then what reuse does not look at, then the results.
+"""Comparison of two requests, field by field: first the attributes that prevent reuse, in the order
+of `recipe.COMPARED`, then the attributes without influence on reuse, then the results.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RequestComparison:
     """The differences of two requests.
 
     `cause`: fields that prevent reuse, the first cause first. `further`: fields that do not.
-    `result`: what came out of their containers. `resolved`: whether `cause` compares containers, in
+    `result`: the results of their containers. `resolved`: whether `cause` compares containers, in
     which names of images and collections are replaced by their hashes.
     """
 

@@ -3,7 +3,7 @@
     (new) -> Queued -> Locked -> Running -> Complete -> Cancelled
     Locked -> Queued (unlock), Queued | Locked | Running -> Cancelled
 
-- Only the system creates containers; they describe without ambiguity what was run.
+- Only the system creates containers; they describe the computation without ambiguity.
 - Complete: the command ran and exited, with any code. Cancelled: there is no result.
 - Complete -> Cancelled removes a result from the reuse pool.
 - `locked_by_uuid`, `auth_uuid`, `supervisor_auth_uuid` are null outside Locked and Running; secrets

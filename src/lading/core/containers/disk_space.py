@@ -1,4 +1,5 @@
-"""Disk space of containers: what each may write, the reserve of the disk, and when to measure use.
+"""Disk space of containers: the limit of each container, the reserve of the disk, and when to
+measure use.
 
 - A container may write the capacities of its tmp mounts and a bounded amount beside them (files
   outside of mounts, excess over capacities), in bytes and in files. A container that writes more is

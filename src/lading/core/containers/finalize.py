@@ -1,4 +1,4 @@
-"""What the end of a container means for its requests: a retry, or the final state with results.
+"""Effects of a container's end on its requests: a retry, or the final state with results.
 
 Finalization of a request (docs/spec/containers, section Finalization):
 

@@ -1,4 +1,4 @@
-"""What the log files of a container say in numbers: its use of resources, and where it ran.
+"""Numbers from the log files of a container: its use of resources, and where it ran.
 
 The lines are those of docs/spec/containers, section Log; Arvados' `crunch-run` writes the same.
 """
@@ -21,7 +21,7 @@ _NODE: Final = re.compile(r"^\S+ (\S+) ", re.MULTILINE)
 class UsagePoint:
     """Use of resources at `at`, in seconds since 1970; rates are means since the point before.
 
-    What a container without such a counter does not say is None.
+    A counter that the log does not have is None.
     """
 
     at: float

@@ -1,4 +1,4 @@
-"""Plans the mounts of a container: what to make on the host, to bind, and to save as output.
+"""Plans the mounts of a container: steps on the host, binds, and areas to save as output.
 
 Rules (docs/spec/containers, section Mounts):
 

@@ -21,10 +21,10 @@ class RequestFacts:
     """Facts that the server looked up for a request, with its user's permissions.
 
     `image_pdh`: the portable data hash from `images.choose`. `hashes`, `trees`: see
-    `mounts.resolve`. `contents`: what is known of the contents of files and directories that
-    mounts show, by target, see `mounts.seen`. `step_images`: hashes of the images of steps, by the
-    name in the request. `user_uuid` and `scopes`: of the runtime token if
-    the request has one, else the user who committed it and ["all"].
+    `mounts.resolve`. `contents`: known contents of files and directories that mounts show, by
+    target; see `mounts.seen`. `step_images`: hashes of the images of steps, by the name in the
+    request. `user_uuid` and `scopes`: of the runtime token if the request has one, else the user
+    who committed it and ["all"].
     """
 
     image_pdh: str

@@ -1,4 +1,5 @@
-"""Content of a file or directory of a collection, whatever its name and the files beside it.
+"""Content of a file or directory of a collection, independent of its name and of the files beside
+it.
 
 Blocks of a collection may hold several files, so equal files can be stored in different blocks. A
 file of at most one full block is named by the block that it would be alone; where it is stored

@@ -12,7 +12,7 @@ Patterns are bash-globstar style on paths relative to the output directory, elem
 - A name of more than 4,096 characters, which no file system allows, is matched by `**` alone.
 
 Matching runs a state machine over the elements of a path; its time is linear in path and patterns,
-whatever the number of stars.
+for any number of stars.
 """
 
 from __future__ import annotations

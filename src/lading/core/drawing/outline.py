@@ -1,4 +1,4 @@
-"""A graph as an indented list for the terminal: what one node comes from, or what uses it."""
+"""A graph as an indented list for the terminal: the sources or the users of one node."""
 
 from __future__ import annotations
 

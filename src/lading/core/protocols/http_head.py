@@ -7,10 +7,10 @@ not disagree about its end (request smuggling).
 Forms are parameters in a multipart/form-data body (RFC 7578), as scripts in browsers send them.
 Only texts are parameters: a part that is a file, or is encoded, is refused.
 
-Requests across origins: a browser adds cookies and the password of HTTP Basic to any request,
-whatever page caused it. So these count only for requests of our own pages and for plain links
-(Fetch Metadata, https://www.w3.org/TR/fetch-metadata/). A token in the header Authorization is not
-added by browsers: it counts for every origin, as in CORS. Programs send neither header.
+Requests across origins: a browser adds cookies and the password of HTTP Basic to the requests of
+any page. So these count only for requests of our own pages and for plain links (Fetch Metadata,
+https://www.w3.org/TR/fetch-metadata/). A token in the header Authorization is not added by
+browsers: it counts for every origin, as in CORS. Programs send neither header.
 
 A response of a container applies to the container's address only: header fields that would govern
 the whole host, a proxy in front or cookies of others are removed. By path containers share the

@@ -1,5 +1,5 @@
-"""OpenID Connect as decisions: what a provider says of itself, the address of a login there, the
-claims of an ID token, and the user that they describe.
+"""OpenID Connect as decisions: metadata of a provider, the address of a login there, the claims of
+an ID token, and the user that they describe.
 
 The flow is that of a code with PKCE (OpenID Connect Core 1.0, section 3.1; RFC 7636). The caller
 checks signatures: this module gets claims whose signature is right. A person is known by issuer and
@@ -79,8 +79,8 @@ class OpenIdClaims:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenIdPerson:
-    """Who has logged in. `email` is "" unless the provider has verified it; `groups` is None where
-    the provider says nothing about groups.
+    """The person who has logged in. `email` is "" unless the provider has verified it; `groups` is
+    None where the provider says nothing about groups.
     """
 
     issuer: str

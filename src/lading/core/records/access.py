@@ -1,4 +1,4 @@
-"""Access control: the principal behind a token, its scopes, and what it may read and write.
+"""Access control: the principal behind a token, its scopes, and its rights to read and write.
 
 Source: docs/spec/api, sections Authentication and Permissions. Admins may do everything within the
 scopes of their token, except in the trash and in frozen projects; other users read records on which

@@ -1,4 +1,4 @@
-"""What a record type is made of: fields, common fields, actions and their parameters.
+"""Parts of a record type: fields, common fields, actions and their parameters.
 
 A field says how it is stored, who sees it and whether a client may name it; an action says where it
 is called and with which parameters. The types themselves are in `record_types`. Source:

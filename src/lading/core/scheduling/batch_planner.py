@@ -13,12 +13,12 @@ Planning is a function from a snapshot to a plan (docs/spec/dispatch, section Pl
   of the head), and every later container that started there since the head was queued counts
   against that. Containers that ran before the head was queued, or go before it, end one day, and
   then the head fits: it never starves, however long the others run.
-- A container that can be given more than it needs is given what is left when all that can start is
-  placed.
+- A container that can use more than it needs gets a part of the resources that remain after all
+  starts.
 - A container that fits no worker stays queued and blocks no other; its status names its need and
   the nearest fit. A dispatcher does not fail a container that another dispatcher may be able to run
   (docs/spec/dispatch, section Parts).
-- A quota limits the number of containers at a time, whatever their size.
+- A quota limits the number of containers at a time, of any size.
 - Workflow runners (scheduling parameter `supervisor`) mostly wait for the containers that they
   submit. Were they counted among the others, a few of them could fill a worker, or a quota, and
   wait for ever. So they have room of their own: half of a worker's RAM and half as many as the
@@ -246,7 +246,7 @@ class _WorkerRoom:
 
     def reserve(self, head: TrackedContainer) -> None:
         # Later containers that started since the head was queued have passed it, and are counted
-        # against what remains beside the head.
+        # against the room beside the head.
         inside = self.worker.capacity - head.need - self._passed(head)
         self.open = self.open.least(inside)
 

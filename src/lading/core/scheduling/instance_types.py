@@ -72,7 +72,7 @@ class InstanceType:
 class ContainerShape:
     """Requirements that are equal for containers which can take each other's place.
 
-    `nodes` is 1 for whatever is on one VM. Else it is a gang of so many ranks that is spread over
+    `nodes` is 1 for a container on one VM. Else it is a gang of so many ranks that is spread over
     several, and `need` is that of one rank.
     """
 

@@ -462,7 +462,7 @@ class LocalFleet:
             if uuid in self._pidfds:
                 self._ended(uuid)
             else:
-                # Its `started` is on its way to who asked for it.
+                # The message `started` is on its way to the caller.
                 self._early.add(uuid)
         elif answer.op == "idle":
             self._idle[uuid] = None
@@ -496,7 +496,7 @@ class LocalFleet:
                 continue
             self._pidfds[uuid] = descriptor
             self._processes[uuid] = self._said.pop(uuid, SupervisorProcess(WORKER))
-            # Readable once the process has ended (pidfd_open(2)), whatever the warm parent reports.
+            # Readable once the process has ended (pidfd_open(2)), independent of the warm parent.
             loop.add_reader(descriptor, self._ended, uuid)
             if uuid in self._early:
                 self._early.discard(uuid)

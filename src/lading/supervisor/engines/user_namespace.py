@@ -1,4 +1,4 @@
-"""User namespaces: the one of a container, ranges of user ids, and idmapped mounts.
+"""User namespaces of containers: ranges of user ids, and idmapped mounts.
 
 A container in a user namespace of its own has the ids 0 to `SIZE` - 1 like any other. Outside, they
 are ids of no user: nothing of the machine belongs to its root. Each of our processes has its own

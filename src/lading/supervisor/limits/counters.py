@@ -368,7 +368,7 @@ class UsageSampler:
     """Seconds between two looks for the container's processes, until they are there."""
     used: Values = field(default_factory=dict)
     """After `finish`: `memory`, bytes at most (with the page cache, where the kernel counts it);
-    `cpu`, seconds. What is not known is left out.
+    `cpu`, seconds. Unknown values are left out.
     """
     _pid: int = 0
     lines: Lines = field(init=False)

@@ -33,8 +33,8 @@ from lading.testing.images import ArchiveImage, tiny_image
 from lading.testing.pulse import Bell
 
 CONTAINER = f"zzzzz-dz642-engine{os.getpid():09d}"
-"""Of each test process another one: the control group of a container is named by its uuid, and an
-engine that removes its container kills every process of that group.
+"""A different uuid in each test process: the control group of a container is named by its uuid, and
+an engine that removes its container kills every process of that group.
 """
 PATIENCE = 180.0
 

@@ -139,7 +139,7 @@ class Management:
         return _json({"health": "ERROR", "error": said}, status=503)
 
     def _entries(self) -> list[dict[str, Any]]:
-        """Containers on VMs, then those that wait, in the order of the queue."""
+        """Containers on VMs, then waiting ones, in the order of the queue."""
         fleet, found = self._fleet, []
         planner, statuses = fleet.planning.planner, fleet.statuses()
         processes = fleet.view().processes

@@ -34,8 +34,8 @@ _NOT_NEGATIVE = (
 class CloudSettings:
     """Settings for the creation, supervision and removal of VMs. Times are seconds.
 
-    `directory` is where things lie on a VM, `template` has the fields of every assignment but those
-    of one container and one VM.
+    `directory` is the directory of Lading on a VM; `template` has the fields of every assignment
+    without those of one container and one VM.
     """
 
     types: tuple[InstanceType, ...]

@@ -2,7 +2,7 @@
 
 - Capacity comes from `sinfo`: each kind of node is a worker that queues for itself, so a container
   is handed to Slurm when some node can hold it, and Slurm decides when it starts.
-- One `squeue` in each interval reports about all jobs, whatever their number. A slow one makes the
+- One `squeue` in each interval reports about all jobs. A slow one makes the
   interval longer; while Slurm does not answer, it is called less often, nothing is locked, and jobs
   that were alive count as alive. Containers that are already locked wait a little for an answer:
   each lock counts as an attempt, and attempts are limited.

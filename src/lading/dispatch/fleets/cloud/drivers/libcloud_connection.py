@@ -61,9 +61,7 @@ class Words:
 
 
 class Provider(Protocol):
-    """One cloud, spoken to from one thread. Its methods block; they raise as those of `Driver`
-    do.
-    """
+    """One cloud, used by one thread. Its methods block; they raise the errors of `Driver`."""
 
     def create(self, spec: InstanceSpec) -> Instance:
         """Make a VM; its parts are removed again when that fails."""

@@ -176,7 +176,7 @@ class Machines:
         return made
 
     def note(self, id: str, notes: Mapping[str, str]) -> None:
-        """Remember these notes of a VM in place of those before."""
+        """Replace the notes of a VM."""
         found = self._read(self.root / id)
         if found is not None:
             self._write(
