@@ -155,10 +155,10 @@ def test_files_are_uploaded(cluster: Cluster, reader: Visitor, tmp_path: Path) -
     page.get_by_role("button", name="Create and add files").click()
     page.get_by_label("Choose files").set_input_files([tmp_path / name for name in names])
     for name in names:
-        expect(page.get_by_role("link", name=name)).to_be_visible(timeout=PATIENCE)
+        expect(page.get_by_role("link", name=name, exact=True)).to_be_visible(timeout=PATIENCE)
     reader.check()
     with page.expect_download() as saved:
-        page.get_by_role("link", name="large").click()
+        page.get_by_role("link", name="Save large").click()
     assert Path(saved.value.path()).read_bytes() == names["large"]
 
 
@@ -207,7 +207,7 @@ def test_output_is_saved_and_never_shown(cluster: Cluster, reader: Visitor) -> N
     cluster.lading("wait", uuid)
     reader.go(f"/ui/requests/{uuid}")
     with reader.page.expect_download() as saved:
-        reader.page.get_by_role("link", name="page.html").click()
+        reader.page.get_by_role("link", name="Save page.html").click()
     assert saved.value.suggested_filename == "page.html"
     assert Path(saved.value.path()).read_text() == "<script>alert(1)</script>\n"
 

@@ -43,10 +43,33 @@ TERMINAL: Final = _POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-
 without which its text has the colour of its ground, and style attributes for the colours of the
 output. Scripts are restricted as on all pages.
 """
+FRAMING: Final = f"{_POLICY}; frame-src 'self'"
+"""Content-Security-Policy of a page that shows a file in a frame: the frame cannot leave this
+host.
+"""
 DOWNLOAD: Final = "default-src 'none'; sandbox"
 """Content-Security-Policy of a file that a container wrote."""
 # A path below the page without a backslash, which browsers read as a slash.
 _PLACE: Final = re.compile(r"/ui/[!-\[\]-~]*")
+
+
+def frame_policy(*, scripts: bool) -> str:
+    """Content-Security-Policy of a page that a container wrote, shown in a frame: no origin, no
+    network, and scripts only if its reader wants them.
+    """
+    return "; ".join(
+        (
+            "sandbox allow-scripts" if scripts else "sandbox",
+            "default-src 'none'",
+            *(("script-src 'unsafe-inline'",) if scripts else ()),
+            "style-src 'unsafe-inline'",
+            "img-src data:",
+            "font-src data:",
+            "form-action 'none'",
+            "base-uri 'none'",
+            "frame-ancestors 'self'",
+        )
+    )
 
 
 def cookie(secret: str, *, seconds: int) -> str:

@@ -32,6 +32,13 @@ async def _append(
     assert answer.status == 200, answer.body
 
 
+def _link(page: str, part: str) -> str:
+    """The first address in a page that has this part."""
+    found = re.search(rf'href="([^"]*{part}[^"]*)"', page)
+    assert found, part
+    return found[1].replace("&amp;", "&")
+
+
 def _texts(page: str) -> list[str]:
     return re.findall(r'<span class="text">([^<]*)</span>', page)
 
@@ -42,7 +49,7 @@ async def test_the_end_comes_first(here: PageSite, browser: Browser) -> None:
     text = await browser.text(path)
     assert _texts(text) == [f"line {number}" for number in range(700, 1200)]
     assert ">03:04:05</time>" in text
-    found = re.search(r'href="([^"]*before=\d+)"', text)
+    found = re.search(r'href="([^"]*before=[^"]+)"', text)
     assert found
     earlier = await browser.text(found[1].replace("&amp;", "&"))
     assert _texts(earlier) == [f"line {number}" for number in range(200, 700)]
@@ -74,13 +81,12 @@ async def test_a_search_shows_lines_that_lead_to_their_place(
 async def test_other_files_and_downloads(here: PageSite, browser: Browser) -> None:
     path = await _logged(here, stdout=b"out\n", stderr=b"err\n")
     text = await browser.text(path)
-    link = re.search(r'href="([^"]*file=stderr.txt)"', text)
-    assert link
-    assert _texts(await browser.text(link[1].replace("&amp;", "&"))) == ["err"]
-    found = re.search(r'href="([^"]*/download[^"]*)"', text)
-    assert found
-    answer = await browser.get(found[1].replace("&amp;", "&"))
-    assert answer.body == b"out\n"
+    assert _texts(text) == ["out", "err"]
+    # Without the standard output there is the other file, and the whole of it can be saved.
+    alone = await browser.text(_link(text, r"\?c=[^&]*&amp;file=stderr\.txt"))
+    assert _texts(alone) == ["err"]
+    answer = await browser.get(_link(alone, "download"))
+    assert answer.body == b"err\n"
     assert answer.headers["content-disposition"].startswith("attachment")
 
 
@@ -90,17 +96,21 @@ async def test_a_log_that_grows(here: PageSite, browser: Browser) -> None:
     container = request["container_uuid"]
     token = await world.lock(container)
     await world.ok("PUT", f"containers/{container}", {"state": "Running"}, token=token)
+    path = f"/ui/requests/{request['uuid']}/log"
+    assert "log/follow" in await browser.text(path)
     begun = STAMP + b"one\n" + STAMP + b"tw"
     await _append(here, container, token, "stdout", 0, begun)
-    path = f"/ui/requests/{request['uuid']}/log"
+    # The page that had no log is loaded anew.
+    assert (await browser.get(f"{path}/follow")).headers["hx-refresh"] == "true"
     assert _texts(await browser.text(path)) == ["one"]
-    more = f"{path}/follow?c={container}&file=stdout.txt&after={len(STAMP) + 4}"
+    more = f"{path}/follow?c={container}&file=stdout.txt&after=stdout.txt:{len(STAMP) + 4}"
     assert (await browser.get(more)).status == 204
     await _append(here, container, token, "stdout", len(begun), b"o\n")
     assert _texts(await browser.text(more)) == ["two"]
-    end = more.replace("after=35", f"after={len(begun) + 2}")
-    await world.finish(container, token)
-    assert (await browser.get(end.replace("stdout", "crunch-run"))).status == 286
+    end = more.replace("txt:35", f"txt:{len(begun) + 2}")
+    log = await here.files.collection({"stdout.txt": begun + b"o\n"})
+    await world.finish(container, token, log=await here.files.pdh(log))
+    assert (await browser.get(end)).status == 286
 
 
 async def test_there_may_be_no_log(here: PageSite, browser: Browser) -> None:
@@ -115,7 +125,8 @@ async def test_numbers_are_numbers(here: PageSite, browser: Browser) -> None:
     path = await _logged(here, stdout=b"out\n")
     assert (await browser.get(f"{path}?before=x")).status == 422
     assert (await browser.get(f"{path}?at=99999")).status == 200
-    assert (await browser.get(f"{path}?before=0")).status == 200
+    assert (await browser.get(f"{path}?at=x")).status == 422
+    assert (await browser.get(f"{path}?before=stdout.txt:0")).status == 200
     assert (await browser.get(f"{path}?file=none")).status == 404
 
 
@@ -125,3 +136,64 @@ async def test_what_was_used_is_told(here: PageSite, browser: Browser) -> None:
     words = await browser.words(path.removesuffix("/log"))
     assert "Maximum container memory rss usage was 5 bytes" in words
     assert "other" not in words
+
+
+async def test_files_are_one_log_in_order_of_time(here: PageSite, browser: Browser) -> None:
+    def lines(*seconds: int) -> bytes:
+        return b"".join(b"2026-01-02T03:04:%02d.5Z at %d\n" % (one, one) for one in seconds)
+
+    path = await _logged(here, stdout=lines(1, 4, 5) + b"no stamp\n", stderr=lines(2, 3, 6))
+    text = await browser.text(path)
+    assert _texts(text) == ["at 1", "at 2", "at 3", "at 4", "at 5", "no stamp", "at 6"]
+    assert text.count('<span class="source">stderr</span>') == 3
+    answer = await browser.get(_link(text, "download"))
+    assert answer.body.splitlines()[:2] == [
+        b"stdout.txt\t2026-01-02T03:04:01.5Z at 1",
+        b"stderr.txt\t2026-01-02T03:04:02.5Z at 2",
+    ]
+    # What the filter shows, and the whole.
+    found = await browser.text(f"{path}?q=AT+6")
+    answer = await browser.get(_link(found, "download"))
+    assert answer.body == b"stderr.txt\t2026-01-02T03:04:06.5Z at 6\n"
+    assert len((await browser.get(_link(found, "download[^q]*"))).body.splitlines()) >= 1
+
+
+async def test_earlier_lines_of_two_files_leave_no_gap(here: PageSite, browser: Browser) -> None:
+    def lines(name: bytes, step: int) -> bytes:
+        moments = (number * step for number in range(3000 // step))
+        return b"".join(
+            b"2026-01-02T03:%02d:%02d.0Z %s%s %d\n"
+            % (at // 60, at % 60, name, b"." * 400 * (step - 1), at)
+            for at in moments
+        )
+
+    path = await _logged(here, stdout=lines(b"a", 1), stderr=lines(b"b", 3))
+    seen: list[str] = []
+    text = await browser.text(path)
+    while True:
+        seen = _texts(text) + seen
+        more = re.search(r'<p id="earlier"><a class="button" href="([^"]*)"', text)
+        if more is None:
+            break
+        text = await browser.text(more[1].replace("&amp;", "&"))
+    moments = [int(one.rpartition(" ")[2]) for one in seen]
+    assert moments == sorted(moments)
+    assert len(seen) == len(set(seen)) == 4000
+    # From the beginning it is the same.
+    text = await browser.text(f"{path}?after=stdout.txt:0")
+    forth = _texts(text)
+    while 'id="later" hidden' not in text and "Later lines" in text:
+        text = await browser.text(_link(text, "after=stdout"))
+        forth += _texts(text)
+    assert forth == seen
+
+
+async def test_earlier_lines_are_a_part_of_a_page(here: PageSite, browser: Browser) -> None:
+    lines = [b"%sline %d\n" % (STAMP, number) for number in range(1200)]
+    path = await _logged(here, stdout=b"".join(lines))
+    found = re.search(r'data-before="([^"]*)"', await browser.text(path))
+    assert found
+    text = await browser.text(f"{path}/earlier?before={found[1]}")
+    assert _texts(text) == [f"line {number}" for number in range(200, 700)]
+    assert "<html" not in text
+    assert 'id="more"' not in text

@@ -13,6 +13,8 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
     route("GET", "/ui/projects/{uuid}", projects.show),
     route("POST", "/ui/projects/{uuid}/projects", projects.create_project),
     route("GET", "/ui/collections/{uuid}", collections.show),
+    route("GET", "/ui/collections/{uuid}/show", collections.show_file),
+    route("GET", "/ui/collections/{uuid}/raw", collections.show_raw),
     route("GET", "/ui/collections/{uuid}/download", collections.download),
     route("POST", "/ui/projects/{uuid}/collections", upload.create_collection),
     route("POST", "/ui/collections/{uuid}/upload", upload.put, raw=True),

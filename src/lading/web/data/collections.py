@@ -9,6 +9,7 @@ from starlette.responses import Response
 from lading.client.api import Record
 from lading.core.errors import NotFound
 from lading.core.ids import Infix, is_pdh
+from lading.web import previews
 from lading.web.data import entries
 from lading.web.requests import files
 from lading.web.visit import Visit
@@ -43,12 +44,34 @@ async def show(visit: Visit) -> Response:
     )
 
 
+async def show_file(visit: Visit) -> Response:
+    """A preview of a file of the collection."""
+    uuid, source = _source(visit)
+    record = await visit.api.get("collections", uuid, select=_FIELDS)
+    found = await previews.preview(visit, source, entries.collection_place(uuid))
+    title = record["name"] or record["portable_data_hash"]
+    parents = await entries.parents_of(visit, record["owner_uuid"])
+    return previews.show_page(visit, "collection_file.html", found, title=title, parents=parents)
+
+
+async def show_raw(visit: Visit) -> Response:
+    """The bytes of a picture or of HTML for its preview."""
+    return await previews.send_raw(visit, _source(visit)[1])
+
+
 async def download(visit: Visit) -> Response:
     """A file of the collection, to be saved."""
-    uuid, path = entries.need_uuid(visit, Infix.COLLECTION), visit.query("path")
+    return await files.passed_on(visit, _source(visit)[1], visit.query("path").rpartition("/")[2])
+
+
+def _source(visit: Visit) -> tuple[str, str]:
+    """The uuid of the collection, and where the server has the file of the address. Raises
+    NotFound.
+    """
+    uuid, path = entries.need_uuid(visit, Infix.COLLECTION), visit.query("path").strip("/")
     if not path:
         raise NotFound("There is no such file")
-    return await files.passed_on(visit, files.file_address(uuid, path), path.rpartition("/")[2])
+    return uuid, files.file_address(uuid, path)
 
 
 async def rename(visit: Visit) -> Response:

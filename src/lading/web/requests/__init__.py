@@ -20,10 +20,13 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
     route("POST", "/ui/requests/{uuid}/priority", page.prioritize),
     route("POST", "/ui/requests/{uuid}/again", page.run_again),
     route("GET", "/ui/requests/{uuid}/files", files.show),
+    route("GET", "/ui/requests/{uuid}/files/show", files.show_file),
+    route("GET", "/ui/requests/{uuid}/files/raw", files.show_raw),
     route("GET", "/ui/requests/{uuid}/files/download", files.download),
     route("GET", "/ui/requests/{uuid}/usage", usage.show),
     route("GET", "/ui/requests/{uuid}/usage/table", usage.refresh),
     route("GET", "/ui/requests/{uuid}/log", log.show),
+    route("GET", "/ui/requests/{uuid}/log/earlier", log.earlier),
     route("GET", "/ui/requests/{uuid}/log/follow", log.follow),
     route("GET", "/ui/requests/{uuid}/log/download", log.download),
 )

@@ -1,6 +1,6 @@
-"""The files that a request has made: their list, and safe downloads.
+"""The files that a request has made: their list, previews, and safe downloads.
 
-A file is what a stranger's program wrote: it is always saved, never shown as a page of this origin.
+A file is what a stranger's program wrote: it is never shown as a page of this origin.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lading.client.api import Record
 from lading.core.data import filetree
 from lading.core.data.filetree import FileTree
 from lading.core.errors import NotFound
-from lading.web import browser_rules
+from lading.web import browser_rules, previews
 from lading.web.visit import Visit
 
 _MOST: Final = 500
@@ -90,14 +90,33 @@ async def show(visit: Visit) -> Response:
     return visit.page("request_files.html", request=request, files=found, title=title)
 
 
+async def show_file(visit: Visit) -> Response:
+    """A preview of a file of the output."""
+    request, container = await _records(visit)
+    place = f"/ui/requests/{request['uuid']}/files"
+    found = await previews.preview(visit, _source(visit, request, container), place)
+    title = request["name"] or request["uuid"]
+    return previews.show_page(visit, "request_file.html", found, request=request, title=title)
+
+
+async def show_raw(visit: Visit) -> Response:
+    """The bytes of a picture or of HTML for its preview."""
+    return await previews.send_raw(visit, _source(visit, *await _records(visit)))
+
+
 async def download(visit: Visit) -> Response:
     """A file of the output, to be saved."""
-    request, container = await _records(visit)
-    path = visit.query("path")
+    source = _source(visit, *await _records(visit))
+    return await passed_on(visit, source, visit.query("path").rpartition("/")[2])
+
+
+def _source(visit: Visit, request: Record, container: Record | None) -> str:
+    """Where the server has the file of the address. Raises NotFound."""
+    path = visit.query("path").strip("/")
     name = request["output_uuid"] or (container or {}).get("output")
     if not name or not path:
         raise NotFound("There is no such file")
-    return await passed_on(visit, file_address(name, path), path.rpartition("/")[2])
+    return file_address(name, path)
 
 
 def file_address(name: str, path: str) -> str:
@@ -120,13 +139,18 @@ async def passed_on(visit: Visit, source: str, name: str) -> Response:
             async for piece in answer.chunks:
                 yield piece
 
-    headers = {
+    return saved(pieces(), name, **_length(answer.headers))
+
+
+def saved(pieces: AsyncGenerator[bytes], name: str, **headers: str) -> Response:
+    """Bytes as a file to be saved, never shown as a page of this origin."""
+    fixed = {
         "Content-Disposition": _attachment(name),
         "Content-Security-Policy": browser_rules.DOWNLOAD,
         "Cache-Control": "no-store",
-        **_length(answer.headers),
     }
-    return StreamingResponse(pieces(), media_type="application/octet-stream", headers=headers)
+    kind = "application/octet-stream"
+    return StreamingResponse(pieces, media_type=kind, headers={**fixed, **headers})
 
 
 async def _records(visit: Visit) -> tuple[Record, Record | None]:

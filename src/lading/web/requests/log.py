@@ -1,138 +1,145 @@
-"""The log of a request: its end first, earlier lines on demand, search, download, and lines as they
-come.
-
-Files are read in parts of bounded size, however long they are. Lines are shown without the escape
-sequences of terminals.
+"""The log of a request: its end first, earlier lines on demand, search, downloads, and new lines as
+they come; the same while it runs and afterwards.
 """
 
 from __future__ import annotations
 
 import re
-from contextlib import aclosing
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from lading.client.api import Record
+from lading.concurrency import together
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import is_uuid
 from lading.web.requests import files
+from lading.web.requests.log_lines import (
+    LogLine,
+    LogPart,
+    LogView,
+    around,
+    first_lines,
+    last_lines,
+    read_cursor,
+    show_cursor,
+)
+from lading.web.requests.log_reading import LogFiles
 from lading.web.visit import Visit
 
-# Lines of one look; a browser shows more of them slowly.
-_LINES: Final = 500
-_PART: Final = 192 << 10
-"""Bytes that are read for one view."""
-_SEARCHED: Final = 256 << 20
-"""Bytes of a file that a search reads."""
-# Found lines that are shown; more are only counted.
+_MOST_LINES: Final = 500
+"""Lines of one view, and of one batch of new lines."""
 _HITS: Final = 200
-_LONGEST: Final = 4000
-"""Characters of a line that are shown."""
 _DEFAULTS: Final = ("stdout.txt", "stderr.txt", "crunch-run.txt")
+"""Files that are shown if none is chosen."""
+_MOST_FILES: Final = 12
+"""Files that are shown together."""
 _SUPERVISOR: Final = "crunch-run.txt"
-# 416 Range Not Satisfiable: the log has no further bytes.
-_NOTHING_MORE: Final = 416
-# The Content-Range of RFC 9110, section 14.4, with a known length.
-_RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+)")
-# The timestamp of a line, to nanoseconds, and the escape sequences of terminals (ECMA-48, 5.4).
-_STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.?\d*Z ")
-# Escape sequences of ECMA-48: CSI, OSC, and those of two characters.
-_ESCAPE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
-# The sums at the end of `crunchstat.txt`; a sum of nothing is left out.
 _USAGE: Final = re.compile(r"((?:Maximum|Total) .*)(?<! was 0 bytes)$")
 _LAST_WORDS: Final = 12
 """Lines of the standard error that the page of a failed request shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine:
-    """A line that begins at byte `at` of its file."""
+class LogChoice:
+    """What of which log is shown."""
 
-    at: int
-    stamp: str
-    text: str
-    is_hit: bool = False
+    request: Record
+    files: LogFiles
+    names: list[str]
+    chosen: list[str]
+    query: str
+
+    def address(self, chosen: Sequence[str] | None = None, **more: str) -> str:
+        """The parameters of an address that shows the same, but for what is given."""
+        pairs = [("c", self.files.container)]
+        pairs += [("file", one) for one in (self.chosen if chosen is None else chosen)]
+        query = more.pop("q", self.query)
+        return urlencode([*pairs, *((("q", query),) if query else ()), *more.items()])
 
     @property
-    def clock(self) -> str:
-        """The time of day."""
-        return self.stamp[11:]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogPart:
-    """Lines of a file from byte `start` up to byte `end`, of `size` bytes in all."""
-
-    lines: list[LogLine]
-    start: int
-    end: int
-    size: int
+    def chips(self) -> list[tuple[str, str, bool]]:
+        """Name, parameters of the address that adds or removes it, and whether it is shown, of each
+        file.
+        """
+        made = []
+        for one in self.names:
+            is_on = one in self.chosen
+            others = [name for name in self.chosen if name != one]
+            wanted = others if is_on else [*self.chosen, one]
+            made.append((one, self.address(wanted or [one]), is_on))
+        return made
 
 
 async def show(visit: Visit) -> Response:
-    """A part of a log: its end, or what is before, after or around a byte."""
-    request, names, container, name = await _choose(visit)
-    values = {
-        "request": request,
-        "title": request["name"] or request["uuid"],
-        "containers": containers_of(request),
-        "container": container,
-        "names": names,
-        "name": name,
-        "query": visit.query("q"),
-        "base": _base(request["uuid"]),
-        "here": urlencode({"c": container, "file": name}),
+    """A part of a log: its end, or what is before, after or around a place; or a search."""
+    choice = await _choose(visit)
+    values: dict[str, Any] = {
+        "request": choice.request,
+        "title": choice.request["name"] or choice.request["uuid"],
+        "containers": containers_of(choice.request),
+        "choice": choice,
+        "base": f"/ui/requests/{choice.request['uuid']}/log",
+        "view": None,
+        "hits": None,
+        "is_live": False,
+        "before": "",
+        "after": "",
     }
-    if not name:
-        return visit.page("request_log.html", **values, part=None, hits=None, is_live=False)
-    path = _path(request["uuid"], container, name)
-    if values["query"]:
-        hits = await _search(visit, path, str(values["query"]))
-        return visit.page("request_log.html", **values, part=None, hits=hits, is_live=False)
-    before, at = _number(visit, "before"), _number(visit, "at")
-    is_live = request["state"] != "Final" and before is None and at is None
-    if at is not None:
-        part = await _around(visit, path, at)
-    else:
-        part = await _before(visit, path, before, is_growing=is_live)
-    return visit.page("request_log.html", **values, part=part, hits=None, is_live=is_live)
+    if choice.chosen and choice.query:
+        values["hits"] = await choice.files.find(choice.chosen, choice.query, _HITS)
+    elif choice.chosen:
+        view, values["is_live"] = await _view(visit, choice)
+        values |= {"view": view, **_cursors(view)}
+    return visit.page("request_log.html", **values)
+
+
+async def earlier(visit: Visit) -> Response:
+    """The lines before a place, to be put above those that are shown."""
+    choice = await _choose(visit)
+    view = await _before(choice, visit.query("before"))
+    return _lines(visit, choice, view, is_live=False)
 
 
 async def follow(visit: Visit) -> Response:
-    """The lines that came after a byte; 204 if none did, and 286, which ends the polling, when the
+    """The lines that came after a place; 204 if none did, and 286, which ends the polling, when the
     request is final.
     """
-    uuid, container, name = visit.parts["uuid"], visit.query("c"), visit.query("file")
-    _check(container, name)
-    part = await _after(visit, _path(uuid, container, name), _number(visit, "after") or 0)
-    if part.lines:
-        return visit.page(
-            "request_log_lines.html",
-            part=part,
-            base=_base(uuid),
-            here=urlencode({"c": container, "file": name}),
-            is_live=True,
-        )
-    state = await visit.api.get("container_requests", uuid, select=("state",))
-    return Response(status_code=286 if state["state"] == "Final" else 204)
+    choice = await _choose(visit)
+    is_final = choice.request["state"] == "Final"
+    if choice.chosen and not visit.query("after"):
+        # The page has said that there is no log yet.
+        return Response(status_code=286 if is_final else 204, headers={"HX-Refresh": "true"})
+    view = await _after(choice, visit.query("after"))
+    if view.lines:
+        return _lines(visit, choice, view, is_live=True)
+    return Response(status_code=286 if is_final else 204)
 
 
 async def download(visit: Visit) -> Response:
-    """A whole file, to be saved."""
-    uuid, container, name = visit.parts["uuid"], visit.query("c"), visit.query("file")
-    _check(container, name)
-    saved = f"{uuid}-{name.replace('/', '-')}"
-    return await files.passed_on(visit, _path(uuid, container, name), saved)
+    """What the filter shows, to be saved: a file as it is, or several in order of time; with a text
+    only the lines that have it.
+    """
+    choice = await _choose(visit)
+    if not choice.chosen:
+        raise NotFound("There is no log yet")
+    uuid = choice.request["uuid"]
+    if len(choice.chosen) == 1 and not choice.query:
+        name = choice.chosen[0]
+        return await files.passed_on(visit, choice.files.path(name), f"{uuid}-{_plain(name)}")
+    lines = choice.files.merged(choice.chosen, choice.query)
+    return files.saved(lines, f"{uuid}-log.txt")
 
 
 async def last_words(visit: Visit, uuid: str, container: str) -> list[LogLine]:
     """The last lines of the standard error; of the standard output if there are none."""
+    found = LogFiles(visit, uuid, container)
     for name in ("stderr.txt", "stdout.txt"):
         try:
-            part = await _before(visit, _path(uuid, container, name), None)
+            part = await found.before(name, None)
         except LadingError:
             continue
         if part.lines:
@@ -143,29 +150,11 @@ async def last_words(visit: Visit, uuid: str, container: str) -> list[LogLine]:
 async def usage(visit: Visit, uuid: str, container: str) -> list[str]:
     """What the container used, as its supervisor has summed it up; empty without its log."""
     try:
-        part = await _before(visit, _path(uuid, container, _SUPERVISOR), None)
+        part = await LogFiles(visit, uuid, container).before(_SUPERVISOR, None)
     except LadingError:
         return []
     found = (_USAGE.search(line.text) for line in part.lines)
     return [match[1] for match in found if match]
-
-
-async def _choose(visit: Visit) -> tuple[Record, list[str], str, str]:
-    """The request, the names of its log files, and the container and file that are shown."""
-    fields = ("uuid", "name", "state", "container_uuid", "attempted_container_uuids")
-    request = await visit.api.get("container_requests", visit.parts["uuid"], select=fields)
-    container = visit.query("c") or request["container_uuid"] or ""
-    if not container:
-        return request, [], "", ""
-    _check(container, "x")
-    listing: Any = await visit.api.request(
-        "GET", f"container_requests/{request['uuid']}/log/{container}/"
-    )
-    names = sorted(str(one["name"]) for one in listing["items"])
-    name = visit.query("file") or next((one for one in _DEFAULTS if one in names), "")
-    if name and name not in names:
-        raise NotFound(f"There is no log file {name[:80]!r}")
-    return request, names, container, name
 
 
 def containers_of(request: Record) -> list[str]:
@@ -174,124 +163,97 @@ def containers_of(request: Record) -> list[str]:
     return [one for one in dict.fromkeys(known) if one]
 
 
-def _check(container: str, name: str) -> None:
-    if not is_uuid(container) or not name or ".." in name.split("/"):
+async def _choose(visit: Visit) -> LogChoice:
+    """What the address asks for. Raises NotFound."""
+    fields = ("uuid", "name", "state", "container_uuid", "attempted_container_uuids")
+    request = await visit.api.get("container_requests", visit.parts["uuid"], select=fields)
+    container = visit.query("c") or request["container_uuid"] or ""
+    query = visit.query("q")
+    found = LogFiles(visit, request["uuid"], container)
+    if not container:
+        return LogChoice(request=request, files=found, names=[], chosen=[], query=query)
+    if not is_uuid(container):
         raise NotFound("There is no such log")
+    names = await found.names()
+    wanted = list(dict.fromkeys(visit.incoming.query_params.getlist("file")))
+    missing = [one for one in wanted if one not in names]
+    if missing:
+        raise NotFound(f"There is no log file {missing[0][:80]!r}")
+    chosen = wanted or [one for one in _DEFAULTS if one in names]
+    return LogChoice(
+        request=request, files=found, names=names, chosen=chosen[:_MOST_FILES], query=query
+    )
 
 
-def _base(uuid: str) -> str:
-    return f"/ui/requests/{uuid}/log"
+async def _view(visit: Visit, choice: LogChoice) -> tuple[LogView, bool]:
+    """The lines that the address asks for, and whether new ones are shown as they come."""
+    at, before, after = (visit.query(name) for name in ("at", "before", "after"))
+    if at:
+        name = choice.chosen[0]
+        if not (at.isascii() and at.isdigit() and len(at) < 16):
+            raise Invalid("at: must be a number of bytes")
+        return around(
+            await choice.files.near(name, int(at)), int(at), _MOST_LINES, name=name
+        ), False
+    if after:
+        return await _after(choice, after), False
+    if before:
+        return await _before(choice, before), False
+    is_live = choice.request["state"] != "Final"
+
+    async def read(name: str) -> LogPart:
+        return await choice.files.before(name, None, is_growing=is_live)
+
+    return last_lines(await _parts(choice.chosen, read), _MOST_LINES), is_live
 
 
-def _path(uuid: str, container: str, name: str) -> str:
-    return f"/arvados/v1/container_requests/{uuid}/log/{container}/{quote(name)}"
+async def _before(choice: LogChoice, text: str) -> LogView:
+    cursor = read_cursor(text, choice.chosen)
+
+    async def read(name: str) -> LogPart:
+        return await choice.files.before(name, cursor[name])
+
+    return last_lines(await _parts(choice.chosen, read), _MOST_LINES)
 
 
-def _number(visit: Visit, name: str) -> int | None:
-    text = visit.query(name)
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise Invalid(f"{name}: must be a number of bytes")
-    return int(text)
+async def _after(choice: LogChoice, text: str) -> LogView:
+    cursor = read_cursor(text, choice.chosen)
+    is_growing = choice.request["state"] != "Final"
+
+    async def read(name: str) -> LogPart:
+        return await choice.files.after(name, cursor[name], is_growing=is_growing)
+
+    return first_lines(await _parts(choice.chosen, read), _MOST_LINES)
 
 
-async def _read(visit: Visit, path: str, span: str) -> tuple[bytes, int, int]:
-    """Bytes of a range, its start, and the size of the file; nothing behind the end."""
-    try:
-        answer = await visit.api.raw("GET", path, headers={"Range": f"bytes={span}"})
-    except LadingError as error:
-        if error.status != _NOTHING_MORE:
-            raise
-        return b"", 0, 0
-    match = _RANGE.fullmatch(answer.headers.get("content-range", ""))
-    if match is None:
-        return answer.body, 0, len(answer.body)
-    return answer.body, int(match[1]), int(match[2])
+async def _parts(
+    names: Sequence[str], read: Callable[[str], Coroutine[Any, Any, LogPart]]
+) -> dict[str, LogPart]:
+    """A part of each file, read concurrently."""
+    found: dict[str, LogPart] = {}
+
+    async def one(name: str) -> None:
+        found[name] = await read(name)
+
+    await together(*(one(name) for name in names))
+    return {name: found[name] for name in names}
 
 
-async def _before(visit: Visit, path: str, end: int | None, *, is_growing: bool = False) -> LogPart:
-    """The last lines before byte `end`, or of the file; of one that is growing, whole lines."""
-    span = f"-{_PART}" if end is None else f"{max(0, end - _PART)}-{end - 1}"
-    if end == 0:
-        return LogPart(lines=[], start=0, end=0, size=0)
-    data, start, size = await _read(visit, path, span)
-    if is_growing:
-        data = data[: data.rfind(b"\n") + 1]
-    lines = _split(data, start, is_cut=start > 0)[-_LINES:]
-    first = lines[0].at if lines else start
-    return LogPart(lines=lines, start=first, end=start + len(data), size=size)
+def _lines(visit: Visit, choice: LogChoice, view: LogView, *, is_live: bool) -> Response:
+    return visit.page(
+        "request_log_lines.html",
+        view=view,
+        choice=choice,
+        base=f"/ui/requests/{choice.request['uuid']}/log",
+        is_live=is_live,
+        **_cursors(view),
+    )
 
 
-async def _around(visit: Visit, path: str, at: int) -> LogPart:
-    """The lines around the line that begins at byte `at`."""
-    begin = max(0, at - _PART // 2)
-    data, start, size = await _read(visit, path, f"{begin}-{at + _PART // 2}")
-    lines = _split(data, start, is_cut=start > 0, hit=at)
-    middle = next((place for place, one in enumerate(lines) if one.is_hit), 0)
-    chosen = lines[max(0, middle - _LINES // 2) : middle + _LINES // 2]
-    first = chosen[0].at if chosen else start
-    return LogPart(lines=chosen, start=first, end=start + len(data), size=size)
+def _cursors(view: LogView) -> dict[str, Any]:
+    """The cursors of a view, as parameters."""
+    return {"before": show_cursor(view.start), "after": show_cursor(view.end)}
 
 
-async def _after(visit: Visit, path: str, start: int) -> LogPart:
-    """The whole lines after byte `start`."""
-    data, _, size = await _read(visit, path, f"{start}-{start + _PART - 1}")
-    # The last line may still be growing, unless it fills the part.
-    whole = data[: data.rfind(b"\n") + 1] or (data if len(data) == _PART else b"")
-    lines = _split(whole, start, is_cut=False)
-    return LogPart(lines=lines, start=start, end=start + len(whole), size=size)
-
-
-async def _search(visit: Visit, path: str, text: str) -> list[LogLine]:
-    """The first lines with a text, upper and lower case being the same."""
-    wanted, found, at, rest = text.encode().lower(), list[LogLine](), 0, b""
-    async with visit.api.stream(path) as answer, aclosing(_bounded(answer.chunks)) as pieces:
-        async for piece in pieces:
-            data = rest + piece
-            *lines, rest = data.split(b"\n")
-            for line in lines:
-                if wanted in line.lower():
-                    found.append(_line(line, at))
-                at += len(line) + 1
-            if len(found) >= _HITS:
-                return found[:_HITS]
-            # A line without an end must not fill the memory.
-            if len(rest) > _PART:
-                at, rest = at + len(rest), b""
-    return [*found, _line(rest, at)] if wanted in rest.lower() else found
-
-
-async def _bounded(chunks: Any) -> Any:
-    left = _SEARCHED
-    async for piece in chunks:
-        yield piece[:left]
-        left -= len(piece)
-        if left <= 0:
-            return
-
-
-def _split(data: bytes, start: int, *, is_cut: bool, hit: int | None = None) -> list[LogLine]:
-    """The lines of some bytes; `is_cut`: the first one may have begun earlier and is left out."""
-    parts = data.split(b"\n")
-    if not parts[-1]:
-        parts.pop()
-    if is_cut and len(parts) > 1:
-        start += len(parts[0]) + 1
-        parts = parts[1:]
-    lines = []
-    for part in parts:
-        lines.append(_line(part, start, is_hit=start == hit))
-        start += len(part) + 1
-    return lines
-
-
-def _line(data: bytes, at: int, *, is_hit: bool = False) -> LogLine:
-    text = data.decode(errors="replace")
-    stamp = _STAMP.match(text)
-    if stamp:
-        text = text[stamp.end() :]
-    # A progress bar writes over itself: its last state counts.
-    shown = _ESCAPE.sub("", text.rstrip("\r").rpartition("\r")[2])
-    cut = f"{shown[:_LONGEST]}… ({len(shown)} characters)" if len(shown) > _LONGEST else shown
-    return LogLine(at=at, stamp=stamp[1] if stamp else "", text=cut, is_hit=is_hit)
+def _plain(name: str) -> str:
+    return name.replace("/", "-")

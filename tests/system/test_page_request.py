@@ -1,0 +1,153 @@
+"""One request in a real browser: its log, what it uses, and what it made."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.system.cluster import Cluster
+from tests.system.page_visitor import (
+    PATIENCE,
+    Visitor,
+    chromium,
+    cluster,
+    reader,
+    submit,
+    visitor,
+)
+
+__all__ = ["chromium", "cluster", "reader", "visitor"]
+pytestmark = pytest.mark.system
+REPORT = (
+    "<h1>Report</h1><p id=said>no script</p><script>let s=[];"
+    "s.push(self.origin);"
+    "try{parent.document.title}catch(e){s.push('parent is closed')}"
+    "try{localStorage.x}catch(e){s.push('no storage')}"
+    "try{document.cookie}catch(e){s.push('no cookies')}"
+    "said.textContent=s.join(', ')</script>"
+)
+
+
+def _ended(cluster: Cluster, name: str, script: str, *options: str) -> str:
+    uuid = submit(cluster, name, script, *options)
+    cluster.lading("wait", uuid, check=False)
+    return uuid
+
+
+def test_a_long_log_is_read_in_bounded_pieces(cluster: Cluster, reader: Visitor) -> None:
+    request = _ended(cluster, "long log", "seq 7000; echo at the end >&2")
+    page = reader.page
+    reader.go(f"/ui/requests/{request}/log")
+    lines = page.locator("#log .line")
+    expect(lines.last).to_be_in_viewport()
+    earlier = page.get_by_role("link", name="Earlier lines")
+    while earlier.is_visible():
+        before = lines.first.inner_text()
+        earlier.click()
+        expect(lines.first).not_to_have_text(before, timeout=PATIENCE)
+        assert lines.count() <= 5000
+    # The same page: nothing was loaded anew, and the lines at the end made room.
+    assert page.url.endswith("/log")
+    expect(page.get_by_role("link", name="The end of the log")).to_be_visible()
+    reader.check()
+    page.get_by_role("link", name="The end of the log").click()
+    expect(page.get_by_text("at the end")).to_be_visible()
+
+
+def test_the_log_is_filtered_searched_and_saved(cluster: Cluster, visitor: Visitor) -> None:
+    request = _ended(cluster, "filtered", "seq 300; echo needle; echo '<b>bad</b> Needle' >&2")
+    page = visitor.page
+    visitor.go(f"/ui/requests/{request}/log")
+    visitor.check()
+    page.get_by_role("link", name="stdout.txt").click()
+    expect(page.get_by_text("<b>bad</b> Needle")).to_be_visible()
+    assert page.locator("#log .source", has_text="stdout").count() == 0
+    page.get_by_role("link", name="stdout.txt").click()
+    page.get_by_label("Text in these files").fill("needle")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name=re.compile("2 lines with"))).to_be_visible()
+    visitor.check()
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="Download these lines").click()
+    assert len(Path(saved.value.path()).read_text().splitlines()) == 2
+    with page.expect_download() as whole:
+        page.get_by_role("link", name="Download the whole log").click()
+    assert len(Path(whole.value.path()).read_text().splitlines()) > 300
+
+
+def test_the_log_is_there_before_and_after(cluster: Cluster, reader: Visitor) -> None:
+    request = submit(cluster, "before and after", "for i in 1 2 3; do echo turn $i; sleep 1; done")
+    # Opened at once, perhaps before there is a log.
+    reader.go(f"/ui/requests/{request}/log")
+    expect(reader.page.get_by_text("turn 3")).to_be_visible(timeout=PATIENCE)
+    cluster.lading("wait", request)
+    expect(reader.page.get_by_text("turn 3")).to_be_visible()
+    reader.page.reload()
+    expect(reader.page.get_by_text("turn 1")).to_be_visible()
+    reader.check()
+
+
+def test_use_of_resources_is_plotted(cluster: Cluster, visitor: Visitor) -> None:
+    request = _ended(
+        cluster, "plotted", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; sleep 1"
+    )
+    visitor.go(f"/ui/requests/{request}/usage")
+    page = visitor.page
+    expect(page.locator("#plots canvas")).to_have_count(2)
+    expect(page.get_by_role("columnheader", name="Memory in use")).to_be_visible()
+    # Something is drawn: not all points have the colour of the ground.
+    colours = page.evaluate(
+        "Array.from(document.querySelectorAll('#plots canvas'), one => new Set(new Uint32Array("
+        "one.getContext('2d').getImageData(0, 0, one.width, one.height).data.buffer)).size)"
+    )
+    assert all(one > 5 for one in colours)
+    visitor.check()
+
+
+def test_files_are_shown(cluster: Cluster, visitor: Visitor) -> None:
+    script = (
+        "cd /out; printf 'name,n\\n\"a, b\",<b>1</b>\\n' > t.csv; echo '<i>text</i>' > '<b>.txt'"
+    )
+    request = _ended(cluster, "shown", script)
+    page = visitor.page
+    visitor.go(f"/ui/requests/{request}/files")
+    visitor.check()
+    page.get_by_role("link", name="t.csv", exact=True).click()
+    expect(page.get_by_role("cell", name="a, b")).to_be_visible()
+    expect(page.get_by_role("cell", name="<b>1</b>")).to_be_visible()
+    visitor.check()
+    page.get_by_role("link", name="Output", exact=True).last.click()
+    page.get_by_role("link", name="<b>.txt", exact=True).click()
+    expect(page.get_by_text("<i>text</i>")).to_be_visible()
+    visitor.check()
+
+
+def test_html_has_no_rights(cluster: Cluster, reader: Visitor, tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text(REPORT)
+    (tmp_path / "drawing.svg").write_text(
+        "<svg xmlns='http://www.w3.org/2000/svg'><circle r='9' onclick='alert(1)'/></svg>"
+    )
+    cluster.lading("put", "--name", "reports", str(tmp_path))
+    page = reader.page
+    page.get_by_label("Search everything").fill("reports")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="reports").first.click()
+    if page.get_by_role("link", name=f"{tmp_path.name}/").count():
+        page.get_by_role("link", name=f"{tmp_path.name}/").click()
+    page.get_by_role("link", name="drawing.svg", exact=True).click()
+    reader.check()
+    page.go_back()
+    page.get_by_role("link", name="report.html", exact=True).click()
+    frame = page.frame_locator("iframe")
+    expect(frame.get_by_text("no script")).to_be_visible()
+    # The browser says that it has refused the script.
+    assert all("sandboxed" in one for one in reader.faults)
+    reader.faults.clear()
+    page.get_by_role("link", name="Run its scripts").click()
+    expect(frame.locator("#said")).to_have_text(
+        "null, parent is closed, no storage, no cookies", timeout=PATIENCE
+    )
+    reader.check()
