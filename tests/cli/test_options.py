@@ -9,7 +9,7 @@ import click
 import pytest
 
 from lading.cli.options import ASSIGNMENT, DURATION, INPUT, MOMENT, NUMBERS, PROPERTY, SIZE, SIZES
-from lading.cli.running.submission import Input
+from lading.cli.running.inputs import Input
 from lading.core.quantities import parse_time
 
 

@@ -72,7 +72,7 @@ async def test_waiting_needs_no_websocket(monkeypatch: pytest.MonkeyPatch) -> No
             yield one
         raise LadingError
 
-    monkeypatch.setattr("lading.client.outcomes.events", none)
+    monkeypatch.setattr("lading.client.api.events", none)
     told: list[tuple[int, int]] = []
     api = Api(REQUEST)
     (outcome,) = await wait_for_all(api, [REQUEST["uuid"]], lambda *both: told.append(both))

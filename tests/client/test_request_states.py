@@ -8,6 +8,7 @@ from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import (
     is_reused,
     repeated,
+    run_time,
     seconds_of,
     shown_command,
     shown_state,
@@ -73,3 +74,7 @@ def test_what_could_not_be_run_has_failed() -> None:
     assert _shown("Final", "Cancelled", failure="timeout") == "failed 124"
     assert _shown("Final", "Cancelled", failure="node") == "failed 125"
     assert _shown("Final", "Cancelled", error="No request needs it") == "Cancelled"
+
+
+def test_what_never_ran_took_no_time() -> None:
+    assert run_time({"started_at": None, "finished_at": "2026-01-02T03:04:05Z"}) == 0

@@ -8,7 +8,7 @@ import asyncio
 import heapq
 
 from lading.core.protocols.pacing import SPARE
-from lading.net.pipes import Pacer, read_account
+from lading.net.pacing import Pacer, read_account
 
 PIECE = 1 << 16
 LEAST = 1_000_000.0

@@ -10,7 +10,8 @@ import pytest
 
 from lading.core.errors import Malformed, Unavailable
 from lading.core.protocols import http_head
-from lading.net.pipes import PIECE, Pacer, Pipe, Turns, join, read_head
+from lading.net.pacing import Pacer
+from lading.net.pipes import PIECE, Pipe, Turns, join, read_head
 
 
 async def pair(limit: int = 1 << 16) -> tuple[Pipe, Pipe]:

@@ -64,7 +64,8 @@ from lading.core.records.access import Principal, check_active, check_blocks, ch
 from lading.core.records.filters import check_select
 from lading.core.records.schema import JSON
 from lading.net.acceptor import note_known
-from lading.net.pipes import Pacer, Turns
+from lading.net.pacing import Pacer
+from lading.net.pipes import Turns
 from lading.store.database import Database, TransactionInterrupted
 from lading.telemetry import redact
 

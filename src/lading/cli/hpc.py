@@ -11,7 +11,8 @@ import click
 
 from lading.cli import display
 from lading.cli.options import ASSIGNMENT, DURATION, SIZE, PassingCommand
-from lading.cli.running.submission import Input, RequestSpec
+from lading.cli.running.inputs import Input
+from lading.cli.running.submission import RequestSpec
 from lading.cli.session import with_session
 from lading.core.hpc.daemon_configuration import file_name
 from lading.core.hpc.gang import FailurePolicy, Launcher

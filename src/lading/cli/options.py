@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from lading.cli.exit_codes import pass_on
-from lading.cli.running.submission import Input, parse_input
+from lading.cli.running.inputs import Input, parse_input
 from lading.core.errors import Invalid
 from lading.core.quantities import format_time, parse_duration, parse_size
 

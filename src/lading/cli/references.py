@@ -15,12 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lading.cli.session import CliSession
-from lading.client.api import Record
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
 
 if TYPE_CHECKING:
+    from lading.cli.session import CliSession
+    from lading.client.api import Record
     from lading.core.data.filetree import FileTree, Node
 
 LAST = "last"

@@ -6,23 +6,21 @@ function in an event loop, and closes the session in any case.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
 
-from lading.client.api import ApiClient
-from lading.client.blocks import BlockClient
-from lading.client.environment import Server, default_data_directory, find_server
-from lading.client.retry import RetryPolicy
+# The clients are imported when a session is opened: help and completion need none.
+if TYPE_CHECKING:
+    from lading.client.api import ApiClient
+    from lading.client.blocks import BlockClient
+    from lading.client.environment import Server
 
 _Answer = TypeVar("_Answer")
-# A person waits, so it fails sooner than a service.
-_PATIENCE = RetryPolicy(attempts=6, give_up_after=15.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +41,8 @@ async def connect() -> AsyncGenerator[CliSession]:
     """The server that the environment names, or the one of this machine. Raises Invalid if there is
     none.
     """
+    from lading.client.environment import default_data_directory, find_server
+
     server = find_server(os.environ, default_data_directory(os.environ))
     async with session_with(server) as session:
         yield session
@@ -51,16 +51,24 @@ async def connect() -> AsyncGenerator[CliSession]:
 @asynccontextmanager
 async def session_with(server: Server) -> AsyncGenerator[CliSession]:
     """A session with a server."""
+    from lading.client.api import ApiClient
+    from lading.client.blocks import BlockClient
+    from lading.client.retry import RetryPolicy
+
+    # A person waits, so it fails sooner than a service.
+    patience = RetryPolicy(attempts=6, give_up_after=15.0)
     async with server.transport() as transport:
         yield CliSession(
-            api=ApiClient(transport, server.token, retry=_PATIENCE),
-            blocks=BlockClient(transport, server.token, retry=_PATIENCE),
+            api=ApiClient(transport, server.token, retry=patience),
+            blocks=BlockClient(transport, server.token, retry=patience),
             address=server.address,
         )
 
 
 def with_session(action: Callable[[CliSession], Awaitable[_Answer]]) -> _Answer:
     """The result of `action`, run with a session of the current command's connection."""
+    import asyncio
+
     # Set by `main.cli`, or by a test.
     opened = cast(Connect, click.get_current_context().obj)
 

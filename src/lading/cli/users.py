@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from lading.cli import display
 from lading.cli.session import CliSession, with_session
-from lading.client.api import Record
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
+
+if TYPE_CHECKING:
+    from lading.client.api import Record
 
 _SHOWN: Final = (
     "uuid",

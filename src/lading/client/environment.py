@@ -12,10 +12,13 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lading.client.fd_receiving import lent_beside
-from lading.client.transport import HttpTransport
 from lading.core.errors import Invalid
+
+# Imported when they are used: a call of the command line needs one of them at most.
+if TYPE_CHECKING:
+    from lading.client.transport import HttpTransport
 
 _HOST, _TOKEN, _INSECURE = "ARVADOS_API_HOST", "ARVADOS_API_TOKEN", "ARVADOS_API_HOST_INSECURE"
 _DATA = "LADING_DATA"
@@ -37,6 +40,8 @@ class Server:
 
     def transport(self) -> HttpTransport:
         """A new transport to the server. The caller closes it."""
+        from lading.client.transport import HttpTransport
+
         return HttpTransport(
             f"https://{self.address}", verify=False if self.insecure else self.authorities or True
         )
@@ -105,6 +110,8 @@ def find_lender(environ: Mapping[str, str], data_dir: Path, address: str) -> Pat
             return None
     except (OSError, Invalid):
         return None
+    from lading.client.fd_receiving import lent_beside
+
     return lent_beside(data / "api.sock")
 
 

@@ -6,14 +6,19 @@ list call queries hundreds of requests, however many wait.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lading.client.api import ApiClient, Record, events
 from lading.core.errors import LadingError, NotFound
+
+# The client is imported when it is used: help and completion need none.
+if TYPE_CHECKING:
+    import asyncio
+
+    from lading.client.api import ApiClient, Record
 
 _SHORTEST, _LONGEST, _GROWTH = 0.05, 1.0, 1.6
 _PAGE = 500
@@ -110,6 +115,10 @@ async def ended_among(api: ApiClient, uuids: Sequence[str]) -> list[RequestOutco
 @asynccontextmanager
 async def changes(api: ApiClient) -> AsyncGenerator[asyncio.Event]:
     """An event that is set with each change that the websocket reports."""
+    import asyncio
+
+    from lading.client.api import events
+
     changed = asyncio.Event()
 
     async def listen() -> None:
@@ -131,6 +140,8 @@ async def changes(api: ApiClient) -> AsyncGenerator[asyncio.Event]:
 
 async def until_changed(changed: asyncio.Event, seconds: float) -> None:
     """Wait for a change, at most so long; several changes at a time are looked at together."""
+    import asyncio
+
     try:
         await asyncio.wait_for(changed.wait(), seconds)
     except TimeoutError:

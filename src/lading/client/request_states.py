@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome
 from lading.core.quantities import parse_time
+
+if TYPE_CHECKING:
+    from lading.client.api import Record
 
 FAILED: Final = "Failed"
 CANCELLED: Final = "Cancelled"
@@ -99,6 +101,15 @@ def seconds_of(one: RequestOutcome, now: datetime) -> float | None:
     if not container["finished_at"] and state_of(one.request, container) != "Running":
         return None
     return (end - parse_time(container["started_at"])).total_seconds()
+
+
+def run_time(container: Record) -> float:
+    """Seconds between start and end."""
+    if not (container["started_at"] and container["finished_at"]):
+        return 0.0
+    return (
+        parse_time(container["finished_at"]) - parse_time(container["started_at"])
+    ).total_seconds()
 
 
 def shown_command(record: Record) -> str:

@@ -17,7 +17,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 from urllib.parse import urlsplit
 
 from lading.client.receiving import Broken, Receiver, ServerAddress, Sink
@@ -25,7 +25,10 @@ from lading.core.errors import Corrupt, Invalid, LadingError, Malformed, Unavail
 from lading.net.http_connections import Exchange, HttpConnections, Outgoing, Sender
 from lading.net.http_upgrade import Way, switch, trusting
 from lading.net.pipes import Pipe
-from lading.net.websocket import WebSocketConnection, open_websocket
+
+# Most calls of the command line listen to nothing.
+if TYPE_CHECKING:
+    from lading.net.websocket import WebSocketConnection
 
 Body = bytes | bytearray | AsyncIterable[bytes | bytearray]
 # As Arvados' clients: a server may need minutes for a large collection.
@@ -228,6 +231,8 @@ class HttpTransport:
         self, path: str, *, headers: Mapping[str, str], timeout: float = DEFAULT_TIMEOUT
     ) -> AsyncGenerator[WebSocket]:
         """A websocket connection; see Transport."""
+        from lading.net.websocket import open_websocket
+
         try:
             connection = await open_websocket(
                 self._way(), self._host, path, headers, timeout=timeout

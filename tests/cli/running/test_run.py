@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import os
 import signal
@@ -12,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.cli.running.run import has_data, interruptible, run_time, standard_input
 from lading.client.outcomes import RequestOutcome
-from lading.core.errors import Invalid
 from lading.core.quantities import parse_time
 from tests.cli.site import Play, Site
 
@@ -338,33 +335,6 @@ def test_ctrl_c_cancels(site: Site, image: str, monkeypatch: pytest.MonkeyPatch)
     assert shown["priority"] == 0
 
 
-async def test_a_second_ctrl_c_leaves(capsys: pytest.CaptureFixture[str]) -> None:
-    import click
-
-    asked = asyncio.Event()
-    with pytest.raises(click.exceptions.Exit) as left:
-        async with interruptible("zzzzz-xvhdp-1", asked.set) as was_interrupted:
-            os.kill(os.getpid(), signal.SIGTERM)
-            await asked.wait()
-            assert was_interrupted()
-            os.kill(os.getpid(), signal.SIGINT)
-            await asyncio.Event().wait()
-    assert left.value.exit_code == 130
-    assert "left zzzzz-xvhdp-1; see: lading request show" in capsys.readouterr().err
-
-
-async def test_a_cancellation_that_is_none_of_ours_goes_on() -> None:
-    async def wait() -> None:
-        async with interruptible("x", lambda: None):
-            await asyncio.Event().wait()
-
-    task = asyncio.create_task(wait())
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
 @pytest.mark.parametrize(
     ("container", "code"),
     [
@@ -377,10 +347,6 @@ async def test_a_cancellation_that_is_none_of_ours_goes_on() -> None:
 )
 def test_exit_codes(container: dict[str, object] | None, code: int) -> None:
     assert RequestOutcome({}, container).exit_code == code
-
-
-def test_what_never_ran_took_no_time() -> None:
-    assert run_time({"started_at": None, "finished_at": "2026-01-02T03:04:05Z"}) == 0
 
 
 @pytest.mark.parametrize(
@@ -424,32 +390,3 @@ def test_standard_input_reaches_the_command(site: Site, image: str) -> None:
     twice = ("--stdin", "--input", f"stdin={mount['portable_data_hash']}/stdin")
     refused = site.lading("run", "--image", image, *twice, "--", "sort", code=125, stdin=b"x")
     assert "--input stdin: given twice" in refused.stderr
-
-
-class _Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_terminal_is_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", _Terminal())
-    with pytest.raises(Invalid, match="--stdin: standard input is a terminal"), standard_input():
-        pass
-
-
-def test_data_that_waits_on_standard_input(tmp_path: Path) -> None:
-    assert not has_data(io.StringIO("x"))
-    (tmp_path / "file").write_text("x")
-    with (tmp_path / "file").open() as file:
-        assert has_data(file)
-        file.read()
-        assert not has_data(file)
-    with open(os.devnull) as file:
-        assert not has_data(file)
-    reading, writing = os.pipe()
-    with os.fdopen(reading) as pipe:
-        assert not has_data(pipe)
-        os.write(writing, b"x")
-        assert has_data(pipe)
-        os.close(writing)
-    assert not has_data(pipe)

@@ -6,10 +6,9 @@ first is changed.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,9 +17,11 @@ from lading.cli.references import find_request
 from lading.cli.running import selection
 from lading.cli.running.selection import RequestSelection, selecting, state_option
 from lading.cli.session import CliSession, with_session
-from lading.client.api import Record
 from lading.client.request_states import REPEATED, repeated
 from lading.core.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    from lading.client.api import Record
 
 # Calls at a time. The server carries out writes one after another, so more would only wait there.
 _AT_A_TIME = 16
@@ -200,6 +201,9 @@ async def act_on_each(
     uuids: Sequence[str], action: Callable[[str], Awaitable[Record]]
 ) -> list[Record]:
     """Act on each request, several at a time; the answers in the same order."""
+    # Imported here: help and completion need none.
+    import asyncio
+
     gate = asyncio.Semaphore(_AT_A_TIME)
 
     async def act(uuid: str) -> Record:

@@ -357,6 +357,11 @@ class Follower:
         """Show the log until the request is final; return its outcome. Raises the errors of the
         API.
         """
+        # What has ended already is shown without listening for changes.
+        await self._look()
+        await self._show()
+        if self._is_over(is_cancelled=False):
+            return RequestOutcome(self._request, self._container)
         async with self._listening():
             pause, asked = _SHORTEST, False
             while True:

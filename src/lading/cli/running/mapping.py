@@ -25,12 +25,11 @@ from lading.cli.exit_codes import INTERRUPTED
 from lading.cli.options import PassingCommand, option_of
 from lading.cli.references import FileReference, find_project, find_request, find_tree
 from lading.cli.running.bulk_actions import act_on_each
-from lading.cli.running.run import check_target, interruptible, run, standard_input
+from lading.cli.running.inputs import Input, parse_input
+from lading.cli.running.run import check_target, run
 from lading.cli.running.submission import (
-    Input,
     RequestSpec,
     newest_image,
-    parse_input,
     request_body,
     store_inputs,
 )
@@ -179,6 +178,8 @@ def map(
         code = worst(ended)
         return INTERRUPTED if is_interrupted and code else code
 
+    from lading.cli.running.standard_input import standard_input
+
     with ExitStack() as held:
         if stdin:
             piped = held.enter_context(standard_input())
@@ -270,6 +271,8 @@ async def _await_all(
     """Wait for the end of all; the first Ctrl-C cancels the requests that have not ended. The
     outcomes, and whether there was a Ctrl-C.
     """
+    from lading.cli.running.interruption import interruptible
+
     cancelling: list[asyncio.Task[object]] = []
 
     async def cancel_all() -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,16 +14,24 @@ from lading.cli import display
 from lading.cli.exit_codes import pass_on
 from lading.cli.options import MOMENT, PROPERTY
 from lading.cli.references import find_request
-from lading.cli.running import bulk_actions, explanation, following, selection, usage
-from lading.cli.running.following import Follower, LogFile, Watcher
-from lading.cli.running.run import run_time
+from lading.cli.running import bulk_actions, explanation, selection, usage
 from lading.cli.running.selection import RequestSelection, selecting, state_option
 from lading.cli.session import CliSession, with_session
-from lading.client.api import Record
 from lading.client.explanations import evidence_fields, withdrawal_text
 from lading.client.outcomes import RequestOutcome
-from lading.client.request_states import is_reused, seconds_of, shown_command, shown_state
+from lading.client.request_states import (
+    is_reused,
+    run_time,
+    seconds_of,
+    shown_command,
+    shown_state,
+)
 from lading.core.errors import NotFound
+
+# Following a log takes long to import; lists need none.
+if TYPE_CHECKING:
+    from lading.cli.running.following import Readable
+    from lading.client.api import Record
 
 _SELECT = (
     "uuid",
@@ -224,6 +232,8 @@ def logs(
 
 async def _follow(session: CliSession, uuid: str) -> int:
     """Show the log to the end; the exit code of the command."""
+    from lading.cli.running.following import Follower, Watcher
+
     found = await find_request(session, uuid)
     watcher = Watcher(stdout=sys.stdout.buffer, stderr=sys.stderr.buffer, say=display.note)
     return (await Follower(session.api, found, watcher).follow()).exit_code
@@ -233,6 +243,8 @@ async def _show_logs(
     session: CliSession, uuid: str, name: str | None, *, is_raw: bool, as_json: bool
 ) -> None:
     """Show the log file `name`, or both streams; `is_raw`: with timestamps, in their order."""
+    from lading.cli.running import following
+
     found = await find_request(session, uuid)
     files = _log_files(
         session, found, [name] if name else ["stdout.txt", "stderr.txt"], is_raw=is_raw
@@ -355,8 +367,10 @@ def _given(asked: Mapping[str, Any], container: Record) -> str:
 
 def _log_files(
     session: CliSession, found: Record, names: list[str], *, is_raw: bool
-) -> dict[str, following.Readable]:
+) -> dict[str, Readable]:
     """The log files of the container of a request by name; empty without a container."""
+    from lading.cli.running.following import LogFile
+
     container = found["container_uuid"]
     if not container:
         return dict.fromkeys(names, _Empty())

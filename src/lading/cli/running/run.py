@@ -7,21 +7,13 @@ exits.
 
 from __future__ import annotations
 
-import asyncio
-import fcntl
-import os
-import shutil
-import signal
-import stat
 import sys
-import tempfile
-import termios
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,25 +32,25 @@ from lading.cli.options import (
 )
 from lading.cli.references import FileReference, find_project, find_request, find_tree
 from lading.cli.running import explanation
-from lading.cli.running.following import Follower, Sink, Watcher
+from lading.cli.running.inputs import STDIN, Input
 from lading.cli.running.submission import (
     OUTPUT,
     PRIORITY,
-    Input,
     RequestSpec,
     newest_image,
     request_body,
     store_inputs,
 )
 from lading.cli.session import CliSession, with_session
-from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome, reason
-from lading.client.request_states import is_reused
-from lading.core.errors import Conflict, Invalid
+from lading.client.request_states import is_reused, run_time
+from lading.core.errors import Conflict
 from lading.core.ids import EMPTY_PDH
-from lading.core.quantities import parse_time
 
-_STDIN = "stdin"
+if TYPE_CHECKING:
+    from lading.cli.running.following import Sink
+    from lading.client.api import Record
+
 _data, _needs, _when = option_of("Data"), option_of("Needs"), option_of("When and how often")
 _record, _doing = option_of("The record"), option_of("What to do")
 
@@ -273,10 +265,12 @@ def run(
         use_existing=not no_reuse,
         **options,
     )
+    from lading.cli.running.standard_input import has_data, standard_input
+
     with ExitStack() as held:
         if stdin:
             spec = replace(spec, inputs=(*spec.inputs, held.enter_context(standard_input())))
-        elif not any(one.target == _STDIN for one in inputs) and has_data(sys.stdin):
+        elif not any(one.target == STDIN for one in inputs) and has_data(sys.stdin):
             display.note("standard input is not given to the command; --stdin gives it")
         if preview:
             _preview(spec, as_json)
@@ -285,41 +279,6 @@ def run(
         else:
             check_target(output, overwrite=overwrite)
             sys.exit(with_session(lambda session: follow_to_end(session, spec, output, as_json)))
-
-
-@contextmanager
-def standard_input() -> Generator[Input]:
-    """Inside, standard input as an input: its content is kept in a file. Raises Invalid for a
-    terminal.
-    """
-    if sys.stdin.isatty():
-        raise Invalid(
-            "--stdin: standard input is a terminal; pipe something, or give a file: "
-            "--input stdin=FILE"
-        )
-    with tempfile.TemporaryDirectory(prefix="lading-") as folder:
-        # The name is a part of the content, so it is always the same.
-        path = Path(folder) / _STDIN
-        with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        yield Input(target=_STDIN, path=path)
-
-
-def has_data(stream: TextIO) -> bool:
-    """Whether a pipe or a file has bytes to be read now; nothing is read."""
-    try:
-        descriptor = stream.fileno()
-        held = os.fstat(descriptor)
-        if stat.S_ISREG(held.st_mode):
-            return held.st_size > os.lseek(descriptor, 0, os.SEEK_CUR)
-        if not stat.S_ISFIFO(held.st_mode):
-            return False
-        size = bytearray(4)
-        fcntl.ioctl(descriptor, termios.FIONREAD, size)
-    # A stream without a descriptor, or a closed one.
-    except (OSError, ValueError):
-        return False
-    return any(size)
 
 
 def check_target(directory: Path | None, *, overwrite: bool) -> None:
@@ -390,6 +349,10 @@ async def follow_to_end(
 
     `further`: receivers of other files of the log, by name.
     """
+    # Imported here: `lading run --help` and completion need none.
+    from lading.cli.running.following import Follower, Watcher
+    from lading.cli.running.interruption import interruptible
+
     request = await submit(session, spec, is_quiet=as_json)
     display.note(f"{request['uuid']} submitted")
     # Flushed before the command's own output, which goes to the buffer below `sys.stdout`.
@@ -414,42 +377,6 @@ async def follow_to_end(
     if as_json:
         display.emit_json(summary(outcome, code))
     return code
-
-
-@asynccontextmanager
-async def interruptible(
-    uuid: str, cancel: Callable[[], None]
-) -> AsyncGenerator[Callable[[], bool]]:
-    """Inside, the first Ctrl-C (or SIGTERM) calls `cancel`, the second exits. Yields a function
-    that returns whether there was one.
-    """
-    loop, count = asyncio.get_running_loop(), 0
-    task = asyncio.current_task()
-    assert task is not None
-
-    def interrupt() -> None:
-        nonlocal count
-        count += 1
-        if count == 1:
-            display.note(f"cancelling {uuid}; press Ctrl-C again to leave without waiting")
-            cancel()
-        else:
-            # Only the second Ctrl-C leaves: by then the server knows of the cancellation.
-            task.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupt)
-    try:
-        yield lambda: count > 0
-    except asyncio.CancelledError:
-        # Cancelled by something else.
-        if count < 2:
-            raise
-        display.note(f"left {uuid}; see: lading request show {uuid}")
-        raise click.exceptions.Exit(INTERRUPTED) from None
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
 
 
 def summary(outcome: RequestOutcome, code: int) -> dict[str, Any]:
@@ -500,12 +427,3 @@ def report(outcome: RequestOutcome, *, is_interrupted: bool) -> None:
         f"{container['output'] or 'none'}{' (empty)' if container['output'] == EMPTY_PDH else ''}"
     )
     display.note(f"{how}, exit code {container['exit_code']}, output {output}")
-
-
-def run_time(container: Record) -> float:
-    """Seconds between start and end."""
-    if not (container["started_at"] and container["finished_at"]):
-        return 0.0
-    return (
-        parse_time(container["finished_at"]) - parse_time(container["started_at"])
-    ).total_seconds()

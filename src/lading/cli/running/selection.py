@@ -11,16 +11,14 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from lading.cli.options import DURATION, PROPERTY
 from lading.cli.references import find_project
 from lading.cli.running import usage
-from lading.cli.session import CliSession
 from lading.cli.users import find_user
-from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import (
     CANCELLED,
@@ -31,6 +29,10 @@ from lading.client.request_states import (
     shown_state,
 )
 from lading.core.quantities import format_time
+
+if TYPE_CHECKING:
+    from lading.cli.session import CliSession
+    from lading.client.api import Record
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 # Half of the server's longest page, so that the first lines come sooner.

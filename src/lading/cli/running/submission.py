@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lading.cli import display
@@ -19,29 +19,18 @@ from lading.cli.references import (
     find_collection,
     find_named,
     find_request,
-    need_reference,
 )
-from lading.cli.session import CliSession
+from lading.cli.running.inputs import Input
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, is_pdh, is_uuid
 
 if TYPE_CHECKING:
+    from lading.cli.session import CliSession
     from lading.client.images.links import StoredImage
 
 OUTPUT = "/out"
 # The middle of 1 to 1000, so that there is room above and below it.
 PRIORITY = 500
-# Targets that are not paths.
-_STREAMS = ("stdin",)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
-    """A parsed `--input TARGET=SOURCE`: a path on disk, or stored data."""
-
-    target: str
-    path: Path | None = None
-    stored: FileReference | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,23 +79,6 @@ class RequestSpec:
     after: tuple[str, ...] = ()
     start_after: str | None = None
     expires: str | None = None
-
-
-def parse_input(text: str) -> Input:
-    """Parse `TARGET=SOURCE`. Raises Invalid."""
-    target, separator, source = text.partition("=")
-    if not separator or not source:
-        raise Invalid(f"{text}: not TARGET=SOURCE; write for example /in/reads.fq=reads.fq")
-    if target not in _STREAMS and not _is_target(target):
-        raise Invalid(f"{text}: TARGET must be an absolute path in the container, or stdin")
-    path = Path(source)
-    # A file of this name has precedence over stored data.
-    if path.exists():
-        return Input(target=target, path=path)
-    # A text in the form of a path is no name.
-    if source.startswith(("/", ".", "~")):
-        raise Invalid(f"{text}: {source} is no file here")
-    return Input(target=target, stored=need_reference(source))
 
 
 def request_body(
@@ -255,8 +227,3 @@ async def _find_open(session: CliSession, name: str) -> str:
         return ""
     found = await find_request(session, name)
     return "" if found["state"] == "Final" else str(found["uuid"])
-
-
-def _is_target(text: str) -> bool:
-    # ".." could leave the directory of the mount.
-    return text.startswith("/") and text != "/" and ".." not in PurePosixPath(text).parts

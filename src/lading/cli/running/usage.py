@@ -7,11 +7,13 @@ amounts, from its end on. A container may write its own end, so its values are c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lading.cli import display
-from lading.client.api import Record
 from lading.core.quantities import parse_time
+
+if TYPE_CHECKING:
+    from lading.client.api import Record
 
 _FAR = 0.5
 """Part of the memory asked for below which less is suggested."""

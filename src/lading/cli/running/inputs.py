@@ -1,0 +1,43 @@
+"""Inputs as the command line has them: `TARGET=SOURCE`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from lading.cli.references import FileReference, need_reference
+from lading.core.errors import Invalid
+
+STDIN = "stdin"
+"""The target that is no path: the standard input of the command."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """A parsed `--input TARGET=SOURCE`: a path on disk, or stored data."""
+
+    target: str
+    path: Path | None = None
+    stored: FileReference | None = None
+
+
+def parse_input(text: str) -> Input:
+    """Parse `TARGET=SOURCE`. Raises Invalid."""
+    target, separator, source = text.partition("=")
+    if not separator or not source:
+        raise Invalid(f"{text}: not TARGET=SOURCE; write for example /in/reads.fq=reads.fq")
+    if target != STDIN and not _is_target(target):
+        raise Invalid(f"{text}: TARGET must be an absolute path in the container, or stdin")
+    path = Path(source)
+    # A file of this name has precedence over stored data.
+    if path.exists():
+        return Input(target=target, path=path)
+    # A text in the form of a path is no name.
+    if source.startswith(("/", ".", "~")):
+        raise Invalid(f"{text}: {source} is no file here")
+    return Input(target=target, stored=need_reference(source))
+
+
+def _is_target(text: str) -> bool:
+    # ".." could leave the directory of the mount.
+    return text.startswith("/") and text != "/" and ".." not in PurePosixPath(text).parts
