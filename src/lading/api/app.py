@@ -42,6 +42,7 @@ from lading.api.http import (
     read_query,
 )
 from lading.api.logins.provider_client import OpenIdClient
+from lading.api.machine_board import OwnMachines, SharedMachines
 from lading.api.public import load_vocabulary
 from lading.api.routes import ApiRoute, Routes
 from lading.api.services import ApiServices, Blocks, make_policy
@@ -141,6 +142,7 @@ def make_app(
                 live, kept=Amount(config.Containers.DiskReserve, config.Containers.DiskReserveFiles)
             ),
             statuses=SharedStatuses(database) if database.shared else OwnStatuses(),
+            machines=SharedMachines(database) if database.shared else OwnMachines(),
             git=GitCache(
                 repositories or live.parent / "repositories",
                 timeout=config.Containers.GitTimeout,

@@ -175,6 +175,22 @@ def describe() -> Record:
             "responses": _responses(_OBJECT, (401, 403, *_ALWAYS, 413)),
         }
     }
+    paths["/arvados/v1/dispatch/machines"] = {
+        "get": {
+            "summary": "The machines of all dispatchers, as far as the caller may see them.",
+            "responses": _responses(_OBJECT, (401, 403, *_ALWAYS)),
+        },
+        "post": {
+            "summary": "The machines of a dispatcher; answers the orders of admins.",
+            "responses": _responses(_OBJECT, (401, 403, *_ALWAYS, 413)),
+        },
+    }
+    paths["/arvados/v1/dispatch/machines/order"] = {
+        "post": {
+            "summary": "Order an action for a machine (admin only).",
+            "responses": _responses(_OBJECT, (401, 403, 404, 409, *_ALWAYS, 413)),
+        }
+    }
     for path, summary, statuses in _LOGINS:
         paths[path] = {
             "post": {

@@ -22,6 +22,7 @@ from lading.api.container_access.supervisor_registry import Supervisors, Tunnels
 from lading.api.events.event_bus import EventBus
 from lading.api.git_cache import GitCache
 from lading.api.logins.provider_client import OpenIdClient
+from lading.api.machine_board import MachineBoard
 from lading.api.tree_cache import KnownContents, Trees
 from lading.api.wait_statuses import Statuses
 from lading.config import Config
@@ -117,6 +118,7 @@ class ApiServices:
     bus: EventBus
     spool: Spool
     statuses: Statuses
+    machines: MachineBoard
     git: GitCache
     certificate: Path | None = None
     """The certificate of this server and of those that share its database (PEM); None: one that the

@@ -19,6 +19,7 @@ from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.scheduling.planning import Category
 from lading.dispatch.fleet import Fleet
 from lading.dispatch.loop import Actions, Loop, planning_of
+from lading.dispatch.machine_reporter import MachineReporter
 from lading.dispatch.queue import Queue
 from lading.dispatch.queue_sync import KIND, QueueSync
 from lading.dispatch.settings import DispatchSettings
@@ -118,6 +119,8 @@ async def _dispatch(
         ready()
         tasks.create_task(_relay(fleet, wake), name="fleet")
         tasks.create_task(publisher.publish(), name="statuses")
+        reporter = MachineReporter(client, fleet, queue.look_up, interval=settings.machine_interval)
+        tasks.create_task(reporter.run(), name="machines")
         tasks.create_task(loop.run(publisher.mark), name="loop")
 
 

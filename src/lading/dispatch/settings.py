@@ -31,6 +31,8 @@ class DispatchSettings:
     """Shortest time between two postings of scheduling statuses."""
     report_interval: float = 60.0
     """Longest time between two postings, so that the API sees a live dispatcher."""
+    machine_interval: float = 3.0
+    """Time between two reports about machines, and so the longest time until an order arrives."""
     retry_first: float = 0.5
     """First pause after a failure; it doubles with each further one."""
     retry_longest: float = 30.0

@@ -4,6 +4,7 @@
   deleted when its wait ends. Other requests wait for a time, or for the resolution of their
   container.
 - Statuses are reported by dispatchers and shared by all server processes.
+- Reports about machines, and orders for them, are shared in the same way.
 - A lease names the process that works with a dispatcher's token, and the time of its last report
   (docs/spec/dispatch, section Leases).
 """
@@ -169,6 +170,10 @@ STATUS_TABLES = (
     "CREATE TABLE IF NOT EXISTS dispatchers (uuid TEXT PRIMARY KEY, reported_at TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS dispatcher_leases (token_uuid TEXT PRIMARY KEY,"
     " holder TEXT NOT NULL, renewed_at TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS machine_reports (dispatcher_uuid TEXT PRIMARY KEY,"
+    " reported_at TEXT NOT NULL, document TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS machine_orders (dispatcher_uuid TEXT NOT NULL,"
+    " machine TEXT NOT NULL, document TEXT NOT NULL, PRIMARY KEY (dispatcher_uuid, machine))",
 )
 # Rows per statement.
 _BATCH = 100
@@ -235,6 +240,56 @@ async def last_report(tx: Transaction) -> str | None:
     """Time of the latest report from any dispatcher."""
     found = (await tx.fetch("SELECT max(reported_at) FROM dispatchers"))[0][0]
     return None if found is None else str(found)
+
+
+async def put_machines(
+    tx: Transaction, dispatcher_uuid: str, document: str | None, *, now: str
+) -> bool:
+    """Store a dispatcher's report about machines; None leaves the last one. False when there is
+    none to leave.
+    """
+    if document is None:
+        rows = await tx.fetch(
+            "UPDATE machine_reports SET reported_at = ? WHERE dispatcher_uuid = ?"
+            " RETURNING dispatcher_uuid",
+            (now, dispatcher_uuid),
+        )
+        return bool(rows)
+    await tx.execute(
+        "INSERT INTO machine_reports (dispatcher_uuid, reported_at, document) VALUES (?, ?, ?)"
+        " ON CONFLICT (dispatcher_uuid) DO UPDATE"
+        " SET reported_at = excluded.reported_at, document = excluded.document",
+        (dispatcher_uuid, now, document),
+    )
+    return True
+
+
+async def machines(tx: Transaction, *, since: str) -> list[tuple[str, str, str]]:
+    """Dispatcher, time and text of each report about machines since a time."""
+    rows = await tx.fetch(
+        "SELECT dispatcher_uuid, reported_at, document FROM machine_reports"
+        " WHERE reported_at >= ? ORDER BY dispatcher_uuid",
+        (since,),
+    )
+    return [(str(row[0]), str(row[1]), str(row[2])) for row in rows]
+
+
+async def put_order(tx: Transaction, dispatcher_uuid: str, machine: str, document: str) -> None:
+    """Store an order for a machine, in place of an earlier one."""
+    await tx.execute(
+        "INSERT INTO machine_orders (dispatcher_uuid, machine, document) VALUES (?, ?, ?)"
+        " ON CONFLICT (dispatcher_uuid, machine) DO UPDATE SET document = excluded.document",
+        (dispatcher_uuid, machine, document),
+    )
+
+
+async def take_orders(tx: Transaction, dispatcher_uuid: str) -> list[str]:
+    """Remove the orders for the machines of a dispatcher, and return them."""
+    rows = await tx.fetch(
+        "DELETE FROM machine_orders WHERE dispatcher_uuid = ? RETURNING document",
+        (dispatcher_uuid,),
+    )
+    return [str(row[0]) for row in rows]
 
 
 def _batches(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:

@@ -44,6 +44,7 @@ DISPATCHER_SCOPES: Final = (
     "PUT /arvados/v1/containers/",
     "POST /arvados/v1/containers/",
     "POST /arvados/v1/dispatch/statuses",
+    "POST /arvados/v1/dispatch/machines",
     "POST /arvados/v1/logs",
     "GET /websocket",
 )

@@ -53,6 +53,7 @@ from lading.core.scheduling.planning import FleetWorker
 from lading.core.values import JsonObject
 from lading.dispatch.capacity import Shares, measure, see_gpus
 from lading.dispatch.fleet import FleetSite, FleetView, LookUp, StartRequest, SupervisorProcess
+from lading.dispatch.fleets.local_machine import LocalMachine
 from lading.net.rpc import PacketChannel, RpcReply
 from lading.telemetry import event
 
@@ -90,6 +91,8 @@ class LocalSettings:
     """Free space of the run directory's disk that is kept for records and blocks."""
     # Seconds between two looks at the free space of the disk: statvfs, which costs microseconds.
     disk_interval: float = 1.0
+    price: float = 0.0
+    """Dollars an hour."""
     most_idle: int = 4
     """Supervisors that may save results beside those whose containers take the capacity."""
     most_preparing: int = 4
@@ -137,6 +140,7 @@ def local_settings(site: FleetSite) -> LocalSettings:
         ),
         run_directory=site.run_directory,
         capacity=capacity,
+        price=local.Price,
         most_idle=max(_LEAST_IDLE, capacity.vcpus),
         most_preparing=local.MaxPreparing,
         gpu=replace(gpu, count=gpu_count),
@@ -184,6 +188,15 @@ class LocalFleet:
         self._look_up: LookUp = lambda _: None
         self._others = Resources()
         self._shortage = ""
+        self.machine_source = LocalMachine(
+            self,
+            worker=WORKER,
+            capacity=settings.capacity,
+            directory=settings.run_directory.parent,
+            price=settings.price,
+            look_up=lambda uuid: self._look_up(uuid),
+            changed=self._change.set,
+        )
 
     async def __aenter__(self) -> Self:
         if self.settings.shares is not None:
@@ -220,7 +233,7 @@ class LocalFleet:
             known=self._known,
             workers=workers,
             processes=dict(self._processes),
-            shortage=self._shortage,
+            shortage=self.machine_source.shortage or self._shortage,
         )
 
     def _worker(self) -> FleetWorker:

@@ -40,6 +40,7 @@ from lading.dispatch.fleets.cloud import settings as configuration
 from lading.dispatch.fleets.cloud.cloud_planning import CloudPlanning, on_their_way
 from lading.dispatch.fleets.cloud.drivers.driver import Driver, DriverSite, find_driver
 from lading.dispatch.fleets.cloud.machine import CloudMachine, GangInstances, InstanceJournal
+from lading.dispatch.fleets.cloud.machine_states import CloudMachines
 from lading.dispatch.fleets.cloud.metrics import (
     CloudCounters,
     Figures,
@@ -107,6 +108,7 @@ class CloudFleet:
         self._certificate_path = certificate_path
         self._clock = clock
         self._wall = wall
+        self.machine_source = CloudMachines(self, clock=clock, wall=wall)
         self._look_up: LookUp = lambda _: None
         self._processes: dict[str, SupervisorProcess] = {}
         self._places: dict[str, CloudMachine] = {}

@@ -19,11 +19,14 @@ import asyncio
 import logging
 import secrets
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from lading.core.errors import IllegalTransition, LadingError, RequestError, Unavailable
+from lading.core.quantities import format_time
 from lading.core.scheduling import cloud_limits
 from lading.core.scheduling.instance_lifecycle import (
     Behavior,
@@ -33,6 +36,7 @@ from lading.core.scheduling.instance_lifecycle import (
     verdict,
 )
 from lading.core.scheduling.instance_types import InstanceType
+from lading.core.scheduling.machines import MOST_NOTES, MachineNote
 from lading.dispatch.fleets.cloud.drivers.driver import (
     Driver,
     Instance,
@@ -90,6 +94,8 @@ class InstancePool:
         """Containers wait for the quota: idle VMs go at once."""
         self.fault = ""
         """Error of the latest list, or ""."""
+        self.history: deque[MachineNote] = deque(maxlen=MOST_NOTES)
+        """What happened to VMs lately, for admins."""
         self._driver = driver
         self._consumer = consumer
         self._public_key = public_key
@@ -146,11 +152,12 @@ class InstancePool:
         if one is not None and one.phase is InstancePhase.CREATING and one.asked is None:
             self._forget(one)
 
-    def hold(self, one: CloudMachine, behavior: Behavior) -> None:
+    def hold(self, one: CloudMachine, behavior: Behavior, why: str = "") -> None:
         """Set an operator's behavior for a VM; it is kept in its tags."""
         if one.behavior is not behavior:
             one.behavior = behavior
             event(_logger, "idle behavior", instance=one.name, behavior=behavior)
+            self._tell(one.name, f"{behavior.value}{f': {why}' if why else ''}")
             if one.instance is not None:
                 self._spawn(self._tag(one), f"tag {one.name}")
             self.touch()
@@ -161,6 +168,7 @@ class InstancePool:
             booting = one.phase in (InstancePhase.UNKNOWN, InstancePhase.BOOTING)
             one.why = f"{why}{f' (last: {one.fault})' if one.fault and booting else ''}"
             event(_logger, "instance shut down", instance=one.name, type=one.type, why=one.why)
+            self._tell(one.name, f"{one.type} shut down: {one.why}", is_fault=booting)
             if booting:
                 self._counts.boot("failure" if why.startswith("it did not") else "aborted")
             # A VM that does not become ready counts like missing capacity: its type is excluded for
@@ -225,6 +233,7 @@ class InstancePool:
 
     def _refused(self, one: CloudMachine, error: LadingError) -> None:
         event(_logger, "instance not made", type=one.type, why=error.message)
+        self._tell(one.name, f"{one.type} not made: {error.message}", is_fault=True)
         assert one.kind is not None
         group = self._driver.group(one.kind)
         if one.instance is None:
@@ -408,6 +417,7 @@ class InstancePool:
         else:
             one.take(InstanceEvent.CREATED, now=self._clock())
             self._note(one)
+            self._tell(one.name, f"{one.type} made")
             event(
                 _logger, "instance made", instance=one.name, type=one.type, address=instance.address
             )
@@ -427,6 +437,11 @@ class InstancePool:
         self._journal.note(
             one.name, made=one.created + offset, waited_since=one.since + offset if waited else 0.0
         )
+
+    def _tell(self, name: str, text: str, *, is_fault: bool = False) -> None:
+        at = format_time(datetime.fromtimestamp(self._wall(), UTC))
+        note = MachineNote(at=at, machine=name[:400], text=text[:400], is_fault=is_fault)
+        self.history.append(note)
 
     def _on_clock(self, moment: float) -> float:
         """A moment in seconds since 1970 on the loop's clock, never later than now."""
@@ -450,6 +465,7 @@ class InstancePool:
         self._counts.gone(before, now - one.since)
         if before in (InstancePhase.UNKNOWN, InstancePhase.BOOTING):
             self._counts.boot("disappeared")
+        self._tell(one.name, f"{one.type} gone", is_fault=not one.why)
         event(_logger, "instance gone", instance=one.name, type=one.type, was=before)
         self._given_up = {
             id: past for id, past in self._given_up.items() if now - past.at < _REMEMBERED

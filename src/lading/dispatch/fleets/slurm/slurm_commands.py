@@ -128,6 +128,10 @@ class Slurm:
         """The kinds of nodes. Raises Unavailable."""
         return await self._ask(("sinfo", "--noheader", f"--format={SINFO_FORMAT}"))
 
+    async def nodes(self, arguments: Sequence[str]) -> str:
+        """The nodes, in a form that `arguments` say. Raises Unavailable."""
+        return await self._ask(("sinfo", "--noheader", *arguments))
+
     async def sbatch(self, arguments: Sequence[str], script: bytes) -> str:
         """Submit a job; return its id. Raises Refused, Unavailable, OutcomeUnknown when a job may
         exist.
@@ -247,7 +251,8 @@ _USABLE = frozenset(
     }
 )
 # "gpu:a100:2(S:0-1)": kind and number in a list of generic resources.
-_GPU = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
+GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
+"""The numbers of GPUs in a list of generic resources."""
 
 
 class JobPhase(StrEnum):
@@ -336,7 +341,7 @@ def read_sinfo(text: str) -> tuple[NodeShape, ...]:
         numbers = [_number(one) for one in (*fields[1:4], fields[6])]
         if None not in numbers:
             vcpus, ram, disk, count = (number or 0 for number in numbers)
-            gpus = sum(int(count) for count in _GPU.findall(fields[5]))
+            gpus = sum(int(count) for count in GPUS.findall(fields[5]))
             names = found.setdefault(Resources(vcpus, ram * MIB, disk * MIB, gpus), {})
             names[fields[0]] = names.get(fields[0], 0) + count
     shapes = [_shape(capacity, names) for capacity, names in found.items()]

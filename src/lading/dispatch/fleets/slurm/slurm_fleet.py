@@ -22,6 +22,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import Signals
@@ -54,6 +55,7 @@ from lading.dispatch.fleets.slurm.slurm_commands import (
     run_program,
 )
 from lading.dispatch.fleets.slurm.slurm_jobs import Job, SlurmJobs
+from lading.dispatch.fleets.slurm.slurm_nodes import SlurmNodes
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
@@ -78,6 +80,8 @@ class SlurmSettings:
     poll_period: float = 2.0
     # Seconds between two calls of `sinfo`: shapes of nodes change by hand, not by jobs.
     sinfo_period: float = 10.0
+    # Seconds between two looks at the nodes.
+    node_period: float = 15.0
     # Seconds between two looks at the directory of the completion hooks: one listing of a directory
     # that is nearly always empty.
     hook_period: float = 0.1
@@ -156,6 +160,7 @@ class SlurmFleet:
         self._settings = settings
         self._slurm = slurm
         self._jobs = SlurmJobs(settings.token)
+        self.machine_source = SlurmNodes(slurm)
         self._shapes: tuple[NodeShape, ...] = ()
         self._known = False
         self._fault = ""
@@ -341,6 +346,7 @@ class SlurmFleet:
             tasks.create_task(self._starts.run(), name="submissions")
             tasks.create_task(self._stops.run(), name="cancellations")
             tasks.create_task(self._poll(), name="looks at the queue")
+            tasks.create_task(self._watch_nodes(), name="looks at the nodes")
             if self._settings.site.hooks:
                 tasks.create_task(
                     self._watch_hooks(Path(self._settings.site.hooks)), name="completion hooks"
@@ -362,6 +368,15 @@ class SlurmFleet:
             await self._pause(
                 self._settings.pause_after(loop.time() - began, failures=failures), failures
             )
+
+    async def _watch_nodes(self) -> None:
+        """Look at the nodes while Slurm answers; what is seen is shown to people only."""
+        while True:
+            await self._well.wait()
+            # The next look tries again.
+            with suppress(LadingError):
+                await self.machine_source.look()
+            await asyncio.sleep(self._settings.node_period)
 
     async def _pause(self, seconds: float, failures: int) -> None:
         try:

@@ -1,0 +1,106 @@
+"""Machines of dispatchers: reports, what readers see of them, and the orders of admins.
+
+All active users see which machines there are, how large they are and how much of them is reserved,
+as that explains why work waits; addresses, faults and the history are for admins, and of the
+containers each reader sees those that the reader may read. Orders are for admins: a dispatcher gets
+them with the answer to its next report. Source: docs/spec/dispatch, section Machines.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import msgspec
+
+from lading.api.http import ApiCall, ApiResponse
+from lading.core.errors import Invalid
+from lading.core.ids import Infix, is_uuid
+from lading.core.records import access
+from lading.core.records.filters import Among, Column
+from lading.core.records.record_types import CONTAINERS
+from lading.core.records.schema import Type
+from lading.core.scheduling import machines as rules
+from lading.store import records
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.api")
+# Containers that are looked up for a reader at a time: placeholders of one statement.
+_BATCH: Final = 500
+
+
+async def put_machines(call: ApiCall) -> ApiResponse:
+    """Store a dispatcher's report about its machines: `report`, null where nothing has changed.
+
+    The answer has the `orders` of admins, and `known`: false asks for the whole report.
+    """
+    access.check_admin(call.caller, "report machines")
+    given = call.params.get("report")
+    report = None if given is None else rules.read_report(given)
+    board, dispatcher = call.services.machines, call.caller.token_uuid
+    known = await board.put(dispatcher, report, call.services.now())
+    orders = await board.take_orders(dispatcher)
+    return ApiResponse(body={"known": known, "orders": msgspec.to_builtins(orders)})
+
+
+async def list_machines(call: ApiCall) -> ApiResponse:
+    """The machines of all dispatchers that have reported lately."""
+    caller = call.caller
+    access.check_active(caller)
+    reports = await call.services.machines.reports(call.services.now())
+    running = {
+        uuid for one in reports for machine in one.report.machines for uuid in machine.containers
+    }
+    readable = running if caller.is_admin else await _readable(call, running)
+    items = [
+        {
+            "dispatcher": one.dispatcher,
+            "reported_at": one.reported_at,
+            "machines": [
+                {
+                    **msgspec.to_builtins(
+                        rules.shown_to(machine, is_admin=caller.is_admin, readable=readable)
+                    ),
+                    "container_count": len(machine.containers),
+                }
+                for machine in one.report.machines
+            ],
+            "history": msgspec.to_builtins(one.report.history) if caller.is_admin else [],
+        }
+        for one in reports
+    ]
+    return ApiResponse(body={"items": items})
+
+
+async def order_machine(call: ApiCall) -> ApiResponse:
+    """Order an action for a machine (admin only): `dispatcher`, `machine`, `action`, `reason`.
+    Raises NotFound, Conflict.
+    """
+    access.check_admin(call.caller, "order actions of machines")
+    dispatcher = call.params.get("dispatcher")
+    if not isinstance(dispatcher, str) or not is_uuid(dispatcher, Infix.TOKEN):
+        raise Invalid("dispatcher: must be the uuid of a dispatcher's token")
+    order = rules.read_order(
+        {name: call.params.get(name) or "" for name in ("machine", "action", "reason")}
+    )
+    reports = await call.services.machines.reports(call.services.now())
+    reported = {one.dispatcher: one.report for one in reports}
+    rules.check_order(reported.get(dispatcher), order)
+    await call.services.machines.order(dispatcher, order)
+    event(
+        _logger, "machine ordered", machine=order.machine, action=order.action,
+        user=call.caller.user_uuid, why=order.reason,
+    )  # fmt: skip
+    return ApiResponse(body=msgspec.to_builtins(order))
+
+
+async def _readable(call: ApiCall, uuids: set[str]) -> set[str]:
+    conditions = access.readable(CONTAINERS, call.caller, now=call.services.now())
+    database, wanted, found = call.services.database, sorted(uuids), set[str]()
+    async with database.reading() as tx:
+        for at in range(0, len(wanted), _BATCH):
+            some = Among(Column("uuid", Type.STRING), tuple(wanted[at : at + _BATCH]))
+            where = (some, *conditions)
+            rows = await records.find(tx, database.dialect, CONTAINERS, where, limit=_BATCH)
+            found |= {str(row["uuid"]) for row in rows}
+    return found

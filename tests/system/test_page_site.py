@@ -1,0 +1,119 @@
+"""Pages of the site in a real browser: machines, users, tokens, health."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from tests.reality import need_program, need_root
+from tests.system.cluster import Cluster, running_cluster
+from tests.system.page_visitor import PATIENCE, Visitor
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    need_root()
+    for program in ("crun", "chromium"):
+        need_program(program)
+    config = "Local: {Price: 0.5}\nContainers: {StopGracePeriod: 500ms}\n"
+    with running_cluster(tmp_path_factory.mktemp("site") / "data", config) as running:
+        running.lading("image", "add", "--name", "tools:1", "--from-host", "sh", "sleep")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as started:
+        browser = started.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=["light", "dark", "narrow"])
+def visitor(
+    cluster: Cluster, chromium: Browser, request: pytest.FixtureRequest
+) -> Iterator[Visitor]:
+    """A visitor who is logged in, with each look."""
+    context = chromium.new_context(
+        ignore_https_errors=True,
+        color_scheme="dark" if request.param == "dark" else "light",
+        viewport={"width": 320 if request.param == "narrow" else 1280, "height": 800},
+    )
+    made = Visitor(cluster, context.new_page())
+    made.log_in()
+    yield made
+    context.close()
+
+
+@pytest.fixture
+def reader(cluster: Cluster, chromium: Browser) -> Iterator[Visitor]:
+    """A visitor who is logged in."""
+    context = chromium.new_context(ignore_https_errors=True)
+    made = Visitor(cluster, context.new_page())
+    made.log_in()
+    yield made
+    context.close()
+
+
+def _run(cluster: Cluster, name: str, seconds: int) -> str:
+    said = cluster.lading("run", "--detach", "--name", name, "--image", "tools:1", "--",
+                          "sleep", str(seconds)).stdout  # fmt: skip
+    found = re.search(r"\w{5}-xvhdp-\w{15}", said)
+    assert found
+    return found[0]
+
+
+def test_every_view_is_clean(cluster: Cluster, visitor: Visitor) -> None:
+    uuid = _run(cluster, "<b>runs</b>", 600)
+    visitor.go("/ui/machines")
+    expect(visitor.page.get_by_role("link", name="<b>runs</b>").first).to_be_visible(
+        timeout=PATIENCE
+    )
+    for path in ("/ui/machines", "/ui/login", "/ui/machines?state=none"):
+        visitor.go(path)
+        visitor.check()
+    cluster.lading("request", "cancel", uuid)
+
+
+def test_a_machine_is_held_and_runs_again(cluster: Cluster, reader: Visitor) -> None:
+    page = reader.page
+    reader.go("/ui/")
+    page.keyboard.press("g")
+    page.keyboard.press("m")
+    page.get_by_label("Reason").fill("new disk")
+    page.get_by_role("button", name="Hold").click()
+    expect(page.get_by_role("status").filter(has_text="hold was ordered")).to_be_visible()
+    # Without a reload: the list is fetched anew every few seconds.
+    expect(page.get_by_text("held")).to_be_visible(timeout=PATIENCE)
+    uuid = _run(cluster, "waits", 0)
+    reader.go(f"/ui/requests/{uuid}")
+    expect(page.get_by_text("An admin holds this machine: new disk").first).to_be_visible(
+        timeout=PATIENCE
+    )
+    reader.check()
+    reader.go("/ui/machines")
+    page.get_by_role("button", name="Run").click()
+    cluster.lading("wait", uuid)
+
+
+def test_a_machine_is_killed(cluster: Cluster, reader: Visitor) -> None:
+    uuid = _run(cluster, "to be ended", 601)
+    reader.go("/ui/machines")
+    page = reader.page
+    expect(page.get_by_role("link", name="to be ended")).to_be_visible(timeout=PATIENCE)
+    page.get_by_role("button", name="Kill").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Kill")
+    reader.check()
+    page.get_by_role("button", name="Kill").click()
+    expect(page.get_by_role("link", name="to be ended")).to_be_hidden(timeout=PATIENCE)
+    expect(page.get_by_text("held")).to_be_visible()
+    cluster.lading("request", "cancel", uuid)
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_text("held")).to_be_hidden(timeout=PATIENCE)
