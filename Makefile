@@ -1,6 +1,6 @@
 # One verb an action. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup assets demo test check security bench fuzz simulate cwl chaos soak pages cloud hpc shell docs lock clean
+.PHONY: help setup assets demo test check security bench fuzz simulate cwl chaos soak pages cloud hpc shell ga4gh docs lock clean
 BIN := .venv/bin
 
 help: ## List what can be made
@@ -38,7 +38,7 @@ bench: ## Measure latency and throughput against crun and docker in the same run
 	@scripts/setup.sh test
 	@$(BIN)/python -m bench
 
-fuzz: ## On each database 20,000 generated calls by the OpenAPI document, and 5,000 with spoiled bodies; 10,000 to the HPC daemon; read 1,000,000 spoiled manifests
+fuzz: ## On each database 20,000 generated calls by the OpenAPI document, and 5,000 with spoiled bodies; 10,000 to the HPC daemon, to TES and to WES; read 1,000,000 spoiled manifests
 	@scripts/setup.sh test
 	@$(BIN)/python -m tests.fuzz
 
@@ -80,6 +80,10 @@ cloud: ## 300 containers over 20 VMs of an EC2 on this machine, the dispatcher k
 	@$(BIN)/python -m tests.simulation.cloud_scenario --seeds 6 --soak --exits 3000
 	@$(BIN)/python -m tests.system.cloud
 	$(BIN)/pytest -q -m 'long or not long' tests/system/test_cloud_trial.py tests/system/test_cloud_troubles.py
+
+ga4gh: ## Run the programs of others against TES and WES: py-tes, pydantic-tes, Snakemake on S3, CWL workflows
+	@scripts/setup.sh test
+	$(BIN)/pytest -q -m 'long or not long' tests/system/test_tes.py tests/system/test_tes_clients.py tests/system/test_wes.py
 
 docs: ## Write the generated pages and build docs/_build
 	@scripts/setup.sh test

@@ -23,6 +23,12 @@ compile -o requirements/client.txt "$work/client.in"
 # Snakemake with what the plugins of plugins/ need, for their tests, in an environment of its own.
 printf '%s\n' snakemake==9.27.1 snakemake-interface-executor-plugins==9.4.0 snakemake-interface-storage-plugins==4.4.1 pytest >"$work/snakemake.in"
 compile -o requirements/snakemake.txt pyproject.toml "$work/build.in" "$work/snakemake.in"
+# Clients of TES and WES, for their tests, in environments of their own: of TES 1.1 and WES, and Snakemake with its plugin for TES,
+# which is made with the client of TES 1.0. That needs six without saying so.
+printf '%s\n' py-tes==1.1.4 pydantic-tes==0.4.0 wes-service==5.0 >"$work/ga4gh.in"
+compile -o requirements/ga4gh-clients.txt "$work/ga4gh.in"
+printf '%s\n' snakemake==9.27.1 snakemake-executor-plugin-tes==0.1.3 snakemake-storage-plugin-s3 py-tes==0.4.2 six 'setuptools<81' >"$work/tes.in"
+compile -o requirements/snakemake-tes.txt "$work/tes.in"
 # What the image of submitted workflows holds (`lading image runner`); it ships with the package.
 printf '%s\n' arvados-cwl-runner==3.2.1 >"$work/runner.in"
 compile -o src/lading/client/images/runner.txt "$work/runner.in"

@@ -18,7 +18,8 @@ import pytest
 
 from tests.reality import need_program, need_root
 from tests.system.cluster import Cluster, running_cluster
-from tests.system.snakemake_environment import PLUGINS, ROOT, variables
+from tests.system.environments import ROOT
+from tests.system.snakemake_environment import PLUGINS, variables
 
 pytestmark = pytest.mark.system
 _EXAMPLE = ROOT / "examples" / "samples"

@@ -40,6 +40,7 @@ def test_the_smallest_run() -> None:
     assert tags_of(made["properties"]) == {"a": "b"}
     assert (made["name"], made["use_existing"]) == ("main.cwl", False)
     assert "owner_uuid" not in made
+    assert "internet" not in made["runtime_constraints"]
 
 
 def test_options() -> None:
@@ -54,6 +55,7 @@ def test_options() -> None:
         "--project-uuid=zzzzz-j7d0g-000000000000000",
         "https://host/w.cwl#main",
     ]
+    assert made["runtime_constraints"]["internet"] is True
     assert made["owner_uuid"] == "zzzzz-j7d0g-000000000000000"
     assert made["scheduling_parameters"] == {"max_run_time": 60}
     assert made["properties"]["wes"]["workflow_url"] == "https://host/w.cwl#main"

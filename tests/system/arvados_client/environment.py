@@ -1,45 +1,12 @@
-"""The environment of the Arvados client: made once for each machine, beside nothing of ours.
-
-It is kept in the user's cache directory, named by what is in it, so that only the first run asks
-the package index.
-"""
+"""The environment of the Arvados client."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import subprocess
-import sys
-from hashlib import sha256
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
-REQUIREMENTS = ROOT / "requirements" / "client.txt"
+from tests.system.environments import environment
 
 
 def client_environment() -> Path:
     """The directory of the client's programs, made if need be. Fails with what pip said."""
-    name = sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lading-tests"
-    cache.mkdir(parents=True, exist_ok=True)
-    place = cache / f"arvados-client-{name}"
-    with (cache / f"{place.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (place / "complete").exists():
-            _run(sys.executable, "-m", "venv", "--clear", str(place))
-            pip = (
-                str(place / "bin" / "python"),
-                "-m",
-                "pip",
-                "install",
-                "-q",
-                "--disable-pip-version-check",
-            )
-            _run(*pip, "--require-hashes", "-r", str(REQUIREMENTS))
-            (place / "complete").touch()
-    return place / "bin"
-
-
-def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr[-2000:]}"
+    return environment("arvados-client", "client.txt")

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.arvados_client.environment import ROOT, client_environment
+from tests.system.arvados_client.environment import client_environment
 from tests.system.cluster import Cluster, running_cluster
+from tests.system.environments import ROOT
 
 pytestmark = pytest.mark.system
 HERE = Path(__file__).parent

@@ -25,7 +25,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from lading.core.values import Json, JsonObject
-from lading.core.wes.document import ENGINE, TYPE, RunDocument, attached, is_file, scheme_of
+from lading.core.wes.document import (
+    ENGINE,
+    TYPE,
+    RunDocument,
+    attached,
+    is_file,
+    locations,
+    scheme_of,
+)
 
 PROPERTY = "wes"
 """Property of requests that are runs: the parts of the form, without parameters and tags."""
@@ -52,6 +60,10 @@ def make_request(run: RunDocument, *, workflow: str, inputs: str, image: str) ->
     """
     params = resolve(run.params, inputs)
     project = run.tags.get("lading.project", "")
+    constraints: JsonObject = {"vcpus": 1, "ram": _RAM, "API": True}
+    # The runner fetches these itself.
+    if any(scheme_of(one).startswith("http") for one in (run.url, *locations(run.params))):
+        constraints["internet"] = True
     command = [ENGINE, *_OPTIONS]
     command.append(
         "--disable-reuse" if run.engine_parameters.get("reuse") == "no" else "--enable-reuse"
@@ -88,7 +100,7 @@ def make_request(run: RunDocument, *, workflow: str, inputs: str, image: str) ->
             _OUTPUT_PATH: {"kind": "collection", "writable": True},
             "stdout": {"kind": "file", "path": f"{_OUTPUT_PATH}/{OUTPUT}"},
         },
-        "runtime_constraints": {"vcpus": 1, "ram": _RAM, "API": True},
+        "runtime_constraints": constraints,
         "scheduling_parameters": {
             "max_run_time": int(run.engine_parameters.get("max_run_time", "0"))
         },

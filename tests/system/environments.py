@@ -1,0 +1,41 @@
+"""Environments of programs that tests drive the server with: made once for each machine, beside
+nothing of ours.
+
+Each is kept in the user's cache directory, named by what is in it, so that only the first run asks
+the package index.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def environment(name: str, requirements: str) -> Path:
+    """The directory of the programs that a file of `requirements/` pins, made if need be. Fails
+    with what pip said.
+    """
+    pins = ROOT / "requirements" / requirements
+    key = sha256(pins.read_bytes() + sys.version.encode()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lading-tests"
+    cache.mkdir(parents=True, exist_ok=True)
+    place = cache / f"{name}-{key}"
+    with (cache / f"{place.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / "complete").exists():
+            _run(sys.executable, "-m", "venv", "--clear", str(place))
+            pip = (str(place / "bin" / "python"), "-m", "pip", "--disable-pip-version-check")
+            _run(*pip, "install", "-q", "--require-hashes", "-r", str(pins))
+            (place / "complete").touch()
+    return place / "bin"
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr[-2000:]}"
