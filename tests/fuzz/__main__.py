@@ -1,9 +1,10 @@
-"""`python -m tests.fuzz [--calls N] [--bodies N] [--manifests N] [--daemon N] [--seed N]`: what is
-made up at random.
+"""`python -m tests.fuzz [--calls N] [--bodies N] [--manifests N] [--daemon N] [--ga4gh N]
+[--seed N]`: what is made up at random.
 
-Spoiled manifests; generated calls to the daemon of HPC containers, and to an API in this process,
-on both databases. A part whose number is 0 is left out. Each says when it begins, since on a busy
-machine it is silent for many minutes; one that breaks off does not keep the others from running.
+Spoiled manifests; generated calls to the daemon of HPC containers, to TES and WES, and to an API in
+this process, on both databases. A part whose number is 0 is left out. Each says when it begins,
+since on a busy machine it is silent for many minutes; one that breaks off does not keep the others
+from running.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from tests.fuzz.bodies import try_bodies
 from tests.fuzz.daemon import try_daemon
 from tests.fuzz.document import try_document
+from tests.fuzz.ga4gh import KINDS, try_ga4gh
 from tests.fuzz.manifests import too_slow, try_manifests
 from tests.fuzz.site import populated
 from tests.hpc_daemon import Rig
@@ -44,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--daemon", type=int, default=10_000, help="calls to the daemon of HPC containers (10000)"
     )
     parser.add_argument(
+        "--ga4gh", type=int, default=10_000, help="calls to each of TES and WES (10000)"
+    )
+    parser.add_argument(
         "--seed", type=int, default=int(time.time()), help="repeats a run (the time)"
     )
     parser.add_argument(
@@ -57,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parts["manifests"] = partial(_try_manifests, options.manifests, options.seed)
     if options.daemon:
         parts["HPC daemon"] = partial(try_calls, options.daemon, options.seed)
+    if options.ga4gh:
+        parts |= {kind: partial(_try_kind, kind, options.ga4gh, options.seed) for kind in KINDS}
     if options.calls or options.bodies:
         for name in options.database or ["sqlite", "postgresql"]:
             parts[name] = partial(_try_api, name, options.calls, options.bodies, options.seed)
@@ -109,6 +116,17 @@ def try_calls(calls: int, seed: int) -> bool:
         print(fault)
     told = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
     print(f"HPC daemon: {sum(statuses.values())} calls ({told}), {len(faults)} faults", flush=True)
+    return bool(faults)
+
+
+def _try_kind(kind: str, calls: int, seed: int) -> bool:
+    """Whether any answer of TES or WES was not as its document says."""
+    with tempfile.TemporaryDirectory() as folder:
+        faults, statuses = try_ga4gh(kind, Path(folder), calls=calls, number=seed)
+    for fault in faults[:50]:
+        print(fault)
+    told = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
+    print(f"{kind}: {sum(statuses.values())} calls ({told}), {len(faults)} faults", flush=True)
     return bool(faults)
 
 

@@ -36,9 +36,10 @@ CHECKS = [
 BASE = "http://site"
 
 
-def operations() -> Iterator[Any]:
-    """Every operation of the document."""
-    for found in from_dict({**describe(), "servers": [{"url": "/"}]}).get_all_operations():
+def operations(document: Mapping[str, Any] | None = None) -> Iterator[Any]:
+    """Every operation of a document, by default that of the API."""
+    whole = {**describe(), "servers": [{"url": "/"}]} if document is None else {**document}
+    for found in from_dict(whole).get_all_operations():
         if isinstance(found, Err):
             raise found.err()
         yield found.ok()

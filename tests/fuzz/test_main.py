@@ -22,7 +22,10 @@ def _lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 def test_a_part_of_0_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        program.main(["--manifests", "0", "--calls", "0", "--bodies", "0", "--daemon", "12"]) == 0
+        program.main(
+            ["--manifests", "0", "--calls", "0", "--bodies", "0", "--daemon", "12", "--ga4gh", "0"]
+        )
+        == 0
     )
     _, begins, told = _lines(capsys)
     assert begins == "HPC daemon: begins"
@@ -37,7 +40,7 @@ def test_a_part_that_breaks_off_is_a_fault_and_the_next_one_runs(
 
     monkeypatch.setattr(program, "try_manifests", breaks)
     monkeypatch.setattr(program, "try_calls", lambda calls, seed: False)
-    assert program.main(["--manifests", "1", "--calls", "0", "--bodies", "0"]) == 1
+    assert program.main(["--manifests", "1", "--calls", "0", "--bodies", "0", "--ga4gh", "0"]) == 1
     told = _lines(capsys)
     assert told[-3:] == [
         "ConnectionResetError: gone",

@@ -26,6 +26,12 @@ async def test_service_info_in_both_forms(it: TaskWorld) -> None:
     assert (await it.call("POST", "service-info")).status == 405
 
 
+async def test_the_document_is_served(it: TaskWorld) -> None:
+    for prefix in ("/ga4gh/tes/v1", "/v1"):
+        found = await it.ok("GET", f"{prefix}/openapi.json", token="")
+        assert found["servers"] == [{"url": prefix}]
+
+
 async def test_service_info_may_be_private(tmp_path: Path) -> None:
     async with task_world(tmp_path, TES={"PublicServiceInfo": False}) as it:
         assert (await it.call("GET", "service-info", token="")).status == 401

@@ -27,6 +27,11 @@ async def test_service_info(runs: RunWorld) -> None:
     assert (await runs.ok("GET", "service-info"))["system_state_counts"] == {"QUEUED": 1}
 
 
+async def test_the_document_is_served(runs: RunWorld) -> None:
+    found = await runs.ok("GET", "openapi.json", token="")
+    assert (found["info"]["version"], found["servers"][0]["url"]) == ("1.1.0", PREFIX)
+
+
 async def test_service_info_may_be_private(tmp_path: Path) -> None:
     async with run_world(tmp_path, TES={"PublicServiceInfo": False}) as runs:
         assert (await runs.call("GET", "service-info", token="")).status == 401

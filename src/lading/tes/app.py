@@ -1,6 +1,6 @@
 """The ASGI application of TES 1.1, below `/ga4gh/tes/v1` and `/v1`.
 
-    GET  service-info
+    GET  service-info, openapi.json
     GET  tasks               name_prefix, state, tag_key, tag_value, page_size, page_token, view
     POST tasks
     GET  tasks/{id}          view
@@ -36,6 +36,7 @@ from lading.core.tes.document import InvalidTask
 from lading.core.tes.file_roots import FileRoot
 from lading.core.tes.locations import LocationScheme
 from lading.core.tes.mapping import BACKEND
+from lading.core.tes.openapi import describe_tes
 from lading.core.values import MAX_DEPTH, Json, JsonObject, is_too_deep
 from lading.net.acceptor import note_known
 from lading.tes.exchange import (
@@ -121,6 +122,9 @@ class _TesApp:
                 await self._tasks.check(self._caller(headers, query, legacy=legacy))
             old = rest == "tasks/service-info"
             return JsonAnswer(200, self._old_service_info() if old else self._service_info(), {})
+        if rest == "openapi.json":
+            check_method(method, *READ)
+            return JsonAnswer(200, describe_tes(LEGACY_PREFIX if legacy else PREFIX))
         first, _, name = rest.partition("/")
         # Some clients encode the colon.
         uuid, colon, verb = unquote(name).partition(":")

@@ -1,6 +1,6 @@
 """The ASGI application of WES 1.1, below `/ga4gh/wes/v1`.
 
-    GET  service-info
+    GET  service-info, openapi.json
     GET  runs                    page_size, page_token
     POST runs                    multipart/form-data
     GET  runs/{id}
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from typing import Final
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -39,6 +39,7 @@ from lading.core.wes.document import (
     check_attachments,
     read_run,
 )
+from lading.core.wes.openapi import describe_wes
 from lading.net.acceptor import note_known
 from lading.tes.exchange import (
     READ,
@@ -116,9 +117,12 @@ class _WesApp:
         if parts == ["service-info"]:
             check_method(method, *READ)
             return JsonAnswer(200, await self._service_info(headers, query))
+        if parts == ["openapi.json"]:
+            check_method(method, *READ)
+            return JsonAnswer(200, describe_wes(PREFIX))
         if parts[0] != "runs":
             raise NotFound(f"no such address; runs are at {PREFIX}/runs")
-        body = await self._carry_out([unquote(one) for one in parts[1:]], incoming, query)
+        body = await self._carry_out(parts[1:], incoming, query)
         return JsonAnswer(200, body)
 
     async def _carry_out(
