@@ -549,15 +549,15 @@ def _target(name: str, folder: int) -> str:
 def _resolve_in_root(top: ConfinedTree, path: str) -> int:
     """A descriptor of the regular file that `path` names for a process with the root `top`."""
     stack = [os.dup(top.descriptor)]
-    rest, links = [name for name in reversed(path.split("/")) if name], 0
+    rest, links = _reversed_names(path), 0
     try:
         while rest:
             name = rest.pop()
             if name == ".":
                 continue
             if name == "..":
-                if len(stack) > 1:
-                    os.close(stack.pop())
+                # The parent of the root is the root.
+                _close_beyond(stack, max(1, len(stack) - 1))
                 continue
             target = _target(name, stack[-1])
             if target:
@@ -565,14 +565,21 @@ def _resolve_in_root(top: ConfinedTree, path: str) -> int:
                 if links > _MAX_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
                 if target.startswith("/"):
-                    while len(stack) > 1:
-                        os.close(stack.pop())
-                rest += [one for one in reversed(target.split("/")) if one]
+                    _close_beyond(stack, 1)
+                rest += _reversed_names(target)
             elif rest:
                 stack.append(os.open(name, _DIRECTORY, dir_fd=stack[-1]))
             else:
                 return open_regular(name, stack[-1])
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     finally:
-        for descriptor in stack:
-            os.close(descriptor)
+        _close_beyond(stack, 0)
+
+
+def _reversed_names(path: str) -> list[str]:
+    return [name for name in reversed(path.split("/")) if name]
+
+
+def _close_beyond(stack: list[int], length: int) -> None:
+    while len(stack) > length:
+        os.close(stack.pop())

@@ -290,22 +290,10 @@ class Application:
         raw: bytes,
         sender: Principal | None,
     ) -> ApiResponse:
-        method: str = scope["method"]
-        params = read_query(scope["query_string"])
-        document: JSON = None
         path: str = scope["path"]
-        route, uuid, rest = None, "", ""
-        if method in _BODIED:
-            # The body of a DELETE holds parameters, on every route.
-            found = self._routes.find(method, path) if method != "DELETE" else None
-            if found is not None and found[0].raw:
-                route, uuid, rest = found
-            else:
-                form, document = read_body(raw, headers.get("content-type", ""))
-                params |= form
-                method = _override(method, headers, params)
-        if route is None:
-            route, uuid, rest = self._route(method, path)
+        params = read_query(scope["query_string"])
+        method, found, document = self._read_call(scope["method"], path, headers, params, raw)
+        route, uuid, rest = found or self._route(method, path)
         select = (
             check_select(params.get("select"), route.shows) if route.shows is not None else None
         )
@@ -333,6 +321,27 @@ class Application:
         if select is not None and route.shows is not None:
             response.body = only(response.body, select)
         return response
+
+    def _read_call(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        params: dict[str, JSON],
+        raw: bytes,
+    ) -> tuple[str, tuple[ApiRoute, str, str] | None, JSON]:
+        """The method that is meant, the route if it takes the body unread, and the document in the
+        body otherwise. Adds the parameters in the body to `params`.
+        """
+        if method not in _BODIED:
+            return method, None, None
+        # The body of a DELETE holds parameters, on every route.
+        found = self._routes.find(method, path) if method != "DELETE" else None
+        if found is not None and found[0].raw:
+            return method, found, None
+        form, document = read_body(raw, headers.get("content-type", ""))
+        params |= form
+        return _override(method, headers, params), None, document
 
     async def _read_body(
         self, scope: Mapping[str, Any], headers: Mapping[str, str], receive: Receive

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lading.api import authorization, completion, priorities
@@ -359,16 +360,11 @@ async def _facts(
     # A token of limited scopes must not read records through a container that it cannot read
     # itself.
     if access.is_limited(acting):
-        await authorization.check_content_scope(
-            tx, services, acting, image, "container_image", uuid=term.uuid or ""
-        )
+        check = partial(authorization.check_content_scope, tx, services, acting)
+        await check(image, "container_image", uuid=term.uuid or "")
         for one in named:
-            pdh = found[one.name]
-            if pdh is not None:
-                uuid = "" if one.is_pdh else one.name
-                await authorization.check_content_scope(
-                    tx, services, acting, pdh, f"mounts [{one.target}]", uuid=uuid
-                )
+            if (pdh := found[one.name]) is not None:
+                await check(pdh, f"mounts [{one.target}]", uuid="" if one.is_pdh else one.name)
     found |= await _outputs(tx, services, subject, acting)
     contents_shown = {
         target: content

@@ -88,9 +88,9 @@ _Value = TypeVar("_Value")
 
 
 class LruMap(Generic[_Key, _Value]):
-    """Values by key, of at most `limit` in all, in whatever unit their sizes are.
+    """Values by key whose sizes sum up to at most `limit`, in the unit of the sizes.
 
-    The value that was put last stays even if it alone is larger. Not safe for threads.
+    The latest value stays even if it alone is larger. Not safe for threads.
     """
 
     def __init__(self, limit: int) -> None:

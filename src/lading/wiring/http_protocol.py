@@ -183,7 +183,7 @@ class ReceivingProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def on_headers_complete(self) -> None:
-        """Offer the extensions; those for a body only when its length is known."""
+        """Offer the extensions of this server."""
         self._has_head = True
         self._events += 1
         self._check_head()
@@ -205,8 +205,11 @@ class ReceivingProtocol(HttpToolsProtocol):
             cast("dict[str, Any]", self.scope).setdefault("extensions", {})[TAKE_OVER] = _Switch(
                 self, self.cycle
             )
-        if self.cycle is before:
-            return
+        if self.cycle is not before:
+            self._offer_body()
+
+    def _offer_body(self) -> None:
+        """Offer the extensions for a body, and keep the connection open until it has been read."""
         fields = dict(self.headers)
         length = fields.get(b"content-length", b"")
         is_sized = length.isdigit() and int(length) > 0

@@ -98,25 +98,31 @@ def prune(
         requests=requests,
     )
     plan = with_session(lambda session: _plan(session, wanted, choice, is_quiet=as_json))
-    done = False
-    if plan.collections or (requests and plan.requests):
-        if not as_json:
-            _show(plan)
-        done = _is_sure(plan, yes)
-        if done:
-            with_session(lambda session: _trash(session, plan, choice, is_quiet=as_json))
+    is_empty = not plan.collections and not (requests and plan.requests)
+    if not (is_empty or as_json):
+        _show(plan)
+    done = not is_empty and _is_sure(plan, yes)
+    if done:
+        with_session(lambda session: _trash(session, plan, choice, is_quiet=as_json))
     if as_json:
-        display.emit_json(
-            {
-                "requests": sorted(plan.requests),
-                "collections": [one["uuid"] for one in plan.collections],
-                "kept": plan.kept,
-                "freed": plan.freed,
-                "shared": plan.shared,
-                "done": done,
-            }
-        )
-    elif not (plan.collections or (requests and plan.requests)):
+        display.emit_json(_as_json(plan, done=done))
+    else:
+        _tell_end(plan, is_empty=is_empty, done=done)
+
+
+def _as_json(plan: PruningPlan, *, done: bool) -> dict[str, object]:
+    return {
+        "requests": sorted(plan.requests),
+        "collections": [one["uuid"] for one in plan.collections],
+        "kept": plan.kept,
+        "freed": plan.freed,
+        "shared": plan.shared,
+        "done": done,
+    }
+
+
+def _tell_end(plan: PruningPlan, *, is_empty: bool, done: bool) -> None:
+    if is_empty:
         display.note(f"nothing to prune{_and_kept(plan)}")
     elif done:
         display.note(f"{count(len(plan.collections), 'collection')} in the trash{_and_kept(plan)}")

@@ -236,10 +236,8 @@ def parse_reference(text: str, *, registry: str = HUB) -> ImageReference:
 
     `registry`: the host of images without one, Docker Hub or a mirror of it.
     """
-    first, slash, _ = text.partition("/")
-    # As in Docker's names: a first component without dot and port is part of the repository.
-    has_host = bool(slash) and (first == "localhost" or not {".", ":"}.isdisjoint(first))
-    below = "" if slash else _OFFICIAL
+    has_host = _has_host(text)
+    below = "" if "/" in text else _OFFICIAL
     match = _REFERENCE.fullmatch(text if has_host else f"{registry}/{below}{text}")
     if match is None:
         raise Invalid(f"{text[:200]!r} is no image of a registry: write {_FORM}")
@@ -253,6 +251,12 @@ def parse_reference(text: str, *, registry: str = HUB) -> ImageReference:
         digest=match["digest"] or "",
         short="" if has_host else repository.removeprefix(below),
     )
+
+
+def _has_host(text: str) -> bool:
+    # As in Docker's names: a first component without dot and port is part of the repository.
+    first, slash, _ = text.partition("/")
+    return bool(slash) and (first == "localhost" or not {".", ":"}.isdisjoint(first))
 
 
 # Bytes of all layers: 16 GiB.

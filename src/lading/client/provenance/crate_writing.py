@@ -124,7 +124,9 @@ class JsonSpool:
     """JSON values in a temporary file, to be part of a list in a document later."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115
+        self._file = tempfile.TemporaryFile(  # noqa: SIM115 - closed by `__exit__`
+            "w+", encoding="utf-8", errors="surrogatepass"
+        )
 
     def __enter__(self) -> Self:
         return self

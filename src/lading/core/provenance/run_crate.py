@@ -38,8 +38,8 @@ _LANGUAGES: Final[dict[str, Entity]] = {
     "cwl": {
         "@id": "https://w3id.org/workflowhub/workflow-ro-crate#cwl", "@type": "ComputerLanguage",
         "name": "Common Workflow Language", "alternateName": "CWL",
-        "identifier": {"@id": "https://w3id.org/cwl/v1.2/"}, "url": {"@id": "https://www.commonwl.org/"},
-        "version": "v1.2",
+        "identifier": {"@id": "https://w3id.org/cwl/v1.2/"},
+        "url": {"@id": "https://www.commonwl.org/"}, "version": "v1.2",
     },
     "lading": {
         "@id": "#batch", "@type": "ComputerLanguage", "name": "Lading batch",

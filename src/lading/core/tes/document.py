@@ -110,10 +110,13 @@ def _flag(value: Json, at: str, faults: list[DocumentFault]) -> Json:
 
 def _amount(*, whole: bool) -> Shape:
     def check(value: Json, at: str, faults: list[DocumentFault]) -> Json:
-        kinds = int if whole else int | float
-        good = isinstance(value, kinds) and not isinstance(value, bool)
-        # Far below a 64-bit number of bytes.
-        if not good or not math.isfinite(value) or not 0 < value < 1 << 31:  # type: ignore[arg-type, operator]
+        # bool is a subclass of int.
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            number: float = value
+        else:
+            number = math.nan
+        # Far below a 64-bit number of bytes. NaN and infinity are not in the range.
+        if not 0 < number < 1 << 31 or (whole and not isinstance(number, int)):
             what = "whole number" if whole else "number"
             faults.append(DocumentFault(at, f"must be a {what} above 0"))
         return value

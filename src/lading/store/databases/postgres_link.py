@@ -288,40 +288,49 @@ def cannot_connect(error: Exception, where: str) -> LadingError:
     )
 
 
-def _by_state(state: str, text: str, constraint: str) -> LadingError:
+# Beginnings of SQLSTATE, the error, and its text; the first line that fits counts. Names of the
+# states: appendix A of the PostgreSQL manual.
+_OF_STATES: Final[tuple[tuple[tuple[str, ...], type[LadingError], str], ...]] = (
     # Serialization failure; deadlock.
-    if state in ("40001", "40P01"):
-        return TransactionInterrupted(
-            f"PostgreSQL: a concurrent transaction came first ({text}); try again"
-        )
+    (
+        ("40001", "40P01"),
+        TransactionInterrupted,
+        "PostgreSQL: a concurrent transaction came first ({text}); try again",
+    ),
+    # Unique violation.
+    (("23505",), Invalid, "duplicate key value violates unique constraint: {constraint}"),
+    (_NUL, Invalid, "a text holds a NUL character, which cannot be stored"),
+    # Numeric value out of range.
+    (("22003",), Invalid, "a number is too large: {text}"),
+    # Data exceptions; integrity violations.
+    (("22", "23"), Invalid, "a value does not fit: {text}"),
+    # Program limit exceeded: an index entry has at most a third of a page.
+    (("54000",), Invalid, "a text is too long to be looked up by: {text}"),
+    # Disk full.
+    (
+        ("53100",),
+        Full,
+        "PostgreSQL: no room to store records ({text}); free some space on its disk",
+    ),
+    # Internal error: it may have any cause.
+    (("XX000",), Unavailable, "PostgreSQL cannot do that now: {text}"),
+    # Data corrupted, index corrupted.
+    (
+        ("XX0",),
+        Corrupt,
+        "PostgreSQL: is damaged ({text}); stop all servers and restore it from a backup",
+    ),
+    # Lock not available: `lock_timeout` has passed.
+    (("55P03",), Unavailable, "PostgreSQL: other servers keep changing it; try again later"),
+    (("",), Unavailable, "PostgreSQL cannot do that now: {text}"),
+)
+
+
+def _by_state(state: str, text: str, constraint: str) -> LadingError:
     if state.startswith(_LOST):
         return _lost(text)
-    # Unique violation.
-    if state == "23505":
-        return Invalid(f"duplicate key value violates unique constraint: {constraint or text}")
-    if state in _NUL:
-        return Invalid("a text holds a NUL character, which cannot be stored")
-    # Numeric value out of range.
-    if state == "22003":
-        return Invalid(f"a number is too large: {text}")
-    # Data exceptions; integrity violations.
-    if state.startswith(("22", "23")):
-        return Invalid(f"a value does not fit: {text}")
-    # Program limit exceeded: an index entry has at most a third of a page.
-    if state == "54000":
-        return Invalid(f"a text is too long to be looked up by: {text}")
-    # Disk full.
-    if state == "53100":
-        return Full(f"PostgreSQL: no room to store records ({text}); free some space on its disk")
-    # Data corrupted, index corrupted. XX000 is an internal error of any kind.
-    if state.startswith("XX0") and state != "XX000":
-        return Corrupt(
-            f"PostgreSQL: is damaged ({text}); stop all servers and restore it from a backup"
-        )
-    # Lock not available: `lock_timeout` has passed.
-    if state == "55P03":
-        return Unavailable("PostgreSQL: other servers keep changing it; try again later")
-    return Unavailable(f"PostgreSQL cannot do that now: {text}")
+    kind, said = next((kind, said) for states, kind, said in _OF_STATES if state.startswith(states))
+    return kind(said.format(text=text, constraint=constraint or text))
 
 
 def _lost(text: str) -> LadingError:

@@ -28,6 +28,7 @@ from lading.concurrency import cancel_all
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.scheduling.cloud_limits import CloudPlan, CloudRules
 from lading.core.scheduling.instance_lifecycle import InstancePhase
+from lading.core.scheduling.instance_types import InstanceType
 from lading.core.scheduling.planning import (
     DispatchPlan,
     FleetWorker,
@@ -61,6 +62,7 @@ from lading.dispatch.fleets.cloud.supervisor_assignment import (
 )
 from lading.dispatch.fleets.cloud.vm_bootstrap import SshBootstrap, VmBootstrap
 from lading.net.certificates import make_certificate
+from lading.net.rpc import LineChannel
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
@@ -177,13 +179,7 @@ class CloudFleet:
         Raises Conflict, Unavailable, ExecutionError.
         """
         uuid = assignment.uuid
-        if uuid in self._places or uuid in self._starting:
-            raise Conflict(f"{uuid}: an earlier supervisor is still there")
-        one = self._machine(assignment.worker)
-        if one is None or one.link is None or one.kind is None or not one.usable:
-            raise Unavailable(f"{assignment.worker}: the instance cannot take a container now")
-        if self._gangs.names(uuid):
-            raise Unavailable(f"{uuid}: not all of its instances have been cleared yet")
+        one, link, kind = self._usable(assignment)
         self._starting.add(uuid)
         self._place(uuid, one)
         try:
@@ -196,31 +192,42 @@ class CloudFleet:
         try:
             message = make_assignment(
                 assignment,
-                one.kind,
+                kind,
                 self.settings,
                 find=self._machine,
                 certificate_path=self._certificate_path,
                 preemption=self._preemption,
                 outposts=outposts,
             )
-            answer = await one.link.request("start", timeout=_START_TIMEOUT, assignment=message)
+            answer = await link.request("start", timeout=_START_TIMEOUT, assignment=message)
         except Unavailable:
             # The supervisor may run: the next survey of the VM shows it.
             raise
         finally:
             self._starting.discard(uuid)
-        if answer.get("op") == "started":
-            if uuid not in self._processes:
-                self._processes[uuid] = SupervisorProcess(one.name)
-            waited = age(self._made.pop(uuid, ""), self._wall())
-            if waited is not None:
-                self.counts.started(waited)
-            self._change.set()
-            return
-        self._leave(uuid)
-        raise ExecutionError(
-            f"No supervisor could be started: {answer.get('error') or 'refused'}", Failure.NODE
-        )
+        if answer.get("op") != "started":
+            self._leave(uuid)
+            raise ExecutionError(
+                f"No supervisor could be started: {answer.get('error') or 'refused'}", Failure.NODE
+            )
+        if uuid not in self._processes:
+            self._processes[uuid] = SupervisorProcess(one.name)
+        waited = age(self._made.pop(uuid, ""), self._wall())
+        if waited is not None:
+            self.counts.started(waited)
+        self._change.set()
+
+    def _usable(self, assignment: StartRequest) -> tuple[CloudMachine, LineChannel, InstanceType]:
+        """The VM of a start, its connection and its type. Raises Conflict, Unavailable."""
+        uuid = assignment.uuid
+        if uuid in self._places or uuid in self._starting:
+            raise Conflict(f"{uuid}: an earlier supervisor is still there")
+        one = self._machine(assignment.worker)
+        if one is None or one.link is None or one.kind is None or not one.usable:
+            raise Unavailable(f"{assignment.worker}: the instance cannot take a container now")
+        if self._gangs.names(uuid):
+            raise Unavailable(f"{uuid}: not all of its instances have been cleared yet")
+        return one, one.link, one.kind
 
     async def _send_out(self, assignment: StartRequest) -> dict[str, object]:
         """Start rank launchers on the VMs of a gang's further ranks; return their addresses for its
