@@ -200,18 +200,15 @@ class CloudFleet:
                 outposts=outposts,
             )
             answer = await link.request("start", timeout=_START_TIMEOUT, assignment=message)
-        except Unavailable:
-            # The supervisor may run: the next survey of the VM shows it.
-            raise
         finally:
+            # After Unavailable the supervisor may run: the next survey of the VM shows it.
             self._starting.discard(uuid)
         if answer.get("op") != "started":
             self._leave(uuid)
             raise ExecutionError(
                 f"No supervisor could be started: {answer.get('error') or 'refused'}", Failure.NODE
             )
-        if uuid not in self._processes:
-            self._processes[uuid] = SupervisorProcess(one.name)
+        self._processes.setdefault(uuid, SupervisorProcess(one.name))
         waited = age(self._made.pop(uuid, ""), self._wall())
         if waited is not None:
             self.counts.started(waited)
