@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,14 +18,26 @@ import click
 
 from lading.cli import display, references
 from lading.cli.files.pruning import kind_of, manifests
+from lading.cli.provenance.details import (
+    Details,
+    details_document,
+    find_contents,
+    find_details,
+    show_contents,
+    show_details,
+    show_trees,
+    trees_document,
+)
 from lading.cli.provenance.differences import documents, find_both, show_causes
 from lading.cli.session import CliSession, with_session
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress, read_files
 from lading.client.provenance.causes import Causes, find_causes, side_of
+from lading.client.provenance.tree_differences import StepDifference, compare_trees
 from lading.core.data import filetree
 from lading.core.data.filetree import Difference, File, FileTree, Node, PathChange
 from lading.core.data.packing import BlockUsage, blocks_of, sizes_of, usage_of, usage_of_groups
+from lading.core.errors import Invalid
 from lading.core.ids import Infix, infix_of
 
 _SIGNS = {PathChange.ADDED: "+", PathChange.REMOVED: "-", PathChange.CHANGED: "~"}
@@ -36,25 +48,42 @@ _COLOURS = {PathChange.ADDED: "green", PathChange.REMOVED: "red", PathChange.CHA
 @click.argument("before")
 @click.argument("after")
 @click.option("--files", "only_files", is_flag=True, help="Of two requests: only their outputs.")
+@click.option("--tree", "whole", is_flag=True, help="Of two requests: all that led to them.")
+@click.option(
+    "--text", is_flag=True, help="Of two collections: what differs in small texts and tables, too."
+)
 @display.json_option
-def diff(before: str, after: str, only_files: bool, as_json: bool) -> int:
+def diff(before: str, after: str, only_files: bool, whole: bool, text: bool, as_json: bool) -> int:
     """Show the files added (+), removed (-) or changed (~) from BEFORE to AFTER, by their content.
 
     Both are collections, or directories or files in them. Of two requests the first cause of the
     difference is shown before the files of their outputs: in the request itself, or in an earlier
-    step that made one of its inputs. The exit code is 1 when they differ.
+    step that made one of its inputs; then images by layers and packages, the use of resources, and
+    the machines. Of small texts and tables the lines or cells that differ are shown. With --tree
+    all steps that led to both requests are compared by their names. The exit code is 1 when they
+    differ.
     """
+    if only_files and whole:
+        raise click.UsageError("Give --files or --tree.")
 
     async def action(session: CliSession) -> _Compared:
         both = None if only_files else await find_both(session, (before, after))
         if both is None:
-            return _Compared(await _compare_files(session, (before, after), is_quiet=as_json))
+            if whole:
+                raise Invalid(f"--tree: {before} and {after} must both be requests")
+            files = await _compare_files(session, (before, after), is_quiet=as_json)
+            contents = await find_contents(session, files) if text else {}
+            return _Compared(files, contents=contents)
+        names = [str(one["uuid"]) for one in both]
+        steps = await compare_trees(session.api, names[0], names[1]) if whole else None
         theirs, ours = [await side_of(session.api, one) for one in both]
         causes = await find_causes(session.api, ours, theirs)
+        details = await find_details(session, causes, theirs, ours)
         if any(not one["output_uuid"] for one in both):
-            return _Compared(None, causes)
-        names = [str(one["uuid"]) for one in both]
-        return _Compared(await _compare_files(session, names, is_quiet=as_json), causes)
+            return _Compared(None, causes, details, steps)
+        files = await _compare_files(session, names, is_quiet=as_json)
+        details.contents = await find_contents(session, files)
+        return _Compared(files, causes, details, steps, details.contents)
 
     found = with_session(action)
     if as_json:
@@ -62,9 +91,15 @@ def diff(before: str, after: str, only_files: bool, as_json: bool) -> int:
         return found.exit_code
     if found.causes is not None:
         show_causes(found.causes)
+        if found.steps is not None:
+            click.echo()
+            show_trees(found.steps)
+        if found.details is not None:
+            show_details(found.details)
         click.echo()
     for one in found.files or ():
         click.secho(f"{_SIGNS[one.change]} {_shown(one)}", fg=_COLOURS[one.change])
+        show_contents(found.contents, one.path)
     if found.files is None:
         display.note("one of them has no output, so that no files are compared")
     elif not found.files and found.causes is not None:
@@ -76,11 +111,15 @@ def diff(before: str, after: str, only_files: bool, as_json: bool) -> int:
 class _Compared:
     files: list[Difference] | None
     causes: Causes | None = None
+    details: Details | None = None
+    steps: list[StepDifference] | None = None
+    contents: Mapping[str, list[str]] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
         """1 when there is a difference."""
-        return 1 if self.files or (self.causes is not None and self.causes.first) else 0
+        trees = any(one.differs for one in self.steps or ())
+        return 1 if self.files or trees or (self.causes and self.causes.first) else 0
 
 
 async def _compare_files(
@@ -111,6 +150,8 @@ def _emit(found: _Compared) -> None:
             "steps": documents(found.causes),
             "complete": not found.causes.is_cut,
             "files": compared,
+            **(details_document(found.details) if found.details else {}),
+            **({"tree": trees_document(found.steps)} if found.steps is not None else {}),
         }
     )
 
