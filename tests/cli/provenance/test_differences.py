@@ -84,3 +84,14 @@ def test_images_are_compared_or_the_reason_is_told(site: Site, here: Path) -> No
     command = ("run", "--image", image, "--name", "new", "--", "sort")
     site.command(*command, plays=[Play(files={"out": b"2"})])
     assert "the images are not compared" in site.lading("diff", "old", "new", code=1).stderr
+
+
+def test_why_climbs_to_the_step_that_differs(site: Site, here: Path) -> None:
+    del here
+    for number in ("5", "6"):
+        _run(site, f"wash.{number}", number.encode(), "--env", f"Q={number}")
+        _run(site, f"show.{number}", b"s" + number.encode(), "--input", "/in=last", "--env", "S=1")
+    seen = site.lading("request", "why", "show.6").stdout.splitlines()
+    assert seen[-1] == "first cause: wash.6: environment.Q was 5, and is 6"
+    found = json.loads(site.lading("request", "why", "--json", "wash.6").stdout)
+    assert found["first_cause"] is None

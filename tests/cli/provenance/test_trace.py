@@ -71,3 +71,11 @@ def test_documents_and_pictures(site: Site, here: Path, chain: tuple[str, str]) 
     ElementTree.fromstring(site.lading("trace", "--format", "svg", "last").stdout)
     assert site.lading("trace", "--format", "dot", "last").stdout.startswith("digraph")
     assert site.lading("trace", "--format", "mermaid", "last").stdout.startswith("flowchart")
+
+
+def test_a_local_file_and_users(site: Site, here: Path, chain: tuple[str, str]) -> None:
+    pdh, _ = chain
+    assert pdh in site.lading("trace", "./x").stdout.splitlines()[0]
+    (here / "y.txt").write_text("unknown")
+    assert "no collection has this content" in site.lading("trace", "y.txt", code=1).stderr
+    assert "  user" in site.lading("trace", "--users", "first").stdout

@@ -13,7 +13,8 @@ from lading.cli import display, references
 from lading.cli.session import CliSession
 from lading.client.api import Record
 from lading.client.explanations import difference_rows
-from lading.client.provenance.causes import Causes, StepComparison
+from lading.client.provenance.causes import Causes, StepComparison, find_causes
+from lading.core.containers.comparison import ComparedRequest
 from lading.core.errors import NotFound
 from lading.core.ids import Infix, is_pdh, is_uuid
 from lading.core.values import FieldDifference
@@ -46,13 +47,43 @@ async def _request_uuid(session: CliSession, text: str) -> str:
     return found if is_uuid(found, Infix.REQUEST) else ""
 
 
+async def climb(session: CliSession, request: Record, answer: Mapping[str, Any]) -> Causes | None:
+    """The causes of the difference between a request and the nearest earlier container, found
+    through the steps that made inputs that differ; None if no input differs.
+
+    `answer`: that of `container_requests/{uuid}/why`.
+    """
+    near = (answer["decision"] or {}).get("nearest")
+    if not near or not request["container_uuid"]:
+        return None
+    if not any(str(one["field"]).startswith("mounts") for one in near["differences"]):
+        return None
+    held = [request["container_uuid"], near["container_uuid"]]
+    rows = await session.api.list("containers", filters=[["uuid", "in", held]])
+    containers = {one["uuid"]: one for one in rows}
+    # The earlier container may be that of another user.
+    if not all(one in containers for one in held):
+        return None
+    ours, theirs = (
+        ComparedRequest(request=known, container=containers[uuid])
+        for known, uuid in zip((request, containers[held[1]]), held, strict=True)
+    )
+    return await find_causes(session.api, ours, theirs)
+
+
+def cause_text(found: Causes) -> str:
+    """The first cause in one sentence; "" without one."""
+    cause = found.first
+    return f"{display.plain(cause.name)}: {_sentence(cause)}" if cause else ""
+
+
 def show_causes(found: Causes) -> None:
     """Print the first cause, then all steps with their differences."""
     cause = found.first
     if cause is None:
         click.echo("Both are one computation: nothing that reuse looks at differs.")
         return
-    click.echo(f"first cause: {display.plain(cause.name)}: {_sentence(cause)}")
+    click.echo(f"first cause: {cause_text(found)}")
     click.echo()
     rows = [
         (display.shorten(one.name, _LONGEST), *row) for one in found.steps for row in _rows(one)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -12,6 +14,7 @@ import click
 from lading.cli import display, references
 from lading.cli.session import CliSession, with_session
 from lading.client.provenance.lineage import Lineage, find_content_lineage, find_lineage
+from lading.client.provenance.lineage_sources import add_sources, keep_readers, mark_withdrawn
 from lading.core.data import filetree
 from lading.core.drawing.folding import FoldedGraph, FoldedNode, fold
 from lading.core.drawing.graph_formats import to_dot, to_mermaid, to_svg
@@ -26,12 +29,13 @@ _MOST_DRAWN: Final = 1000
 
 
 @click.command()
-@click.argument("what", metavar="REQUEST|COLLECTION[/FILE]")
+@click.argument("what", metavar="REQUEST|COLLECTION[/FILE]|PATH")
 @click.option("--from", "upwards", is_flag=True, help="Only what it came from.")
 @click.option("--to", "downwards", is_flag=True, help="Only what used it.")
 @click.option(
     "--depth", type=click.IntRange(min=1), metavar="N", help="At most N steps away, each way."
 )
+@click.option("--users", "with_users", is_flag=True, help="Show who asked for the requests, too.")
 @click.option("--each", is_flag=True, help="Do not group the requests of one step.")
 @click.option(
     "--format",
@@ -47,20 +51,26 @@ def trace(
     upwards: bool,
     downwards: bool,
     depth: int | None,
+    with_users: bool,
     each: bool,
     form: str,
     as_json: bool,
 ) -> None:
-    """Show what a request or a collection came from and what used it: requests, collections and
-    images.
+    """Show what a request or a collection came from and what used it: requests, collections,
+    images, git trees and workflows.
 
-    What you may not read is shown as "not readable". A file stands for its collection: records
-    tell which collections a container could read. Requests whose names differ by a number alone
-    are one step, shown once with their number.
+    Of a file the uses are those of containers that could read it: that mounted it, or a directory
+    with it. PATH is a file or directory here, of which a collection with nothing else is stored.
+    What you may not read is shown as "not readable". Requests whose names differ by a number
+    alone are one step, shown once with their number. Results that were withdrawn, and what was
+    made from them, are marked.
     """
 
     async def action(session: CliSession) -> Lineage:
-        return await _find(session, what)
+        drawn = await _find(session, what)
+        await add_sources(session.api, drawn, with_users=with_users)
+        mark_withdrawn(drawn)
+        return drawn
 
     found = with_session(action)
     both = upwards == downwards
@@ -88,6 +98,10 @@ def trace(
 
 
 async def _find(session: CliSession, what: str) -> Lineage:
+    path = Path(what)
+    # In a thread: a directory may be large.
+    if (what.startswith((".", "/")) or "." in what) and await asyncio.to_thread(path.exists):
+        return await _find_local(session, path)
     reference = references.need_reference(what)
     name = reference.name
     if not (is_pdh(name) or is_uuid(name) or name == references.LAST):
@@ -102,6 +116,27 @@ async def _find(session: CliSession, what: str) -> Lineage:
         tree = filetree.from_manifest(record["manifest_text"])
         if filetree.find(tree, reference.path) is None:
             raise NotFound(f"{reference.name}: holds no {reference.path}")
+    drawn = await find_content_lineage(session.api, record)
+    if reference.path:
+        keep_readers(drawn, reference.path)
+    return drawn
+
+
+async def _find_local(session: CliSession, path: Path) -> Lineage:
+    """The lineage of the collection that `lading put` makes of a local path."""
+    # Imported here: most traces are of what is stored.
+    from lading.client.deposits import arrange
+    from lading.client.uploads import Upload
+
+    with Upload(arrange([path])) as upload:
+        await upload.look()
+        pdh = await upload.hash()
+    try:
+        record = await session.api.get("collections", pdh)
+    except NotFound as error:
+        raise NotFound(
+            f"{path}: no collection has this content and nothing else; name its collection"
+        ) from error
     return await find_content_lineage(session.api, record)
 
 

@@ -281,21 +281,28 @@ async def _files_of(session: CliSession, found: Record) -> str:
 @display.json_option
 def why(uuid: str, as_json: bool) -> None:
     """Explain a request: what was reused and why, or what differs from the nearest earlier
-    container.
+    container. Where an input differs, the cause is sought in the steps that made it.
     """
 
-    async def action(session: CliSession) -> Mapping[str, Any]:
+    async def action(session: CliSession) -> tuple[Mapping[str, Any], str]:
+        # Imported here, as most commands of this module compare nothing.
+        from lading.cli.provenance.differences import cause_text, climb
+
         found = await find_request(session, uuid)
         answer: Mapping[str, Any] = await session.api.action(
             "container_requests", found["uuid"], "why", method="GET"
         )
-        return answer
+        causes = await climb(session, found, answer)
+        return answer, cause_text(causes) if causes else ""
 
-    answer = with_session(action)
+    answer, cause = with_session(action)
     if as_json:
-        display.emit_json(answer)
-    else:
-        explanation.show_why(answer)
+        display.emit_json({**answer, "first_cause": cause or None})
+        return
+    explanation.show_why(answer)
+    if cause:
+        click.echo()
+        click.echo(f"first cause: {cause}")
 
 
 def _show_decisions(uuid: str, *, as_json: bool) -> None:

@@ -33,6 +33,10 @@ class Lineage:
     """The server followed as many containers as it does in one call; there may be more."""
     nodes: dict[str, LineageNode] = field(default_factory=dict)
     edges: list[tuple[str, str]] = field(default_factory=list)
+    containers: dict[str, Record] = field(default_factory=dict)
+    """The containers that were found, by the keys of their nodes."""
+    requests: dict[str, Record] = field(default_factory=dict)
+    """A request of each, by the same keys."""
 
     def add(self, node: LineageNode) -> None:
         """Add a node, unless it is there."""
@@ -69,6 +73,8 @@ async def find_lineage(api: ApiClient, request: Record) -> Lineage:
     for key, record in everything.items():
         if key == start or _infix(key) == Infix.CONTAINER:
             _add_edges(drawn, key, record, sees_inputs=key in earlier)
+    _note_records(drawn, everything)
+    drawn.requests[start] = request
     await _add_requests(api, drawn, request, everything)
     return drawn
 
@@ -85,7 +91,15 @@ async def find_content_lineage(api: ApiClient, collection: Record) -> Lineage:
     for key, record in everything.items():
         if _infix(key) == Infix.CONTAINER:
             _add_edges(drawn, key, record, sees_inputs=key in earlier)
+    _note_records(drawn, everything)
     return drawn
+
+
+def _note_records(drawn: Lineage, found: Mapping[str, Any]) -> None:
+    drawn.containers = {key: one for key, one in found.items() if _infix(key) == Infix.CONTAINER}
+    drawn.requests = {
+        one["container_uuid"]: one for key, one in found.items() if _infix(key) == Infix.REQUEST
+    }
 
 
 def _is_cut(found: Record) -> bool:
