@@ -17,11 +17,11 @@ from lading.client.explanations import difference_rows
 from lading.client.provenance.causes import Causes
 from lading.client.provenance.image_differences import ImageDifference, compare_images
 from lading.client.provenance.run_differences import Row, machine_rows, resource_rows
+from lading.client.provenance.text_differences import LARGEST, content_difference
 from lading.client.provenance.tree_differences import StepDifference
 from lading.core.containers.comparison import ComparedRequest
 from lading.core.data.filetree import Difference, File
 from lading.core.errors import LadingError
-from lading.core.provenance.text_differences import LARGEST, content_difference
 
 _MOST_FILES: Final = 3
 _MOST_PACKAGES: Final = 20

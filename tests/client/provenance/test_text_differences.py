@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.provenance.text_differences import LARGEST, content_difference
+from lading.client.provenance.text_differences import LARGEST, content_difference
 
 
 def test_lines_of_a_text() -> None:
