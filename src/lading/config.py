@@ -387,6 +387,13 @@ class TES:
         " 10.1.2.0/24; others of them are refused.",
         private=True,
     )
+    S3Endpoint: str = key(
+        "",
+        "URL of the S3 service of buckets for which a user has no credential; empty: AWS. Their"
+        " objects are read without a signature.",
+        private=True,
+    )
+    S3Region: str = key("us-east-1", "Region of such buckets.", private=True)
     MaxTransfers: int = key(
         4,
         "Tasks whose inputs are fetched or outputs delivered at a time by one server; each needs"

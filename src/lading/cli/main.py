@@ -103,6 +103,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Users": {
         "user": ("lading.cli.users", "Make, list, change and switch off users."),
         "token": ("lading.cli.tokens", "Make tokens that may do just what is needed; revoke them."),
+        "credential": (
+            "lading.cli.credentials",
+            "Keys and passwords for servers of inputs and outputs of GA4GH tasks.",
+        ),
     },
     "This machine": {
         "up": ("lading.cli.services", "Serve everything from this machine, with one command."),

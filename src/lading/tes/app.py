@@ -198,7 +198,8 @@ class _TesApp:
 
 def storage_addresses(roots: Sequence[FileRoot]) -> list[str]:
     """The places of inputs and outputs, for service-info."""
-    schemes = [f"{one}://" for one in (LocationScheme.HTTPS, LocationScheme.HTTP)]
+    known = (LocationScheme.S3, LocationScheme.HTTPS, LocationScheme.HTTP)
+    schemes = [f"{one}://" for one in known]
     return ["keep:", *schemes, *(f"file://{one.prefix}/" for one in reversed(roots))]
 
 

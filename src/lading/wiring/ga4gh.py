@@ -81,6 +81,8 @@ def transfer_site(config: Config, roots: tuple[FileRoot, ...]) -> TransferSite:
         rules=TransferRules(min_rate=settings.MinTransferRate, most=settings.MaxObjectSize),
         most=settings.MaxTransfers,
         lifetime=settings.InputLifetime,
+        endpoint=settings.S3Endpoint,
+        region=settings.S3Region,
     )
 
 

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 import pytest
 
+from lading.client.api import ApiClient
 from lading.core.errors import Forbidden, Invalid, LadingError
 from lading.core.tes.file_roots import FileRoot
 from lading.net.outside_way import OutsideNetwork
+from lading.tes.transfers.credential_book import CredentialBook
 from lading.tes.transfers.http_server import HttpSource, HttpTarget
 from lading.tes.transfers.outside_http import OutsideHttp
 from lading.tes.transfers.servers import Servers
+from lading.testing.asgi import AsgiTransport
+from tests.tes.site import TaskWorld, make_rules
 
 
 @pytest.fixture
-def servers() -> Servers:
-    roots = (FileRoot(prefix="/read", directory="/tmp"),)
-    return Servers(http=OutsideHttp(OutsideNetwork()), roots=roots, names=("ann",))
+def servers(it: TaskWorld) -> Servers:
+    root = ApiClient(AsgiTransport(it.world.app), it.world.config.SystemRootToken)
+
+    @asynccontextmanager
+    async def acting() -> AsyncGenerator[ApiClient]:
+        yield ApiClient(AsgiTransport(it.world.app), it.world.admin)
+
+    return Servers(
+        http=OutsideHttp(OutsideNetwork()),
+        roots=(FileRoot(prefix="/read", directory="/tmp"),),
+        names=("ann",),
+        credentials=CredentialBook(root, acting, user="u", clock=it.world.clock),
+        rules=make_rules(),
+        clock=it.world.clock,
+    )
 
 
 async def test_the_name_of_a_file(servers: Servers) -> None:

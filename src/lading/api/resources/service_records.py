@@ -6,9 +6,9 @@
   the user log in, with `properties.username` and, if needed, `properties.groups`. Users write keys
   of their own, admins also those of others.
 - Credentials for external services (docs/spec/api, section Other records): the secret is encrypted
-  in the database and disclosed to running containers only. The call `secret` returns it, and writes
-  a `secret_access` log row each time. The system user owns each credential; the owner that the
-  creation names may manage it.
+  in the database and disclosed to running containers, and to the server itself by the system root
+  token. The call `secret` returns it, and writes a `secret_access` log row each time. The system
+  user owns each credential; the owner that the creation names may manage it.
 - The only block service is this server, at the address that clients use (docs/spec/api, section
   Blocks). It presents itself as a proxy, because clients expect from disks two replicas on two of
   them.
@@ -266,10 +266,13 @@ async def delete_credential(call: ApiCall) -> ApiResponse:
 
 
 async def tell_secret(call: ApiCall) -> ApiResponse:
-    """{"external_id", "secret"}, for the token of a running container."""
+    """{"external_id", "secret"}, for the token of a running container, and for the server itself,
+    which transfers inputs and outputs of tasks with it.
+    """
     services, caller = call.services, call.caller
     async with services.database.writing() as tx:
-        await _check_running(tx, caller.container_uuid)
+        if caller.token_uuid != ids.root_token(services.config.ClusterID):
+            await _check_running(tx, caller.container_uuid)
         record = await authorization.find_readable(tx, services, CREDENTIALS, call.uuid, caller)
         _check_current(services, record)
         known: Record = {"container_uuid": caller.container_uuid}

@@ -105,7 +105,7 @@ CREDENTIALS: Final = RecordType(
     plural="credentials",
     singular="credential",
     infix=Infix.CREDENTIAL,
-    doc="A secret of an outside service, which only running containers get.",
+    doc="A secret of an outside service, which running containers and transfers of tasks get.",
     fields=(
         *COMMON,
         text("name"),
@@ -126,7 +126,7 @@ CREDENTIALS: Final = RecordType(
         member(
             "secret",
             "GET",
-            "{external_id, secret}, for the token of a running container.",
+            "{external_id, secret}, for the token of a running container, and the server itself.",
             answer="object",
         ),
     ),

@@ -77,15 +77,21 @@ def basic_credentials(location: Location) -> dict[str, str]:
 class HttpTarget:
     """Implements FileTarget."""
 
-    def __init__(self, http: OutsideHttp, location: Location) -> None:
+    def __init__(
+        self,
+        http: OutsideHttp,
+        location: Location,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self._http = http
         self._location = location
+        self._headers = {**basic_credentials(location), **(headers or {})}
 
     async def send(self, file: OutgoingFile) -> str:
         """Send the file; see FileTarget."""
         sender = BodySender(file)
         headers = {
-            **basic_credentials(self._location),
+            **self._headers,
             "content-length": str(file.size),
             "content-type": "application/octet-stream",
         }

@@ -73,10 +73,7 @@ class InputFetcher:
         return {"kind": "collection", "portable_data_hash": hash, "path": path}
 
     async def _find(self, url: str, *, is_directory: bool) -> FoundSource:
-        """What is at a URL, asked for until its server answers."""
-        return await self.rules.repeat(
-            lambda: self.servers.find_source(url, is_directory=is_directory)
-        )
+        return await self.servers.find_source(url, is_directory=is_directory)
 
     async def _file(
         self, source: ObjectSource, url: str, found: FoundSource, advance: _Advance

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from lading.core.data import filetree
 from lading.core.errors import Invalid, Malformed
+from lading.core.tes.credentials import BEARER
 from lading.core.tes.file_roots import FileRoot, find_root
 from lading.core.tes.locations import DIRECTORIES, Location, LocationScheme, parse_location, shown
+from lading.core.tes.s3_requests import BucketPlace
 from lading.tes.transfers import disk_files
+from lading.tes.transfers.credential_book import CredentialBook
 from lading.tes.transfers.disk_files import DiskTarget, FileSource, make_directories
 from lading.tes.transfers.endpoints import FileTarget, ObjectSource, SourceListing
-from lading.tes.transfers.http_server import HttpSource, HttpTarget
+from lading.tes.transfers.fetching import TransferRules
+from lading.tes.transfers.http_server import HttpSource, HttpTarget, basic_credentials
 from lading.tes.transfers.outside_http import OutsideHttp
+from lading.tes.transfers.s3_bucket import S3Bucket, S3Source, S3Target, access_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +38,15 @@ class FoundSource:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Servers:
     """The servers that the tasks of one user reach. `names` are the user's name, email address and
-    uuid.
+    uuid; `endpoint` and `region` are those of buckets that no credential names.
     """
 
     http: OutsideHttp
+    credentials: CredentialBook
+    rules: TransferRules
+    clock: Callable[[], datetime]
+    endpoint: str = ""
+    region: str = "us-east-1"
     roots: tuple[FileRoot, ...]
     names: Collection[str]
 
@@ -50,7 +61,16 @@ class Servers:
             raise Invalid(f"{location.scheme} has no directories")
         match location.scheme:
             case LocationScheme.HTTP | LocationScheme.HTTPS:
-                return FoundSource(content=HttpSource(self.http, location, url), name=name)
+                headers = await self._headers(location)
+                source = HttpSource(self.http, location, url, headers)
+                return FoundSource(content=source, name=name)
+            case LocationScheme.S3:
+                bucket = await self._bucket(location)
+                if not is_directory:
+                    key = S3Source(bucket, location.path)
+                    return FoundSource(content=key, name=name, place=bucket.place)
+                listing = await bucket.list_objects(location.path, self.rules)
+                return FoundSource(content=listing, place=bucket.place)
             case LocationScheme.FILE:
                 root, path = find_root(self.roots, location.path.rstrip("/"), self.names)
                 # The type that clients name is often wrong here, and the true one can be seen.
@@ -64,10 +84,30 @@ class Servers:
         location = parse_location(url)
         match location.scheme:
             case LocationScheme.HTTP | LocationScheme.HTTPS:
-                return HttpTarget(self.http, location)
+                return HttpTarget(self.http, location, await self._headers(location))
+            case LocationScheme.S3:
+                return S3Target(await self._bucket(location), location.path, self.rules)
             case LocationScheme.FILE:
                 return DiskTarget(*self._writable(location))
         raise Invalid(f"{location.scheme} is not offered for outputs")
+
+    async def _headers(self, location: Location) -> dict[str, str]:
+        """The header with the user's credential for an HTTP server."""
+        found = await self.credentials.find(location)
+        if found is None:
+            return {}
+        if found.found.record["credential_class"] == BEARER:
+            return {"authorization": f"Bearer {found.secret}"}
+        return basic_credentials(replace(location, user=found.external_id, password=found.secret))
+
+    async def _bucket(self, location: Location) -> S3Bucket:
+        """The bucket of a URL, with the user's credential for it."""
+        found = await self.credentials.find(location)
+        if found is None or found.found.scope.bucket is None:
+            place = BucketPlace(bucket=location.host, endpoint=self.endpoint, region=self.region)
+            return S3Bucket(self.http, place, None, clock=self.clock)
+        key = access_key(found.external_id, found.secret)
+        return S3Bucket(self.http, found.found.scope.bucket, key, clock=self.clock)
 
     def make_directory(self, url: str) -> None:
         """Make the directory of a `file` URL; it may block. Raises Invalid, Forbidden."""

@@ -43,6 +43,7 @@ from lading.core.tes.transfers import (
 from lading.core.values import JsonObject
 from lading.net.outside_way import OutsideNetwork
 from lading.telemetry import event
+from lading.tes.transfers.credential_book import CredentialBook
 from lading.tes.transfers.fetching import TransferRules
 from lading.tes.transfers.input_store import InputStore
 from lading.tes.transfers.inputs import InputFetcher, TransferFailed
@@ -71,7 +72,8 @@ _SHARE: Final = 0.05
 class TransferSite:
     """Settings of the installation: `root_token` is that of the system user, `most` the transfers
     at a time, `lifetime` the seconds for which an unused fetched object is kept, `retry` the policy
-    of calls to the server's own API.
+    of calls to the server's own API, `endpoint` and `region` are those of buckets for which a user
+    has no credential.
     """
 
     root_token: str
@@ -82,6 +84,8 @@ class TransferSite:
     most: int = 4
     lifetime: float = 1209600.0
     retry: RetryPolicy = RetryPolicy()
+    endpoint: str = ""
+    region: str = "us-east-1"
 
 
 class TransferWorker:
@@ -300,7 +304,17 @@ class TransferWorker:
         found = await self._root.get("users", user, select=["uuid", "username", "email"])
         names = {str(found[name]) for name in ("uuid", "username", "email") if found[name]}
         async with OutsideHttp(self._site.network) as http:
-            yield Servers(http=http, roots=self._site.roots, names=names)
+            acting = functools.partial(self._acting, user)
+            yield Servers(
+                http=http,
+                roots=self._site.roots,
+                names=names,
+                credentials=CredentialBook(self._root, acting, user=user, clock=self._clock),
+                rules=self._site.rules,
+                clock=self._clock,
+                endpoint=self._site.endpoint,
+                region=self._site.region,
+            )
 
     @asynccontextmanager
     async def _acting(self, user: str) -> AsyncGenerator[ApiClient]:

@@ -1,0 +1,112 @@
+"""Credentials of users for the servers of their inputs and outputs.
+
+They are records of the type `credentials`, whose secrets are sealed and never answered to clients.
+Each of the `scopes` is the beginning of a URL, for a bucket with how it is reached:
+
+    s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=REGION&style=path
+    https://HOST/PREFIX
+
+| class | external_id | secret |
+|---|---|---|
+| `s3` | access key id | secret access key |
+| `basic` | user name | password |
+| `bearer` | anything | token |
+
+The longest scope that fits a URL counts. Source: docs/spec/transfers, section Credentials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lading.core.errors import Invalid, Malformed
+from lading.core.tes.locations import Location, LocationScheme, decode, parse_location
+from lading.core.tes.s3_requests import BucketPlace
+
+S3, BASIC, BEARER = "s3", "basic", "bearer"
+CLASSES = (S3, BASIC, BEARER)
+"""The classes of credentials that transfers use; records of other classes are left alone."""
+_STYLES: Mapping[str, bool] = {"path": True, "virtual": False}
+_HTTP = (LocationScheme.HTTP, LocationScheme.HTTPS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CredentialScope:
+    """What a credential is for: the place that it names, and that of a bucket."""
+
+    location: Location
+    bucket: BucketPlace | None = None
+
+    def covers(self, wanted: Location) -> bool:
+        """Whether a URL is below the scope."""
+        mine, path = self.location, self.location.path.rstrip("/")
+        same = (mine.scheme, mine.host, mine.port) == (wanted.scheme, wanted.host, wanted.port)
+        is_below = not path or wanted.path == path or wanted.path.startswith(f"{path}/")
+        return same and is_below
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundCredential:
+    """The credential for a URL: its record, and the scope that fits."""
+
+    record: Mapping[str, Any]
+    scope: CredentialScope
+
+
+def parse_scope(text: str, credential_class: str) -> CredentialScope:
+    """A scope of a credential. Raises Invalid."""
+    url, _, query = text.partition("?") if credential_class == S3 else (text, "", "")
+    try:
+        location = parse_location(url)
+        if credential_class == S3:
+            return _bucket_scope(location, query)
+    except Malformed as error:
+        raise Invalid(f"scope: {error.message}") from None
+    known = _HTTP if credential_class == BEARER else (*_HTTP, LocationScheme.FTP)
+    if location.scheme not in known or location.query or location.user:
+        names = ", ".join(known)
+        raise Invalid(f"scope: a credential of the class {credential_class} is for URLs of {names}")
+    return CredentialScope(location=location)
+
+
+def _bucket_scope(location: Location, query: str) -> CredentialScope:
+    if location.scheme is not LocationScheme.S3:
+        raise Malformed("a credential of the class s3 is for s3://BUCKET or s3://BUCKET/PREFIX")
+    given = dict(one.partition("=")[::2] for one in query.split("&") if one)
+    if unknown := set(given) - {"endpoint", "region", "style"}:
+        raise Malformed(f"{sorted(unknown)[0][:20]!r} is none of endpoint, region and style")
+    if given.get("style", "path") not in _STYLES:
+        raise Malformed("style must be path or virtual")
+    place = BucketPlace(
+        bucket=location.host,
+        endpoint=decode(given.get("endpoint", "")),
+        region=given.get("region", "us-east-1"),
+        path_style=_STYLES.get(given.get("style", "")),
+    )
+    # An endpoint that cannot be used is refused when it is set.
+    place.locate("")
+    return CredentialScope(location=location, bucket=place)
+
+
+def find_credential(
+    records: Iterable[Mapping[str, Any]], wanted: Location, *, now: str
+) -> FoundCredential | None:
+    """The credential for a URL: of those that have not expired, that with the longest scope; None
+    if there is none.
+    """
+    best: FoundCredential | None = None
+    for record in records:
+        if record["credential_class"] not in CLASSES or record["expires_at"] <= now:
+            continue
+        for text in record["scopes"]:
+            try:
+                scope = parse_scope(text, record["credential_class"])
+            except Invalid:
+                # Scopes that other programs wrote for themselves.
+                continue
+            length = len(best.scope.location.path) if best else -1
+            if scope.covers(wanted) and len(scope.location.path) > length:
+                best = FoundCredential(record=record, scope=scope)
+    return best

@@ -1,0 +1,83 @@
+"""Credentials of one user, read when a transfer needs one.
+
+The records are listed with the rights of the user. Only those count that this user or an admin has
+set: others can share a credential with the user, and it would lead the user's files to a server of
+theirs. The secret of the one that fits is read by the server itself, which the trail of the API
+notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from lading.client.api import ApiClient, Record
+from lading.core.errors import Unavailable
+from lading.core.quantities import format_time
+from lading.core.tes.credentials import FoundCredential, find_credential
+from lading.core.tes.locations import Location
+
+_READ: Final = ("uuid", "credential_class", "scopes", "expires_at", "modified_by_user_uuid")
+Acting = Callable[[], AbstractAsyncContextManager[ApiClient]]
+"""Opens the API in the name of the user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsableCredential:
+    """A credential with its secret, and the scope that fits the URL."""
+
+    found: FoundCredential
+    external_id: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"UsableCredential({self.found.record['uuid']})"
+
+
+class CredentialBook:
+    """`root` is the API with the token of the system user, `acting` with the rights of the user
+    with the uuid `user`.
+    """
+
+    def __init__(
+        self, root: ApiClient, acting: Acting, *, user: str, clock: Callable[[], datetime]
+    ) -> None:
+        self._root = root
+        self._user = user
+        self._acting = acting
+        self._clock = clock
+        self._records: list[Record] | None = None
+        self._secrets: dict[str, Record] = {}
+
+    async def find(self, location: Location) -> UsableCredential | None:
+        """The credential of a URL; None if the user has none for it. Raises Unavailable."""
+        if self._records is None:
+            self._records = await self._trusted()
+        found = find_credential(self._records, location, now=format_time(self._clock()))
+        if found is None:
+            return None
+        uuid = str(found.record["uuid"])
+        if uuid not in self._secrets:
+            answer = await self._root.action("credentials", uuid, "secret", method="GET")
+            if not isinstance(answer, dict):
+                raise Unavailable("the API answered a secret in an unknown form")
+            self._secrets[uuid] = answer
+        told = self._secrets[uuid]
+        return UsableCredential(
+            found=found, external_id=str(told["external_id"]), secret=str(told["secret"])
+        )
+
+    async def _trusted(self) -> list[Record]:
+        """The credentials that the user or an admin has set, and the user can read."""
+        async with self._acting() as api:
+            found = await api.list("credentials", select=_READ, limit=1000)
+        setters = {str(one["modified_by_user_uuid"]) for one in found} - {self._user}
+        admins = []
+        if setters:
+            filters = [["uuid", "in", sorted(setters)], ["is_admin", "=", True]]
+            admins = await self._root.list("users", filters=filters, select=["uuid"], limit=1000)
+        trusted = {self._user, *(str(one["uuid"]) for one in admins)}
+        return [one for one in found if one["modified_by_user_uuid"] in trusted]
