@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 
-from lading.core.protocols.pacing import SPARE
+from lading.core.protocols.transfer_rates import SPARE
 from lading.net.pacing import Pacer, read_account
 
 PIECE = 1 << 16

@@ -233,7 +233,7 @@ class Application:
         # A client's id becomes part of log lines and of a response header.
         if not 0 < len(request_id) <= 1024 or not request_id.isprintable():
             request_id = make_request_id(self.services.entropy(20))
-        # Large streams give way while calls are under way (`core.protocols.pacing`).
+        # Large streams give way while calls are under way (`core.protocols.transfer_rates`).
         self.services.turns.note_call()
         try:
             async with asyncio.timeout(self.services.config.API.RequestTimeout):

@@ -33,7 +33,7 @@ from lading.blobs.volume import Buffer
 from lading.core.bounded_memory import BytePool, PoolClaim
 from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import Full, LadingError, TooLarge, Unavailable
-from lading.core.protocols.pacing import MinimumRate
+from lading.core.protocols.transfer_rates import MinimumRate
 from lading.net.acceptor import end
 
 # Bytes. Larger rooms get a mapping; also the distance to the limit at which more is requested.

@@ -1,4 +1,4 @@
-"""Pace of large streams while calls are delayed, by `core.protocols.pacing`."""
+"""Pace of large streams while calls are delayed, by `core.protocols.transfer_rates`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from lading.core.protocols import pacing
-from lading.core.protocols.pacing import Seen, StreamPace
+from lading.core.protocols import transfer_rates
+from lading.core.protocols.transfer_rates import Seen, StreamPace
 
 Account = Callable[[], tuple[float, int] | None]
 _ACCOUNT: Final = Path("/proc/self/schedstat")
@@ -77,14 +77,14 @@ class Pacer:
         self._moved += size
         if not self._pace.is_bound:
             return
-        due, self._free = pacing.reserve(self._free, size, now=now, rate=self._pace.rate)
+        due, self._free = transfer_rates.reserve(self._free, size, now=now, rate=self._pace.rate)
         if due > now:
             await self._sleep(due - now)
             self._late += max(0.0, self._clock() - due - _GRAIN)
 
     def _look(self, now: float) -> None:
-        seconds, called = now - self._since, now - self._called < pacing.RECENT
-        if seconds < pacing.PERIOD and self._pace.is_bound >= called:
+        seconds, called = now - self._since, now - self._called < transfer_rates.RECENT
+        if seconds < transfer_rates.PERIOD and self._pace.is_bound >= called:
             return
         found = self._account()
         waited, turns = found if found is not None else (self._late, 0)
@@ -95,7 +95,7 @@ class Pacer:
             moved=self._moved,
             called=called,
         )
-        self._pace = pacing.observe(self._pace, seen, least=self._least)
+        self._pace = transfer_rates.observe(self._pace, seen, least=self._least)
         self._since, self._before, self._moved = now, (waited, turns), 0
 
 
@@ -104,7 +104,7 @@ class PacedStream:
 
     def __init__(self, pacer: Pacer) -> None:
         self._pacer = pacer
-        self._allowance = pacing.StreamAllowance(at=pacer.now())
+        self._allowance = transfer_rates.StreamAllowance(at=pacer.now())
 
     async def admit(self, size: int) -> None:
         """Wait until `size` bytes may be passed on."""

@@ -44,7 +44,7 @@ from lading.core.data import filetree
 from lading.core.data.filetree import FileTree
 from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllowed, from_status
 from lading.core.protocols import http_head
-from lading.core.protocols.pacing import MinimumRate
+from lading.core.protocols.transfer_rates import MinimumRate
 from lading.net.acceptor import note_known
 from lading.webdav import davxml, file_request, http
 from lading.webdav.contents import CachedCollection, CollectionCache, DavUpload, FileReader, tag_of

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.protocols import pacing
-from lading.core.protocols.pacing import (
+from lading.core.protocols import transfer_rates
+from lading.core.protocols.transfer_rates import (
     PERIOD,
     REFILL,
     SPARE,
@@ -86,8 +86,8 @@ def test_the_rate_comes_near_to_what_is_borne_from_anywhere(rate: float, borne: 
         pace = observe(pace, seen(waited=waited, moved=int(pace.rate * PERIOD) + 1), least=LEAST)
         if number >= 2900:
             rates.append(pace.rate)
-    assert max(rates) <= borne + pacing.STEP * PERIOD
-    assert min(rates) >= max(LEAST, borne * pacing.LOWER * 0.99)
+    assert max(rates) <= borne + transfer_rates.STEP * PERIOD
+    assert min(rates) >= max(LEAST, borne * transfer_rates.LOWER * 0.99)
 
 
 @given(st.lists(st.tuples(st.integers(1, 1 << 16), st.floats(0, 0.1)), max_size=200), RATES)
@@ -105,7 +105,7 @@ def test_pieces_keep_to_the_rate_and_are_not_saved_up(
         gone.append((due, size))
     for first in range(len(gone)):
         total = sum(size for _, size in gone[first:-1])
-        assert total / rate <= gone[-1][0] - gone[first][0] + pacing.BURST + 1e-6
+        assert total / rate <= gone[-1][0] - gone[first][0] + transfer_rates.BURST + 1e-6
 
 
 @given(st.lists(st.tuples(st.integers(1, 1 << 16), st.floats(0, 100)), max_size=100))
