@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.api.places import Place
-from lading.wiring.up import ensure_certificate
+from lading.wiring.directory import ensure_certificate
 
 SERVER_CORE: Final = 0
 CLIENT_CORE: Final = 1

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 import lading
 from lading.client.transport import HttpTransport
 from lading.testing.asgi import ListeningServer, serving
-from lading.wiring.up import ensure_certificate
+from lading.wiring.directory import ensure_certificate
 from tests.cli.site import Site
 
 

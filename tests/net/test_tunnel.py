@@ -17,7 +17,7 @@ from lading.core.errors import Unavailable
 from lading.net.http_upgrade import Way, trusting
 from lading.net.pipes import Pipe
 from lading.net.tunnel import Tunnel
-from lading.wiring.up import ensure_certificate
+from lading.wiring.directory import ensure_certificate
 
 PATIENCE = 180.0
 

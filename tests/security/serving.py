@@ -23,9 +23,8 @@ from lading.client.api import ApiClient
 from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport
 from lading.core.records.schema import Record
-from lading.wiring.directory import DataDirectory, Secrets
+from lading.wiring.directory import DataDirectory, Secrets, ensure_certificate
 from lading.wiring.process import READY
-from lading.wiring.up import ensure_certificate
 from tests.system.cluster import free_address
 
 EMPTY = "d41d8cd98f00b204e9800998ecf8427e+0"

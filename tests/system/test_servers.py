@@ -22,9 +22,8 @@ from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport
 from lading.core.errors import Conflict, Invalid, Unavailable
 from lading.core.records.schema import JSON, Record
-from lading.wiring.directory import DataDirectory, Secrets
+from lading.wiring.directory import DataDirectory, Secrets, ensure_certificate
 from lading.wiring.process import READY
-from lading.wiring.up import ensure_certificate
 from tests.postgres import PostgresServer
 from tests.system.cluster import free_address
 

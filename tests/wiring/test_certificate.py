@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.wiring.up import ensure_certificate
+from lading.wiring.directory import ensure_certificate
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -19,8 +19,7 @@ from lading.client.transport import HttpTransport
 from lading.config import load
 from lading.core.errors import NotFound, Unavailable
 from lading.wiring import server
-from lading.wiring.directory import DataDirectory, Secrets
-from lading.wiring.up import ensure_certificate
+from lading.wiring.directory import DataDirectory, Secrets, ensure_certificate
 from tests.system.cluster import free_address
 
 

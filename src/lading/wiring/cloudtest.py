@@ -51,10 +51,10 @@ from lading.dispatch.fleets.cloud.vm_bootstrap import SshBootstrap, VmBootstrap
 from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run as dispatch
 from lading.dispatch.settings import API_TIMEOUT
-from lading.wiring.directory import DataDirectory, Secrets
+from lading.wiring.directory import DataDirectory, Secrets, ensure_certificate
 from lading.wiring.dispatcher import holder_of, settings, template
 from lading.wiring.process import private_files
-from lading.wiring.up import choose_port, ensure_certificate, make_server
+from lading.wiring.up import choose_port, make_server
 
 # Port inside the container of the trial; nothing else runs there.
 PORT: Final = 8000

@@ -5,7 +5,7 @@ starts a child again when it dies by itself. Containers belong to their supervis
 processes are killed, containers continue, and the next start adopts them.
 
 The parent also makes the TLS certificate of the data directory at its first start, and keeps disk
-space for the database (`database_reserve`).
+space for the database.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ from typing import IO
 from lading.concurrency import cancel_all
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import Invalid, Unavailable
-from lading.net.certificates import DECADE, make_certificate
 from lading.telemetry import event
-from lading.wiring.database_reserve import keep_room
-from lading.wiring.directory import DataDirectory, Secrets, write_private
+from lading.wiring.directory import (
+    DataDirectory,
+    Secrets,
+    ensure_certificate,
+    keep_room,
+)
 from lading.wiring.process import READY, ended, private_files, say
 
 DEFAULT_LISTEN = "127.0.0.1:9440"
@@ -376,17 +379,3 @@ async def _read_line(descriptor: int) -> bytes:
         return os.read(descriptor, _LONGEST)
     finally:
         loop.remove_reader(descriptor)
-
-
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
-
-
-def ensure_certificate(certificate: Path, key: Path, *, host: str, now: datetime) -> None:
-    """Make the certificate for `host`, localhost and the loopback addresses unless it exists."""
-    if certificate.exists() and key.exists():
-        return
-    shown, private = make_certificate(
-        f"Lading on {host}", now=now, life=DECADE, hosts=(*_LOOPBACK, host)
-    )
-    write_private(key, private.encode())
-    write_private(certificate, shown.encode())

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lading.dispatch.fleets.cloud import api_check
-from lading.wiring.up import ensure_certificate
+from lading.wiring.directory import ensure_certificate
 
 
 class Handler(BaseHTTPRequestHandler):
