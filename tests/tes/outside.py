@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -125,10 +126,11 @@ def digest_header(body: bytes) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def mean_server() -> AsyncIterator[MeanServer]:
+async def mean_server(tls: ssl.SSLContext | None = None) -> AsyncIterator[MeanServer]:
     """A mean server on the loopback interface."""
     made = MeanServer()
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
-    made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0, ssl=tls)
+    scheme = "http" if tls is None else "https"
+    made.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with server:
         yield made

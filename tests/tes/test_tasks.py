@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 from typing import Any
 
+import pytest
+
+from lading.core.errors import Unavailable
+from lading.core.quantities import format_time
 from lading.core.records.schema import Record
+from lading.core.tes.document import InvalidTask
 from lading.core.tes.listing import parse_query
 from lading.core.tes.mapping import TaskSite
 from lading.tes.tasks import TaskCaller, Tasks
 from lading.testing.asgi import AsgiTransport
-from tests.tes.site import TaskWorld
+from tests.tes.site import Hurry, TaskWorld
 
 LEGACY = "/v1"
 
@@ -326,3 +333,51 @@ async def test_a_step_of_a_run_is_shown(it: TaskWorld) -> None:
     assert (found["state"], found["executors"][0]["command"]) == ("QUEUED", ["step"])
     assert (await it.call("GET", f"tasks/{runner['uuid']}")).status == 404
     assert (await it.ok("GET", "tasks"))["tasks"] == []
+
+
+def another_server(it: TaskWorld) -> Tasks:
+    """The operations as a second server on the same database has them."""
+    transport = AsgiTransport(it.world.app)
+    return Tasks(
+        transport,
+        it.journal,
+        it.worker,
+        site=TaskSite(),
+        secret=b"secret",
+        clock=it.world.clock,
+        sleep=Hurry(),
+    )
+
+
+async def test_two_servers_with_one_key_make_one_task(it: TaskWorld) -> None:
+    caller, task = TaskCaller(it.world.admin, legacy=False), await it.task()
+    servers = [another_server(it) for _ in range(4)]
+    made = await asyncio.gather(*(one.create(caller, task, key="k") for one in servers))
+    assert len(set(made)) == 1
+    assert len((await it.ok("GET", "tasks"))["tasks"]) == 1
+    other = TaskCaller(await it.world.user("ann"), legacy=False)
+    image = await it.world.ensure_image(other.token)
+    theirs = {"executors": [{"image": image, "command": ["true"]}]}
+    assert await servers[0].create(other, theirs, key="k") != made[0]
+
+
+async def test_a_key_is_free_after_a_create_that_failed(it: TaskWorld) -> None:
+    caller, server = TaskCaller(it.world.admin, legacy=False), another_server(it)
+    wrong = await it.task(executors=[{"image": "none:1", "command": ["true"]}])
+    with pytest.raises(InvalidTask):
+        await server.create(caller, wrong, key="k")
+    assert await server.create(caller, await it.task(), key="k")
+
+
+async def test_a_key_that_another_server_keeps(it: TaskWorld) -> None:
+    server = another_server(it)
+    user = await it.world.ok("GET", "users/current")
+    digest = hashlib.sha256(f"{user['uuid']} k".encode()).hexdigest()
+    now = format_time(it.world.clock())
+    assert await it.journal.claim_key(digest, now=now, since="0", stale="0") is None
+    caller = TaskCaller(it.world.admin, legacy=False)
+    with pytest.raises(Unavailable):
+        await server.create(caller, await it.task(), key="k")
+    # That server ended.
+    it.world.clock.advance(60)
+    assert await server.create(caller, await it.task(), key="k")

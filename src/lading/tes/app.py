@@ -198,8 +198,11 @@ class _TesApp:
 
 def storage_addresses(roots: Sequence[FileRoot]) -> list[str]:
     """The places of inputs and outputs, for service-info."""
-    known = (LocationScheme.S3, LocationScheme.HTTPS, LocationScheme.HTTP)
-    schemes = [f"{one}://" for one in known]
+    schemes = [
+        f"{one}://"
+        for one in LocationScheme
+        if one not in (LocationScheme.KEEP, LocationScheme.FILE)
+    ]
     return ["keep:", *schemes, *(f"file://{one.prefix}/" for one in reversed(roots))]
 
 

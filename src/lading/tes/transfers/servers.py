@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -11,14 +12,17 @@ from datetime import datetime
 from lading.core.data import filetree
 from lading.core.errors import Invalid, Malformed
 from lading.core.tes.credentials import BEARER
+from lading.core.tes.drs_objects import locate
 from lading.core.tes.file_roots import FileRoot, find_root
 from lading.core.tes.locations import DIRECTORIES, Location, LocationScheme, parse_location, shown
 from lading.core.tes.s3_requests import BucketPlace
 from lading.tes.transfers import disk_files
 from lading.tes.transfers.credential_book import CredentialBook
 from lading.tes.transfers.disk_files import DiskTarget, FileSource, make_directories
+from lading.tes.transfers.drs_server import DrsSource, describe
 from lading.tes.transfers.endpoints import FileTarget, ObjectSource, SourceListing
 from lading.tes.transfers.fetching import TransferRules
+from lading.tes.transfers.ftp_server import FtpSource, FtpTarget
 from lading.tes.transfers.http_server import HttpSource, HttpTarget, basic_credentials
 from lading.tes.transfers.outside_http import OutsideHttp
 from lading.tes.transfers.s3_bucket import S3Bucket, S3Source, S3Target, access_key
@@ -77,7 +81,12 @@ class Servers:
                 if await asyncio.to_thread(disk_files.is_directory, root, path):
                     return FoundSource(content=await disk_files.list_directory(root, path))
                 return FoundSource(content=FileSource(root, path), name=name)
-        raise Invalid(f"{shown(url)}: {location.scheme} is not offered for this")
+            case LocationScheme.FTP:
+                place = await self._with_user(location)
+                return FoundSource(content=FtpSource(self.http.network, place, url), name=name)
+            case LocationScheme.DRS:
+                return await self._drs_source(location, url)
+        raise Invalid(f"{location.scheme} is not offered for inputs that are fetched")
 
     async def find_target(self, url: str) -> FileTarget:
         """Where a file of an output goes. Raises Invalid, Forbidden."""
@@ -89,6 +98,8 @@ class Servers:
                 return S3Target(await self._bucket(location), location.path, self.rules)
             case LocationScheme.FILE:
                 return DiskTarget(*self._writable(location))
+            case LocationScheme.FTP:
+                return FtpTarget(self.http.network, await self._with_user(location))
         raise Invalid(f"{location.scheme} is not offered for outputs")
 
     async def _headers(self, location: Location) -> dict[str, str]:
@@ -99,6 +110,32 @@ class Servers:
         if found.found.record["credential_class"] == BEARER:
             return {"authorization": f"Bearer {found.secret}"}
         return basic_credentials(replace(location, user=found.external_id, password=found.secret))
+
+    async def _with_user(self, location: Location) -> Location:
+        """The location of a server that knows users, with the user's credential for it."""
+        found = await self.credentials.find(location)
+        if found is None:
+            return location
+        return replace(location, user=found.external_id, password=found.secret)
+
+    async def _drs_source(self, location: Location, url: str) -> FoundSource:
+        """An object of a DRS server, whose bytes are at another one."""
+        asked = locate(location)
+        headers = await self._headers(asked)
+        found = await self.rules.repeat(functools.partial(describe, self.http, location, headers))
+        bytes_at = parse_location(found.access.url)
+        name = _file_name(found.name or bytes_at.name)
+        source: ObjectSource
+        match bytes_at.scheme:
+            case LocationScheme.S3:
+                source = S3Source(await self._bucket(bytes_at), bytes_at.path)
+            case LocationScheme.FTP:
+                place = await self._with_user(bytes_at)
+                source = FtpSource(self.http.network, place, found.access.url)
+            case _:
+                given = {**await self._headers(bytes_at), **dict(found.access.headers)}
+                source = HttpSource(self.http, bytes_at, found.access.url, given)
+        return FoundSource(content=DrsSource(found, source, shown(url)), name=name)
 
     async def _bucket(self, location: Location) -> S3Bucket:
         """The bucket of a URL, with the user's credential for it."""
