@@ -165,7 +165,8 @@ def test_a_file_system_that_fails_is_told(rig: Rig) -> None:
     assert rig.query()["codeStatus"] == "Waiting"
     (rig.root / "shared").mkdir()
     rig.reach(containerStatus="Running")
-    assert rig.start().said == "success"
+    started = rig.start()
+    assert started.said == "success", started.data
 
 
 def test_it_ends_when_told_and_the_code_goes_on(rig: Rig) -> None:

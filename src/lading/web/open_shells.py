@@ -10,6 +10,7 @@ from typing import Final
 
 from lading.core.errors import Unavailable
 
+# Each open shell has a connection and buffers in the server.
 _MOST: Final = 200
 _MOST_OF_SESSION: Final = 10
 

@@ -24,11 +24,17 @@ from lading.core.protocols import openid_connect as rules
 from lading.core.protocols.openid_connect import OpenIdClaims, OpenIdPerson, OpenIdProvider
 from lading.core.values import Json, JsonObject
 
+# Seconds of one call; a person waits for it.
 _TIMEOUT: Final = 10.0
+# Bytes of an answer; keys and metadata have some 10 KB.
 _LARGEST: Final = 1 << 20
+# Seconds; see the module.
 _KNOWN_FOR: Final = 3600.0
+# Seconds between two fetches for unknown keys.
 _KEYS_EVERY: Final = 10.0
+# Exchanges with the provider at a time: anybody may begin one.
 _AT_A_TIME: Final = 16
+# Providers have two or three keys at a time.
 _MOST_KEYS: Final = 100
 _FORM: Final = "application/x-www-form-urlencoded"
 

@@ -26,6 +26,7 @@ from lading.core.ids import is_pdh
 from lading.core.provenance.block_sources import BlockPiece, block_sources
 from lading.core.provenance.run_crate import METADATA, inputs_of
 
+# Names of members of a crate that Lading has written.
 _MANIFEST: Final = re.compile(r"manifests/([0-9a-f]{32}\+[0-9]+)\.txt")
 _RECORD: Final = re.compile(r"records/([a-z0-9]{5}-(?:xvhdp|dz642)-[a-z0-9]{15})\.json")
 _MOST_STORED: Final = 4

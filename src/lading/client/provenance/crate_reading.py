@@ -35,7 +35,9 @@ _FREE: Final = 64 << 20
 _MOST_DIRECTORY: Final = 256 << 20
 """Bytes of the list of members of an archive."""
 _PIECE: Final = 1 << 20
+# A line of sha256sum(1): a backslash before it means escapes in the name.
 _LINE: Final = re.compile(r"(\\?)([0-9a-f]{64}) [ *](.+)")
+# PATH_MAX of Linux.
 _LONGEST_NAME: Final = 4096
 _SIGNATURE: Final = f"{CHECKSUMS}.sig"
 

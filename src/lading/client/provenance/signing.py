@@ -32,6 +32,7 @@ _KIND: Final = b"ssh-ed25519"
 _HASHES: Final = {b"sha512": hashlib.sha512, b"sha256": hashlib.sha256}
 _BEGIN: Final = "-----BEGIN SSH SIGNATURE-----"
 _END: Final = "-----END SSH SIGNATURE-----"
+# ssh-keygen(1) breaks the lines of a signature at 70 characters.
 _WIDTH: Final = 70
 
 

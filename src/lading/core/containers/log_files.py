@@ -13,6 +13,7 @@ from typing import Final
 
 from lading.core.quantities import parse_time
 
+# A sample of `crunchstat.txt`: time, subject, and the amounts; a file of Arvados has a prefix.
 _LINE: Final = re.compile(r"(\S+Z) (?:crunchstat: )?(mem|cpu|blkio|net)(?::\S*)? (.+)")
 _NODE: Final = re.compile(r"^\S+ (\S+) ", re.MULTILINE)
 

@@ -27,6 +27,7 @@ refused, as a public key could be passed off as the secret.
 DISCOVERY: Final = "/.well-known/openid-configuration"
 LEEWAY: Final = 60
 """Seconds by which the clocks of server and provider may differ."""
+# OpenID Connect Core 1.0, section 2: `sub` has at most 255 characters.
 _LONGEST_SUBJECT: Final = 255
 _MOST_GROUPS: Final = 1000
 _LONGEST_NAME: Final = 255
@@ -37,6 +38,7 @@ _RESERVED: Final = frozenset(
         "redirect_uri", "request", "request_uri", "response_mode", "response_type", "state",
     }
 )  # fmt: skip
+# The characters that user names here do not have.
 _OTHER: Final = re.compile(r"[^a-z0-9]+")
 # Scheme and host of an address without a user and without a fragment.
 _ADDRESS: Final = re.compile(

@@ -17,6 +17,7 @@ from lading.core.errors import Conflict, Invalid, NotFound
 from lading.core.resources import UNLIMITED, Resources
 from lading.core.values import Json
 
+# Machines of one report, which the server keeps in memory.
 MOST_MACHINES: Final = 2000
 MOST_NOTES: Final = 100
 _Text = Annotated[str, msgspec.Meta(max_length=400)]

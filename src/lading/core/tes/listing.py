@@ -21,6 +21,7 @@ from lading.core.tes.paging import (
 from lading.core.tes.states import TaskState, conditions, parse_state
 from lading.core.values import Json, printable
 
+# TES 1.1: `page_size` must be less than 2048.
 MAX_PAGE = 2047
 _NAMES = ("name_prefix", "state", "page_size", "page_token", "view")
 

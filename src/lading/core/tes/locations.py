@@ -27,12 +27,15 @@ from types import MappingProxyType
 from lading.core.errors import Malformed
 from lading.core.values import printable
 
+# Scheme, authority, and the rest of a URL (RFC 3986, appendix B).
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", re.DOTALL)
+# User, password, host and port (RFC 3986, section 3.2); hosts with other characters are refused.
 _AUTHORITY = re.compile(
     r"(?:(?P<user>[^@:]*)(?::(?P<password>[^@]*))?@)?"
     r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?"
 )
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+# A percent-encoded byte (RFC 3986, section 2.1).
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 # What a path of a URL may hold unescaped (RFC 3986, 3.3), and a `%` that may begin an escape.

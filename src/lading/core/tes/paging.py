@@ -19,6 +19,7 @@ from typing import Any
 from lading.core.errors import Malformed
 from lading.core.values import Json, canonical
 
+# TES 1.1: the default of `page_size`.
 DEFAULT_PAGE = 256
 # Bytes of the signature of a token: 128 bits cannot be guessed.
 _DIGEST = 16

@@ -154,6 +154,7 @@ def _size(headers: Mapping[str, str]) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
+# The Content-Range of RFC 9110, section 14.4; the length may be unknown.
 _RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/(?:[0-9]{1,18}|\*)")
 
 
@@ -163,6 +164,7 @@ def range_start(headers: Mapping[str, str]) -> int | None:
     return int(match[1]) if match else None
 
 
+# S3 gives the MD5 of an object as its entity tag, unless it was stored in parts.
 _ETAG_MD5 = re.compile(r'"([0-9a-f]{32})"')
 
 

@@ -29,10 +29,13 @@ PROTOCOLS = ("keep", "http", "https")
 """URLs that a workflow and its parameters may name."""
 MAX_PARAMS = 1 << 20
 """Characters of workflow_params."""
+# Each attachment becomes a file of a collection of the run.
 MAX_ATTACHMENTS = 2000
 _MAX_PATH, _MAX_ELEMENT = 1024, 255
+# The beginning of a URL with a scheme (RFC 3986, section 3.1).
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
+# Control characters, and the backslash, which some clients read as a separator.
 _BAD = re.compile(r"[\0-\x1f\x7f\\]")
 _REQUIRED = ("workflow_params", "workflow_type", "workflow_type_version", "workflow_url")
 _JSON = ("workflow_params", "tags", "workflow_engine_parameters")

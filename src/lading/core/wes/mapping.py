@@ -51,6 +51,7 @@ _OPTIONS = (
     "--local", "--api=containers", "--no-log-timestamps", "--disable-color", "--eval-timeout=20",
     "--thread-count=1", "--on-error=continue", "--collection-cache-size=256",
 )  # fmt: skip
+# The bytes that must be percent-encoded in a path (RFC 3986, section 3.3).
 _SAFE = re.compile(rb"[^A-Za-z0-9._~/!$&'()*+,;=:@-]")
 
 

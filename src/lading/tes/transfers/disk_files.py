@@ -142,6 +142,7 @@ def _validator(found: os.stat_result) -> str:
     return f"{found.st_dev}.{found.st_ino}.{found.st_size}.{found.st_mtime_ns}.{found.st_ctime_ns}"
 
 
+# All users may read what a task delivers; only the server's user may change it.
 _DIRECTORY_MODE: Final = 0o755
 _FILE_MODE: Final = 0o644
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

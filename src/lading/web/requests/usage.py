@@ -18,6 +18,7 @@ from lading.web.requests.page import request_uuid
 from lading.web.visit import Visit
 
 _FILE: Final = "crunchstat.txt"
+# Points of a curve: more cannot be told apart in its width.
 _MOST_POINTS: Final = 200
 _READ: Final = 64 << 20
 """Bytes of the file that are read: three weeks of samples each 10 s."""

@@ -19,6 +19,7 @@ from lading.web.shell import permission
 from lading.web.visit import Visit
 
 _DEFAULT_LOGIN: Final = "root"
+# User names of Linux (useradd(8)), also with capitals and dots.
 _LOGIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from lading.client.api import error_of
 from lading.web.visit import Visit
 
+# A gateway that does not answer by then cannot be reached.
 _SECONDS: Final = 30.0
 
 

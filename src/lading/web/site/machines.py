@@ -16,6 +16,7 @@ from lading.web.visit import Visit
 
 PLACE: Final = "/ui/machines"
 _KINDS: Final = {"vm": "VM", "node": "Slurm node or worker", "host": "machine of the dispatcher"}
+# Earlier machines that the page shows.
 _SHOWN_HISTORY: Final = 30
 # Requests are looked up for so many containers at most.
 _LOOKED_UP: Final = 300

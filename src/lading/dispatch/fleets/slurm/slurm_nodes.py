@@ -28,7 +28,9 @@ FIELDS: Final = (
     "Reason",
 )  # fmt: skip
 _ARGUMENTS: Final = ("--Node", f"--Format={','.join(f'{name}:.200' for name in FIELDS)}")
+# Columns of each field in the answer of `sinfo`; see `_ARGUMENTS`.
 _WIDTH: Final = 200
+# `%C` of sinfo(1): allocated, idle, other, total.
 _CPUS: Final = re.compile(r"(\d+)/(\d+)/(\d+)/(\d+)")
 _NO_REASON: Final = "none"
 
