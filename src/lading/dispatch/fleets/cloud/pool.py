@@ -70,7 +70,7 @@ class GivenUp:
 
 
 class InstancePool:
-    """Use `serve` as a task. `public_key` is the one that VMs let in."""
+    """Make the pool; run `serve` as a task. VMs accept connections with the key of `public_key`."""
 
     def __init__(
         self,
@@ -91,11 +91,11 @@ class InstancePool:
         self.machines: dict[str, CloudMachine] = {}
         self.listed = False
         self.wanted_by_others = False
-        """Containers wait for the quota: idle VMs go at once."""
+        """Remove idle VMs at once, since containers wait for the quota."""
         self.fault = ""
         """Error of the latest list, or ""."""
         self.history: deque[MachineNote] = deque(maxlen=MOST_NOTES)
-        """What happened to VMs lately, for admins."""
+        """The latest events of VMs, for admins."""
         self._driver = driver
         self._consumer = consumer
         self._public_key = public_key
@@ -121,8 +121,8 @@ class InstancePool:
         )
 
     async def serve(self) -> None:
-        """Work for ever. Raises Invalid when the cloud finds fault with the configuration at the
-        first list.
+        """Run until cancelled. Raises Invalid when the cloud finds fault with the configuration at
+        the first list.
         """
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
@@ -132,7 +132,7 @@ class InstancePool:
     # Requests of the fleet.
 
     def create(self, key: str, kind: InstanceType) -> None:
-        """Have a VM made."""
+        """Request a VM."""
         now = self._clock()
         one = CloudMachine(
             key=key,
@@ -183,7 +183,7 @@ class InstancePool:
             self.touch()
 
     def occupy(self, one: CloudMachine) -> None:
-        """Containers came to a VM, or left it, or are on their way there."""
+        """Note a change of the containers on a VM, or on their way to it."""
         busy = bool(one.containers or one.posts or one.expected)
         if one.phase is (InstancePhase.IDLE if busy else InstancePhase.RUNNING):
             one.take(InstanceEvent.OCCUPIED if busy else InstanceEvent.EMPTIED, now=self._clock())
@@ -264,7 +264,7 @@ class InstancePool:
         }
 
     def _kept_tags(self, one: CloudMachine) -> dict[str, str]:
-        """The tags that a later dispatcher goes by."""
+        """The tags from which a later dispatcher learns the state of a VM."""
         return {
             name: value
             for name, value in self._tags(one).items()
@@ -408,7 +408,7 @@ class InstancePool:
             self.shut_down(one, before.why)
 
     def _adopt(self, one: CloudMachine, instance: Instance) -> None:
-        """The cloud has made a VM."""
+        """Take over a VM that the cloud has made."""
         if one.instance is not None:
             return
         one.instance = instance
@@ -429,7 +429,7 @@ class InstancePool:
             self.touch()
 
     def _note(self, one: CloudMachine) -> None:
-        """Keep over a restart when it was made, and since when it is waited for."""
+        """Store the time of its creation, and the beginning of the wait for it, over a restart."""
         # The monotonic clock begins anew with the process (or the machine): the journal has wall
         # time.
         offset = self._wall() - self._clock()
@@ -460,7 +460,7 @@ class InstancePool:
             self._lose(one)
 
     def _lose(self, one: CloudMachine) -> None:
-        """A VM is gone."""
+        """Remove a VM that is gone."""
         before, now = one.phase, self._clock()
         self._counts.gone(before, now - one.since)
         if before in (InstancePhase.UNKNOWN, InstancePhase.BOOTING):

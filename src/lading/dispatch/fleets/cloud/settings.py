@@ -76,7 +76,7 @@ class CloudSettings:
 
     @property
     def by_name(self) -> Mapping[str, InstanceType]:
-        """The types by our names."""
+        """The instance types by their names in the configuration."""
         return {one.name: one for one in self.types}
 
     def tag(self, name: str) -> str:
