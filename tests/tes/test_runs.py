@@ -160,3 +160,8 @@ async def test_without_the_image_of_the_runner(tmp_path: Path) -> None:
         tags = '{"lading.project": "none"}'
         reply = await runs.call("POST", "runs", form({**PARAMS, "tags": tags}, {"main.cwl": b""}))
         assert "lading image runner" not in reply.json["msg"]
+
+
+@pytest.mark.parametrize("name", ["?", "?limit=0", "..", "zzzzz-4zz18-000000000000000"])
+async def test_ids_lead_nowhere_else(runs: RunWorld, name: str) -> None:
+    assert (await runs.call("GET", f"runs/{name}")).status == 404

@@ -381,3 +381,8 @@ async def test_a_key_that_another_server_keeps(it: TaskWorld) -> None:
     # That server ended.
     it.world.clock.advance(60)
     assert await server.create(caller, await it.task(), key="k")
+
+
+@pytest.mark.parametrize("name", ["?", "?limit=0", "..", "zzzzz-4zz18-000000000000000"])
+async def test_ids_lead_nowhere_else(it: TaskWorld, name: str) -> None:
+    assert (await it.call("GET", f"tasks/{name}")).status == 404

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +22,7 @@ from lading.core.containers.request import RequestState
 from lading.core.data import filetree
 from lading.core.data.filetree import File
 from lading.core.errors import Invalid, NotFound
+from lading.core.ids import Infix, is_uuid
 from lading.core.tes.paging import PageCursor, is_after, make_page_token
 from lading.core.values import JsonObject, is_too_deep
 from lading.core.wes import listing, mapping, views
@@ -218,10 +219,11 @@ class WorkflowRuns:
         return request
 
     async def _get(self, api: ApiClient, uuid: str, select: Iterable[str], what: str) -> Record:
-        try:
-            return await api.get("container_requests", uuid, select=select)
-        except (Invalid, NotFound):
-            raise NotFound(f"{what} {uuid[:60]!r} not found") from None
+        # Other texts could lead to another address of the API.
+        if is_uuid(uuid, Infix.REQUEST):
+            with suppress(NotFound):
+                return await api.get("container_requests", uuid, select=select)
+        raise NotFound(f"{what} {uuid[:60]!r} not found")
 
     async def _container(self, api: ApiClient, request: Record) -> Record | None:
         return (await self._containers(api, [request])).get(request["container_uuid"] or "")

@@ -22,6 +22,7 @@ from lading.client.transport import Transport
 from lading.core.containers.request import RequestState
 from lading.core.data import filetree
 from lading.core.errors import Invalid, NotFound, RequestError, Unavailable
+from lading.core.ids import Infix, is_uuid
 from lading.core.quantities import format_time, later
 from lading.core.tes import listing, mapping
 from lading.core.tes.document import DocumentFault, InvalidTask, objects, read_task
@@ -272,10 +273,10 @@ class Tasks:
         return ApiClient(self._transport, caller.token)
 
     async def _find(self, api: ApiClient, uuid: str, *more: str) -> Record:
-        try:
-            found = await api.get("container_requests", uuid, select=[*_REQUEST, *more])
-        except Invalid:
-            raise NotFound(f"task {uuid[:60]!r} not found") from None
+        # Other texts could lead to another address of the API.
+        if not is_uuid(uuid, Infix.REQUEST):
+            raise NotFound(f"task {uuid[:60]!r} not found")
+        found = await api.get("container_requests", uuid, select=[*_REQUEST, *more])
         if mapping.PROPERTY not in found["properties"] and not found.get(
             "requesting_container_uuid"
         ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from lading.core.errors import Malformed
 from lading.core.tes import document
 from lading.core.tes.document import InvalidTask, parse_keep, pointer, read_task
+from lading.core.tes.mapping import TaskSite, rules
 
 RUN = {"image": "alpine", "command": ["true"]}
 PDH = "0" * 32 + "+1"
@@ -167,3 +169,13 @@ def test_parts_of_documents() -> None:
     assert parse_keep(f"keep:/{PDH}/a/b/") == (PDH, "a/b")
     assert document.string({"a": 1}, "a") == ""
     assert document.mapping({}, "a") == {}
+
+
+def test_rules_of_the_server_see_right_paths_only() -> None:
+    outputs = [
+        {"url": "keep:", "path": "/a/b"},
+        {"url": "keep:", "path": "c/*", "path_prefix": "c"},
+    ]
+    with pytest.raises(InvalidTask) as caught:
+        read_task(task(outputs=outputs), functools.partial(rules, site=TaskSite()))
+    assert [one.pointer for one in caught.value.faults] == ["/outputs/1/path"]
