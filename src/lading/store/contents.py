@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from lading.core.ids import EMPTY_PDH
 from lading.core.records.record_types import COLLECTIONS
 from lading.core.records.schema import Record
 from lading.store import records
@@ -176,6 +177,7 @@ def _reference(row: Row) -> StoredManifest:
 INPUT_TABLES = (
     "CREATE TABLE IF NOT EXISTS container_inputs (portable_data_hash TEXT NOT NULL,"
     " container_uuid TEXT NOT NULL, PRIMARY KEY (portable_data_hash, container_uuid))",
+    "CREATE INDEX IF NOT EXISTS container_inputs_by_container ON container_inputs (container_uuid)",
 )
 # Rows per query of the migration.
 _PAGE = 500
@@ -213,6 +215,39 @@ async def makers(tx: Transaction, hashes: Collection[str], *, limit: int) -> lis
         f"SELECT uuid FROM containers WHERE output IN ({marks}) OR log IN ({marks})"
         " ORDER BY created_at DESC LIMIT ?",
         (*hashes, *hashes, limit),
+    )
+    return [str(row[0]) for row in rows]
+
+
+async def lineage(
+    tx: Transaction, hashes: Collection[str], *, is_upward: bool, limit: int
+) -> list[str]:
+    """All containers from which these contents were made, directly or by others, or that have used
+    them; at most `limit`.
+
+    Nothing is followed through the empty content, which any command may leave.
+    """
+    marks = ", ".join("?" for _ in hashes)
+    if is_upward:
+        first = f"SELECT uuid FROM containers WHERE output IN ({marks}) OR log IN ({marks})"
+        step = (
+            "SELECT c.uuid FROM found f JOIN container_inputs i ON i.container_uuid = f.uuid"
+            " JOIN containers c ON c.output = i.portable_data_hash"
+            " WHERE i.portable_data_hash <> ?"
+        )
+    else:
+        first = (
+            f"SELECT uuid FROM containers WHERE container_image IN ({marks}) UNION"
+            f" SELECT container_uuid FROM container_inputs WHERE portable_data_hash IN ({marks})"
+        )
+        step = (
+            "SELECT i.container_uuid FROM found f JOIN containers c ON c.uuid = f.uuid"
+            " JOIN container_inputs i ON i.portable_data_hash = c.output WHERE c.output <> ?"
+        )
+    rows = await tx.fetch(
+        f"WITH RECURSIVE found (uuid) AS (SELECT uuid FROM ({first}) AS start UNION {step})"
+        " SELECT uuid FROM found LIMIT ?",
+        (*hashes, *hashes, EMPTY_PDH, limit),
     )
     return [str(row[0]) for row in rows]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lading.core.records.schema import JSON
 from lading.testing.world import World
 
 
@@ -54,3 +55,59 @@ async def test_a_collection_that_nobody_made(it: World) -> None:
     for name in ("provenance", "used_by"):
         assert (await it.ok("GET", f"collections/{made['uuid']}/{name}")).keys() == {made["uuid"]}
     assert (await it.request("GET", f"collections/{'0' * 32}+5/used_by")).status == 404
+
+
+async def _chain(it: World, count: int) -> list[str]:
+    """The outputs of steps, each of which reads that of the one before."""
+    outputs: list[str] = []
+    for number in range(count):
+        mounts: dict[str, JSON] = {"/out": {"kind": "tmp", "capacity": 1000}}
+        if outputs:
+            mounts["/in"] = {"kind": "collection", "portable_data_hash": outputs[-1]}
+        request = await it.submit("step", str(number), mounts=mounts)
+        made = await it.collection({"x": b"%d" % number})
+        outputs.append(str(made["portable_data_hash"]))
+        await it.run(request["container_uuid"], output=outputs[-1])
+    return outputs
+
+
+async def test_a_brief_lineage_has_all_in_one_answer(it: World) -> None:
+    outputs = await _chain(it, 4)
+    above = await it.ok("GET", f"collections/{outputs[3]}/provenance", params={"brief": True})
+    assert above["complete"] is True
+    found = above["records"]
+    assert set(outputs) < found.keys()
+    commands = [one["command"][1] for key, one in found.items() if key[6:11] == "dz642"]
+    assert sorted(commands) == ["0", "1", "2", "3"]
+    assert "environment" not in str(found)
+    below = await it.ok("GET", f"collections/{outputs[1]}/used_by", params={"brief": True})
+    used = [one["command"][1] for key, one in below["records"].items() if key[6:11] == "dz642"]
+    assert sorted(used) == ["2", "3"]
+
+
+async def test_a_brief_lineage_follows_images_that_were_made(it: World) -> None:
+    made = await it.collection({f"sha256:{'5' * 64}.tar": b"made"})
+    builder = await it.submit("build")
+    await it.run(builder["container_uuid"], output=made["portable_data_hash"])
+    request = await it.submit("use", container_image=made["portable_data_hash"])
+    await it.run(request["container_uuid"])
+    done = await it.ok("GET", f"container_requests/{request['uuid']}")
+    path = f"collections/{done['output_uuid']}/provenance"
+    found = (await it.ok("GET", path, params={"brief": True}))["records"]
+    assert builder["container_uuid"] in found
+
+
+async def test_a_brief_lineage_shows_nothing_that_the_caller_cannot_read(it: World) -> None:
+    (output,) = await _chain(it, 1)
+    reader = await it.user("u")
+    shared = await it.collection({"x": b"0"})
+    assert shared["portable_data_hash"] == output
+    user = (await it.ok("GET", "users/current", token=reader))["uuid"]
+    link = {"link_class": "permission", "name": "can_read", "tail_uuid": user}
+    await it.ok("POST", "links", {**link, "head_uuid": shared["uuid"]})
+    path = f"collections/{shared['uuid']}/provenance"
+    answer = await it.ok("GET", path, params={"brief": True}, token=reader)
+    assert answer["records"].keys() == {shared["uuid"]}
+    scoped = await it.ok("POST", "api_client_authorizations", {"scopes": ["GET /arvados/v1/"]})
+    token = f"v2/{scoped['uuid']}/{scoped['api_token']}"
+    assert (await it.request("GET", path, params={"brief": True}, token=token)).status == 403

@@ -27,6 +27,7 @@ from lading.api import authorization
 from lading.api.http import ApiCall, ApiResponse, etag, show
 from lading.api.manifests import find_content, not_trashed, read_content, read_splicing, sign
 from lading.api.resources import dispatching, generic
+from lading.api.resources.lineage import brief_lineage
 from lading.api.services import ApiServices
 from lading.core import ids
 from lading.core.data.replication import CONFIRMATION, confirmation_after_change
@@ -363,7 +364,9 @@ _Ends = Callable[[Record], Iterable[str]]
 
 
 async def provenance(call: ApiCall) -> ApiResponse:
-    """The records that the content came from."""
+    """The records that the content came from; few attributes of more of them with `brief`."""
+    if call.params.get("brief"):
+        return await _brief(call, is_upward=True)
 
     async def makers(tx: Transaction, hashes: list[str]) -> list[str]:
         return await contents.makers(tx, hashes, limit=_LIMIT)
@@ -372,12 +375,28 @@ async def provenance(call: ApiCall) -> ApiResponse:
 
 
 async def used_by(call: ApiCall) -> ApiResponse:
-    """The records that used the content."""
+    """The records that used the content; few attributes of more of them with `brief`."""
+    if call.params.get("brief"):
+        return await _brief(call, is_upward=False)
 
     async def users(tx: Transaction, hashes: list[str]) -> list[str]:
         return await contents.users(tx, hashes, limit=_LIMIT)
 
     return ApiResponse(body=await _follow(call, users, _outputs))
+
+
+async def _brief(call: ApiCall, *, is_upward: bool) -> ApiResponse:
+    """The brief lineage. Raises Forbidden for a token of limited scopes, which may not read a part
+    of the records.
+    """
+    if any(access.is_limited(one) for one in call.caller.everybody):
+        raise Forbidden("Forbidden: a token of limited scopes cannot ask for a brief lineage")
+    async with call.services.database.reading() as tx:
+        start = await _start(tx, call)
+        pdh = str(start["portable_data_hash"])
+        found, is_whole = await brief_lineage(tx, call, pdh, is_upward=is_upward)
+    own = show(COLLECTIONS, start, ("uuid", "name", "portable_data_hash"))
+    return ApiResponse(body={"records": {**found, call.uuid: own}, "complete": is_whole})
 
 
 async def _follow(call: ApiCall, following: _Next, ends: _Ends) -> Record:

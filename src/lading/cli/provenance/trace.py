@@ -94,7 +94,7 @@ def trace(
     if folded.left_out:
         display.note(f"{folded.left_out} nodes further away are left out; give --depth")
     if found.is_cut:
-        display.note("there are more: the server follows 1,000 containers each way")
+        display.note("there are more: the server follows 10,000 containers each way")
 
 
 async def _find(session: CliSession, what: str) -> Lineage:

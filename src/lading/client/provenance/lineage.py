@@ -4,6 +4,7 @@ the reader may see them. What the reader may not see is a sealed node without a 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,15 +13,14 @@ from lading.client.api import ApiClient, Record
 from lading.client.outcomes import RequestOutcome
 from lading.client.provenance.request_tree import needed
 from lading.client.request_states import REUSED, is_reused, shown_command, shown_state
-from lading.concurrency import together
 from lading.core.drawing.folding import LineageNode
-from lading.core.errors import LadingError
+from lading.core.errors import Forbidden, LadingError
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
 
 _MOST_INPUTS: Final = 20
 """Inputs that are followed when there is no output."""
 _MOST_CONTAINERS: Final = 1000
-"""Containers that the server follows each way from a collection."""
+"""Containers that the server follows each way for a token of limited scopes."""
 _SEALED: Final = "not readable"
 
 
@@ -30,7 +30,7 @@ class Lineage:
 
     start: str
     is_cut: bool = False
-    """The server followed as many containers as it does in one call; there may be more."""
+    """The server followed as many containers as it does in one call; there are more."""
     nodes: dict[str, LineageNode] = field(default_factory=dict)
     edges: list[tuple[str, str]] = field(default_factory=list)
     containers: dict[str, Record] = field(default_factory=dict)
@@ -57,17 +57,15 @@ async def find_lineage(api: ApiClient, request: Record) -> Lineage:
     earlier: Record = {}
     later: Record = {}
     output = (container or {}).get("output")
+    is_whole = True
     if output:
-        await together(
-            _follow(api, output, "provenance", earlier), _follow(api, output, "used_by", later)
-        )
+        is_whole = await _both_ways(api, output, earlier, later)
     if not earlier:
         for one in list(dict.fromkeys(_inputs(made_of)))[:_MOST_INPUTS]:
-            await _follow(api, one, "provenance", earlier)
+            is_whole &= await _follow(api, one, "provenance", earlier)
     start = held or request["uuid"]
-    is_cut = _is_cut(earlier) or _is_cut(later)
     earlier |= {request["uuid"]: request, start: made_of}
-    drawn = Lineage(start=start, is_cut=is_cut)
+    drawn = Lineage(start=start, is_cut=not is_whole)
     everything = {**later, **earlier}
     _add_nodes(drawn, everything, {start: request})
     for key, record in everything.items():
@@ -84,8 +82,8 @@ async def find_content_lineage(api: ApiClient, collection: Record) -> Lineage:
     pdh = collection["portable_data_hash"]
     earlier: Record = {}
     later: Record = {}
-    await together(_follow(api, pdh, "provenance", earlier), _follow(api, pdh, "used_by", later))
-    drawn = Lineage(start=pdh, is_cut=_is_cut(earlier) or _is_cut(later))
+    is_whole = await _both_ways(api, pdh, earlier, later)
+    drawn = Lineage(start=pdh, is_cut=not is_whole)
     everything = {**later, **earlier, pdh: collection}
     _add_nodes(drawn, everything, {})
     for key, record in everything.items():
@@ -95,6 +93,14 @@ async def find_content_lineage(api: ApiClient, collection: Record) -> Lineage:
     return drawn
 
 
+async def _both_ways(api: ApiClient, pdh: str, earlier: Record, later: Record) -> bool:
+    """Add what a content came from and what used it; whether that is all."""
+    async with asyncio.TaskGroup() as group:
+        before = group.create_task(_follow(api, pdh, "provenance", earlier))
+        after = group.create_task(_follow(api, pdh, "used_by", later))
+    return before.result() and after.result()
+
+
 def _note_records(drawn: Lineage, found: Mapping[str, Any]) -> None:
     drawn.containers = {key: one for key, one in found.items() if _infix(key) == Infix.CONTAINER}
     drawn.requests = {
@@ -102,17 +108,22 @@ def _note_records(drawn: Lineage, found: Mapping[str, Any]) -> None:
     }
 
 
-def _is_cut(found: Record) -> bool:
-    return sum(_infix(key) == Infix.CONTAINER for key in found) >= _MOST_CONTAINERS
-
-
-async def _follow(api: ApiClient, pdh: str, way: str, found: Record) -> None:
+async def _follow(api: ApiClient, pdh: str, way: str, found: Record) -> bool:
+    """Add the records that a content came from, or that used it; whether these are all."""
     try:
-        found |= await api.action("collections", pdh, way, method="GET")
+        try:
+            answer = await api.action("collections", pdh, way, method="GET", brief=True)
+            found |= answer["records"]
+            return bool(answer["complete"])
+        # A token of limited scopes gets whole records, one by one.
+        except Forbidden:
+            found |= await api.action("collections", pdh, way, method="GET")
+            return sum(_infix(key) == Infix.CONTAINER for key in found) < _MOST_CONTAINERS
     except LadingError as error:
         # The record may be in the trash, or not readable. A busy server is an error.
         if error.status not in (403, 404):
             raise
+    return True
 
 
 def _add_nodes(drawn: Lineage, found: Mapping[str, Any], chosen: Mapping[str, Record]) -> None:

@@ -14,6 +14,7 @@ from lading.core.records.schema import (
     COMMON,
     CRUD,
     EVIDENCE,
+    LINEAGE,
     LIST,
     PLANNING,
     READ,
@@ -214,18 +215,7 @@ COLLECTIONS: Final = RecordType(
         CRUD[-1],
         member("trash", doc="Put it in the trash."),
         member("untrash", doc="Take it out of the trash."),
-        member(
-            "provenance",
-            "GET",
-            "Origins of its content: {uuid or hash: record}, itself included.",
-            answer="object",
-        ),
-        member(
-            "used_by",
-            "GET",
-            "Uses of its content: {uuid or hash: record}, itself included.",
-            answer="object",
-        ),
+        *LINEAGE,
     ),
     indexes=(
         ("portable_data_hash",),

@@ -385,6 +385,23 @@ PLANNING: Final = (
     ),
 )
 """Actions on container requests that were not sent yet, or are sent together."""
+LINEAGE: Final = tuple(
+    RecordAction(
+        name=name, method="GET", scope=Scope.MEMBER, path=name, answer="object",
+        doc=f"{title} of its content: {{uuid or hash: record}}, itself included.",
+        parameters=(
+            Parameter(
+                name="brief", type=Type.BOOLEAN, default=False,
+                doc=(
+                    "Answer {records, complete}: few attributes of up to 10,000 containers with "
+                    "their requests and contents."
+                ),
+            ),
+        ),
+    )
+    for name, title in (("provenance", "Origins"), ("used_by", "Uses"))
+)  # fmt: skip
+"""Actions on collections about where their content is from."""
 EVIDENCE: Final = (
     member(
         "evidence", "GET", "Other runs of the same recipe, and what speaks against its result.",
