@@ -33,10 +33,12 @@ from bench.api import measure as api
 from bench.blocks import measure as blocks
 from bench.engines import ENGINES
 from bench.figures import Figure
+from bench.web.measure import PARTS as WEB_PARTS
+from bench.web.measure import measure as web
 
 _PARTS = (
     "containers", "steps", "outputs", "slurm", "api", "blocks", "put", "mount", "collections",
-    "cloud", "sessions", "hpc", "queue", "memory", "cli", "tes",
+    "cloud", "sessions", "hpc", "queue", "memory", "cli", "tes", "web",
 )  # fmt: skip
 
 
@@ -100,6 +102,8 @@ def _of_large_sites(options: argparse.Namespace) -> list[Figure]:
         figures += memory.measure(files=options.million, log_size=options.log_size)
     if "tes" in options.parts:
         figures += tes.measure(tasks=options.tasks, runs=options.task_runs)
+    if "web" in options.parts:
+        figures += web(count=options.records, databases=options.database, parts=options.web_parts)
     return figures
 
 
@@ -185,6 +189,14 @@ def _parse() -> argparse.Namespace:
     )
     group.add_argument(
         "--profile", type=Path, help="a directory for cProfile's account of the servers"
+    )
+    group = parser.add_argument_group("web (also --records and --database)")
+    group.add_argument(
+        "--web-parts",
+        nargs="+",
+        choices=tuple(WEB_PARTS),
+        default=tuple(WEB_PARTS),
+        help="which of these",
     )
     group = parser.add_argument_group("blocks")
     group.add_argument(

@@ -272,7 +272,7 @@ def _key(dialect: Dialect) -> str:
 
 
 def _added(site: Site) -> tuple[str, ...]:
-    """The statements that delete what Alice and the dispatchers have made."""
+    """The statements that delete what Alice, others and the dispatchers have made."""
     alice = site.alice
     own = f"SELECT container_uuid FROM container_requests WHERE owner_uuid = '{alice}'"
     return (
@@ -286,6 +286,10 @@ def _added(site: Site) -> tuple[str, ...]:
             f"DELETE FROM api_client_authorizations WHERE owner_uuid = '{alice}'"
             f" AND uuid <> '{site.token_uuid('alice')}'"
         ),
+        # What those have made who opened pages.
+        "DELETE FROM api_client_authorizations WHERE expires_at > ''",
+        "DELETE FROM containers WHERE created_at > '2026-06-01'",
+        "DELETE FROM container_requests WHERE created_at > '2026-06-01'",
         "DELETE FROM logs WHERE created_at > '2026-06-01'",
     )
 

@@ -26,13 +26,14 @@ _LIMIT: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A process that answers HTTP on a Unix socket. `database` is the process of PostgreSQL's
-    server, if any.
+    """A process that answers HTTP on a Unix socket, and HTTPS at `address` if that is not empty.
+    `database` is the process of PostgreSQL's server, if any.
     """
 
     pid: int
     socket: Path
     database: int | None = None
+    address: str = ""
 
     def spent(self) -> tuple[float, float, float]:
         """Seconds of processor time that the server, its database and this client have had."""
@@ -41,10 +42,17 @@ class Server:
 
     def peak(self) -> float:
         """The most memory that the server has had at once (VmHWM), MB."""
+        return self._status("VmHWM")
+
+    def _status(self, name: str) -> float:
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
+            if line.startswith(f"{name}:"):
                 return int(line.split()[1]) / 1000
-        raise RuntimeError(f"process {self.pid} has no peak of memory")
+        raise RuntimeError(f"process {self.pid} has no {name}")
+
+    def memory(self) -> float:
+        """The memory that the server has now (VmRSS), MB."""
+        return self._status("VmRSS")
 
     def _database(self) -> float:
         if self.database is None:
@@ -58,11 +66,11 @@ def api(place: Place, profile: Path | None = None) -> Iterator[Server]:
     """The real server process on the data directory of a place; cProfile's account of it goes to
     the file `profile`.
     """
-    directory = place.directory
+    directory, address = place.directory, f"127.0.0.1:{free_port()}"
     profiler = [] if profile is None else ["-m", "cProfile", "-o", str(profile)]
     command = [
         sys.executable, *profiler, "-m", "lading.wiring.server", "--data", str(directory.root),
-        "--listen", f"127.0.0.1:{free_port()}", "--parent", str(os.getpid()),
+        "--listen", address, "--parent", str(os.getpid()),
     ]  # fmt: skip
     ensure_certificate(
         directory.certificate, directory.key, host="127.0.0.1", now=datetime.now(UTC)
@@ -70,7 +78,7 @@ def api(place: Place, profile: Path | None = None) -> Iterator[Server]:
     with running(command, directory.root / "server.log") as pid:
         server = place.server
         database = server.process.pid if server is not None and server.process is not None else None
-        yield Server(pid, directory.socket, database)
+        yield Server(pid, directory.socket, database, address)
 
 
 @contextlib.contextmanager

@@ -48,6 +48,23 @@ async def test_those_in_a_state_are_listed_in_the_default_order_without_sorting(
     assert "Sort" not in plan
 
 
+@pytest.mark.parametrize("operator", ["=", "in"])
+async def test_children_of_a_container_are_looked_up(database: Database, operator: str) -> None:
+    parent = f"{'p':0>27}"
+    given = [parent, "other"] if operator == "in" else parent
+    params = {"filters": [["requesting_container_uuid", operator, given]], "count": "none"}
+    query = check_query(params, REQUESTS, max_limit=1000)
+    writer = ConditionWriter(database.dialect, REQUESTS.plural)
+    sql = f"SELECT uuid FROM {REQUESTS.plural}{writer.where(query.where)}"
+    async with database.writing() as tx:
+        for number in range(_ROWS):
+            await records.insert(tx, REQUESTS, {"uuid": f"{number:027}", "state": "Final"})
+        if database.shared:
+            await tx.execute(f"ANALYZE {REQUESTS.plural}")
+        plan = await _plan(tx, database, sql, tuple(writer.values))
+    assert "sparse_container_requests_requesting_container_uuid_state" in plan
+
+
 async def _plan(tx: Transaction, database: Database, sql: str, values: tuple[object, ...]) -> str:
     explain = "EXPLAIN" if database.shared else "EXPLAIN QUERY PLAN"
     return "\n".join(" ".join(map(str, row)) for row in await tx.fetch(f"{explain} {sql}", values))  # type: ignore[arg-type]

@@ -51,6 +51,13 @@ from lading.store.permissions import reached, reaches
 _ENDED: Final = frozenset({"Final", "Complete", "Cancelled"})
 # Texts of a list that are written as placeholders; a longer list is one JSON text.
 _FEW: Final = 256
+# Partial indexes leave out rows where one of their columns is null. Planners use them only if the
+# condition names these columns: the one that an index begins with -> those that are never null.
+_NEVER_NULL: Final = {
+    (kind.plural, first): [one.name for one in kind.columns if one.name in rest and one.default]
+    for kind in RECORDS
+    for first, *rest in kind.sparse
+}
 _NUMBERS = (Type.INTEGER, Type.FLOAT, Type.BOOLEAN)
 
 
@@ -86,7 +93,7 @@ class ConditionWriter:
             return f"{name} <> ? OR {name} IS NULL"
         if part.target.name == "state" and part.value in _ENDED:
             return _held_by_many(f"{name} {part.operator} ?")
-        return f"{name} {part.operator} ?"
+        return f"{name} {part.operator} ?{self._indexed(part.target.name)}"
 
     def _among(self, part: Among) -> str:
         if isinstance(part.target, PropertyKey):
@@ -103,7 +110,14 @@ class ConditionWriter:
                 if part.null
                 else f"NOT ({listed}) OR {name} IS NULL"
             )
-        return f"{listed} OR {name} IS NULL" if part.null else listed
+        return (
+            f"{listed} OR {name} IS NULL" if part.null else listed + self._indexed(part.target.name)
+        )
+
+    def _indexed(self, column: str) -> str:
+        """What lets planners use the partial index that begins with a column."""
+        known = _NEVER_NULL.get((self._table, column), ())
+        return "".join(f" AND {self._name(one)} IS NOT NULL" for one in known)
 
     def _wanted(self, part: Among) -> str:
         """Placeholders for a list: texts one by one, so that the planner knows their number; other

@@ -1,15 +1,40 @@
 """Pages of long lists: each begins after the last row of the page before it, so that rows made
 meanwhile neither hide nor repeat others, and a far page is as quick as the first one.
+
+Conditions that few records meet would have the server look through all of them. A search looks at
+the newest records first, then further and further back, and stops when it takes long.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from lading.client.api import ApiClient, Record
+from lading.core.quantities import format_time, parse_time
 
+PATIENCE: Final = 0.05
+"""Seconds for which a search looks while a reader waits for a list."""
+LONG_PATIENCE: Final = 15.0
+"""Seconds for which a search looks that a reader has asked to look further."""
 _ORDER: Final = ("created_at desc", "uuid desc")
+_FIRST: Final = timedelta(days=1)
+_GROWTH: Final = 4
+"""Each span that is looked at is so much longer than the one before."""
+_OLDEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """What a search has found, the newest first; `reached`: the moment down to which it has looked,
+    "" if it need not look further.
+    """
+
+    records: list[Record]
+    reached: str = ""
 
 
 def key_of(record: Record) -> str:
@@ -55,3 +80,48 @@ async def page_after(
     if len(found) < most:
         found += await listed([["created_at", "<", moment]], most - len(found))
     return found
+
+
+async def search_after(
+    api: ApiClient,
+    plural: str,
+    *,
+    filters: Sequence[Any],
+    select: Sequence[str],
+    after: str,
+    most: int,
+    now: datetime,
+    patience: float = PATIENCE,
+    **more: Any,
+) -> SearchPage:
+    """As `page_after`, for conditions that may be met by few; begins nothing that may last longer
+    than `patience` seconds. Raises as the API does.
+    """
+    began = time.perf_counter()
+    moment, _, uuid = after.partition("~")
+    asked: dict[str, Any] = {"order": _ORDER, "select": select, **more}
+    found: list[Record] = []
+    if uuid:
+        same = [["created_at", "=", moment], ["uuid", "<", uuid]]
+        found = await api.list(plural, filters=[*filters, *same], limit=most, **asked)
+    end, start, span = moment, _time_of(moment, now), _FIRST
+    while len(found) < most and start > _OLDEST:
+        turn = time.perf_counter()
+        start = max(start - span, _OLDEST)
+        part = [["created_at", ">=", format_time(start)]]
+        part += [["created_at", "<", end]] if end else []
+        found += await api.list(plural, filters=[*filters, *part], limit=most - len(found), **asked)
+        end, span = format_time(start), span * _GROWTH
+        spent = time.perf_counter()
+        # The next span may take as much longer as it is longer.
+        if len(found) < most and (spent - turn) * _GROWTH > began + patience - spent:
+            return SearchPage(found, end if start > _OLDEST else "")
+    return SearchPage(found)
+
+
+def _time_of(moment: str, now: datetime) -> datetime:
+    try:
+        return parse_time(moment) if moment else now
+    except ValueError:
+        # The API refuses it as it is, and says why.
+        return now

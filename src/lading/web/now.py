@@ -16,7 +16,7 @@ _SHOWN: Final = 8
 _PARTS: Final = (
     ("Running", "Running", "Nothing runs."),
     ("Waiting", "Waiting", "Nothing waits."),
-    ("Failed", "Failed lately", "Nothing has failed."),
+    ("Failed", "Failed lately", "Nothing has failed lately."),
 )
 
 
@@ -35,7 +35,7 @@ async def _values(visit: Visit) -> dict[str, Any]:
     found: dict[str, list[RequestRow]] = {}
 
     async def find(state: str) -> None:
-        found[state] = await rows.find(visit, state=state, most=_SHOWN + 1)
+        found[state] = (await rows.find(visit, state=state, most=_SHOWN + 1)).rows
 
     await together(*(find(state) for state, _, _ in _PARTS))
     parts = [

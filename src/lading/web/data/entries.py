@@ -10,7 +10,15 @@ from urllib.parse import urlencode
 from lading.client.api import Record
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import Infix, is_uuid
-from lading.web.keyset import has_part, key_of, page_after
+from lading.web.keyset import (
+    LONG_PATIENCE,
+    PATIENCE,
+    SearchPage,
+    has_part,
+    key_of,
+    page_after,
+    search_after,
+)
 from lading.web.visit import Visit
 
 PROJECTS: Final = "projects"
@@ -43,14 +51,22 @@ class DataRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataPage:
-    """A page of a list; `after` is the key for the page after it, "" for the last page."""
+    """A page of a list; `after` is the key for the page after it, "" for the last page. `reached`:
+    the moment down to which was looked, "" if need not be looked further.
+    """
 
     rows: list[DataRow]
     after: str
+    reached: str = ""
 
     def address(self, place: str, **wanted: str) -> str:
         """The address of the page after this one; "" for the last page."""
         return address(place, **{**wanted, "after": self.after}) if self.after else ""
+
+    def further(self, place: str, **wanted: str) -> str:
+        """The address of what was made earlier than was looked at; "" if all was."""
+        far = {**wanted, "after": f"{self.reached}~", "far": "1"}
+        return address(place, **far) if self.reached else ""
 
 
 async def find(
@@ -71,20 +87,27 @@ async def find(
     if kind not in _FIELDS:
         raise Invalid(f"kind: {kind[:40]!r} is none; these are: {', '.join(_FIELDS)}")
     groups = kind == PROJECTS
-    found = await page_after(
-        visit.api,
-        plural or ("groups" if groups else "collections"),
-        filters=[
-            *([PROJECT] if groups else []), *filters, *([has_part("name", name)] if name else [])
-        ],
-        select=_FIELDS[kind],
-        after=after,
-        most=most + 1,
+    asked: dict[str, Any] = {
+        "filters": [*([PROJECT] if groups else []), *filters],
+        "select": _FIELDS[kind],
+        "after": after,
+        "most": most + 1,
         **more,
-    )  # fmt: skip
-    picked = found[:most]
+    }
+    listed = plural or ("groups" if groups else "collections")
+    if name:
+        asked["filters"].append(has_part("name", name))
+        patience = LONG_PATIENCE if visit.query("far") else PATIENCE
+        found = await search_after(
+            visit.api, listed, **asked, now=visit.services.clock(), patience=patience
+        )
+    else:
+        found = SearchPage(await page_after(visit.api, listed, **asked))
+    picked = found.records[:most]
     return DataPage(
-        rows=[_row(one) for one in picked], after=key_of(picked[-1]) if len(found) > most else ""
+        rows=[_row(one) for one in picked],
+        after=key_of(picked[-1]) if len(found.records) > most else "",
+        reached=found.reached,
     )
 
 

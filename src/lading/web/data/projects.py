@@ -11,6 +11,7 @@ from lading.core.ids import Infix, is_uuid
 from lading.web.data import entries
 from lading.web.data.entries import COLLECTIONS, PROJECTS
 from lading.web.requests import rows
+from lading.web.requests.rows import RequestPage
 from lading.web.visit import Visit
 
 _PAGE: Final = 50
@@ -48,16 +49,23 @@ async def show(visit: Visit) -> Response:
                 # A short list leads to the whole one, a page of that to the next.
                 "next": found.address(place, **wanted) if kind else "",
                 "all": entries.address(place, **wanted) if found.after and not kind else "",
+                "reached": found.reached,
+                "further": found.further(place, **wanted),
             }
         )
-    requests = [] if kind else await rows.find(visit, owner=uuid, name=name, most=_FEW)
+    requests = RequestPage(rows=[])
+    if not kind:
+        requests = await rows.find(visit, owner=uuid, name=name, most=_FEW)
+    far = {"owner": uuid, "q": name, "after": f"{requests.reached}~", "far": "1"}
     return visit.page(
         "project.html",
         project=project,
         place=place,
         parents=await entries.parents_of(visit, project["owner_uuid"]),
         lists=lists,
-        requests=requests,
+        requests=requests.rows,
+        reached=requests.reached,
+        further=entries.address("/ui/requests", **far),
         kind=kind,
         wanted=name,
         newest=entries.address(place, kind=kind, q=name) if visit.query("after") else "",
@@ -75,6 +83,8 @@ async def show_shared(visit: Visit) -> Response:
         rows=found.rows,
         wanted=name,
         older=found.address(_SHARED, q=name),
+        reached=found.reached,
+        further=found.further(_SHARED, q=name),
         newest=entries.address(_SHARED, q=name) if visit.query("after") else "",
     )
 

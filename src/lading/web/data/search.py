@@ -11,7 +11,7 @@ from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
 from lading.web.data import entries
 from lading.web.data.entries import COLLECTIONS, PROJECTS, DataPage
 from lading.web.requests import rows
-from lading.web.requests.rows import RequestRow
+from lading.web.requests.rows import RequestPage
 from lading.web.visit import Visit
 
 _SEARCH: Final = "/ui/search"
@@ -40,7 +40,7 @@ async def show(visit: Visit) -> Response:
     kinds = [kind] if kind else [PROJECTS, COLLECTIONS]
     most = _PAGE if kind else _FEW
     found: dict[str, DataPage] = {}
-    requests: list[RequestRow] = []
+    requests = RequestPage(rows=[])
 
     async def find(one: str) -> None:
         found[one] = await entries.find(
@@ -53,7 +53,8 @@ async def show(visit: Visit) -> Response:
         )
 
     async def find_requests() -> None:
-        requests.extend(await rows.find(visit, name=text, most=_FEW))
+        nonlocal requests
+        requests = await rows.find(visit, name=text, most=_FEW)
 
     if text:
         await together(*(find(one) for one in kinds), *([] if kind else [find_requests()]))
@@ -64,6 +65,8 @@ async def show(visit: Visit) -> Response:
             "rows": found[one].rows,
             "older": found[one].address(_SEARCH, q=text, kind=one) if kind else "",
             "all": entries.address(_SEARCH, q=text, kind=one) if found[one].after else "",
+            "reached": found[one].reached,
+            "further": found[one].further(_SEARCH, q=text, kind=one),
         }
         for one in kinds
         if one in found
@@ -72,7 +75,9 @@ async def show(visit: Visit) -> Response:
         "search.html",
         text=text,
         lists=lists,
-        requests=requests,
+        requests=requests.rows,
+        reached=requests.reached,
+        further=entries.address("/ui/requests", q=text, after=f"{requests.reached}~", far="1"),
         all_requests=entries.address("/ui/requests", q=text),
         kind=kind,
         everything=entries.address(_SEARCH, q=text),

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from lading.core.errors import Invalid, LadingError
 from lading.core.ids import Infix, infix_of, is_uuid
+from lading.web.keyset import LONG_PATIENCE, PATIENCE
 from lading.web.requests import rows
 from lading.web.requests.rows import STATES
 from lading.web.visit import Visit
@@ -38,9 +39,11 @@ async def show(visit: Visit) -> Response:
         owner=owner or wanted["owner"],
         after=wanted["after"],
         most=_PAGE + 1,
+        patience=LONG_PATIENCE if visit.query("far") else PATIENCE,
     )
-    picked = found[:_PAGE]
-    older = address(**{**wanted, "after": picked[-1].key}) if len(found) > _PAGE else ""
+    picked = found.rows[:_PAGE]
+    older = address(**{**wanted, "after": picked[-1].key}) if len(found.rows) > _PAGE else ""
+    further = {**wanted, "after": f"{found.reached}~", "far": "1"} if found.reached else {}
     return visit.page(
         "requests.html",
         rows=picked,
@@ -48,6 +51,8 @@ async def show(visit: Visit) -> Response:
         wanted=wanted,
         newest=address(**{**wanted, "after": ""}),
         older=older,
+        reached=found.reached,
+        further=address(**further),
         cancelled=visit.query("cancelled"),
         failures=[],
         shown=",".join(row.uuid for row in picked),

@@ -19,7 +19,7 @@ from lading.client.request_states import (
     state_of,
 )
 from lading.core.errors import Invalid
-from lading.web.keyset import has_part, page_after
+from lading.web.keyset import PATIENCE, SearchPage, has_part, page_after, search_after
 from lading.web.visit import Visit
 
 STATES: Final = ("Running", "Waiting", FAILED, "Complete", CANCELLED, "Uncommitted")
@@ -80,6 +80,16 @@ class RequestRow:
         return f"{self.created_at}~{self.uuid}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestPage:
+    """Requests, the newest first; `reached`: the moment down to which was looked for them, "" if
+    need not be looked further.
+    """
+
+    rows: list[RequestRow]
+    reached: str = ""
+
+
 async def find(
     visit: Visit,
     *,
@@ -88,26 +98,36 @@ async def find(
     owner: str = "",
     after: str = "",
     most: int,
-) -> list[RequestRow]:
+    patience: float = PATIENCE,
+) -> RequestPage:
     """The first requests, the newest first, in a state, with a text in their name, of an owner, and
-    after the row with the key `after`. Raises Invalid, and the errors of the API.
+    after the row with the key `after`, as far as they are found within `patience` seconds. Raises
+    Invalid, and the errors of the API.
     """
     if state not in _FILTERS:
         raise Invalid(f"state: {state[:40]!r} is none; these are: {', '.join(STATES)}")
     common = list(_conditions(name, owner))
     found: list[Record] = []
+    reached = ""
     for conditions in _FILTERS[state]:
-        found += await page_after(
-            visit.api,
-            "container_requests",
-            filters=[*conditions, *common],
-            select=_SELECT,
-            after=after,
-            most=most,
-        )
-    # Each alternative has its first ones, so that the first of all are among them.
+        asked: dict[str, Any] = {
+            "filters": [*conditions, *common], "select": _SELECT, "after": after, "most": most
+        }  # fmt: skip
+        if name or _FINAL in conditions:
+            part = await search_after(
+                visit.api, "container_requests", **asked, now=visit.services.clock(),
+                patience=patience,
+            )  # fmt: skip
+        else:
+            part = SearchPage(await page_after(visit.api, "container_requests", **asked))
+        found += part.records
+        reached = max(reached, part.reached)
+    # Each alternative has its first ones, so that the first of all are among them, as far as each
+    # has looked.
+    found = [one for one in found if one["created_at"] >= reached]
     found.sort(key=lambda one: (one["created_at"], one["uuid"]), reverse=True)
-    return await make_rows(visit, found[:most])
+    picked = await make_rows(visit, found[:most])
+    return RequestPage(rows=picked, reached=reached if len(picked) < most else "")
 
 
 async def find_among(visit: Visit, uuids: Sequence[str]) -> list[RequestRow]:
