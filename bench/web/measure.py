@@ -12,14 +12,19 @@ import uvloop
 from bench.api.places import Place, has_postgres, postgres_place, sqlite_place
 from bench.api.process import CLIENT_CORE, Server, api, on_core
 from bench.figures import Figure, absent
-from bench.web import browser, lists, open_pages
+from bench.web.browser import measure as measure_paints
+from bench.web.browser import measure_live
+from bench.web.lists import measure as measure_lists
+from bench.web.open_pages import measure as measure_pages
+from bench.web.open_pages import measure_users
 
 Part = Callable[[Place, Server], Coroutine[None, None, list[Figure]]]
 PARTS: Final[dict[str, Part]] = {
-    "lists": lists.measure,
-    "browser": browser.measure,
-    "live": browser.measure_live,
-    "pages": open_pages.measure,
+    "lists": measure_lists,
+    "browser": measure_paints,
+    "live": measure_live,
+    "pages": measure_pages,
+    "users": measure_users,
 }
 
 

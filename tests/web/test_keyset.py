@@ -49,7 +49,6 @@ async def _search(here: PageSite, after: str, patience: float) -> SearchPage:
         select=("uuid", "created_at"),
         after=after,
         most=50,
-        now=here.world.clock(),
         patience=patience,
     )
 

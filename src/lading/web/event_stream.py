@@ -17,8 +17,10 @@ from lading.web.visit import Visit
 
 KEEP_ALIVE: Final = 20.0
 """Seconds without an event after which a comment is sent and the session is checked."""
-_PAUSE: Final = 1.0
-"""Seconds between two events of a page: many changes at a time are one event."""
+_PAUSE: Final = 0.25
+"""Seconds between two events of a page: many changes at a time are one event, and yet a row is
+changed within half a second.
+"""
 # More than a page of 50 rows asks for, and few enough for one filter.
 _MOST_TOPICS: Final = 60
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from lading.client.api import ApiClient, Record
@@ -24,7 +24,6 @@ _ORDER: Final = ("created_at desc", "uuid desc")
 _FIRST: Final = timedelta(days=1)
 _GROWTH: Final = 4
 """Each span that is looked at is so much longer than the one before."""
-_OLDEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +89,14 @@ async def search_after(
     select: Sequence[str],
     after: str,
     most: int,
-    now: datetime,
+    whole: Sequence[Any] = (),
     patience: float = PATIENCE,
     **more: Any,
 ) -> SearchPage:
     """As `page_after`, for conditions that may be met by few; begins nothing that may last longer
-    than `patience` seconds. Raises as the API does.
+    than `patience` seconds.
+
+    `whole`: those of `filters` that many meet, such as the owner. Raises as the API does.
     """
     began = time.perf_counter()
     moment, _, uuid = after.partition("~")
@@ -104,24 +105,23 @@ async def search_after(
     if uuid:
         same = [["created_at", "=", moment], ["uuid", "<", uuid]]
         found = await api.list(plural, filters=[*filters, *same], limit=most, **asked)
-    end, start, span = moment, _time_of(moment, now), _FIRST
-    while len(found) < most and start > _OLDEST:
+    end, span = moment, _FIRST
+    while len(found) < most:
         turn = time.perf_counter()
-        start = max(start - span, _OLDEST)
-        part = [["created_at", ">=", format_time(start)]]
-        part += [["created_at", "<", end]] if end else []
+        before = [["created_at", "<", end]] if end else []
+        # From the newest record of all on: a span before which nothing was made tells nothing about
+        # how long the next one takes.
+        last = await api.list(
+            plural, filters=[*whole, *before], limit=1, **{**asked, "select": ("created_at",)}
+        )
+        if not last:
+            return SearchPage(found)
+        start = format_time(parse_time(last[0]["created_at"]) - span)
+        part = [["created_at", ">=", start], *before]
         found += await api.list(plural, filters=[*filters, *part], limit=most - len(found), **asked)
-        end, span = format_time(start), span * _GROWTH
+        end, span = start, span * _GROWTH
         spent = time.perf_counter()
         # The next span may take as much longer as it is longer.
         if len(found) < most and (spent - turn) * _GROWTH > began + patience - spent:
-            return SearchPage(found, end if start > _OLDEST else "")
+            return SearchPage(found, end)
     return SearchPage(found)
-
-
-def _time_of(moment: str, now: datetime) -> datetime:
-    try:
-        return parse_time(moment) if moment else now
-    except ValueError:
-        # The API refuses it as it is, and says why.
-        return now

@@ -78,11 +78,13 @@ async def find(
     after: str = "",
     most: int,
     plural: str = "",
+    rare: Sequence[Any] = (),
     **more: Any,
 ) -> DataPage:
     """Projects or collections (`kind`), the newest first, with a text in their name, after a key.
 
-    `plural`: another list of the API with them. Raises Invalid, and the errors of the API.
+    `plural`: another list of the API with them. `rare`: further filters, which few meet.
+    Raises Invalid, and the errors of the API.
     """
     if kind not in _FIELDS:
         raise Invalid(f"kind: {kind[:40]!r} is none; these are: {', '.join(_FIELDS)}")
@@ -95,12 +97,11 @@ async def find(
         **more,
     }
     listed = plural or ("groups" if groups else "collections")
-    if name:
-        asked["filters"].append(has_part("name", name))
+    if name or rare:
+        named = [has_part("name", name)] if name else []
+        asked |= {"whole": asked["filters"], "filters": [*asked["filters"], *rare, *named]}
         patience = LONG_PATIENCE if visit.query("far") else PATIENCE
-        found = await search_after(
-            visit.api, listed, **asked, now=visit.services.clock(), patience=patience
-        )
+        found = await search_after(visit.api, listed, **asked, patience=patience)
     else:
         found = SearchPage(await page_after(visit.api, listed, **asked))
     picked = found.records[:most]

@@ -7,27 +7,24 @@ from typing import Final
 from starlette.responses import Response
 
 from lading.core.ids import Infix, is_uuid
-from lading.core.quantities import format_time
 from lading.web.data import entries
 from lading.web.data.entries import COLLECTIONS, PROJECTS
 from lading.web.visit import Visit
 
 TRASH: Final = "/ui/trash"
 _PAGE: Final = 50
+_TRASHED: Final = [["is_trashed", "=", True]]
 
 
 async def show(visit: Visit) -> Response:
     """The first collections and projects in the trash, or a page of the one kind `kind`."""
     kind, name = visit.query("kind"), visit.query("q").strip()
-    # The time too: it has an index, which few records are in.
-    now = format_time(visit.services.clock())
-    trashed = [["is_trashed", "=", True], ["trash_at", "<=", now]]
     lists = []
     for one in [kind] if kind else [PROJECTS, COLLECTIONS]:
         found = await entries.find(
             visit,
             one,
-            filters=trashed,
+            rare=_TRASHED,
             name=name,
             after=visit.query("after") if kind else "",
             most=_PAGE,

@@ -106,7 +106,7 @@ async def find(
     """
     if state not in _FILTERS:
         raise Invalid(f"state: {state[:40]!r} is none; these are: {', '.join(STATES)}")
-    common = list(_conditions(name, owner))
+    common = _conditions(name, owner)
     found: list[Record] = []
     reached = ""
     for conditions in _FILTERS[state]:
@@ -115,8 +115,8 @@ async def find(
         }  # fmt: skip
         if name or _FINAL in conditions:
             part = await search_after(
-                visit.api, "container_requests", **asked, now=visit.services.clock(),
-                patience=patience,
+                visit.api, "container_requests", **asked, patience=patience,
+                whole=_conditions("", owner),
             )  # fmt: skip
         else:
             part = SearchPage(await page_after(visit.api, "container_requests", **asked))
@@ -148,11 +148,9 @@ def topics(rows: Iterable[RequestRow], *, new: bool = False) -> str:
     return ",".join([*(["new"] if new else []), *names])
 
 
-def _conditions(name: str, owner: str) -> Iterable[list[Any]]:
-    if name:
-        yield has_part("name", name)
-    if owner:
-        yield ["owner_uuid", "=", owner]
+def _conditions(name: str, owner: str) -> list[list[Any]]:
+    named = [has_part("name", name)] if name else []
+    return [*named, *([["owner_uuid", "=", owner]] if owner else [])]
 
 
 async def make_rows(visit: Visit, requests: Sequence[Record]) -> list[RequestRow]:
