@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from lading.cli.main import cli
-from lading.cli.session import connect
+from lading.cli.session import CliSession, connect, tell_page
+from lading.client.api import ApiClient
+from lading.client.blocks import BlockClient
+from lading.client.transport import HttpTransport
 
 
 def test_without_a_server_it_is_said_what_to_do(
@@ -29,3 +33,25 @@ async def test_a_session_has_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARVADOS_API_TOKEN", "v2/a/b")
     async with connect() as session:
         assert session.api.token == "v2/a/b"
+
+
+class _Screen(io.StringIO):
+    def __init__(self, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_people_hear_of_the_page(monkeypatch: pytest.MonkeyPatch, is_terminal: bool) -> None:
+    screen = _Screen(is_terminal)
+    monkeypatch.setattr("sys.stderr", screen)
+    transport = HttpTransport()
+    session = CliSession(
+        api=ApiClient(transport, "t"), blocks=BlockClient(transport, "t"), address="host:9440"
+    )
+    tell_page(session, "zzzzz-xvhdp-000000000000000")
+    wanted = "lading: page: https://host:9440/ui/requests/zzzzz-xvhdp-000000000000000\n"
+    assert screen.getvalue() == (wanted if is_terminal else "")

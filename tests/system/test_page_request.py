@@ -151,3 +151,35 @@ def test_html_has_no_rights(cluster: Cluster, reader: Visitor, tmp_path: Path) -
         "null, parent is closed, no storage, no cookies", timeout=PATIENCE
     )
     reader.check()
+
+
+def test_a_graph_marks_where_two_pipelines_differ(cluster: Cluster, visitor: Visitor) -> None:
+    last = []
+    for mark in ("one", "two"):
+        made = _ended(cluster, "clean", f"echo {mark} > /out/x")
+        last.append(_ended(cluster, "plot", "echo < /in/x > /out/y", "--input", f"/in={made}"))
+    visitor.go(f"/ui/requests/{last[1]}/compare?with={last[0]}")
+    expect(visitor.page.get_by_text("Machine: ").first).to_be_visible()
+    visitor.check()
+    visitor.page.get_by_role("link", name="Show the steps that differ in the graph").click()
+    # Two steps, and the output of the first one.
+    expect(visitor.page.locator("rect.on-path")).to_have_count(3)
+    drawing = visitor.page.locator("#drawing-svg")
+    before = drawing.bounding_box()
+    visitor.page.get_by_role("button", name="Larger").click()
+    after = drawing.bounding_box()
+    assert before
+    assert after
+    assert after["width"] > before["width"] * 1.2
+    visitor.page.locator("#canvas").focus()
+    visitor.page.keyboard.press("0")
+    visitor.check()
+
+
+def test_a_phone_of_320_pixels(cluster: Cluster, reader: Visitor) -> None:
+    request = _ended(cluster, "on a phone with a long name", "echo text > /out/a-long-name.txt")
+    reader.page.set_viewport_size({"width": 320, "height": 640})
+    for view in ("", "/log", "/usage", "/files", "/timeline", "/graph", "/compare", "/shell",
+                 "/files/show?path=a-long-name.txt"):  # fmt: skip
+        reader.go(f"/ui/requests/{request}{view}")
+        reader.check()

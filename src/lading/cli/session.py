@@ -7,12 +7,15 @@ function in an event loop, and closes the session in any case.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
+
+from lading.cli import display
 
 # The clients are imported when a session is opened: help and completion need none.
 if TYPE_CHECKING:
@@ -63,6 +66,12 @@ async def session_with(server: Server) -> AsyncGenerator[CliSession]:
             blocks=BlockClient(transport, server.token, retry=patience),
             address=server.address,
         )
+
+
+def tell_page(session: CliSession, request_uuid: str) -> None:
+    """Tell a person at a terminal the address of a request's page; programs do not hear of it."""
+    if sys.stderr.isatty():
+        display.note(f"page: https://{session.address}/ui/requests/{request_uuid}")
 
 
 def with_session(action: Callable[[CliSession], Awaitable[_Answer]]) -> _Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lading.core.drawing.folding import FoldedGraph, LineageNode, fold
-from lading.core.drawing.placement import HEIGHT, WIDTH, place
+from lading.core.drawing.placement import HEIGHT, WIDTH, follows, place
 
 
 def test_nodes_do_not_overlap_and_links_go_right() -> None:
@@ -25,3 +25,20 @@ def test_nodes_do_not_overlap_and_links_go_right() -> None:
 def test_nothing_has_no_place() -> None:
     empty = place(FoldedGraph(nodes=(), edges=(), left_out=0), start="a")
     assert (empty.nodes, empty.paths) == ((), ())
+
+
+def test_a_path_goes_through_what_is_between_its_nodes() -> None:
+    nodes = [LineageNode(key=key, kind=key[0], name=key) for key in ("a", "x", "b", "y", "z")]
+    edges = [("a", "x"), ("x", "b"), ("a", "y"), ("z", "b")]
+    graph = fold(nodes, edges, start="b", most=9)
+    path, links = follows(graph.nodes, graph.edges, {"a", "b"})
+    assert path == {"a", "x", "b"}
+    assert links == {("a", "x"), ("x", "b")}
+    assert follows(graph.nodes, graph.edges, ()) == (frozenset(), frozenset())
+
+
+def test_the_ends_of_each_path_are_known() -> None:
+    nodes = [LineageNode(key=key, kind="request", name=key) for key in "ab"]
+    drawing = place(fold(nodes, [("a", "b")], start="a", most=9), start="a")
+    assert drawing.edges == (("a", "b"),)
+    assert len(drawing.paths) == 1

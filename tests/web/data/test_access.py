@@ -38,3 +38,14 @@ async def test_wrong_forms_change_nothing(here: PageSite, browser: Browser) -> N
     ):
         assert (await browser.post(path, form)).status == status
     assert "Nobody" in await browser.words(path)
+
+
+async def test_a_request_is_shared(here: PageSite, browser: Browser) -> None:
+    request = await here.world.submit("x", name="to be shared")
+    jane = await here.logged_in(await here.world.user("jane"))
+    page = f"/ui/requests/{request['uuid']}"
+    assert (await jane.get(page)).status == 404
+    assert f'href="/ui/access/{request["uuid"]}"' in await browser.text(page)
+    await browser.post(f"/ui/access/{request['uuid']}", {"who": "jane", "can": "read"})
+    assert "to be shared" in await jane.words(page)
+    assert f'href="{page}"' in await browser.text(f"/ui/access/{request['uuid']}")

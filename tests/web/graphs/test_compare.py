@@ -101,3 +101,16 @@ async def test_nothing_of_a_stranger_is_markup(here: PageSite, browser: Browser)
         text = await browser.text(f"/ui/requests/{one['uuid']}/compare?with={other['uuid']}")
         assert "<script>alert" not in text
         assert "\u202e" not in text
+
+
+async def test_the_machines_are_named(here: PageSite, browser: Browser) -> None:
+    made = []
+    for number in ("1", "2"):
+        request = await here.world.submit("x", number)
+        text = f"Host Information\nLinux node{number} 6.1\n".encode()
+        log = await here.files.collection({"node-info.txt": text})
+        await here.world.run(request["container_uuid"], log=await here.files.pdh(log))
+        made.append(request["uuid"])
+    words = await browser.words(f"/ui/requests/{made[0]}/compare?with={made[1]}")
+    assert "Machine: node1" in words
+    assert "Machine: node2" in words

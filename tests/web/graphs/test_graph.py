@@ -20,7 +20,7 @@ async def _chain(here: PageSite, first_name: str) -> list[Record]:
     world, made, mounts = here.world, [], OUT
     for number, name in enumerate((first_name, "middle", "last")):
         request = await world.submit(name, str(number), name=name, mounts=mounts)
-        output = await here.files.collection({f"{number}.txt": name.encode()})
+        output = await here.files.collection({f"{number}.txt": f"{first_name} {name}".encode()})
         pdh = await here.files.pdh(output)
         await world.run(request["container_uuid"], output=pdh)
         made.append(request)
@@ -78,3 +78,33 @@ async def test_nothing_of_a_stranger_is_markup(here: PageSite, browser: Browser)
         text = await browser.text(f"/ui/requests/{one['uuid']}/graph")
         assert "<script>alert" not in text
         assert "\u202e" not in text
+
+
+async def test_the_path_of_a_difference_is_marked(here: PageSite, browser: Browser) -> None:
+    old, new = await _chain(here, "first"), await _chain(here, "other")
+    path = f"/ui/requests/{new[2]['uuid']}/graph?with={old[2]['uuid']}"
+    text, words = await browser.text(path), await browser.words(path)
+    # Three steps, and the two outputs between them.
+    assert len(re.findall(r'<rect class="node [^"]*on-path"', text)) == 5
+    assert text.count('class="edge on-path"') == 4
+    assert "other differs: the cause" in words
+    same = f"/ui/requests/{new[2]['uuid']}/graph?with={new[2]['uuid']}"
+    assert "the cause" not in await browser.words(same)
+    assert (await browser.get(f"{path}x")).status == 422
+
+
+async def test_states_have_colours_words_and_shapes(here: PageSite, browser: Browser) -> None:
+    request = await here.world.submit("false")
+    await here.world.run(request["container_uuid"], exit_code=3)
+    here.world.clock.advance(60)
+    good = await here.world.submit("true")
+    await here.world.run(good["container_uuid"])
+    here.world.clock.advance(60)
+    again = await here.world.submit("true")
+    text = await browser.text(f"/ui/requests/{request['uuid']}/graph")
+    assert 'class="node request bad start"' in text
+    assert "✗ failed 3" in text
+    assert 'marker-end="url(#arrow)"' in text
+    text = await browser.text(f"/ui/requests/{again['uuid']}/graph")
+    assert 'class="node request good reused start"' in text
+    assert "↺ Complete, reused" in text

@@ -120,3 +120,41 @@ async def test_run_again(here: PageSite, browser: Browser) -> None:
     new = await here.world.ok("GET", f"container_requests/{made}")
     assert (new["name"], new["use_existing"]) == ("twice", False)
     assert new["container_uuid"] != request["container_uuid"]
+
+
+async def test_what_is_reused_names_its_source(here: PageSite, browser: Browser) -> None:
+    first = await here.world.submit("x", name="the <first>")
+    await here.world.run(first["container_uuid"])
+    here.world.clock.advance(60)
+    again = await here.world.submit("x", name="again")
+    path = f"/ui/requests/{again['uuid']}"
+    assert "↺ reused from the <first>" in await browser.words(path)
+    assert f'href="/ui/requests/{first["uuid"]}"' in await browser.text(path)
+    assert "reused" not in await browser.words(f"/ui/requests/{first['uuid']}")
+    # Somebody who cannot read the first one does not hear of it.
+    jane = await here.world.user("jane")
+    link = {"link_class": "permission", "name": "can_read", "head_uuid": again["uuid"]}
+    user = await here.world.ok("GET", "users/current", token=jane)
+    await here.world.ok("POST", "links", {**link, "tail_uuid": user["uuid"]})
+    words = await (await here.logged_in(jane)).words(path)
+    assert "↺ reused" in words
+    assert "first" not in words
+
+
+async def test_the_priority_is_raised_by_a_button(here: PageSite, browser: Browser) -> None:
+    path = await _page(here, "x", priority=950)
+    assert "Raise to 1000" in await browser.words(path)
+    await browser.post(f"{path}/priority", {"priority": "1000"})
+    assert "Raise" not in await browser.words(path)
+
+
+async def test_attempts_are_drawn(here: PageSite, browser: Browser) -> None:
+    path = await _page(here, "x")
+    text = await browser.text(path)
+    assert 'class="drawing attempts"' in text
+    assert 'class="runs' not in text
+    uuid = path.rpartition("/")[2]
+    found = await here.world.ok("GET", f"container_requests/{uuid}")
+    here.world.clock.advance(5)
+    await here.world.run(found["container_uuid"], exit_code=3)
+    assert 'class="runs bad"' in await browser.text(path)

@@ -41,7 +41,7 @@ from lading.cli.running.submission import (
     request_body,
     store_inputs,
 )
-from lading.cli.session import CliSession, with_session
+from lading.cli.session import CliSession, tell_page, with_session
 from lading.client.outcomes import RequestOutcome, reason
 from lading.client.request_states import is_reused, run_time
 from lading.core.errors import Conflict
@@ -328,12 +328,16 @@ def _preview(spec: RequestSpec, as_json: bool) -> None:
 
 
 def _detach(spec: RequestSpec, as_json: bool) -> None:
-    request = with_session(lambda session: submit(session, spec, is_quiet=as_json))
-    if as_json:
-        display.emit_json(request)
-        return
-    click.echo(request["uuid"])
-    display.note(f"follow it with: lading request logs -f {request['uuid']}")
+    async def action(session: CliSession) -> None:
+        request = await submit(session, spec, is_quiet=as_json)
+        if as_json:
+            display.emit_json(request)
+            return
+        click.echo(request["uuid"])
+        display.note(f"follow it with: lading request logs -f {request['uuid']}")
+        tell_page(session, request["uuid"])
+
+    with_session(action)
 
 
 async def follow_to_end(
@@ -368,6 +372,8 @@ async def follow_to_end(
     if was_interrupted() and code != 0:
         code = INTERRUPTED
     report(outcome, is_interrupted=was_interrupted())
+    if code != 0 and not as_json:
+        tell_page(session, request["uuid"])
     if output is not None and outcome.request["output_uuid"]:
         tree = await find_tree(session, FileReference(outcome.request["output_uuid"]))
         from lading.cli.files import data

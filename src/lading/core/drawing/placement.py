@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from lading.core.drawing.folding import FoldedGraph, FoldedNode
-from lading.core.drawing.layered import layers
+from lading.core.drawing.layered import Edge, layers
 from lading.core.drawing.outline import neighbours_of
 
-_ACROSS, _DOWN = 240, 60
+_ACROSS, _DOWN = 248, 64
 """From a layer to the next one, and from a node to the next one."""
 WIDTH: Final = 184
 """Width of a node."""
@@ -33,10 +34,14 @@ class PlacedNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphDrawing:
-    """Nodes from left to right and from top to bottom, paths of SVG, and the size of all."""
+    """Nodes from left to right and from top to bottom, paths of SVG for the edges, in the order of
+    the graph, and the size of all.
+    """
 
     nodes: tuple[PlacedNode, ...]
     paths: tuple[str, ...]
+    edges: tuple[Edge, ...]
+    """The ends of each path."""
     width: int
     height: int
 
@@ -70,9 +75,28 @@ def place(graph: FoldedGraph, *, start: str) -> GraphDrawing:
     return GraphDrawing(
         nodes=tuple(sorted(nodes, key=lambda one: (one.x, one.y))),
         paths=tuple(_path(corner[first], corner[second]) for first, second in graph.edges),
+        edges=graph.edges,
         width=len(placed) * _ACROSS - (_ACROSS - WIDTH) + 2 * _MARGIN,
         height=tallest * _DOWN + 2 * _MARGIN,
     )
+
+
+def follows(
+    nodes: Iterable[FoldedNode], edges: Iterable[Edge], chosen: Collection[str]
+) -> tuple[frozenset[str], frozenset[Edge]]:
+    """The path of the nodes that have a member in `chosen`: their keys with those of the nodes that
+    lie between two of them, and the edges of the path.
+    """
+    marked = {one.key for one in nodes if any(each.key in chosen for each in one.nodes)}
+    links = list(edges)
+    before, after = neighbours_of(links)
+    between = {
+        key
+        for key in before.keys() & after.keys()
+        if marked.intersection(before[key]) and marked.intersection(after[key])
+    }
+    path = frozenset(marked | between)
+    return path, frozenset(one for one in links if path.issuperset(one))
 
 
 def _path(first: tuple[int, int], second: tuple[int, int]) -> str:

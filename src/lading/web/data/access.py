@@ -1,27 +1,32 @@
-"""Access of people and groups to a project or a collection."""
+"""Access of people and groups to a project, a collection or a request."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from starlette.responses import Response
 
 from lading.client import sharing
 from lading.core.errors import Invalid, NotFound
-from lading.core.ids import Infix, is_uuid
+from lading.core.ids import Infix, infix_of
 from lading.web.data import entries
 from lading.web.visit import Visit
 
 LEVELS: Final = ("read", "write", "manage")
+# Kind -> its records in the API, and its page.
+_KINDS: Final[dict[Infix, tuple[str, Callable[[str], str]]]] = {
+    Infix.GROUP: ("groups", entries.project_place),
+    Infix.COLLECTION: ("collections", entries.collection_place),
+    Infix.REQUEST: ("container_requests", "/ui/requests/{}".format),
+}
 
 
 async def show(visit: Visit) -> Response:
     """Who has access by a permission link, as far as the reader may see it."""
     uuid = _named(visit)
-    is_group = is_uuid(uuid, Infix.GROUP)
-    fields = ("uuid", "name")
-    record = await visit.api.get("groups" if is_group else "collections", uuid, select=fields)
-    place = entries.project_place if is_group else entries.collection_place
+    plural, place = _KINDS[Infix(infix_of(uuid))]
+    record = await visit.api.get(plural, uuid, select=("uuid", "name"))
     return visit.page(
         "access.html",
         uuid=uuid,
@@ -54,7 +59,7 @@ async def remove(visit: Visit) -> Response:
 
 
 def _named(visit: Visit) -> str:
-    return entries.need_uuid(visit, Infix.GROUP, Infix.COLLECTION)
+    return entries.need_uuid(visit, *_KINDS)
 
 
 def _place(uuid: str) -> str:

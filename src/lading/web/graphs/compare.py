@@ -20,6 +20,7 @@ from lading.core.data.filetree import File, FileTree
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
 from lading.core.values import FieldDifference
+from lading.web.requests import machine
 from lading.web.requests.page import request_uuid
 from lading.web.visit import Visit
 
@@ -60,7 +61,7 @@ async def show(visit: Visit) -> Response:
     values: dict[str, Any] = {"request": ours.request, "other": other, "title": _title(ours)}
     if not other:
         return visit.page("compare.html", **values, theirs=None)
-    theirs = await _other_side(visit, other)
+    theirs = await other_side(visit, other)
     found = compare_requests(ours, theirs)
     causes = await find_causes(visit.api, ours, theirs, most=_MOST_STEPS)
     return visit.page(
@@ -69,6 +70,7 @@ async def show(visit: Visit) -> Response:
         theirs=theirs.request,
         their_title=_title(theirs),
         states=[_state(ours), _state(theirs)],
+        machines=[await _machine(visit, one) for one in (ours, theirs)],
         resolved=found.resolved,
         first=_sentence(found.cause),
         earlier=[_step_row(one, causes) for one in causes.steps[1:]],
@@ -82,7 +84,7 @@ async def show(visit: Visit) -> Response:
     )
 
 
-async def _other_side(visit: Visit, uuid: str) -> ComparedRequest:
+async def other_side(visit: Visit, uuid: str) -> ComparedRequest:
     """The request with this uuid, or one whose container has it."""
     infix = infix_of(uuid) if is_uuid(uuid) else ""
     if infix == Infix.REQUEST:
@@ -111,6 +113,11 @@ def _title(side: ComparedRequest) -> str:
 def _state(side: ComparedRequest) -> str:
     container = dict(side.container) if side.container else None
     return shown_state(RequestOutcome(dict(side.request), container))
+
+
+async def _machine(visit: Visit, side: ComparedRequest) -> str:
+    held = (side.container or {}).get("uuid")
+    return await machine.describe(visit, str(side.request["uuid"]), str(held)) if held else ""
 
 
 def _sentence(found: tuple[FieldDifference, ...]) -> str:

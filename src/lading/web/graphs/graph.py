@@ -8,28 +8,61 @@ from typing import Final
 
 from starlette.responses import Response
 
+from lading.client.api import Record
+from lading.client.provenance.causes import StepComparison, find_causes, side_of
 from lading.client.provenance.lineage import find_lineage
 from lading.client.request_states import shown_command
 from lading.core.drawing.folding import fold
-from lading.core.drawing.placement import HEIGHT, WIDTH, place
+from lading.core.drawing.placement import HEIGHT, WIDTH, follows, place
+from lading.web.graphs.compare import other_side
 from lading.web.requests.page import request_uuid
 from lading.web.visit import Visit
 
 # A larger drawing cannot be read; steps are folded before it is reached.
 _NODES: Final = 200
+_MOST_STEPS: Final = 50
+"""Steps that are compared with those of another request."""
 
 
 async def show(visit: Visit) -> Response:
-    """The page with the graph."""
+    """The page with the graph; the steps that differ from those of the request in `with` are
+    marked.
+    """
     request = await visit.api.get("container_requests", request_uuid(visit))
+    other = visit.query("with").strip()
+    chosen, cause = await _differing(visit, request, other) if other else (set(), "")
     drawn = await find_lineage(visit.api, request)
     folded = fold(drawn.nodes.values(), drawn.edges, start=drawn.start, most=_NODES)
+    drawing = place(folded, start=drawn.start)
+    path, links = follows(folded.nodes, folded.edges, chosen)
+    edges = zip(drawing.paths, drawing.edges, strict=True)
     return visit.page(
         "graph.html",
         request=request,
         title=request["name"] or shown_command(request),
-        drawing=place(folded, start=drawn.start),
+        drawing=drawing,
+        edges=[(line, ends in links) for line, ends in edges],
+        path=path,
+        cause=cause,
+        other=other,
+        is_cut=drawn.is_cut,
+        count=len(drawn.nodes),
         left_out=folded.left_out,
         node_width=WIDTH,
         node_height=HEIGHT,
     )
+
+
+async def _differing(visit: Visit, request: Record, other: str) -> tuple[set[str], str]:
+    """The containers of the steps that differ from those of another request, and that of the step
+    that is the cause.
+    """
+    theirs = await other_side(visit, other)
+    ours = await side_of(visit.api, request)
+    causes = await find_causes(visit.api, ours, theirs, most=_MOST_STEPS)
+    keys = {_key_of(one) for one in causes.steps}
+    return keys, _key_of(causes.first) if causes.first is not None else ""
+
+
+def _key_of(step: StepComparison) -> str:
+    return str((step.ours.container or step.ours.request)["uuid"])

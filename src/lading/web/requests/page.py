@@ -21,15 +21,20 @@ from lading.client.request_states import (
     state_of,
 )
 from lading.concurrency import together
+from lading.core.drawing.gantt import Timeline, TimelineTask, lay_out
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
-from lading.core.quantities import size
+from lading.core.quantities import parse_time, size
 from lading.web.requests import files, log, rows
 from lading.web.visit import Visit
 
 _ENDED: Final = ("Complete", "Cancelled")
 # The API's highest priority of a request.
 _MOST_PRIORITY: Final = 1000
+_RAISE: Final = 100
+"""By how much the button raises the priority."""
+_CHART: Final = 420
+"""Width of the bars of the attempts in units of the drawing."""
 
 
 async def show(visit: Visit) -> Response:
@@ -135,8 +140,55 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "differences": list(explanations.difference_rows(decision)),
         "dispatch": list(explanations.dispatch_rows(why.get("dispatch") or ())),
         "moments": list(_moments(request, attempts)),
+        "chart": _chart(request, attempts, visit.services.clock().timestamp()),
+        "chart_width": _CHART,
+        "raised": min(_MOST_PRIORITY, (request["priority"] or 0) + _RAISE),
+        "source": await _source(visit, request, container),
         "topics": "" if state in _ENDED else uuid,
     }
+
+
+async def _source(visit: Visit, request: Record, container: Record | None) -> Record | None:
+    """The request that first asked for the container whose result is reused, if its reader sees
+    one.
+    """
+    if container is None or not is_reused(request, container):
+        return None
+    found = await visit.api.list(
+        "container_requests",
+        filters=[["container_uuid", "=", container["uuid"]], ["uuid", "!=", request["uuid"]]],
+        order=["created_at asc"],
+        select=("uuid", "name", "command", "created_at"),
+        limit=1,
+    )
+    earlier = [one for one in found if one["created_at"] < request["created_at"]]
+    return (
+        {**earlier[0], "title": earlier[0]["name"] or shown_command(earlier[0])}
+        if earlier
+        else None
+    )
+
+
+def _chart(request: Record, attempts: list[Record], now: float) -> Timeline | None:
+    """Bars of waiting and running of each attempt; None without one."""
+    if not attempts:
+        return None
+    tasks = [
+        TimelineTask(
+            key=one["uuid"],
+            name=f"attempt {number}" if len(attempts) > 1 else "container",
+            state=shown_state(RequestOutcome({**request, "state": "Committed"}, one)),
+            made=_moment(one["created_at"]),
+            started=_moment(one["started_at"]) if one["started_at"] else None,
+            ended=_moment(one["finished_at"]) if one["finished_at"] else None,
+        )
+        for number, one in enumerate(attempts, 1)
+    ]
+    return lay_out(tasks, now=now, width=_CHART, most=len(tasks))
+
+
+def _moment(text: str) -> float:
+    return parse_time(text).timestamp()
 
 
 async def _attempts(visit: Visit, request: Record) -> list[Record]:
