@@ -21,6 +21,7 @@ def machine(tmp_path: Path) -> CheckedMachine:
         "sys/fs/cgroup/cgroup.controllers": "cpuset cpu memory pids\n",
         "dev/fuse": "",
         "var/run/docker.sock": "",
+        "run/podman/podman.sock": "",
     }.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
@@ -199,3 +200,18 @@ def test_the_network_of_containers(machine: CheckedMachine) -> None:
         == "apt install slirp4netns"
     )
     assert "user id 5" in _find(replace(machine, user=5), "container network").found
+
+
+def test_podman_without_root(machine: CheckedMachine) -> None:
+    user = replace(machine, user=1000, docker_answers=lambda path: False)
+    bare = replace(user, which=lambda name: None)
+    assert _find(bare, "podman").mend.startswith("apt install podman uidmap; systemctl --user")
+    halves = replace(user, which=lambda name: None if name == "newuidmap" else name)
+    assert _find(halves, "podman").mend.startswith("apt install uidmap; systemctl --user")
+    assert _find(replace(bare, user=0), "podman").mend == "apt install podman"
+    place = "run/user/1000/podman/podman.sock"
+    (machine.root / place).parent.mkdir(parents=True)
+    (machine.root / place).touch()
+    fit = replace(user, docker_answers=lambda path: path == machine.root / place)
+    assert can_run(examine(fit))
+    assert not can_run(examine(user))

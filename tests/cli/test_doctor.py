@@ -16,6 +16,7 @@ from lading.cli.main import cli
 def _examine(monkeypatch: pytest.MonkeyPatch, crun: CheckResult) -> None:
     names = ("python", "root", "overlay", "namespaces")
     fine = [Check(name=name, verdict=CheckResult.OK, found="yes") for name in names]
+    fine.append(Check(name="podman", verdict=CheckResult.WARNING, found="none"))
     other = Check(
         name="docker", verdict=CheckResult.WARNING, found="no socket", mend="apt install docker.io"
     )

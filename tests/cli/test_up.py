@@ -11,14 +11,20 @@ from click.testing import CliRunner
 
 from lading.cli.main import cli
 from lading.core.errors import Conflict
+from lading.supervisor.engines.choice import EngineChoice
 from lading.wiring import up
 from lading.wiring.up import ServerReady
 
 
 def _serve(
-    data: Path, listen: str, *, also: tuple[str, ...], on_ready: Callable[[ServerReady], None]
+    data: Path,
+    listen: str,
+    *,
+    also: tuple[str, ...],
+    on_ready: Callable[[ServerReady], None],
+    has_log_files: bool,
 ) -> int:
-    assert also == ()
+    assert (also, has_log_files) == ((), True)
     on_ready(ServerReady(address=listen, data=data, seconds=0.7))
     return 3
 
@@ -33,7 +39,29 @@ def test_one_line_when_it_is_ready(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     )
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     answer = json.loads(CliRunner().invoke(cli, ["up", "--json", "--listen", "[::1]:1"]).stdout)
-    assert answer == {"address": "[::1]:1", "data": str(tmp_path / "lading"), "seconds": 0.7}
+    assert answer == {
+        "address": "[::1]:1", "data": str(tmp_path / "lading"), "seconds": 0.7, "engine": None
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (EngineChoice(name="podman", is_rootless=True), "lading: engine: podman rootless"),
+        (EngineChoice(mend="apt install crun"), "there is one; to get one: apt install crun"),
+    ],
+)
+def test_the_engine_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: EngineChoice, said: str
+) -> None:
+    def serve(
+        data: Path, listen: str, *, on_ready: Callable[[ServerReady], None], **_: object
+    ) -> int:
+        on_ready(ServerReady(address=listen, data=data, seconds=0.7, engine=found))
+        return 0
+
+    monkeypatch.setattr(up, "main", serve)
+    assert said in CliRunner().invoke(cli, ["up", "--data", str(tmp_path)]).output
 
 
 def test_what_prevents_it_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

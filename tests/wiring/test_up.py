@@ -125,3 +125,13 @@ async def test_being_told_to_stop_while_it_starts_ends_it(tmp_path: Path) -> Non
 def test_addresses() -> None:
     assert parse_listen("127.0.0.1:80") == ("127.0.0.1", 80)
     assert parse_listen("[::1]:80") == ("::1", 80)
+
+
+async def test_a_service_without_a_file_logs_to_standard_error(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    code = "import os,sys; print('heard', flush=True); os.write(int(sys.argv[-1]), b'no room\\n')"
+    service = ChildService("child", [sys.executable, "-c", code], None)
+    with pytest.raises(Unavailable, match=r"did not start: no room \(log: above\)"):
+        await service.start()
+    assert "heard" in capfd.readouterr().err

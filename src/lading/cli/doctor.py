@@ -89,7 +89,7 @@ def can_run(checks: Sequence[Check]) -> bool:
         for name in ("root", "crun", "overlay", "namespaces")
     )
     return verdicts["python"] is not CheckResult.MISSING and (
-        native or verdicts["docker"] is CheckResult.OK
+        native or CheckResult.OK in (verdicts["docker"], verdicts["podman"])
     )
 
 
@@ -260,6 +260,27 @@ def _docker(machine: CheckedMachine) -> Check:
     )
 
 
+def _podman(machine: CheckedMachine) -> Check:
+    """The service of podman, root's or without root that of the user."""
+    places = ["run/podman/podman.sock"]
+    if machine.user:
+        places.append(f"run/user/{machine.user}/podman/podman.sock")
+    for place in places:
+        path = machine.root / place
+        if path.exists() and machine.docker_answers(path):
+            return Check(name="podman", verdict=CheckResult.OK, found=str(path))
+    start = f"systemctl {'--user ' if machine.user else ''}enable --now podman.socket"
+    if not machine.which("podman"):
+        # Root's is enabled by its package.
+        mend = f"apt install podman uidmap; {start}" if machine.user else "apt install podman"
+    elif machine.user and not machine.which("newuidmap"):
+        mend = f"apt install uidmap; {start}"
+    else:
+        mend = start
+    found = "no service that answers; only needed for the podman engine"
+    return Check(name="podman", verdict=CheckResult.WARNING, found=found, mend=mend)
+
+
 def _fuse(machine: CheckedMachine) -> Check:
     path = machine.root / "dev/fuse"
     if not path.exists():
@@ -340,6 +361,7 @@ _CHECKS = (
     _user_ids,
     _container_network,
     _docker,
+    _podman,
     _fuse,
     _disk,
     _removed,

@@ -110,6 +110,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "This machine": {
         "up": ("lading.cli.services", "Serve everything from this machine, with one command."),
+        "service": (
+            "lading.cli.service",
+            "Run `lading up` by systemd, for the machine or for you.",
+        ),
         "hpc": ("lading.cli.hpc", "Run MPI programs, unchanged, in clusters of containers."),
         "dispatch": (
             "lading.cli.services",

@@ -115,8 +115,15 @@ def _membership(
 @click.option(
     "--also", multiple=True, metavar="HOST:PORT", help="A further server there; needs PostgreSQL."
 )
+@click.option(
+    "--log",
+    type=click.Choice(("files", "stderr")),
+    default="files",
+    show_default=True,
+    help="Where the services log: in DIR/log, or to standard error, as for a journal.",
+)
 @display.json_option
-def up(data: Path | None, listen: str, also: tuple[str, ...], as_json: bool) -> None:
+def up(data: Path | None, listen: str, also: tuple[str, ...], log: str, as_json: bool) -> None:
     """Serve the API, the block store and the dispatcher from this machine, until stopped with
     Ctrl-C or TERM.
 
@@ -130,13 +137,33 @@ def up(data: Path | None, listen: str, also: tuple[str, ...], as_json: bool) -> 
     def announce(ready: ServerReady) -> None:
         if as_json:
             display.emit_json(
-                {"address": ready.address, "data": str(ready.data), "seconds": ready.seconds}
+                {
+                    "address": ready.address,
+                    "data": str(ready.data),
+                    "seconds": ready.seconds,
+                    "engine": str(ready.engine) if ready.engine is not None else None,
+                }
             )
         else:
             click.echo(
                 f"lading: serving https://{ready.address}/ from {ready.data}, "
                 f"ready in {ready.seconds:.1f} s; clients: . {ready.data / 'env'}"
             )
+            _tell_engine(ready)
         sys.stdout.flush()
 
-    sys.exit(main(directory, listen, also=also, on_ready=announce))
+    has_files = log == "files"
+    sys.exit(main(directory, listen, also=also, on_ready=announce, has_log_files=has_files))
+
+
+def _tell_engine(ready: ServerReady) -> None:
+    """Say what runs containers, or what has to be done for that."""
+    if ready.engine is None:
+        return
+    if ready.engine.name:
+        click.echo(f"lading: engine: {ready.engine}")
+    else:
+        display.note(
+            "no engine: data is served, containers wait until there is one; "
+            f"to get one: {ready.engine.mend}"
+        )

@@ -290,7 +290,7 @@ async def serving(given: Trialled, machine: CloudMachine) -> AsyncGenerator[Runn
         secrets = directory.secrets(entropy=os.urandom(400))
         host = address.rpartition(":")[0].strip("[]")
         ensure_certificate(directory.certificate, directory.key, host=host, now=datetime.now(UTC))
-        server = make_server(directory, 1, address)
+        server = make_server(directory, 1, address, logs=directory.root / "log")
         try:
             await server.start()
             async with (

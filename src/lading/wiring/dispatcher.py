@@ -36,6 +36,7 @@ from lading.dispatch.run import run
 from lading.dispatch.settings import API_TIMEOUT, DispatchSettings
 from lading.telemetry import configure
 from lading.wiring.directory import DataDirectory, write_private
+from lading.wiring.engine import with_engine
 from lading.wiring.process import ChildOptions, StartReport, end_with_parent, parse_options, say
 
 # Name below the data directory; supervisors are given the path of this file.
@@ -183,6 +184,7 @@ async def _serve(
     if membership.certificate:
         write_private(authority, membership.certificate.encode())
     verify = authority if membership.certificate else True
+    config = with_engine(config, name)
     site = FleetSite(
         config=config,
         token=membership.token.split("/")[1],
@@ -291,6 +293,7 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
     secrets = directory.secrets()
     config = directory.config(secrets, address=listen)
     name = config.Containers.Dispatcher
+    config = with_engine(config, name)
     site = FleetSite(
         config=config,
         token=secrets.dispatch_token_uuid,

@@ -22,11 +22,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, TextIO
 
 from lading.concurrency import cancel_all
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import Invalid, Unavailable
+from lading.supervisor.engines.choice import EngineChoice
 from lading.telemetry import event
 from lading.wiring.directory import (
     DataDirectory,
@@ -34,6 +35,7 @@ from lading.wiring.directory import (
     ensure_certificate,
     keep_room,
 )
+from lading.wiring.engine import engine_search
 from lading.wiring.process import READY, ended, private_files, say
 
 DEFAULT_LISTEN = "127.0.0.1:9440"
@@ -49,6 +51,8 @@ _LOG_LIMIT = 16 << 20
 _STEADY = 30.0
 # Bytes of the readiness message; a longer message of failure is cut.
 _LONGEST = 4096
+# Seconds between two searches for an engine, as long as there is none.
+_ENGINE_PAUSE = 5.0
 # umask for files in the trees of containers: programs in a container that are not root must be able
 # to read them.
 _OF_CONTAINERS = 0o022
@@ -62,13 +66,20 @@ class ServerReady:
     address: str
     data: Path
     seconds: float
+    engine: EngineChoice | None = None
+    """What runs containers here; None if another machine does."""
 
 
 def main(
-    data: Path, listen: str, *, also: Sequence[str] = (), on_ready: Callable[[ServerReady], None]
+    data: Path,
+    listen: str,
+    *,
+    also: Sequence[str] = (),
+    on_ready: Callable[[ServerReady], None],
+    has_log_files: bool = True,
 ) -> int:
     """Serve until TERM or INT; the exit code of the command. `also` are the addresses of further
-    servers.
+    servers. Without `has_log_files` the services log to our standard error.
 
     Written files are readable by their owner only.
 
@@ -79,11 +90,15 @@ def main(
     directory = DataDirectory(data.absolute())
     with private_files():
         directory.prepare(say=say)
-        return _main(directory, (listen, *further), on_ready)
+        return _main(directory, (listen, *further), on_ready, has_log_files=has_log_files)
 
 
 def _main(
-    directory: DataDirectory, addresses: Sequence[str], on_ready: Callable[[ServerReady], None]
+    directory: DataDirectory,
+    addresses: Sequence[str],
+    on_ready: Callable[[ServerReady], None],
+    *,
+    has_log_files: bool,
 ) -> int:
     listen, lock = addresses[0], directory.claim()
     try:
@@ -93,9 +108,17 @@ def _main(
         kept = Amount(containers.DiskReserve, containers.DiskReserveFiles)
         ensure_certificate(directory.certificate, directory.key, host=host, now=datetime.now(UTC))
         with_dispatcher = containers.Dispatcher != "none"
+        choose = engine_search(containers) if containers.Dispatcher == "local" else None
         return asyncio.run(
             _serve(
-                directory, addresses, secrets, on_ready, with_dispatcher=with_dispatcher, kept=kept
+                directory,
+                addresses,
+                secrets,
+                on_ready,
+                with_dispatcher=with_dispatcher,
+                kept=kept,
+                choose=choose,
+                logs=directory.root / "log" if has_log_files else None,
             )
         )
     finally:
@@ -135,31 +158,47 @@ async def _serve(
     *,
     with_dispatcher: bool,
     kept: Amount,
+    choose: Callable[[], EngineChoice] | None,
+    logs: Path | None,
 ) -> int:
     loop = asyncio.get_running_loop()
     started, stop = loop.time(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     services = [
-        make_server(directory, number, address) for number, address in enumerate(addresses, 1)
+        make_server(directory, number, address, logs=logs)
+        for number, address in enumerate(addresses, 1)
     ]
-    if with_dispatcher:
-        services.append(
-            _service(directory, "dispatcher", "dispatcher", addresses[0], umask=_OF_CONTAINERS)
-        )
+    engine = choose() if choose is not None else None
+    dispatcher = _service(
+        directory, "dispatcher", "dispatcher", addresses[0], logs=logs, umask=_OF_CONTAINERS
+    )
+    # Without an engine data is served, and requests stay queued.
+    is_waiting = engine is not None and not engine.name
+    if with_dispatcher and not is_waiting:
+        services.append(dispatcher)
     try:
         if not await start_all(services, stop):
             return 0
         # Clients get the address only when the server answers.
         directory.write_env(secrets, address=addresses[0])
         on_ready(
-            ServerReady(address=addresses[0], data=directory.root, seconds=loop.time() - started)
+            ServerReady(
+                address=addresses[0],
+                data=directory.root,
+                seconds=loop.time() - started,
+                engine=engine,
+            )
         )
         # From here on a child that ends is started again, until the keepers are cancelled.
         keepers = [asyncio.create_task(service.keep(), name=service.name) for service in services]
         keepers.append(
             asyncio.create_task(keep_room(directory.database, kept), name="room for records")
         )
+        if choose is not None and is_waiting:
+            late = _keep_later(dispatcher, choose)
+            keepers.append(asyncio.create_task(late, name="engine"))
+            services.append(dispatcher)
         await stop.wait()
         # Keepers end by cancellation; their results mean nothing.
         await cancel_all(*keepers)
@@ -171,6 +210,17 @@ async def _serve(
         for service in reversed(services):
             await service.stop()
     return 0
+
+
+async def _keep_later(dispatcher: ChildService, choose: Callable[[], EngineChoice]) -> None:
+    """Start the dispatcher once there is an engine, and keep it."""
+    while True:
+        found = await asyncio.to_thread(choose)
+        if found.name:
+            break
+        await asyncio.sleep(_ENGINE_PAUSE)
+    say(f"engine: {found}; containers run from now on")
+    await dispatcher.keep()
 
 
 async def start_all(services: Sequence[ChildService], stop: asyncio.Event) -> bool:
@@ -195,12 +245,14 @@ async def start_all(services: Sequence[ChildService], stop: asyncio.Event) -> bo
         await cancel_all(starting, stopping)
 
 
-def make_server(directory: DataDirectory, number: int, address: str) -> ChildService:
+def make_server(
+    directory: DataDirectory, number: int, address: str, *, logs: Path | None
+) -> ChildService:
     """Make the service of server `number`: the first has the local socket of the directory, each
     further one its own.
     """
     if number == 1:
-        return _service(directory, "server", "server", address)
+        return _service(directory, "server", "server", address, logs=logs)
     return _service(
         directory,
         f"server-{number}",
@@ -208,11 +260,18 @@ def make_server(directory: DataDirectory, number: int, address: str) -> ChildSer
         address,
         "--socket",
         str(directory.root / f"api-{number}.sock"),
+        logs=logs,
     )
 
 
 def _service(
-    directory: DataDirectory, name: str, module: str, address: str, *more: str, umask: int = -1
+    directory: DataDirectory,
+    name: str,
+    module: str,
+    address: str,
+    *more: str,
+    logs: Path | None,
+    umask: int = -1,
 ) -> ChildService:
     command = [
         sys.executable,
@@ -223,9 +282,7 @@ def _service(
         "--listen",
         address,
     ]
-    return ChildService(
-        name, [*command, "--parent", str(os.getpid()), *more], directory.root / "log", umask=umask
-    )
+    return ChildService(name, [*command, "--parent", str(os.getpid()), *more], logs, umask=umask)
 
 
 class Killed(Unavailable):
@@ -239,17 +296,18 @@ class ChildService:
         self,
         name: str,
         command: list[str],
-        logs: Path,
+        logs: Path | None,
         *,
         umask: int = -1,
         start_timeout: float = _START_TIMEOUT,
     ) -> None:
-        """`umask` of the child; -1 inherits. It has `start_timeout` seconds to become ready."""
+        """`logs`: the directory of its log file; None for our standard error. `umask` of the child;
+        -1 inherits. It has `start_timeout` seconds to become ready."""
         self._start_timeout = start_timeout
         self.name = name
         self._umask = umask
         self._command = command
-        self._log = logs / f"{name}.log"
+        self._log = logs / f"{name}.log" if logs is not None else None
         self._process: subprocess.Popen[bytes] | None = None
 
     async def start(self) -> None:
@@ -266,7 +324,7 @@ class ChildService:
             await self.stop()
             said = self._last_words(began) or "it reported nothing; is the machine overloaded?"
             late = f"the {self.name} did not start within {self._start_timeout:.0f} s"
-            raise Unavailable(f"{late}: {said} (log: {self._log})") from None
+            raise Unavailable(f"{late}: {said} ({self._place})") from None
         finally:
             os.close(read)
         # An empty line: the child ended without a message.
@@ -275,11 +333,10 @@ class ChildService:
             await self.stop()
             if not ready and code < 0:
                 raise Killed(
-                    f"the {self.name} was killed by signal {-code} while it started "
-                    f"(log: {self._log})"
+                    f"the {self.name} was killed by signal {-code} while it started ({self._place})"
                 )
             said = ready.decode(errors="replace").strip() or self._last_words(began) or "no message"
-            raise Unavailable(f"the {self.name} did not start: {said} (log: {self._log})")
+            raise Unavailable(f"the {self.name} did not start: {said} ({self._place})")
 
     async def start_though_killed(self) -> None:
         """Like `start`, repeated while signals kill the child. Raises Unavailable with a message of
@@ -339,24 +396,41 @@ class ChildService:
 
     def _spawn(self, ready: int) -> int:
         """Start the process; return the offset of its part of the log."""
-        with self._open_log() as log:
+        if self._log is None:
+            # Standard output is for our own lines.
+            self._launch(ready, stdout=sys.stderr, stderr=None)
+            return 0
+        with self._open_log(self._log) as log:
             began = log.tell()
-            null = subprocess.DEVNULL
-            command = [*self._command, "--ready-fd", str(ready)]
-            self._process = subprocess.Popen(
-                command, stdin=null, stdout=log, stderr=log, pass_fds=(ready,), umask=self._umask
-            )
+            self._launch(ready, stdout=log, stderr=log)
         return began
 
-    def _open_log(self) -> IO[bytes]:
-        self._log.parent.mkdir(mode=0o700, exist_ok=True)
-        if self._log.exists() and self._log.stat().st_size > _LOG_LIMIT:
+    def _launch(self, ready: int, *, stdout: IO[bytes] | TextIO, stderr: IO[bytes] | None) -> None:
+        self._process = subprocess.Popen(
+            [*self._command, "--ready-fd", str(ready)],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=(ready,),
+            umask=self._umask,
+        )
+
+    @property
+    def _place(self) -> str:
+        """Where it logs, for messages."""
+        return f"log: {self._log}" if self._log is not None else "log: above"
+
+    def _open_log(self, path: Path) -> IO[bytes]:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        if path.exists() and path.stat().st_size > _LOG_LIMIT:
             # One earlier log is kept, so logs of a service have at most twice this size and one
             # run.
-            self._log.replace(self._log.with_suffix(".log.1"))
-        return self._log.open("ab")
+            path.replace(path.with_suffix(".log.1"))
+        return path.open("ab")
 
     def _last_words(self, began: int) -> str:
+        if self._log is None:
+            return ""
         with self._log.open("rb") as log:
             log.seek(began)
             # The last part is enough for one message.

@@ -1,0 +1,95 @@
+"""The engine of this machine: native for root with crun, else a Docker or podman that answers.
+
+Without root the services of the user are found by themselves: rootless Docker, and rootless podman
+(`$XDG_RUNTIME_DIR`). Where there is none, the command that brings one is named.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lading.supervisor.engines import AUTOMATIC, NATIVE
+
+# Seconds for a connection to a socket of this machine: a service answers at once or not at all.
+_ANSWER_TIME = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineChoice:
+    """An engine, or what brings one."""
+
+    name: str = ""
+    """Of the entry point group `lading.engines`; "" if there is none."""
+    socket: str = ""
+    """That of a service that was found."""
+    is_rootless: bool = False
+    mend: str = ""
+    """The command that brings an engine, if there is none."""
+
+    def __str__(self) -> str:
+        return f"{self.name or 'none'}{' rootless' if self.is_rootless else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSearch:
+    """Where engines are looked for. Every part can be replaced by a test."""
+
+    docker_socket: str
+    podman_socket: str
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    user: int = field(default_factory=os.geteuid)
+    which: Callable[[str], str | None] = shutil.which
+    answers: Callable[[str], bool] = lambda path: answers(path)
+    has_systemd: Callable[[], bool] = lambda: Path("/run/systemd/system").is_dir()
+
+    def choose(self, configured: str = AUTOMATIC) -> EngineChoice:
+        """The configured engine; for `auto` the first that can be used."""
+        if configured != AUTOMATIC:
+            return EngineChoice(name=configured)
+        if self.user == 0 and self.which("crun"):
+            return EngineChoice(name=NATIVE)
+        for name, path, is_rootless in self._services():
+            if self.answers(path):
+                return EngineChoice(name=name, socket=path, is_rootless=is_rootless)
+        return EngineChoice(mend=self._mend())
+
+    def _services(self) -> list[tuple[str, str, bool]]:
+        """Name, socket, and whether it is one without root; in the order of preference."""
+        found = [("docker", self.docker_socket, False)]
+        host = self.environ.get("DOCKER_HOST", "")
+        if host.startswith("unix://"):
+            path = host.removeprefix("unix://")
+            found.insert(0, ("podman" if "podman" in path else "docker", path, self.user != 0))
+        runtime = self.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{self.user}"
+        if self.user:
+            found.append(("docker", f"{runtime}/docker.sock", True))
+        found.append(("podman", self.podman_socket, False))
+        if self.user:
+            found.append(("podman", f"{runtime}/podman/podman.sock", True))
+        return found
+
+    def _mend(self) -> str:
+        if self.user == 0:
+            return "apt install crun"
+        start = (
+            "systemctl --user enable --now podman.socket"
+            if self.has_systemd()
+            else "podman system service --time=0 &"
+        )
+        return start if self.which("podman") else f"sudo apt install podman uidmap; {start}"
+
+
+def answers(path: str) -> bool:
+    """Whether a service listens on a Unix socket, and admits this user."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_ANSWER_TIME)
+        try:
+            connection.connect(path)
+        except OSError:
+            return False
+    return True

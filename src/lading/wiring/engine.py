@@ -1,0 +1,34 @@
+"""The engine of this machine, by its configuration and by what is found here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from lading.config import Config
+from lading.container_config import Containers
+from lading.supervisor.engines.choice import EngineChoice, EngineSearch
+
+
+def engine_search(containers: Containers) -> Callable[[], EngineChoice]:
+    """A function that finds the engine of this machine."""
+    search = EngineSearch(
+        docker_socket=containers.DockerSocket, podman_socket=containers.PodmanSocket
+    )
+    return lambda: search.choose(containers.RuntimeEngine)
+
+
+def with_engine(config: Config, name: str) -> Config:
+    """The configuration with the engine that was found, if the fleet is this machine."""
+    if name != "local":
+        return config
+    containers = config.Containers
+    found = engine_search(containers)()
+    if not found.socket:
+        # The configured one, native, or none: then that is what each container reports.
+        return config
+    if found.name == "podman":
+        changed = replace(containers, RuntimeEngine=found.name, PodmanSocket=found.socket)
+    else:
+        changed = replace(containers, RuntimeEngine=found.name, DockerSocket=found.socket)
+    return replace(config, Containers=changed)

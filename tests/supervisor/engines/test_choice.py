@@ -1,0 +1,90 @@
+"""Which engine a machine has."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import pytest
+
+from lading.supervisor.engines.choice import EngineSearch, answers
+
+
+def search(
+    *,
+    user: int = 1000,
+    programs: Collection[str] = (),
+    sockets: Collection[str] = (),
+    environ: Mapping[str, str] | None = None,
+    has_systemd: bool = True,
+) -> EngineSearch:
+    return EngineSearch(
+        docker_socket="/d.sock",
+        podman_socket="/p.sock",
+        environ=environ or {},
+        user=user,
+        which=lambda name: f"/bin/{name}" if name in programs else None,
+        answers=lambda path: path in sockets,
+        has_systemd=lambda: has_systemd,
+    )
+
+
+_DOCKER, _PODMAN = "/run/user/1000/docker.sock", "/run/user/1000/podman/podman.sock"
+
+
+@pytest.mark.parametrize(
+    ("made", "shown", "path"),
+    [
+        (search(user=0, programs={"crun"}, sockets={"/d.sock"}), "native", ""),
+        (search(user=0, sockets={"/d.sock"}), "docker", "/d.sock"),
+        (search(programs={"crun"}, sockets={"/d.sock", _PODMAN}), "docker", "/d.sock"),
+        (search(sockets={_DOCKER, _PODMAN}), "docker rootless", _DOCKER),
+        (search(sockets={_PODMAN}), "podman rootless", _PODMAN),
+        (search(sockets={"/p.sock"}), "podman", "/p.sock"),
+        (search(user=0, sockets={_PODMAN}), "none", ""),
+        (
+            search(environ={"XDG_RUNTIME_DIR": "/r"}, sockets={"/r/podman/podman.sock"}),
+            "podman rootless",
+            "/r/podman/podman.sock",
+        ),
+        (
+            search(environ={"DOCKER_HOST": "unix:///x.sock"}, sockets={"/x.sock", "/d.sock"}),
+            "docker rootless",
+            "/x.sock",
+        ),
+        (search(environ={"DOCKER_HOST": "tcp://h:1"}, sockets={"/d.sock"}), "docker", "/d.sock"),
+    ],
+)
+def test_the_first_that_can_be_used(made: EngineSearch, shown: str, path: str) -> None:
+    found = made.choose()
+    assert (str(found), found.socket) == (shown, path)
+
+
+def test_a_configured_engine_is_not_looked_for() -> None:
+    assert str(search().choose("podman")) == "podman"
+
+
+@pytest.mark.parametrize(
+    ("made", "mend"),
+    [
+        (search(user=0), "apt install crun"),
+        (search(programs={"podman"}), "systemctl --user enable --now podman.socket"),
+        (search(programs={"podman"}, has_systemd=False), "podman system service --time=0 &"),
+        (
+            search(),
+            "sudo apt install podman uidmap; systemctl --user enable --now podman.socket",
+        ),
+    ],
+)
+def test_what_brings_one(made: EngineSearch, mend: str) -> None:
+    assert made.choose().mend == mend
+
+
+def test_a_socket_answers_or_not(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    assert not answers(str(path))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        assert answers(str(path))
