@@ -20,7 +20,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home directory on a machine without systemd."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("LADING_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(service, "_BOOTED", tmp_path / "none")
+    monkeypatch.setattr(service, "BOOTED", tmp_path / "none")
     return tmp_path
 
 
@@ -53,7 +53,7 @@ def test_what_systemd_says_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) 
     )
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
-    monkeypatch.setattr(service, "_BOOTED", home)
+    monkeypatch.setattr(service, "BOOTED", home)
     said = _run("install", "--user", code=1)
     assert "systemctl --user enable --now lading.service: no bus" in said
 

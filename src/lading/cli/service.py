@@ -24,8 +24,8 @@ from lading.core.errors import Conflict, Invalid, LadingError
 _NAME = "lading.service"
 _SYSTEM = Path("/etc/systemd/system")
 _SYSTEM_DATA = Path("/var/lib/lading")
-# systemd is the system's manager if it has this directory (sd_booted(3)).
-_BOOTED = Path("/run/systemd/system")
+BOOTED = Path("/run/systemd/system")
+"""systemd is the manager of this machine if there is this directory (sd_booted(3))."""
 
 
 @click.group()
@@ -154,7 +154,7 @@ def _ask(steps: Sequence[Sequence[str]], *, of_user: bool) -> list[str]:
     """
     prefix = ["systemctl", *(["--user"] if of_user else [])]
     commands = [[*prefix, *step] for step in steps]
-    if not _BOOTED.is_dir() or shutil.which("systemctl") is None:
+    if not BOOTED.is_dir() or shutil.which("systemctl") is None:
         return [" ".join(command) for command in commands]
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
