@@ -83,7 +83,7 @@ cloud: ## 300 containers over 20 VMs of an EC2 on this machine, the dispatcher k
 
 ga4gh: ## Run the programs of others against TES and WES: py-tes, pydantic-tes, Snakemake on S3, CWL workflows
 	@scripts/setup.sh test
-	$(BIN)/pytest -q -m 'long or not long' tests/system/test_tes.py tests/system/test_tes_clients.py tests/system/test_wes.py
+	$(BIN)/pytest -q -m 'long or not long' tests/system/test_tes.py tests/system/test_tes_contract.py tests/system/test_tes_clients.py tests/system/test_wes.py
 
 docs: ## Write the generated pages and build docs/_build
 	@scripts/setup.sh test
