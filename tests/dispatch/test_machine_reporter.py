@@ -24,7 +24,7 @@ from lading.dispatch.machine_reporter import MachineReporter, describe
 from lading.testing.containers import ExchangesOnly
 from lading.testing.fleet import FakeFleet
 
-UUID = "zzzzz-dz642-000000000000001"
+UUID, OTHER = "zzzzz-dz642-000000000000001", "zzzzz-dz642-000000000000002"
 
 
 class FakeServer(ExchangesOnly):
@@ -125,9 +125,15 @@ def test_workers_of_another_fleet() -> None:
     view = FleetView(
         known=True,
         workers=(FleetWorker("one", Resources(4, 8 * GIB)), FleetWorker("two", Resources(1, GIB))),
-        processes={UUID: SupervisorProcess("one"), "dead": SupervisorProcess("one", alive=False)},
+        processes={
+            UUID: SupervisorProcess("one"),
+            OTHER: SupervisorProcess("one", asking=True),
+            "dead": SupervisorProcess("one", alive=False),
+        },
     )
-    need = TrackedContainer(uuid=UUID, need=Resources(3, GIB))
-    first, second = describe(view, {UUID: need}.get).machines
-    assert (first.total.vcpus, first.reserved.vcpus, first.containers) == (4, 3, (UUID,))
+    needs = {
+        uuid: TrackedContainer(uuid=uuid, need=Resources(3, GIB)) for uuid in (UUID, OTHER, "dead")
+    }
+    first, second = describe(view, needs.get).machines
+    assert (first.total.vcpus, first.reserved.vcpus, first.containers) == (4, 3, (UUID, OTHER))
     assert (first.state, second.state, second.actions) == ("running", "idle", ())

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.reality import need_program, need_root
-from tests.system.cluster import Cluster, running_cluster
+from tests.system.cluster import LADING, Cluster, running_cluster
 from tests.system.page_visitor import PATIENCE, Visitor
 
 pytestmark = pytest.mark.system
@@ -76,7 +79,17 @@ def test_every_view_is_clean(cluster: Cluster, visitor: Visitor) -> None:
     expect(visitor.page.get_by_role("link", name="<b>runs</b>").first).to_be_visible(
         timeout=PATIENCE
     )
-    for path in ("/ui/machines", "/ui/login", "/ui/machines?state=none"):
+    user = json.loads(cluster.lading("user", "list", "--json").stdout)[0]["uuid"]
+    for path in (
+        "/ui/",
+        "/ui/machines",
+        "/ui/machines?state=none",
+        "/ui/tokens",
+        "/ui/tokens?owner=all",
+        "/ui/admin",
+        "/ui/admin/users",
+        f"/ui/admin/users/{user}",
+    ):
         visitor.go(path)
         visitor.check()
     cluster.lading("request", "cancel", uuid)
@@ -117,3 +130,57 @@ def test_a_machine_is_killed(cluster: Cluster, reader: Visitor) -> None:
     cluster.lading("request", "cancel", uuid)
     page.get_by_role("button", name="Run").click()
     expect(page.get_by_text("held")).to_be_hidden(timeout=PATIENCE)
+
+
+def test_a_token_is_made_and_revoked(cluster: Cluster, reader: Visitor) -> None:
+    page = reader.page
+    reader.go("/ui/")
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.get_by_label("It may").select_option(label="Read all that you can read")
+    page.get_by_role("button", name="Make the token").click()
+    secret = page.get_by_label("Token", exact=True).input_value()
+    reader.check()
+    environment = cluster.environment | {"ARVADOS_API_TOKEN": secret}
+    seen = subprocess.run([LADING, "request", "list"], env=environment, capture_output=True)
+    assert seen.returncode == 0
+    page.get_by_role("button", name=f"Revoke {secret.split('/')[1]}").click()
+    expect(page.get_by_text(secret.split("/")[1])).to_be_hidden()
+    seen = subprocess.run([LADING, "request", "list"], env=environment, capture_output=True)
+    assert seen.returncode != 0
+
+
+def test_a_user_is_made_and_deactivated(cluster: Cluster, reader: Visitor) -> None:
+    page = reader.page
+    reader.go("/ui/admin/users")
+    page.get_by_label("User name").fill("grace")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("grace")
+    page.get_by_role("button", name="Deactivate").click()
+    expect(page.get_by_text("inactive")).to_be_visible()
+    reader.check()
+    [user] = [
+        one
+        for one in json.loads(cluster.lading("user", "list", "--json").stdout)
+        if one["username"] == "grace"
+    ]
+    assert not user["is_active"]
+    page.get_by_role("button", name="Activate", exact=True).click()
+    expect(page.get_by_role("button", name="Deactivate")).to_be_visible()
+
+
+def test_a_collection_is_shared_by_address(
+    cluster: Cluster, reader: Visitor, chromium: Browser, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("for whoever has the address")
+    made = json.loads(cluster.lading("put", "--json", "--name", "shared", str(tmp_path)).stdout)
+    reader.go(f"/ui/access/{made['uuid']}")
+    reader.page.get_by_role("button", name="Make an address").click()
+    address = reader.page.get_by_label("Address", exact=True).input_value()
+    reader.check()
+    stranger = chromium.new_context(ignore_https_errors=True)
+    assert "for whoever" in stranger.request.get(f"{address}a.txt").text()
+    reader.page.get_by_role("button", name="End the address").click()
+    expect(reader.page.get_by_text("You have given no address.")).to_be_visible()
+    assert stranger.request.get(f"{address}a.txt").status == 401
+    stranger.close()

@@ -31,3 +31,31 @@ async def test_others_see_their_own(here: PageSite) -> None:
     await here.world.submit("x", name="of-the-admin")
     other = await here.logged_in(await here.world.user("jane"))
     assert "of-the-admin" not in await other.words("/ui/")
+
+
+async def test_the_site(here: PageSite, browser: Browser) -> None:
+    world = here.world
+    machine = {"id": "i-1", "kind": "vm", "state": "idle", "price": 0.25,
+               "total": {"vcpus": 4, "ram": 8 << 30}, "reserved": {"vcpus": 1}}  # fmt: skip
+    await world.ok("POST", "dispatch/machines", {"report": {"machines": [machine, machine]}},
+                   token=world.dispatcher)  # fmt: skip
+    for name, code in (("good", 0), ("bad", 1)):
+        request = await world.submit(name)
+        await world.run(request["container_uuid"], exit_code=code, cost=0.5)
+    words = await browser.words("/ui/")
+    for part in ("2 of 8 reserved", "0 B of 16.0 GiB", "Machines 2 , $0.5 an hour",
+                 "2 containers ended in the last hour", "1 failed or were cancelled, $1.00",
+                 "✓ database: well"):  # fmt: skip
+        assert part in words
+    world.clock.advance(7200)
+    assert "Rate 0 containers" in await browser.words("/ui/now")
+
+
+async def test_a_token_of_limited_scope_sees_the_lists(here: PageSite) -> None:
+    scopes = ["GET /arvados/v1/users/current", "GET /arvados/v1/container_requests",
+              "GET /arvados/v1/containers"]  # fmt: skip
+    made = await here.world.ok("POST", "api_client_authorizations", {"scopes": scopes})
+    browser = await here.logged_in(f"v2/{made['uuid']}/{made['api_token']}")
+    words = await browser.words("/ui/")
+    assert "Nothing runs." in words
+    assert "database" not in words

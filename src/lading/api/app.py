@@ -63,7 +63,7 @@ from lading.core.protocols import http_head
 from lading.core.protocols.http_head import HttpHead
 from lading.core.records.access import Principal, check_active, check_blocks, check_scope, covers
 from lading.core.records.filters import check_select
-from lading.core.records.schema import JSON
+from lading.core.records.schema import JSON, Record
 from lading.net.acceptor import note_known
 from lading.net.pacing import Pacer
 from lading.net.pipes import Turns
@@ -117,6 +117,7 @@ def make_app(
     repositories: Path | None = None,
     certificate: Path | None = None,
     connect: Callable[[str], Transport] = HttpTransport,
+    storage: Callable[[], Awaitable[Record]] | None = None,
 ) -> Application:
     """The metadata server; it owns the paths /arvados/, /discovery/, /websocket (also as a
     websocket) and /_health/.
@@ -153,6 +154,7 @@ def make_app(
             tunnels=Tunnels(most=config.API.MaxGatewayTunnels),
             turns=_make_turns(config),
             provider=_make_provider(config, clock, connect),
+            storage=storage,
         )
     )
 

@@ -175,6 +175,12 @@ def describe() -> Record:
             "responses": _responses(_OBJECT, (401, 403, *_ALWAYS, 413)),
         }
     }
+    paths["/arvados/v1/health"] = {
+        "get": {
+            "summary": "The health of the parts of this site; for admins its storage too.",
+            "responses": _responses(_OBJECT, (401, 403, *_ALWAYS)),
+        }
+    }
     paths["/arvados/v1/dispatch/machines"] = {
         "get": {
             "summary": "The machines of all dispatchers, as far as the caller may see them.",

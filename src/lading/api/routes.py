@@ -19,6 +19,7 @@ from lading.api.resources import (
     dispatching,
     evidence,
     groups,
+    health,
     links,
     machines,
     progress,
@@ -84,6 +85,7 @@ _FIXED: Final[dict[str, dict[str, ApiRoute]]] = {
     "/arvados/v1/user_agreements/signatures": {"GET": ApiRoute(handler=users.list_signatures)},
     "/arvados/v1/user_agreements/sign": {"POST": ApiRoute(handler=users.sign_agreement)},
     "/arvados/v1/dispatch/statuses": {"POST": ApiRoute(handler=dispatching.put_statuses)},
+    "/arvados/v1/health": {"GET": ApiRoute(handler=health.get_health)},
     "/arvados/v1/dispatch/machines": {
         "GET": ApiRoute(handler=machines.list_machines),
         "POST": ApiRoute(handler=machines.put_machines),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -126,6 +126,8 @@ class ApiServices:
     """
     provider: OpenIdClient | None = None
     """The provider of OpenID Connect at which people log in; None where there is none."""
+    storage: Callable[[], Awaitable[Record]] | None = None
+    """Describes the volumes and what maintenance found; None where that is not known."""
     wakeups: Wakeups = field(default_factory=Wakeups)
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     upkeep: Upkeep = field(default_factory=Upkeep)

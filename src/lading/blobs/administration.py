@@ -67,6 +67,33 @@ class Item(msgspec.Struct, frozen=True):
     mount_uuid: str = ""
 
 
+async def describe_volumes(mounts: VolumeSet) -> list[dict[str, Any]]:
+    """The volumes with their health and space; `total` and `free` are None where they cannot be
+    asked.
+    """
+    return [await _describe(mounts, mount) for mount in mounts.all]
+
+
+async def _describe(mounts: VolumeSet, mount: VolumeMount) -> dict[str, Any]:
+    health = mounts.health(mount)
+    shown: dict[str, Any] = {
+        "uuid": mount.uuid,
+        "device_id": mount.device,
+        "driver": mount.driver,
+        "read_only": mount.is_read_only,
+        "replication": mount.copies,
+        "storage_classes": dict.fromkeys(sorted(mount.classes), True),
+        "faults": health.faults,
+        "damaged": health.damaged,
+        "last_fault": health.last_fault,
+    }
+    try:
+        space = await mounts.space(mount)
+    except LadingError as error:
+        return shown | {"total": None, "free": None, "last_fault": error.message}
+    return shown | {"total": space.total, "free": space.free}
+
+
 class Administration:
     """Answers administrative requests; `clock` returns Unix seconds."""
 
@@ -88,9 +115,7 @@ class Administration:
                 return _listing(self._index(_prefix(request, rest)))
             case "GET", "mounts":
                 self._admit(request)
-                return JSONResponse(
-                    [await self._show(mount) for mount in self._mounts.all], headers=ANY_ORIGIN
-                )
+                return JSONResponse(await describe_volumes(self._mounts), headers=ANY_ORIGIN)
             case _, "mounts", uuid, *rest if rest:
                 self._admit(request)
                 return await self._on_mount(request, self._mounts.find(uuid), rest)
@@ -124,25 +149,6 @@ class Administration:
                 # aclosing: a client that disconnects must end the listing of the volume.
                 async for stored in found:
                     yield stored
-
-    async def _show(self, mount: VolumeMount) -> dict[str, Any]:
-        health = self._mounts.health(mount)
-        shown: dict[str, Any] = {
-            "uuid": mount.uuid,
-            "device_id": mount.device,
-            "driver": mount.driver,
-            "read_only": mount.is_read_only,
-            "replication": mount.copies,
-            "storage_classes": dict.fromkeys(sorted(mount.classes), True),
-            "faults": health.faults,
-            "damaged": health.damaged,
-            "last_fault": health.last_fault,
-        }
-        try:
-            space = await self._mounts.space(mount)
-        except LadingError as error:
-            return shown | {"total": None, "free": None, "last_fault": error.message}
-        return shown | {"total": space.total, "free": space.free}
 
     async def _on_mount(
         self, request: Request, mount: VolumeMount, rest: Sequence[str]

@@ -11,25 +11,13 @@ from lading.cli import display, references
 from lading.cli.options import MOMENT
 from lading.cli.session import CliSession, with_session
 from lading.cli.users import find_user
+from lading.client import token_scopes
 from lading.client.api import Record
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
 from lading.core.quantities import format_time, parse_time
 
 _TOKENS: Final = "api_client_authorizations"
-_API: Final = "/arvados/v1/"
-_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-_ALL: Final = ("all",)
-_READ_ONLY: Final = ("GET /",)
-_BLOCKS: Final = f"GET {_API}keep_services/accessible"
-# A new collection, its blocks, and the queries of clients before an upload (docs/spec/api, section
-# Scopes).
-_UPLOAD: Final = (
-    f"POST {_API}collections",
-    _BLOCKS,
-    f"GET {_API}config",
-    f"GET {_API}users/current",
-)
 _SHOWN: Final = (
     "uuid",
     "owner_uuid",
@@ -49,15 +37,14 @@ class _Scope(click.ParamType[str]):
     name = "scope"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        method, _, path = str(value).strip().partition(" ")
-        path = path.strip()
-        if method.upper() not in _METHODS or not path or " " in path:
+        scope = token_scopes.read_scope(str(value))
+        if scope is None:
             self.fail(
                 f"{value!r}: write a method and a path, for example 'GET /arvados/v1/collections/'",
                 param,
                 ctx,
             )
-        return f"{method.upper()} {path if path.startswith('/') else _API + path}"
+        return scope
 
 
 @click.group()
@@ -120,7 +107,11 @@ def create(
         raise click.UsageError("--expires: that moment has passed")
     given = [references.need_reference(one) for one in collections]
 
-    chosen = ((_ALL, everything), (_READ_ONLY, read_only), (_UPLOAD, upload))
+    chosen = (
+        (token_scopes.ALL, everything),
+        (token_scopes.READ_ONLY, read_only),
+        (token_scopes.UPLOAD, upload),
+    )
 
     async def action(session: CliSession) -> Record:
         wanted = [scope for group, is_chosen in chosen if is_chosen for scope in group]
@@ -146,7 +137,7 @@ async def _reading(session: CliSession, reference: references.FileReference) -> 
         )
     uuid = (await references.find_record(session, reference))["uuid"]
     # Reading files needs the collection's record, its contents, and the address of the block store.
-    return f"GET {_API}collections/{uuid}", f"GET {_API}collections/{uuid}/", _BLOCKS
+    return tuple(token_scopes.reading_collection(uuid))
 
 
 def _show_secret(made: Record, *, as_json: bool) -> None:
@@ -293,9 +284,9 @@ def _scopes(record: Record) -> str:
     given = list(record["scopes"])
     if "all" in given:
         return "all that its user may"
-    if given == list(_READ_ONLY):
+    if given == list(token_scopes.READ_ONLY):
         return "read only"
-    text = ", ".join(one.replace(_API, "") for one in given) or "nothing"
+    text = ", ".join(one.replace(token_scopes.API, "") for one in given) or "nothing"
     return text if len(text) <= _FEW else f"{text[:_FEW]}... ({len(given)} scopes)"
 
 

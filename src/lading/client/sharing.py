@@ -6,10 +6,15 @@ Source: docs/spec/api, section Links.
 
 from __future__ import annotations
 
+from typing import Final
+
 from lading.client.api import ApiClient, Record
+from lading.client.token_scopes import reading_collection
 from lading.core import ids
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
+
+_TOKENS: Final = "api_client_authorizations"
 
 
 async def find_party(api: ApiClient, who: str, cluster: str) -> str:
@@ -56,6 +61,30 @@ async def set_level(api: ApiClient, uuid: str, party: str, name: str) -> None:
     await api.update("links", links[0]["uuid"], {"name": name})
     for link in links[1:]:
         await api.delete("links", link["uuid"])
+
+
+async def make_address(api: ApiClient, uuid: str, ends: str | None) -> Record:
+    """An address with a token that reads one collection: `url`, `token_uuid`, `expires_at`. `ends`
+    is the API timestamp of its end, None for none.
+    """
+    scopes = list(reading_collection(uuid))
+    token = await api.create(_TOKENS, {"scopes": scopes, "expires_at": ends})
+    config: Record = await api.request("GET", "config")
+    files = str(config["Services"]["WebDAVDownload"]["ExternalURL"])
+    return {
+        "url": f"{files}c={uuid}/t=v2/{token['uuid']}/{token['api_token']}/_/",
+        "token_uuid": token["uuid"],
+        "expires_at": token["expires_at"],
+    }
+
+
+async def list_addresses(api: ApiClient, uuid: str, now: str) -> list[Record]:
+    """The caller's own tokens that read this collection alone and have not ended at `now`: `uuid`,
+    `expires_at`.
+    """
+    filters = [["scopes", "=", list(reading_collection(uuid))]]
+    tokens = await api.list(_TOKENS, filters=filters, select=["uuid", "expires_at"], limit=1000)
+    return [one for one in tokens if (one["expires_at"] or now) >= now]
 
 
 async def list_permissions(api: ApiClient, uuid: str) -> list[Record]:

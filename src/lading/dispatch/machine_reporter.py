@@ -121,7 +121,8 @@ def describe_worker(
         for uuid, process in view.processes.items()
         if process.alive and worker in (process.worker, *process.others)
     }
-    needs = ((look_up(uuid), process) for uuid, process in here.items())
+    # One that asks for its resources has not got them yet.
+    needs = ((look_up(uuid), process) for uuid, process in here.items() if not process.asking)
     found = next((one for one in view.workers if one.id == worker), None)
     return MachineState(
         id=worker,

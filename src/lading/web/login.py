@@ -124,6 +124,7 @@ async def begin_session(
         token_uuid=token_uuid,
         user_uuid=str(user["uuid"]),
         user_name=str(name),
+        is_admin=bool(user.get("is_admin")),
         begun=visit.services.clock().timestamp(),
     )
     if visit.secret:

@@ -1,18 +1,28 @@
-"""The first page: what runs, what waits, what failed lately."""
+"""The first page: what runs, what waits, what failed lately; the use of the machines, the rate and
+the cost of today, the health of the parts.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from contextlib import suppress
 from typing import Any, Final
 
 from starlette.responses import Response
 
+from lading.client.api import Record
 from lading.concurrency import together
+from lading.core.errors import LadingError
+from lading.core.quantities import format_time, parse_time
 from lading.web.requests import rows
 from lading.web.requests.rows import RequestRow
+from lading.web.site import machines
 from lading.web.visit import Visit
 
 # A summary: the list of requests has the rest.
 _SHOWN: Final = 8
+_COUNTED: Final = 1000
+_HOUR: Final = 3600.0
 _PARTS: Final = (
     ("Running", "Running", "Nothing runs."),
     ("Waiting", "Waiting", "Nothing waits."),
@@ -37,7 +47,21 @@ async def _values(visit: Visit) -> dict[str, Any]:
     async def find(state: str) -> None:
         found[state] = (await rows.find(visit, state=state, most=_SHOWN + 1)).rows
 
-    await together(*(find(state) for state, _, _ in _PARTS))
+    site: dict[str, Any] = {"use": None, "health": None, "today": None}
+
+    async def look_at_machines() -> None:
+        site["use"] = _use(await machines.list_reports(visit.api))
+
+    async def look_at_health() -> None:
+        site["health"] = await visit.api.request("GET", "health")
+
+    async def look_at_today() -> None:
+        site["today"] = await _today(visit)
+
+    await together(
+        *(find(state) for state, _, _ in _PARTS),
+        *(_quietly(look()) for look in (look_at_machines, look_at_health, look_at_today)),
+    )
     parts = [
         {
             "state": state,
@@ -49,4 +73,49 @@ async def _values(visit: Visit) -> dict[str, Any]:
         for state, title, empty in _PARTS
     ]
     shown = [row for some in found.values() for row in some[:_SHOWN]]
-    return {"parts": parts, "topics": rows.topics(shown, new=True)}
+    return {"parts": parts, "site": site, "topics": rows.topics(shown, new=True)}
+
+
+async def _quietly(look: Awaitable[None]) -> None:
+    """Look at what is beside the lists. A token of limited scope does not see it, which is no
+    reason not to show the lists.
+    """
+    with suppress(LadingError):
+        await look
+
+
+def _use(reports: list[Record]) -> dict[str, Any]:
+    """What of all machines is reserved, and what they cost."""
+    found = [one for report in reports for one in report["machines"]]
+    return {
+        "machines": len(found),
+        "price": sum(float(one["price"]) for one in found),
+        "amounts": [
+            (name, key, sum(one["reserved"][key] for one in found), total)
+            for name, key in (("VCPUs", "vcpus"), ("RAM", "ram"))
+            if (total := sum(one["total"][key] for one in found))
+        ],
+    }
+
+
+async def _today(visit: Visit) -> dict[str, Any]:
+    """The containers that have ended since midnight (UTC), as far as the reader sees them: how
+    many, how many within the last hour, and their cost; `is_cut` where there were more.
+    """
+    now = visit.services.clock()
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    found = await visit.api.list(
+        "containers",
+        filters=[["finished_at", ">=", format_time(midnight)]],
+        select=("finished_at", "cost", "exit_code", "state"),
+        order=("finished_at desc",),
+        limit=_COUNTED,
+    )
+    ages = [(now - parse_time(one["finished_at"])).total_seconds() for one in found]
+    return {
+        "ended": len(found),
+        "failed": sum(one["state"] != "Complete" or bool(one["exit_code"]) for one in found),
+        "within_hour": sum(age <= _HOUR for age in ages),
+        "cost": sum(float(one["cost"] or 0) for one in found),
+        "is_cut": len(found) == _COUNTED,
+    }

@@ -47,6 +47,8 @@ class PageSession(msgspec.Struct, frozen=True, kw_only=True):
     """Uuid of the token if it was made for this session and ends with it, else ""."""
     user_uuid: str
     user_name: str
+    is_admin: bool = False
+    """Whether the user was an admin at the login: what is offered, not what is allowed."""
     begun: float
     """Seconds since 1970."""
 

@@ -95,6 +95,7 @@ class Visit:
         session = self.session
         shared = {
             "user": session.user_name if session else "",
+            "is_admin": session is not None and session.is_admin,
             "form_token": self._form_token() if self.secret else "",
             "place": self.place,
             "topics": "",

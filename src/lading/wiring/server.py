@@ -63,7 +63,7 @@ from lading.wiring.process import (
 )
 from lading.wiring.stores import RecordedReferences, open_database, open_mounts
 from lading.wiring.up import parse_listen
-from lading.wiring.upkeep import Storage, keep_up
+from lading.wiring.upkeep import Storage, describe_storage, keep_up
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -149,15 +149,15 @@ async def serve(
     try:
         await prepare(database, now=format_time(datetime.now(UTC)))
         async with contextlib.aclosing(await open_mounts(config, directory)) as mounts:
-            api = _make_api(database, mounts, config, directory)
-            await api.bootstrap(_first_tokens(secrets))
-            blocks = make_block_app(mounts, config, clock=time.time, check_token=api.check_token)
             storage = Storage(
                 directory=directory,
                 config=config,
                 mounts=mounts,
                 references=RecordedReferences(database, config),
             )
+            api = _make_api(database, config, storage)
+            await api.bootstrap(_first_tokens(secrets))
+            blocks = make_block_app(mounts, config, clock=time.time, check_token=api.check_token)
             lender = FdPasser(mounts, config, clock=time.time, check_token=api.check_token)
             tending: tuple[Callable[[], Coroutine[Any, Any, None]], ...] = (
                 api.tend,
@@ -178,15 +178,15 @@ async def serve(
         await database.close()
 
 
-def _make_api(
-    database: Database, mounts: VolumeSet, config: Config, directory: DataDirectory
-) -> Application:
+def _make_api(database: Database, config: Config, storage: Storage) -> Application:
+    directory = storage.directory
     return make_app(
         database,
         config,
         clock=lambda: datetime.now(UTC),
         entropy=os.urandom,
-        blocks=VolumeBlocks(mounts, config),
+        blocks=VolumeBlocks(storage.mounts, config),
+        storage=functools.partial(describe_storage, storage),
         live=directory.live,
         certificate=directory.certificate,
     )

@@ -15,10 +15,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from lading.blobs.administration import describe_volumes
 from lading.blobs.collector import Collector, CollectorResult, Look, References
 from lading.blobs.scrubber import Damage, Findings, Scrubber
 from lading.blobs.volume_set import VolumeSet
@@ -157,6 +158,17 @@ def read_state(directory: DataDirectory) -> UpkeepState:
     # The state is a cache of results: without it the next run starts from the beginning.
     except (OSError, msgspec.DecodeError):
         return UpkeepState(balance=Balance(), scrub=Scrub())
+
+
+async def describe_storage(storage: Storage) -> dict[str, Any]:
+    """The volumes, and what the last garbage collection and the last scrub found."""
+    state = await asyncio.to_thread(read_state, storage.directory)
+    settings = storage.config.Collections
+    return {
+        "volumes": await describe_volumes(storage.mounts),
+        "balance": {**msgspec.to_builtins(state.balance), "period": settings.BalancePeriod},
+        "scrub": {**msgspec.to_builtins(state.scrub), "period": settings.ScrubPeriod},
+    }
 
 
 def write_balance(directory: DataDirectory, look: Look, outcome: CollectorResult) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.web.browsing import Browser, PageSite
 
 
@@ -49,3 +51,34 @@ async def test_a_request_is_shared(here: PageSite, browser: Browser) -> None:
     await browser.post(f"/ui/access/{request['uuid']}", {"who": "jane", "can": "read"})
     assert "to be shared" in await jane.words(page)
     assert f'href="{page}"' in await browser.text(f"/ui/access/{request['uuid']}")
+
+
+async def test_an_address_is_shown_once_and_ended(here: PageSite, browser: Browser) -> None:
+    uuid = await here.files.collection({"a.txt": b"1"})
+    path = f"/ui/access/{uuid}"
+    answer = await browser.post(f"{path}/address", {"days": "7"})
+    found = re.search(rb'value="(https://[^"]+)"', answer.body)
+    assert found
+    assert answer.headers["cache-control"] == "no-store"
+    place = found[1].decode().partition(":9440")[2]
+    assert (await here.files.call("GET", f"{place}a.txt", token="")).body == b"1"
+    text = await browser.text(path)
+    assert place.split("/")[-3] not in text
+    token = text.partition('name="token" value="')[2][:27]
+    for status in (303, 404):
+        assert (await browser.post(f"{path}/end", {"token": token})).status == status
+    assert (await here.files.call("GET", f"{place}a.txt", token="")).status == 401
+
+
+async def test_other_tokens_are_no_addresses(here: PageSite, browser: Browser) -> None:
+    uuid = await here.files.collection({"a.txt": b"1"})
+    own = here.world.admin.split("/")[1]
+    assert (await browser.post(f"/ui/access/{uuid}/end", {"token": own})).status == 404
+    assert (await here.world.request("GET", "users/current")).status == 200
+
+
+async def test_projects_have_no_address(here: PageSite, browser: Browser) -> None:
+    group = {"group_class": "project", "name": "p"}
+    uuid = (await here.world.ok("POST", "groups", {"group": group}))["uuid"]
+    assert "Share by address" not in await browser.words(f"/ui/access/{uuid}")
+    assert (await browser.post(f"/ui/access/{uuid}/address")).status == 404

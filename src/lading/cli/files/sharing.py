@@ -102,13 +102,7 @@ def _share_by_link(what: str, seconds: int | None, as_json: bool) -> None:
         ends = (
             None if seconds is None else format_time(datetime.now(UTC) + timedelta(seconds=seconds))
         )
-        token = await session.api.create(_TOKENS, {"scopes": _scopes(uuid), "expires_at": ends})
-        secret = f"v2/{token['uuid']}/{token['api_token']}"
-        return {
-            "url": f"{_files_at(await _config(session))}c={uuid}/t={secret}/_/",
-            "token_uuid": token["uuid"],
-            "expires_at": token["expires_at"],
-        }
+        return await sharing.make_address(session.api, uuid, ends)
 
     made = with_session(action)
     if as_json:
@@ -181,23 +175,12 @@ async def _find_shared(session: CliSession, what: str) -> str:
     return str(record["uuid"])
 
 
-def _scopes(uuid: str) -> list[str]:
-    """Scopes of a token that reads one collection, as in Arvados' sharing links."""
-    paths = (f"collections/{uuid}", f"collections/{uuid}/", "keep_services/accessible")
-    return [f"GET /arvados/v1/{path}" for path in paths]
-
-
 async def _addresses(session: CliSession, uuid: str) -> list[Record]:
     """The user's own unexpired tokens that read only this collection."""
-    filters = [["scopes", "=", _scopes(uuid)]]
-    tokens = await session.api.list(
-        _TOKENS, filters=filters, select=["uuid", "expires_at"], limit=1000
-    )
-    now = format_time(datetime.now(UTC))
+    found = await sharing.list_addresses(session.api, uuid, format_time(datetime.now(UTC)))
     return [
         {"who": "by address", "can": "read", "tail_uuid": one["uuid"], "uuid": one["uuid"]}
-        for one in tokens
-        if (one["expires_at"] or now) >= now
+        for one in found
     ]
 
 

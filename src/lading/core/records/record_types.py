@@ -425,7 +425,10 @@ CONTAINERS: Final = RecordType(
         ("modified_at", "uuid"),
         ("created_at", "uuid"),
     ),
-    sparse=(("auth_uuid",), ("locked_by_uuid",), ("output",), ("log",), ("withdrawn_at",)),
+    sparse=(
+        ("auth_uuid",), ("locked_by_uuid",), ("output",), ("log",), ("withdrawn_at",),
+        ("finished_at",),
+    ),
     owned=False,
 )  # fmt: skip
 

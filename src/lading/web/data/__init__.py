@@ -22,6 +22,8 @@ ROUTES: Final[tuple[PageRoute, ...]] = (
     route("GET", "/ui/access/{uuid}", access.show),
     route("POST", "/ui/access/{uuid}", access.give),
     route("POST", "/ui/access/{uuid}/remove", access.remove),
+    route("POST", "/ui/access/{uuid}/address", access.make_address),
+    route("POST", "/ui/access/{uuid}/end", access.end_address),
     route("GET", "/ui/trash", trash.show),
     route("POST", "/ui/trash/{uuid}", trash.put_in),
     route("POST", "/ui/trash/{uuid}/restore", trash.take_out),

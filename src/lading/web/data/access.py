@@ -8,9 +8,12 @@ from typing import Final
 from starlette.responses import Response
 
 from lading.client import sharing
+from lading.client.api import Record
 from lading.core.errors import Invalid, NotFound
-from lading.core.ids import Infix, infix_of
+from lading.core.ids import Infix, infix_of, is_uuid
+from lading.core.quantities import format_time
 from lading.web.data import entries
+from lading.web.site import tokens
 from lading.web.visit import Visit
 
 LEVELS: Final = ("read", "write", "manage")
@@ -23,9 +26,34 @@ _KINDS: Final[dict[Infix, tuple[str, Callable[[str], str]]]] = {
 
 
 async def show(visit: Visit) -> Response:
-    """Who has access by a permission link, as far as the reader may see it."""
+    """Who has access by a permission link, as far as the reader may see it; of a collection the
+    reader's own addresses that read it too.
+    """
+    return await _page(visit, made=None)
+
+
+async def make_address(visit: Visit) -> Response:
+    """Make an address that reads a collection, and show it: this page alone has it."""
+    uuid = entries.need_uuid(visit, Infix.COLLECTION)
+    ends = tokens.end_of(visit.field("days"), visit.services.clock())
+    return await _page(visit, made=await sharing.make_address(visit.api, uuid, ends))
+
+
+async def end_address(visit: Visit) -> Response:
+    """End an address of the reader's."""
+    uuid, token = entries.need_uuid(visit, Infix.COLLECTION), visit.field("token")
+    now = format_time(visit.services.clock())
+    known = [one["uuid"] for one in await sharing.list_addresses(visit.api, uuid, now)]
+    if token not in known:
+        raise NotFound("There is no such address")
+    await visit.api.delete("api_client_authorizations", token)
+    return visit.redirect(_place(uuid))
+
+
+async def _page(visit: Visit, *, made: Record | None) -> Response:
     uuid = _named(visit)
     plural, place = _KINDS[Infix(infix_of(uuid))]
+    is_collection = is_uuid(uuid, Infix.COLLECTION)
     record = await visit.api.get(plural, uuid, select=("uuid", "name"))
     return visit.page(
         "access.html",
@@ -34,6 +62,11 @@ async def show(visit: Visit) -> Response:
         place=place(uuid),
         links=await sharing.list_permissions(visit.api, uuid),
         levels=LEVELS,
+        is_collection=is_collection,
+        addresses=await sharing.list_addresses(visit.api, uuid, format_time(visit.services.clock()))
+        if is_collection
+        else [],
+        made=made,
     )
 
 

@@ -1,15 +1,25 @@
-"""Pages of what the site has for all requests: its images and its machines."""
+"""Pages of what the site has for all requests: images and machines, tokens, users and health."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from lading.web.routes import PageRoute, route
-from lading.web.site import images, machines
+from lading.web.site import admin, images, machines, tokens
 
 ROUTES: Final[tuple[PageRoute, ...]] = (
     route("GET", "/ui/images", images.show),
     route("GET", machines.PLACE, machines.show),
     route("GET", "/ui/machines/list", machines.refresh),
     route("POST", "/ui/machines/order", machines.order),
+    route("GET", tokens.PLACE, tokens.show),
+    route("POST", tokens.PLACE, tokens.create),
+    route("POST", "/ui/tokens/{uuid}/revoke", tokens.revoke),
+    route("GET", admin.PLACE, admin.show),
+    route("GET", admin.USERS, admin.list_users),
+    route("POST", admin.USERS, admin.create_user),
+    route("GET", "/ui/admin/users/{uuid}", admin.show_user),
+    route("POST", "/ui/admin/users/{uuid}", admin.change_user),
+    route("POST", "/ui/admin/users/{uuid}/join", admin.join_role),
+    route("POST", "/ui/admin/users/{uuid}/leave", admin.leave_role),
 )

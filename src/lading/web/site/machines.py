@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from lading.client.api import ApiClient, Record
-from lading.concurrency import together
 from lading.core.errors import Invalid
 from lading.core.quantities import size
 from lading.web.visit import Visit
@@ -93,16 +92,7 @@ async def list_reports(api: ApiClient) -> list[Record]:
 
 
 async def _values(visit: Visit) -> dict[str, Any]:
-    reports: list[Record] = []
-    reader: Record = {}
-
-    async def list_all() -> None:
-        reports.extend(await list_reports(visit.api))
-
-    async def look_at_reader() -> None:
-        reader.update(await visit.api.get("users", "current"))
-
-    await together(list_all(), look_at_reader())
+    reports = await list_reports(visit.api)
     state = visit.query("state")
     chosen = [
         (report["dispatcher"], machine)
@@ -123,7 +113,6 @@ async def _values(visit: Visit) -> dict[str, Any]:
         "state": state,
         "states": states,
         "history": history[:_SHOWN_HISTORY],
-        "is_admin": reader["is_admin"],
         "has_dispatchers": bool(reports),
         "ordered": visit.query("ordered"),
         "machine": visit.query("machine"),

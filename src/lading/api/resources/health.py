@@ -1,0 +1,85 @@
+"""The health of the parts of a site, for its users, and the state of its storage, for admins.
+
+`/_health/ping` is for monitors with the management token; this is for people. A part is `ok`,
+`fault`, or `unknown` where nothing is known about it. Texts of faults are shown to admins.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lading import __version__
+from lading.api.http import ApiCall, ApiResponse
+from lading.api.wait_statuses import believed_since
+from lading.core.errors import LadingError
+from lading.core.records import access
+from lading.core.records.record_types import USERS
+from lading.core.records.schema import Record
+from lading.store import records
+
+_OK: Final = "ok"
+_FAULT: Final = "fault"
+_UNKNOWN: Final = "unknown"
+
+
+async def get_health(call: ApiCall) -> ApiResponse:
+    """`parts` with `name`, `state` and `text`; `storage` for admins, else null."""
+    access.check_active(call.caller)
+    storage = await _storage(call)
+    parts = [await _database(call), await _dispatchers(call), _store(storage)]
+    if not call.caller.is_admin:
+        parts = [{**one, "text": ""} for one in parts]
+    return ApiResponse(
+        body={
+            "version": __version__,
+            "parts": parts,
+            "storage": storage if call.caller.is_admin else None,
+        }
+    )
+
+
+async def _database(call: ApiCall) -> Record:
+    database = call.services.database
+    if database.fault is not None:
+        return _part("database", _FAULT, f"it takes no changes: {database.fault.message}")
+    async with database.reading() as tx:
+        await records.get(tx, USERS, call.services.system_user)
+    return _part("database", _OK, "")
+
+
+async def _dispatchers(call: ApiCall) -> Record:
+    now = call.services.now()
+    async with call.services.database.reading() as tx:
+        last = await call.services.statuses.last_report(tx)
+    if last is None:
+        return _part("dispatchers", _UNKNOWN, "none has reported since the start of this server")
+    if last < believed_since(now):
+        return _part("dispatchers", _FAULT, f"none has reported since {last}: nothing starts")
+    return _part("dispatchers", _OK, "")
+
+
+async def _storage(call: ApiCall) -> Record | None:
+    look = call.services.storage
+    if look is None:
+        return None
+    try:
+        return await look()
+    except LadingError as error:
+        return {"volumes": [], "fault": error.message}
+
+
+def _store(storage: Record | None) -> Record:
+    if storage is None:
+        return _part("storage", _UNKNOWN, "")
+    faults = [storage["fault"]] if storage.get("fault") else []
+    for volume in storage["volumes"]:
+        if volume["total"] is None or volume["free"] == 0:
+            faults.append(f"{volume['uuid']}: {volume['last_fault'] or 'it is full'}")
+    scrub = storage.get("scrub") or {}
+    if scrub.get("damaged"):
+        faults.append(f"{len(scrub['damaged'])} damaged blocks were found")
+    return _part("storage", _FAULT if faults else _OK, "; ".join(faults))
+
+
+def _part(name: str, state: str, text: str) -> Record:
+    return {"name": name, "state": state, "text": text}

@@ -1,0 +1,125 @@
+"""Tokens: the reader's own, made with scopes and an end and shown once; for admins those of
+others, without their secrets.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from lading.client import token_scopes
+from lading.client.api import Record
+from lading.core.errors import Invalid, NotFound
+from lading.core.ids import Infix, is_uuid
+from lading.core.quantities import format_time
+from lading.web.keyset import key_of, page_after
+from lading.web.visit import Visit
+
+PLACE: Final = "/ui/tokens"
+_KIND: Final = "api_client_authorizations"
+_PAGE: Final = 50
+_EVERYBODY: Final = "all"
+_LONGEST_DAYS: Final = 3650
+_FIELDS: Final = (
+    "uuid", "owner_uuid", "scopes", "created_at", "expires_at", "last_used_at",
+    "last_used_by_ip_address",
+)  # fmt: skip
+RIGHTS: Final = {
+    "read": ("Read all that you can read", token_scopes.READ_ONLY),
+    "upload": ("Store new collections, and read none", token_scopes.UPLOAD),
+    "all": ("Do all that you may do", token_scopes.ALL),
+    "some": ("Make these calls", ()),
+}
+
+
+async def show(visit: Visit) -> Response:
+    """The tokens of the reader; `owner` is the uuid of another user, or `all`, for admins."""
+    return await _page(visit)
+
+
+async def create(visit: Visit) -> Response:
+    """Make a token and show it: this page alone has its secret."""
+    rights = visit.field("rights")
+    if rights not in RIGHTS:
+        raise Invalid(f"rights: choose one of {', '.join(RIGHTS)}")
+    scopes = list(RIGHTS[rights][1]) or _read_scopes(visit.field("scopes"))
+    ends = end_of(visit.field("days"), visit.services.clock())
+    made = await visit.api.create(_KIND, {"scopes": scopes, "expires_at": ends})
+    return await _page(visit, made=made, secret=f"v2/{made['uuid']}/{made['api_token']}")
+
+
+async def revoke(visit: Visit) -> Response:
+    """End a token at once."""
+    uuid = visit.parts["uuid"]
+    if not is_uuid(uuid, Infix.TOKEN):
+        raise NotFound("There is no such token")
+    await visit.api.delete(_KIND, uuid)
+    owner = visit.field("owner")
+    query = f"?owner={owner}" if owner == _EVERYBODY or is_uuid(owner, Infix.USER) else ""
+    return visit.redirect(f"{PLACE}{query}")
+
+
+def end_of(days: str, now: datetime) -> str | None:
+    """The end of what is good for a number of days; None for "", which is without end. Raises
+    Invalid.
+    """
+    if not days:
+        return None
+    if not days.isascii() or not days.isdigit() or not 0 < int(days) <= _LONGEST_DAYS:
+        raise Invalid(f"days: must be a whole number from 1 to {_LONGEST_DAYS}, or nothing")
+    return format_time(now + timedelta(days=int(days)))
+
+
+def _read_scopes(text: str) -> list[str]:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    found = [(line, token_scopes.read_scope(line)) for line in lines]
+    wrong = [line for line, scope in found if scope is None]
+    if wrong or not found:
+        raise Invalid(
+            f"scopes: {wrong[0][:80] if wrong else 'there are none'}: write a method and a path in "
+            "each line, for example GET /arvados/v1/collections/"
+        )
+    return [scope for _, scope in found if scope is not None]
+
+
+async def _page(visit: Visit, *, made: Record | None = None, secret: str = "") -> Response:
+    me = visit.session.user_uuid if visit.session else ""
+    owner = visit.query("owner") or me
+    if owner != _EVERYBODY and not is_uuid(owner, Infix.USER):
+        raise NotFound("There is no such user")
+    filters = [] if owner == _EVERYBODY else [["owner_uuid", "=", owner]]
+    found = await page_after(
+        visit.api,
+        _KIND,
+        filters=filters,
+        select=_FIELDS,
+        after=visit.query("after"),
+        most=_PAGE + 1,
+    )
+    rows = found[:_PAGE]
+    owners = await _names(visit, rows) if owner != me else {}
+    values: dict[str, Any] = {
+        "rows": rows,
+        "owner": owner,
+        "mine": owner == me,
+        "owners": owners,
+        "now": format_time(visit.services.clock()),
+        "own_token": visit.session.token_uuid if visit.session else "",
+        "older": f"{PLACE}?owner={owner}&after={key_of(rows[-1])}" if len(found) > _PAGE else "",
+        "rights": {name: text for name, (text, _) in RIGHTS.items()},
+        "made": made,
+        "secret": secret,
+    }
+    return visit.page("tokens.html", **values)
+
+
+async def _names(visit: Visit, rows: list[Record]) -> dict[str, str]:
+    uuids = sorted({str(one["owner_uuid"]) for one in rows})
+    if not uuids:
+        return {}
+    found = await visit.api.list(
+        "users", filters=[["uuid", "in", uuids]], select=("uuid", "username"), limit=len(uuids)
+    )
+    return {one["uuid"]: one["username"] or one["uuid"] for one in found}
