@@ -373,6 +373,9 @@ class TES:
         "Tasks that do not choose are given the result of an earlier equal one.",
         private=True,
     )
+    Zones: dict[str, Any] = key(
+        {}, "The partition that stands for each zone that tasks may name.", private=True
+    )
     FileRoots: dict[str, dict[str, Any]] = key(
         {},
         "Directories of the server's machine that `file` URLs of tasks may lead to: the beginning"

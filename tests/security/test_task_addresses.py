@@ -25,6 +25,8 @@ INSIDE = (
     "http://0x7f000001:{port}/secret",
     "http://169.254.169.254/latest/meta-data/iam",
     "http://100.100.100.200/latest/meta-data",
+    "ftp://127.0.0.1:{port}/secret",
+    "drs://127.0.0.1:{port}/secret",
     "http://10.0.0.1/",
     "http://192.168.0.1/",
 )
@@ -82,18 +84,19 @@ def site(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[Stran
         yield Stranger(cluster)
 
 
-def end_of(site: Stranger, url: str, *, type: str = "FILE") -> tuple[str, str]:
+def end_of(site: Stranger, url: str, *, type: str = "FILE", token: str = "") -> tuple[str, str]:
     """State and system log of a task with an input, once it has ended; 400 for a refused one."""
     task = {
         "executors": [{"image": "any", "command": ["true"]}],
         "inputs": [{"path": "/in/a", "url": url, "type": type}],
     }
-    made = site.send("POST", TASKS, task, token=site.admin)
+    token = token or site.admin
+    made = site.send("POST", TASKS, task, token=token)
     if made.status == 400:
         return "400", made.text
     for _ in range(300):
         path = f"{TASKS}/{made.json['id']}?view=FULL"
-        found = site.send("GET", path, token=site.admin).json
+        found = site.send("GET", path, token=token).json
         if found["state"] != "QUEUED":
             return found["state"], " ".join(found["logs"][0]["system_logs"])
         time.sleep(0.1)
@@ -106,6 +109,47 @@ def test_inside_address(site: Stranger, listener: Listener, url: str) -> None:
     state, text = end_of(site, url.format(port=listener.port))
     assert (state, listener.heard) == ("SYSTEM_ERROR", []), text
     assert "inside network" in text or "cannot be looked up" in text
+
+
+@pytest.mark.attack("has the server fetch from its own machine by the endpoint of a bucket")
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254", "10.0.0.1"])
+def test_endpoint_of_a_bucket(site: Stranger, listener: Listener, host: str) -> None:
+    bucket = "b" + host.replace(".", "-")
+    body = {
+        "name": bucket,
+        "credential_class": "s3",
+        "scopes": [f"s3://{bucket}?endpoint=http://{host}:{listener.port}"],
+        "external_id": "x",
+        "secret": "y",
+        "expires_at": "2100-01-01T00:00:00Z",
+    }
+    site.ok("POST", "credentials", body)
+    for type in ("FILE", "DIRECTORY"):
+        state, text = end_of(site, f"s3://{bucket}/secret", type=type)
+        assert (state, listener.heard) == ("SYSTEM_ERROR", []), text
+        assert "inside network" in text
+
+
+@pytest.mark.attack("gets files of another user's tasks by sharing a credential with that user")
+def test_credential_of_another(site: Stranger, listener: Listener) -> None:
+    mallory = site.user("mallory")
+    token = site.token(owner=mallory)
+    body = {
+        "name": "trap",
+        "credential_class": "s3",
+        "scopes": [f"s3://results?endpoint=http://127.0.0.1:{listener.port}"],
+        "external_id": "x",
+        "secret": "y",
+        "expires_at": "2100-01-01T00:00:00Z",
+    }
+    made = site.ok("POST", "credentials", body, token=token)
+    victim = site.user("victim")
+    link = {"link_class": "permission", "name": "can_manage", "tail_uuid": victim,
+            "head_uuid": made["uuid"]}  # fmt: skip
+    site.ok("POST", "links", link, token=token)
+    state, text = end_of(site, "s3://results/a", token=site.token(owner=victim))
+    # It is looked for at the site's own service, not at that of the attacker.
+    assert (state, "inside network" in text, listener.heard) == ("SYSTEM_ERROR", False, []), text
 
 
 @pytest.mark.attack("has the server read a file of its machine that was not offered for tasks")

@@ -85,6 +85,24 @@ async def test_tasks_that_have_ended(database: Database, journal: StoredTransfer
     }
 
 
+async def test_what_has_ended_is_made_small_and_swept(
+    database: Database, journal: StoredTransfers
+) -> None:
+    async with database.writing() as tx:
+        await records.insert(tx, REQUESTS, {"uuid": "a", "state": "Final"})
+    for uuid in ("a", "gone"):
+        await journal.add(transfer(uuid, task={"name": "n"}))
+        await journal.note_delivery(uuid, DeliveredFile(url="u", size=1))
+        assert await journal.move(uuid, [FETCHING], DONE)
+    await journal.add(transfer("working"))
+    assert await journal.sweep() == 1
+    assert set(await journal.read(["a", "gone", "working"])) == {"a", "working"}
+    assert (len(await journal.deliveries("a")), await journal.deliveries("gone")) == (1, [])
+    assert await journal.move("a", [DONE], FETCHING)
+    [found, _] = await journal.take(holder="x", now="1", until="2", most=9)
+    assert found.task == {}
+
+
 async def test_deliveries(journal: StoredTransfers) -> None:
     for checksum in ("x", "y"):
         await journal.note_delivery("a", DeliveredFile(url="u", size=1 << 40, checksum=checksum))

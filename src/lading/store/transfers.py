@@ -15,7 +15,7 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from lading.core.tes.transfers import DeliveredFile, EndedTask, TaskTransfer, TransferPhase
+from lading.core.tes.transfers import ENDED, DeliveredFile, EndedTask, TaskTransfer, TransferPhase
 from lading.store.database import Database, Row
 
 TABLES: Final = (
@@ -140,13 +140,25 @@ class StoredTransfers:
         False if it is in none of them.
         """
         marks = ", ".join("?" for _ in old)
+        # A task that has ended needs its document no more, which may have megabytes.
+        emptied = ", document = '[{},{}]'" if new in ENDED else ""
         async with self._database.writing() as tx:
             changed = await tx.execute(
                 "UPDATE task_transfers SET phase = ?, note = ?, failures = ?, holder = '',"
-                f" held_until = ? WHERE request_uuid = ? AND phase IN ({marks})",
+                f" held_until = ?{emptied} WHERE request_uuid = ? AND phase IN ({marks})",
                 (new, note, failures, held_until, uuid, *old),
             )
         return changed == 1
+
+    async def sweep(self) -> int:
+        """Delete the rows of requests that were deleted; the number of transfers."""
+        gone = "NOT EXISTS (SELECT 1 FROM container_requests r WHERE r.uuid = request_uuid)"
+        ended = ", ".join("?" for _ in ENDED)
+        async with self._database.writing() as tx:
+            await tx.execute(f"DELETE FROM task_deliveries WHERE {gone}")
+            return await tx.execute(
+                f"DELETE FROM task_transfers WHERE phase IN ({ended}) AND {gone}", tuple(ENDED)
+            )
 
     async def deliveries(self, uuid: str) -> list[DeliveredFile]:
         """The files of a request that were delivered."""

@@ -330,8 +330,6 @@ class Tasks:
         if phase is None:
             return []
         uuids = [one.request_uuid for one in await self._transfers.in_phase(phase, most=PAGE)]
-        # Their delivery begins with the worker's next look.
-        uuids += [one.request_uuid for one in await self._transfers.ended(most=PAGE)]
         if not uuids:
             return []
         plain = listing.filters(replace(query, state=None), legacy=caller.legacy)

@@ -43,13 +43,16 @@ def make_ga4gh(transport: Transport, config: Config, database: Database) -> Ga4g
     # The same on all servers of an installation, which serve each other's pages.
     secret = config.Collections.BlobSigningKey.encode()
     identity = ServiceIdentity(cluster=config.ClusterID, url=config.ExternalURL)
+    zones = {str(name): str(one) for name, one in settings.Zones.items()}
     journal = StoredTransfers(database)
     worker = TransferWorker(transport, journal, transfer_site(config, roots), clock=_now)
     tasks = Tasks(
         transport,
         journal,
         worker,
-        site=TaskSite(preemptible=has_preemptible(config), reuse=settings.Reuse, roots=roots),
+        site=TaskSite(
+            preemptible=has_preemptible(config), reuse=settings.Reuse, roots=roots, zones=zones
+        ),
         secret=secret,
         clock=_now,
     )

@@ -159,6 +159,26 @@ def test_what_has_no_effect_is_told_and_dropped() -> None:
     assert made["scheduling_parameters"]["preemptible"] is False
 
 
+def test_who_chooses_reuse() -> None:
+    site = TaskSite(reuse=True)
+    assert request(site, tags={"lading.reuse": "no"})["use_existing"] is False
+    assert request(tags={"lading.reuse": "Yes"})["use_existing"] is True
+    assert request(site, tags={"lading.reuse": "perhaps"})["use_existing"] is True
+    backend = {"backend_parameters": {"reuse": "no"}}
+    assert request(site, tags={"lading.reuse": "yes"}, resources=backend)["use_existing"] is False
+
+
+def test_zones_are_partitions() -> None:
+    site = TaskSite(zones={"east": "long", "west": "short"})
+    made = request(site, resources={"zones": ["west", "north", "east"]})
+    assert made["scheduling_parameters"]["partitions"] == ["short", "long"]
+    [warning] = made["properties"]["tes"]["warnings"]
+    assert "the zones north are not known here (east, west)" in warning
+    chosen = {"zones": ["east"], "backend_parameters": {"partition": "own"}}
+    made = request(site, resources=chosen)
+    assert made["scheduling_parameters"]["partitions"] == ["own"]
+
+
 @pytest.mark.parametrize(
     ("changes", "places"),
     [

@@ -144,13 +144,30 @@ async def test_a_delivery_goes_on_after_an_interruption(
     assert server.stored == {"/b": b"two"}
 
 
+async def test_a_reused_task_delivers_its_outputs_too(it: TaskWorld, server: MeanServer) -> None:
+    sent: Any = {
+        "inputs": [{"path": "/in/a", "url": server.add("/a", b"x")}],
+        "outputs": [{"path": "/out/out.txt", "url": f"{server.url}/out"}],
+        "tags": {"lading.reuse": "yes"},
+    }
+    for number in range(2):
+        task = await it.create(**sent)
+        await it.transfer()
+        if not number:
+            await it.world.run(await it.container(task))
+        await it.transfer()
+        found = await it.ok("GET", f"tasks/{task}", query="view=BASIC")
+        assert (found["state"], server.stored.pop("/out")) == ("COMPLETE", b"output")
+    metadata = found["logs"][0]["metadata"]
+    assert metadata["reused"] == metadata["container_uuid"]
+
+
 async def test_cancel_while_outputs_are_delivered(it: TaskWorld, server: MeanServer) -> None:
     task = await it.create(outputs=[{"path": "/out/a.txt", "url": f"{server.url}/a"}])
     await end(it, task)
-    for _ in range(2):
-        found = await it.ok("GET", "tasks", query="state=RUNNING")
-        assert [one["id"] for one in found["tasks"]] == [task]
-        await it.worker.note_ends()
+    await it.worker.note_ends()
+    found = await it.ok("GET", "tasks", query="state=RUNNING")
+    assert [one["id"] for one in found["tasks"]] == [task]
     await it.ok("POST", f"tasks/{task}:cancel")
     assert await it.state(task) == "CANCELED"
     await it.transfer()

@@ -101,6 +101,13 @@ async def test_a_task_that_was_deleted(it: TaskWorld, server: MeanServer) -> Non
     assert await phase(it, task) is TransferPhase.CANCELLED
 
 
+async def test_a_draft_that_was_deleted(it: TaskWorld, server: MeanServer) -> None:
+    task = await it.create(inputs=[{"path": "/in/a", "url": server.add("/a", b"x")}])
+    await it.world.ok("DELETE", f"container_requests/{task}")
+    await it.transfer()
+    assert await phase(it, task) is TransferPhase.FAILED
+
+
 async def test_a_cancel_stops_the_work(it: TaskWorld, server: MeanServer) -> None:
     task = await it.create(inputs=[{"path": "/in/a", "url": server.add("/a", b"x")}])
     await it.worker.look()

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from lading.core.containers.mounts import covering
@@ -64,12 +64,13 @@ _MOST_RETRIES = 100
 class TaskSite:
     """Facts of the installation. `preemptible`: whether some instance type is preemptible; `reuse`:
     whether tasks that do not choose may be given the result of an earlier one; `roots`: directories
-    that `file` URLs may lead to.
+    that `file` URLs may lead to; `zones`: the partition of each zone.
     """
 
     preemptible: bool = False
     reuse: bool = False
     roots: tuple[FileRoot, ...] = ()
+    zones: Mapping[str, str] = field(default_factory=dict)
 
 
 def _whole(text: str) -> int | None:
@@ -194,18 +195,9 @@ def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObje
     executor = objects(task, "executors")[0]
     steps = _steps(task)
     backend, warnings = _backend(task, site)
-    resources = mapping(task, "resources")
     tags = mapping(task, "tags")
     phase = first_phase(task)
-    reuse = backend.get("reuse", site.reuse) is True
-    preemptible = resources.get("preemptible") is True and site.preemptible
-    scheduling: JsonObject = {
-        "max_run_time": backend.get("max_run_time", 0),
-        "partitions": [backend["partition"]] if "partition" in backend else [],
-        "preemptible": preemptible,
-    }
-    if "keep_on_failure" in backend:
-        scheduling["keep_on_failure"] = backend["keep_on_failure"]
+    asked = backend.get("reuse", _flag(string(tags, "lading.reuse")))
     request: JsonObject = {
         "name": string(task, "name") or None,
         "description": string(task, "description") or None,
@@ -213,7 +205,7 @@ def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObje
         # Its inputs become mounts, and a committed request's mounts cannot change.
         "state": "Uncommitted" if phase is TransferPhase.FETCHING else "Committed",
         "priority": 500,
-        "use_existing": reuse,
+        "use_existing": site.reuse if asked is None else asked,
         "command": executor["command"],
         "container_image": executor["image"],
         "cwd": _plain(string(executor, "workdir")) or ".",
@@ -223,13 +215,25 @@ def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObje
         "mounts": _mounts(task),
         "output_path": output_path(task),
         "runtime_constraints": _constraints(task, backend),
-        "scheduling_parameters": scheduling,
+        "scheduling_parameters": _scheduling(task, backend, site),
     }
     if (retries := _whole(string(tags, "lading.retries") or "-")) is not None:
         request["container_count_max"] = 1 + min(retries, _MOST_RETRIES)
     if string(tags, "lading.project"):
         request["owner_uuid"] = tags["lading.project"]
     return request
+
+
+def _scheduling(task: JsonObject, backend: Mapping[str, Json], site: TaskSite) -> JsonObject:
+    wants_preemptible = mapping(task, "resources").get("preemptible") is True
+    scheduling: JsonObject = {
+        "max_run_time": backend.get("max_run_time", 0),
+        "partitions": [backend["partition"]] if "partition" in backend else backend["zones"],
+        "preemptible": wants_preemptible and site.preemptible,
+    }
+    if "keep_on_failure" in backend:
+        scheduling["keep_on_failure"] = backend["keep_on_failure"]
+    return scheduling
 
 
 def _properties(task: JsonObject, warnings: list[str], key: str) -> JsonObject:
@@ -360,9 +364,12 @@ def _backend(task: JsonObject, site: TaskSite) -> tuple[JsonObject, list[str]]:
         warnings.append(
             "warning: no preemptible machines are configured here; the task runs on others"
         )
-    if resources.get("zones"):
+    zones = [str(one) for one in array(resources, "zones")]
+    found["zones"] = [site.zones[one] for one in zones if one in site.zones]
+    if unknown := [one for one in zones if one not in site.zones]:
         warnings.append(
-            "warning: zones have no effect here; name a partition in backend_parameters"
+            f"warning: the zones {printable(', '.join(unknown))} are not known here"
+            f" ({', '.join(site.zones) or 'none is'}); the task runs anywhere else"
         )
     return found, warnings
 

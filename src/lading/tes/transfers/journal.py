@@ -60,5 +60,8 @@ class TransferJournal(TransferReader, Protocol):
     async def renew(self, uuid: str, *, holder: str, until: str, note: str) -> bool:
         """Hold a transfer until a later time; False if it was ended or taken by another."""
 
+    async def sweep(self) -> int:
+        """Delete what is stored of requests that were deleted; the number of transfers."""
+
     async def note_delivery(self, uuid: str, file: DeliveredFile) -> None:
         """Store that a file was delivered."""

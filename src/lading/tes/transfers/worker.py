@@ -62,6 +62,8 @@ _TOKEN_LIFE: Final = 600.0
 # Attempts that failed by a fault of this server, and seconds between them.
 _MOST_FAULTS: Final = 20
 _FAULT_PAUSE: Final = 15.0
+# Seconds between two sweeps of what is stored of deleted requests.
+_SWEEP: Final = 3600.0
 # Ended tasks that are noted in one look.
 _MOST_ENDED: Final = 1000
 # Looks take at most this share of the time.
@@ -121,11 +123,15 @@ class TransferWorker:
 
     async def run(self) -> None:
         """Work until cancelled."""
+        swept = -_SWEEP
         try:
             while True:
                 began = time.monotonic()
                 try:
                     await self.look()
+                    if began - swept >= _SWEEP:
+                        swept = began
+                        await self._journal.sweep()
                 except LadingError as error:
                     event(_logger, "looking for transfers failed", error=error.message)
                 pause = max(_INTERVAL, (time.monotonic() - began) / _SHARE)
@@ -285,7 +291,10 @@ class TransferWorker:
         attributes["mounts"] = {**(mounts if isinstance(mounts, dict) else {}), **fetched}
         attributes["state"] = RequestState.COMMITTED
         uuid = transfer.request_uuid
-        row = await self._root.get("container_requests", uuid, select=["uuid", "state"])
+        try:
+            row = await self._root.get("container_requests", uuid, select=["uuid", "state"])
+        except NotFound:
+            raise TransferFailed("the task was deleted") from None
         if row["state"] == RequestState.UNCOMMITTED:
             async with self._acting(transfer.user_uuid) as api:
                 try:
