@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.postgres import PostgresServer
 from tests.reality import need_root
 from tests.system.cluster import Cluster, running_cluster
 from tests.system.docker_daemon import DockerDaemon
+from tests.system.environments import environment
 
 pytestmark = pytest.mark.system
 
@@ -63,6 +65,30 @@ def test_a_pipeline_is_replayed_elsewhere_with_equal_hashes(
     assert hashed in found["stored"]
     replayed = there.lading("replay", crate, timeout=300).stdout
     assert replayed.splitlines()[-1] == "reproduced 4 of 4"
+
+
+def test_other_programs_read_the_crate(here: Cluster, tmp_path: Path) -> None:
+    report = _pipeline(here)
+    crate = str(tmp_path / "crate")
+    here.lading("export", report, "--tree", "--data", "-o", crate)
+    programs = environment("crates", "crates.txt")
+
+    def said(*command: str) -> str:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    runs = said(str(programs / "runcrate"), "report", crate)
+    # The whole, and its four steps.
+    assert runs.count("action:") == 5
+    assert "instrument: workflow.json" in runs
+    script = (
+        "import sys; from rocrate.rocrate import ROCrate; it = ROCrate(sys.argv[1]);"
+        "print(it.mainEntity.id, len(it.get_by_type('CreateAction')),"
+        " all(one.source.exists() for one in it.get_by_type('File')))"
+    )
+    read = said(str(programs / "python"), "-c", script, crate)
+    assert read == "workflow.json 5 True\n"
 
 
 def test_a_step_that_prints_the_date_is_named(
