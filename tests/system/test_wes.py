@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ import requests
 from tests.cwl.runs import add_image
 from tests.reality import need_root
 from tests.system.cluster import Cluster, running_cluster
+from tests.system.environments import environment
 
 pytestmark = pytest.mark.system
 ENDED = ("COMPLETE", "EXECUTOR_ERROR", "SYSTEM_ERROR", "CANCELED", "PREEMPTED")
@@ -60,7 +64,29 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running_cluster(tmp_path_factory.mktemp("wes") / "data") as running:
         add_image(running)
         running.lading("image", "runner", timeout=900)
+        # wes-service sends no token when it creates a run.
+        token = running.environment["ARVADOS_API_TOKEN"]
+        running.stop()
+        (running.data / "config.yml").write_text(f'TES: {{AnonymousToken: "{token}"}}\n')
+        running.start()
         yield running
+
+
+WES_SERVICE = """\
+import json, sys, time
+from wes_client.util import WESClient
+host, folder = sys.argv[1:]
+client = WESClient({"auth": {}, "proto": "https", "host": host})
+assert "CWL" in client.get_service_info()["workflow_type_versions"]
+attached = [f"file://{folder}/{name}" for name in ("tools/*.cwl", "data/*")]
+run = client.run(f"file://{folder}/main.cwl", f"file://{folder}/job.json", attached)["run_id"]
+while client.get_run_status(run)["state"] in ("QUEUED", "INITIALIZING", "RUNNING"):
+    time.sleep(1)
+assert run in [one["run_id"] for one in client.list_runs()["runs"]]
+found = client.get_run_log(run)
+client.cancel(run)
+print(found["state"], json.dumps(found["outputs"]))
+"""
 
 
 class WesClient:
@@ -141,3 +167,19 @@ def test_a_workflow_that_fails(cluster: Cluster) -> None:
     broken = client.until(client.create(files={**FILES, "main.cwl": "class: Nothing\n"}), *ENDED)
     assert (broken["state"], broken["outputs"]) == ("EXECUTOR_ERROR", {})
     assert broken["run_log"]["exit_code"] != 0
+
+
+def test_the_client_of_wes_service(cluster: Cluster, tmp_path: Path) -> None:
+    for name, text in {**FILES, "job.json": json.dumps(PARAMS)}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    python = environment("ga4gh-clients", "ga4gh-clients.txt") / "python"
+    host = cluster.environment["ARVADOS_API_HOST"]
+    done = subprocess.run(
+        [str(python), "-W", "ignore", "-c", WES_SERVICE, host, str(tmp_path)],
+        env=os.environ | {"REQUESTS_CA_BUNDLE": str(cluster.data / "tls.crt")},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.startswith("COMPLETE ")
+    assert '"location": "keep:' in done.stdout
