@@ -101,7 +101,7 @@ def _of_large_sites(options: argparse.Namespace) -> list[Figure]:
     if "memory" in options.parts:
         figures += memory.measure(files=options.million, log_size=options.log_size)
     if "tes" in options.parts:
-        figures += tes.measure(tasks=options.tasks, runs=options.task_runs)
+        figures += tes.measure(tasks=options.tasks, runs=options.task_runs, funnel=options.funnel)
     if "web" in options.parts:
         figures += web(count=options.records, databases=options.database, parts=options.web_parts)
     return figures
@@ -226,6 +226,7 @@ def _parse() -> argparse.Namespace:
     group = parser.add_argument_group("tes")
     group.add_argument("--tasks", type=int, default=100_000, help="tasks that are listed")
     group.add_argument("--task-runs", type=int, default=100, help="tasks that are run")
+    group.add_argument("--funnel", type=Path, help="its program; else that on PATH, if any")
     options = parser.parse_args()
     unknown = [one for one in options.parts if one not in _PARTS]
     if unknown:

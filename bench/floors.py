@@ -72,19 +72,19 @@ def measure_docker(work: Path, *, count: int) -> Figure:
         )
 
 
-def make_rootfs(target: Path) -> Path:
-    """A root file system with /bin/true and its libraries."""
-    program = Path(shutil.which("true") or "/bin/true").resolve()
+def make_rootfs(target: Path, name: str = "true") -> Path:
+    """A root file system with the program /bin/NAME and its libraries."""
+    program = Path(shutil.which(name) or f"/bin/{name}").resolve()
     listed = subprocess.run(
         ["ldd", str(program)], capture_output=True, text=True, check=True
     ).stdout
     needed = [word for line in listed.splitlines() for word in line.split() if word.startswith("/")]
-    for source, name in [(program, "/bin/true"), *((Path(word), word) for word in needed)]:
-        place = target / name.lstrip("/")
+    for source, inside in [(program, f"/bin/{name}"), *((Path(word), word) for word in needed)]:
+        place = target / inside.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source, place)
-    for name in ("proc", "dev", "sys", "tmp"):
-        (target / name).mkdir(exist_ok=True)
+    for folder in ("proc", "dev", "sys", "tmp"):
+        (target / folder).mkdir(exist_ok=True)
     return target
 
 

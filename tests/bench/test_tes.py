@@ -43,8 +43,8 @@ async def test_all_pages_are_read() -> None:
 
 async def test_a_task_that_ends_badly_is_an_error() -> None:
     api = FakeApi()
-    client = TesClient(api)  # type: ignore[arg-type]
-    assert await client.create("tools:1", "x") == "one"
+    client = TesClient(api, "tools:1")  # type: ignore[arg-type]
+    assert await client.create("x") == "one"
     assert api.sent[0]["executors"][0]["image"] == "tools:1"
     assert await timed(lambda: client.end("one")) >= 0
     api.state = "SYSTEM_ERROR"
