@@ -24,7 +24,7 @@ from lading.core.scheduling.machines import (
 from lading.dispatch.fleets.slurm.slurm_commands import GPUS, Slurm
 
 FIELDS: Final = (
-    "NodeHost", "StateComplete", "CPUsState", "Memory", "AllocMem", "CPUsLoad", "FreeMem", "Gres",
+    "NodeList", "StateComplete", "CPUsState", "Memory", "AllocMem", "CPUsLoad", "FreeMem", "Gres",
     "Reason",
 )  # fmt: skip
 _ARGUMENTS: Final = ("--Node", f"--Format={','.join(f'{name}:.200' for name in FIELDS)}")
