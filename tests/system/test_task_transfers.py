@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.s3 import Bucket, make_bucket
 from tests.system.cluster import running_cluster
 from tests.system.test_tes import ENDED, TaskClient, scene, sh
 from tests.tes.outside import mean_server
+from tests.tes.transfers.test_outputs import written
 
 pytestmark = pytest.mark.system
 # The script that Nextflow writes for a task, cut down to what it does with files.
@@ -129,6 +131,42 @@ def test_tasks_with_urls(tmp_path: Path) -> None:
         scene(cluster, lambda client: store_credential(client, bucket))
         scene(cluster, lambda client: nextflow(client, work))
         scene(cluster, lambda client: bucket_and_server(client, bucket))
+
+
+def test_a_delivery_that_was_killed_goes_on(tmp_path: Path) -> None:
+    need_program("crun")
+    place, count = tmp_path / "results", 300
+    place.mkdir()
+    made: list[str] = []
+    script = f"i=0; while [ $i -lt {count} ]; do echo $i >/out/d/$i; i=$((i+1)); done"
+
+    async def begin(client: TaskClient) -> None:
+        made.append(
+            await client.create(
+                sh(f"mkdir /out/d; {script}"),
+                outputs=[{"path": "/out/d", "url": "/results/d", "type": "DIRECTORY"}],
+            )
+        )
+        async with asyncio.timeout(60):
+            while len(written(place)) < 5:
+                await asyncio.sleep(0.01)
+
+    async def end(client: TaskClient) -> None:
+        found = await client.until(made[0], *ENDED)
+        assert found["state"] == "COMPLETE", found
+        assert len(found["logs"][0]["outputs"]) == count
+
+    config = f"TES: {{FileRoots: {{/results: {{Path: {place}, Write: true}}}}}}\n"
+    with running_cluster(tmp_path / "data", config) as cluster:
+        programs = ("sh", "mkdir")
+        cluster.lading("image", "add", "--name", "tools:1", "--from-host", *programs)
+        scene(cluster, begin)
+        for pid in cluster.pids("server"):
+            os.kill(pid, signal.SIGKILL)
+        assert len(written(place)) < count
+        scene(cluster, end)
+    # Each file is whole, and nothing is left of an interrupted one.
+    assert written(place) == {f"d/{one}": f"{one}\n".encode() for one in range(count)}
 
 
 def test_work_goes_on_after_the_server_was_killed(tmp_path: Path) -> None:

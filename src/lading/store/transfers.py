@@ -102,12 +102,15 @@ class StoredTransfers:
         """Take work that nobody holds: at most `most` transfers, which the holder has until a
         time.
         """
+        wanted = (TransferPhase.FETCHING, TransferPhase.DELIVERING, now, most)
+        condition = "WHERE phase IN (?, ?) AND held_until <= ? ORDER BY request_uuid LIMIT ?"
+        # Mostly there is nothing, and servers look every second: no turn of the writers for that.
+        async with self._database.reading() as tx:
+            if not await tx.fetch(f"SELECT 1 FROM task_transfers {condition}", wanted):
+                return []
         async with self._database.writing() as tx:
             rows = await tx.fetch(
-                f"SELECT {_COLUMNS}, document FROM task_transfers"
-                " WHERE phase IN (?, ?) AND held_until <= ?"
-                " ORDER BY request_uuid LIMIT ?",
-                (TransferPhase.FETCHING, TransferPhase.DELIVERING, now, most),
+                f"SELECT {_COLUMNS}, document FROM task_transfers {condition}", wanted
             )
             for row in rows:
                 await tx.execute(
