@@ -119,3 +119,14 @@ def test_what_is_there_already_is_left_alone(stage: Site, tmp_path: Path) -> Non
                 return made.new
 
     assert stage.call(bring()) == ()
+
+
+def test_more_records_than_can_be_parsed(tmp_path: Path) -> None:
+    files = {f"records/zzzzz-xvhdp-{number:015}.json": b" " * (33 << 20) for number in range(2)} | {
+        "ro-crate-metadata.json": b" " * (65 << 20)
+    }
+    with CrateReader(_crate(tmp_path / "c", files)) as reader:
+        reader.check()
+        with pytest.raises(TooLarge, match="records/: has"):
+            read_contents(reader)
+        assert crate_name(reader) == "of many steps"

@@ -64,7 +64,7 @@ def test_what_a_container_read_and_made() -> None:
     assert "mainEntity" not in found["./"]
     action = found[f"#{CONTAINER['uuid']}"]
     assert action["description"] == "sort 'a b'"
-    assert action["actionStatus"] == {"@id": "http://schema.org/CompletedActionStatus"}
+    assert action["actionStatus"] == "http://schema.org/CompletedActionStatus"
     assert "error" not in action
     named = [found[one["@id"]] for one in action["object"]]
     assert [(one["name"], one.get("value")) for one in named] == [
@@ -108,6 +108,8 @@ def test_files_and_data_that_are_in_the_crate() -> None:
     assert parts == {"manifests/a.txt", "records/r.json", "x%20y", PROV, f"data/{OUT}/"}
     assert found["records/r.json"]["contentSize"] == "3"
     assert found["x%20y"]["name"] == "x y"
+    formats = [found[one]["encodingFormat"] for one in ("records/r.json", "x%20y", PROV)]
+    assert formats == ["application/json", "application/octet-stream", "application/ld+json"]
     assert found[PROV]["conformsTo"] == {"@id": "http://www.w3.org/ns/prov-o#"}
 
 

@@ -25,7 +25,7 @@ from lading.client.provenance.causes import side_of
 from lading.client.provenance.crate_export import CrateOptions, export_crate
 from lading.client.provenance.crate_import import crate_name, import_crate, read_contents
 from lading.client.provenance.crate_reading import CrateReader
-from lading.client.provenance.crate_writing import CrateWriter
+from lading.client.provenance.crate_writing import CHECKSUMS, CrateWriter
 from lading.client.provenance.origins import find_origins
 from lading.client.provenance.replaying import FirstDifference, first_difference, replay_request
 from lading.client.request_states import shown_command
@@ -90,7 +90,11 @@ def replay(request: str, whole: bool, other: Path | None, as_json: bool) -> int:
     workflows, are left out of a tree. The exit code is 1 unless all are equal.
     """
     crate = Path(request)
-    is_crate = crate.suffix == ".zip" or "/" in request or (crate / "records").is_dir()
+    is_crate = (
+        crate.suffix == ".zip"
+        or request.startswith((".", "/", "~"))
+        or (crate / CHECKSUMS).is_file()
+    )
 
     async def action(session: CliSession) -> list[_Replay]:
         async with AsyncExitStack() as held:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter, Progress
-from lading.client.provenance.crate_reading import CrateReader
+from lading.client.provenance.crate_reading import MOST_PARSED, CrateReader
 from lading.core.data import filetree, locator, manifest
 from lading.core.data.filetree import FileTree
 from lading.core.errors import Conflict, Corrupt, LadingError, TooLarge
@@ -31,6 +31,7 @@ _MANIFEST: Final = re.compile(r"manifests/([0-9a-f]{32}\+[0-9]+)\.txt")
 _RECORD: Final = re.compile(r"records/([a-z0-9]{5}-(?:xvhdp|dz642)-[a-z0-9]{15})\.json")
 _MOST_STORED: Final = 4
 """Bytes of blocks for a byte of the crate: blocks may overlap in files, but not without end."""
+_MOST_MANIFESTS: Final = 512 << 20
 _SMALL: Final = 8 << 20
 """Bytes of a document that is in memory as a whole."""
 _SIZED: Final = re.compile(r"[0-9a-f]{32}\+[0-9]{1,10}(?![0-9])")
@@ -83,6 +84,11 @@ class ImportedCrate:
 def read_contents(reader: CrateReader) -> CrateContents:
     """What a crate says, after `check`. Raises Corrupt or NotFound, naming the file at fault."""
     manifests, runs = {}, []
+    for pattern, most in ((_MANIFEST, _MOST_MANIFESTS), (_RECORD, MOST_PARSED)):
+        total = sum(reader.size(path) for path in reader.paths if pattern.fullmatch(path))
+        if total > most:
+            folder = pattern.pattern.partition("/")[0]
+            raise TooLarge(f"{folder}/: has {total} bytes; at most {most} are read")
     for path in reader.paths:
         if found := _MANIFEST.fullmatch(path):
             text = reader.text(path)
@@ -322,6 +328,8 @@ def _plain(value: Any) -> str:
 
 def crate_name(reader: CrateReader) -> str:
     """The name of the crate in its metadata. Raises NotFound, Corrupt."""
+    if reader.size(METADATA) > MOST_PARSED:
+        return "of many steps"
     try:
         graph = json.loads(reader.text(METADATA))["@graph"]
         found = next(one["name"] for one in graph if one["@id"] == "./")

@@ -28,7 +28,8 @@ from lading.core.errors import Corrupt, Invalid, NotFound, TooLarge
 MOST_FILES: Final = 1_000_000
 _MOST_TEXT: Final = 256 << 20
 """Bytes of a text that is read as a whole: checksums, a manifest."""
-_MOST_RECORD: Final = 64 << 20
+MOST_PARSED: Final = 64 << 20
+"""Bytes of JSON that are in memory at a time: parsed they take up to 25 times as many."""
 _MOST_RATIO: Final = 200
 _FREE: Final = 64 << 20
 """Bytes that an archive may unpack to whatever its size is."""
@@ -159,7 +160,7 @@ class CrateReader:
         """A record. Raises NotFound, Corrupt, naming it."""
         path = f"records/{uuid}.json"
         try:
-            found = json.loads(self._text(path, _MOST_RECORD))
+            found = json.loads(self._text(path, MOST_PARSED))
         except (ValueError, RecursionError) as error:
             raise Corrupt(f"{path}: cannot be read as a record") from error
         if not isinstance(found, dict) or found.get("uuid") != uuid:

@@ -33,6 +33,12 @@ _SAFE: Final = frozenset(
 )
 """Characters of a path that are themselves in a URI (RFC 3986)."""
 _SCHEMA: Final = "http://schema.org"
+_FORMATS: Final = {
+    "cwl": "application/yaml", "csv": "text/csv", "html": "text/html", "json": "application/json",
+    "jsonld": "application/ld+json", "pdf": "application/pdf", "png": "image/png",
+    "svg": "image/svg+xml", "tsv": "text/tab-separated-values", "txt": "text/plain",
+}  # fmt: skip
+"""Media types of files by the ends of their names."""
 Entity = dict[str, Any]
 _LANGUAGES: Final[dict[str, Entity]] = {
     "cwl": {
@@ -354,10 +360,10 @@ def _objects(container: Mapping[str, Any], kept: bool) -> Iterator[Entity]:
 
 def _end(container: Mapping[str, Any]) -> Entity:
     if container["state"] == "Complete" and container["exit_code"] == 0:
-        return {"actionStatus": {"@id": f"{_SCHEMA}/CompletedActionStatus"}}
+        return {"actionStatus": f"{_SCHEMA}/CompletedActionStatus"}
     said = (container["runtime_status"] or {}).get("error")
     return {
-        "actionStatus": {"@id": f"{_SCHEMA}/FailedActionStatus"},
+        "actionStatus": f"{_SCHEMA}/FailedActionStatus",
         "error": str(said or f"exit code {container['exit_code']}"),
     }
 
@@ -395,13 +401,13 @@ def _file(one: CrateFile) -> Entity:
         "name": name,
         "contentSize": str(one.size),
         "sha256": one.sha256,
+        "encodingFormat": _FORMATS.get(one.path.rpartition(".")[2], "application/octet-stream"),
     }
     if one.path != PROV:
         return made
     return {
         **made,
         "name": "Provenance in PROV-O",
-        "encodingFormat": "application/ld+json",
         "conformsTo": {"@id": "http://www.w3.org/ns/prov-o#"},
     }
 
