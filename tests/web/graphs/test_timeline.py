@@ -26,6 +26,8 @@ async def test_a_tree_is_drawn_and_listed(here: PageSite, browser: Browser) -> N
     text = await browser.text(path)
     assert f'href="/ui/requests/{child["uuid"]}"' in text
     assert 'class="runs bad"' in text
+    # Bars take the room that there is, on a phone too; names keep their size.
+    assert 'preserveAspectRatio="none"' in text
     assert "style=" not in text
 
 
