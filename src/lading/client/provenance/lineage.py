@@ -158,7 +158,8 @@ def _request_node(key: str, request: Record | None, container: Record) -> Lineag
     return LineageNode(
         key=key,
         kind="request",
-        name=request["name"] or shown_command(request),
+        # A brief request has no command; that of its container is the same.
+        name=request["name"] or shown_command(container),
         state=shown_state(RequestOutcome(request, held)) + (REUSED if reused else ""),
         request_uuid=request["uuid"],
     )
