@@ -74,7 +74,7 @@ def test_a_long_table_is_cut(site: lading.Site) -> None:
     runs = site.map(["x", "{}"], range(25), image="no/such:image")
     runs.wait(30)
     assert "25 runs: 25 refused" in runs.to_html()
-    assert runs.to_html().count("<tr>") == 21
+    assert runs.to_html().count("<tr") == 21
     assert "and 5 more" in runs.to_html()
 
 

@@ -148,6 +148,22 @@ def test_a_container_runs_what_was_pulled_by_tag_and_by_digest(
     assert "already there" in again.stderr
 
 
+def test_short_names_are_those_of_the_registry_that_stands_for_docker_hub(
+    cluster: Cluster, registry: DockerRegistry
+) -> None:
+    registry.push("library/debian", "12", tiny_image()[1])
+    registry.push("library/debian", "latest", tiny_image()[1])
+    hub = ("--registry", registry.host)
+    pulled = json.loads(cluster.lading("image", "pull", "--json", *hub, "debian:12").stdout)
+    assert {f"{registry.host}/library/debian:12", "debian:12"} <= {*pulled["names"]}
+    latest = json.loads(cluster.lading("image", "pull", "--json", *hub, "debian").stdout)
+    assert (latest["fetched"], "debian:latest" in latest["names"]) == (0, True)
+    listed = cluster.lading("image", "list").stdout
+    assert "debian:12" in listed
+    ran = cluster.lading("run", "--image", "debian:12", "--", "sh", "-c", "echo short")
+    assert "short" in ran.stdout
+
+
 def test_a_login_is_needed(cluster: Cluster, registry: DockerRegistry, tmp_path: Path) -> None:
     (tmp_path / "auth.json").write_text("{}")
     environment = cluster.environment | {

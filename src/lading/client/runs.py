@@ -427,4 +427,6 @@ def _table(runs: Iterable[Run]) -> str:
 def _row(run: Run) -> str:
     is_placed = run.placed.done() and run.placed.exception() is None
     cells = (run.name or "", run.state, run.placed.result() if is_placed else "")
-    return f"<tr>{''.join(f'<td>{html.escape(one)}</td>' for one in cells)}</tr>"
+    # Legible on the light and the dark pages of notebooks.
+    style = ' style="color:#d32f2f"' if run.state.startswith(("failed", "refused")) else ""
+    return f"<tr{style}>{''.join(f'<td>{html.escape(one)}</td>' for one in cells)}</tr>"

@@ -159,3 +159,18 @@ def test_ctrl_c_cancels_all(
     done = site.lading(*arguments, "--", "forever", "{}", code=130)
     assert "0 of 3 succeeded, 3 cancelled" in done.stderr
     assert done.stdout == ""
+
+
+def test_the_same_again_has_its_collection_already(site: Site, image: str, reads: Path) -> None:
+    def outputs(*more: str, plays: list[Play]) -> str:
+        asked = ("map", "--json", "--image", image, "-i", f"{reads}/*", "--name", "once", *more)
+        told = json.loads(site.command(*asked, "--", "once", "{}", plays=plays).stdout)
+        return str(told["output_uuid"])
+
+    first = outputs(plays=[Play()] * 3)
+    assert outputs(plays=[]) == first
+    other = outputs("--output-property", "batch=1", plays=[])
+    assert other != first
+    # What somebody has changed is theirs.
+    site.lading("rm", f"{first}/once.0/result.txt")
+    assert outputs(plays=[]) not in (first, other)

@@ -100,7 +100,7 @@ def prune(
     plan = with_session(lambda session: _plan(session, wanted, choice, is_quiet=as_json))
     is_empty = not plan.collections and not (requests and plan.requests)
     if not (is_empty or as_json):
-        _show(plan)
+        _show(plan, with_requests=requests)
     done = not is_empty and _is_sure(plan, yes)
     if done:
         with_session(lambda session: _trash(session, plan, choice, is_quiet=as_json))
@@ -145,7 +145,7 @@ def _is_sure(plan: PruningPlan, yes: bool) -> bool:
     return click.confirm(f"Prune {count(len(plan.requests), 'request')}?", err=True)
 
 
-def _show(plan: PruningPlan) -> None:
+def _show(plan: PruningPlan, *, with_requests: bool) -> None:
     kinds: dict[str, list[int]] = {}
     for one in plan.collections:
         kinds.setdefault(kind_of(one), []).append(one["file_size_total"] or 0)
@@ -160,6 +160,8 @@ def _show(plan: PruningPlan) -> None:
         f"of {count(len(plan.requests), 'request')}; frees {display.size(plan.freed)} when the "
         f"trash is emptied; {display.size(plan.shared)} are used elsewhere and stay"
     )
+    if "log" in kinds and not with_requests:
+        display.note("the logs stay in the trash as long as their requests; --requests takes those")
 
 
 def _and_kept(plan: PruningPlan) -> str:

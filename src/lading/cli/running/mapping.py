@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import hashlib
+import json
 import re
 import secrets
 import sys
@@ -39,6 +41,8 @@ from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome
 from lading.core.errors import Invalid
 
+_PIECES = "outputs_sha256"
+"""The property of a collection of outputs that tells of what it was made."""
 _PAGE = 1000
 """Requests of one call, the most that a server accepts."""
 _UPLOADS = 8
@@ -304,12 +308,24 @@ async def _combine(
     }
     if not pieces:
         return None
-    attributes = {
+    digest = hashlib.sha256(json.dumps(pieces, sort_keys=True).encode()).hexdigest()
+    attributes: dict[str, Any] = {
         "name": spec.output_name or f"outputs of {_name(spec)}",
-        "properties": dict(spec.output_properties),
+        "properties": {**spec.output_properties, _PIECES: digest},
     }
     if spec.project:
         attributes["owner_uuid"] = spec.project
+    # The same call again has its collection already, if nobody has changed that.
+    filters = [
+        [f"properties.<{_PIECES}>", "=", digest],
+        *([["owner_uuid", "=", spec.project]] if spec.project else []),
+    ]
+    for one in await session.api.list("collections", filters=filters):
+        is_as_made = one["modified_at"] == one["created_at"]
+        # The server adds to a name that is taken.
+        is_called_so = f"{one['name']} (".startswith(f"{attributes['name']} (")
+        if is_as_made and is_called_so and one["properties"] == attributes["properties"]:
+            return one
     return await session.api.create(
         "collections", attributes, replace_files=pieces, ensure_unique_name=True
     )
