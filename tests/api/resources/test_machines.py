@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from lading.core.records.schema import Record
-from lading.testing.world import World
+from lading.testing.world import World, world
 
 ORDER = "dispatch/machines/order"
 
@@ -92,3 +93,10 @@ async def test_only_dispatchers_report(it: World) -> None:
     assert (await it.request("POST", "dispatch/machines", {}, token=jane)).status == 403
     reply = await it.request("POST", "dispatch/machines", {"report": {"machines": [1]}})
     assert reply.status == 422
+
+
+async def test_the_anonymous_user_sees_neither_machines_nor_health(tmp_path: Path) -> None:
+    async with world(tmp_path, Users={"AnonymousUserToken": "public"}) as it:
+        for path in ("dispatch/machines", "health"):
+            assert (await it.request("GET", path, token="public")).status == 403
+            assert (await it.request("GET", path, token="")).status in (401, 403)

@@ -179,6 +179,9 @@ def test_admins_and_active_users() -> None:
     access.check_admin(ADMIN, "x")
     access.check_active(USER)
     access.check_active(NOBODY)
+    access.check_user(USER)
+    with pytest.raises(Forbidden, match="with an account"):
+        access.check_user(NOBODY)
     with pytest.raises(Forbidden, match="only admins may x"):
         access.check_admin(USER, "x")
     with pytest.raises(Forbidden, match="not active"):

@@ -24,7 +24,7 @@ _UNKNOWN: Final = "unknown"
 
 async def get_health(call: ApiCall) -> ApiResponse:
     """`parts` with `name`, `state` and `text`; `storage` for admins, else null."""
-    access.check_active(call.caller)
+    access.check_user(call.caller)
     storage = await _storage(call)
     parts = [await _database(call), await _dispatchers(call), _store(storage)]
     if not call.caller.is_admin:

@@ -46,7 +46,7 @@ async def put_machines(call: ApiCall) -> ApiResponse:
 async def list_machines(call: ApiCall) -> ApiResponse:
     """The machines of all dispatchers that have reported lately."""
     caller = call.caller
-    access.check_active(caller)
+    access.check_user(caller)
     reports = await call.services.machines.reports(call.services.now())
     running = {
         uuid for one in reports for machine in one.report.machines for uuid in machine.containers

@@ -190,6 +190,13 @@ def check_active(principal: Principal) -> None:
         raise Forbidden("Forbidden: this user is not active")
 
 
+def check_user(principal: Principal) -> None:
+    """Refuse deactivated users and the anonymous user. Raises Forbidden."""
+    check_active(principal)
+    if principal.is_anonymous:
+        raise Forbidden("Forbidden: this is for users with an account")
+
+
 def check_blocks(principal: Principal, *, writing: bool) -> None:
     """Refuse tokens that may not use the block store. Raises Forbidden.
 
