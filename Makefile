@@ -4,7 +4,7 @@
 BIN := .venv/bin
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Prepare this checkout; leaves .venv/bin/lading
 	@scripts/setup.sh run
@@ -84,6 +84,10 @@ cloud: ## 300 containers over 20 VMs of an EC2 on this machine, the dispatcher k
 ga4gh: ## Run the programs of others against TES and WES: py-tes, pydantic-tes, Snakemake on S3, CWL workflows
 	@scripts/setup.sh test
 	$(BIN)/pytest -q -m 'long or not long' tests/system/test_tes.py tests/system/test_tes_contract.py tests/system/test_tes_clients.py tests/system/test_wes.py
+
+screenshots: ## Draw every page with the data of the demonstration and of 1,000 requests into build/screenshots; those of README too
+	@scripts/setup.sh test
+	@$(BIN)/python -m tests.system.screenshots --readme
 
 docs: ## Write the generated pages and build docs/_build
 	@scripts/setup.sh test

@@ -109,13 +109,14 @@ async def find(
     common = _conditions(name, owner)
     found: list[Record] = []
     reached = ""
+    share = patience / len(_FILTERS[state])
     for conditions in _FILTERS[state]:
         asked: dict[str, Any] = {
             "filters": [*conditions, *common], "select": _SELECT, "after": after, "most": most
         }  # fmt: skip
         if name or _FINAL in conditions:
             part = await search_after(
-                visit.api, "container_requests", **asked, patience=patience,
+                visit.api, "container_requests", **asked, patience=share,
                 whole=_conditions("", owner),
             )  # fmt: skip
         else:

@@ -1,0 +1,54 @@
+"""Every page of a running server, from the table of routes: a page that is added is looked at
+without being named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from playwright.sync_api import Page
+
+from lading.web.app import ROUTES
+from tests.web.addresses import address, takes_uuid
+
+# A stream without an end, and addresses that lead away or end what a browser is doing.
+_LEFT_OUT: Final = ("/ui/events", "/ui/static/", "/ui/login/")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A page; `name` is fit for a file."""
+
+    name: str
+    path: str
+
+
+def views(page: Page, origin: str, uuids: Iterable[str], **query: str) -> Iterator[View]:
+    """The pages of a browser that is logged in, each about the first of these records that it is
+    about. Parts of pages and files are left out.
+
+    Raises AssertionError for an address of a record that is about none of them.
+    """
+    found, known = urlencode(query), list(uuids)
+    for one in ROUTES:
+        path = address(one)
+        if one.method != "GET" or path.startswith(_LEFT_OUT):
+            continue
+        wanted = [address(one, uuid=uuid) for uuid in known] if takes_uuid(one) else [path]
+        answered = False
+        for asked in (*wanted, *(f"{place}?{found}" for place in wanted)):
+            answer = page.request.get(f"{origin}{asked}")
+            answered |= answer.status < 400
+            if answer.status == 200 and answer.text().startswith("<!doctype html"):
+                yield View(_name(one.pattern.pattern), asked)
+                break
+        assert answered or not takes_uuid(one), f"{path}: is about no record of this test"
+
+
+def _name(pattern: str) -> str:
+    path = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"\1", pattern).removeprefix("/ui/").strip("/")
+    return re.sub(r"\W+", "-", path) or "now"

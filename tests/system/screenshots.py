@@ -1,0 +1,162 @@
+"""`python -m tests.system.screenshots`: pictures of every page, light, dark and narrow, with the
+data of the demonstration and of a tree of 1,000 requests, in build/screenshots. `--readme` also
+makes the pictures that README shows, in docs/pictures.
+
+The pages are those of the table of routes, so that none is forgotten.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from playwright.sync_api import Browser, sync_playwright
+
+from examples.phage import __main__ as phage
+from tests.system.cluster import Cluster, free_address
+from tests.system.page_views import View, views
+from tests.system.page_visitor import ROOT, look_at
+
+_LOOKS: Final = ("light", "dark", "narrow")
+_PICTURES: Final = {"requests-uuid": "request.png", "requests-uuid-timeline": "timeline.png"}
+
+
+def main() -> int:
+    """Draw; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.system.screenshots", description=__doc__)
+    parser.add_argument("--output", type=Path, default=ROOT / "build/screenshots")
+    parser.add_argument("--steps", type=int, default=1000, help="requests of the large tree")
+    parser.add_argument("--readme", action="store_true", help="draw those of README too")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    phage.check_machine()
+    with tempfile.TemporaryDirectory(prefix="lading-pictures-") as folder:
+        cluster = Cluster(Path(folder) / "data", free_address())
+        cluster.start()
+        try:
+            report = _demonstrate(cluster)
+            tree = _grow(cluster, options.steps)
+            collection, project = _keep(cluster)
+            _draw(cluster, options.output, (report, collection, project))
+            _draw(cluster, options.output / "tree", (tree,))
+        finally:
+            cluster.stop()
+    if options.readme:
+        _copy(options.output)
+    sys.stdout.write(f"drawn in {options.output}\n")
+    return 0
+
+
+def _demonstrate(cluster: Cluster) -> str:
+    """Run the demonstration; the uuid of its report."""
+    add = ["image", "add", "--name", phage.IMAGE, "--from-host", *phage.PROGRAMS]
+    cluster.lading(*add)
+    for quality in (20, 30):
+        pipeline = phage.Pipeline(cluster.environment, minimum_quality=quality)
+        pipeline.run()
+    return next(one.request for one in pipeline.outcomes if one.step == "report")
+
+
+def _grow(cluster: Cluster, steps: int) -> str:
+    """A tree of so many requests, of which some fail: samples of ten steps, and one that needs all
+    of them; its uuid.
+    """
+    script = f"""
+import asyncio, lading
+from lading.client.environment import find_server
+from lading.client.api import ApiClient
+from pathlib import Path
+import os
+async def main():
+    server = find_server(os.environ, Path("/nonexistent"))
+    async with server.transport() as transport:
+        api = ApiClient(transport, server.token)
+        image = (await api.list("container_requests", limit=1))[0]["container_image"]
+        made = []
+        for number in range({steps - 1}):
+            step, sample = number % 10, number // 10
+            made.append(dict(
+                name=f"step{{step}}_{{sample}}", container_image=image, state="Committed",
+                priority=1, command=["sh", "-c", f": {{number}}; exit {{int(number % 97 == 13)}}"],
+                output_path="/out", mounts={{"/out": {{"kind": "tmp", "capacity": 1 << 20}}}},
+                runtime_constraints={{"vcpus": 1, "ram": 1 << 26}}))
+        uuids = []
+        for begin in range(0, len(made), 500):
+            batch = {{"container_requests": made[begin:begin + 500]}}
+            answer = await api.request("POST", "container_requests/batch", body=batch)
+            uuids += [one["uuid"] for one in answer["items"]]
+        last = await api.create("container_requests", dict(
+            made[0], name="gather", command=["true", "gather"], depends_on=uuids))
+        print(last["uuid"])
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, **cluster.environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SystemExit(done.stderr)
+    uuid = done.stdout.strip()
+    cluster.lading("wait", uuid, check=False, timeout=1800)
+    return uuid
+
+
+def _keep(cluster: Cluster) -> tuple[str, str]:
+    """A project and a collection of data in it; their uuids, the collection first."""
+    project = json.loads(cluster.lading("project", "create", "--json", "Phage lambda").stdout)
+    put = ["put", "--json", "--project", project["uuid"], "--name", "reads", str(phage.HERE)]
+    return json.loads(cluster.lading(*put).stdout)["uuid"], project["uuid"]
+
+
+def _draw(cluster: Cluster, folder: Path, uuids: tuple[str, ...]) -> None:
+    with sync_playwright() as started:
+        browser = started.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+        )
+        seen: list[View] = []
+        for look in _LOOKS:
+            seen = _draw_look(browser, cluster, folder / look, uuids, look, seen)
+        browser.close()
+
+
+def _draw_look(
+    browser: Browser,
+    cluster: Cluster,
+    folder: Path,
+    uuids: tuple[str, ...],
+    look: str,
+    seen: list[View],
+) -> list[View]:
+    """Draw each page with one look; the pages."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for visitor in look_at(cluster, browser, look):
+        if not seen:
+            path = next(phage.HERE.glob("*.fa")).name
+            seen = list(views(visitor.page, visitor.origin, uuids, path=path))
+        for one in seen:
+            visitor.go(one.path)
+            visitor.page.wait_for_timeout(300)
+            visitor.page.screenshot(path=folder / f"{one.name}.png")
+    return seen
+
+
+def _copy(folder: Path) -> None:
+    """The pictures that README shows."""
+    target = ROOT / "docs/pictures"
+    target.mkdir(exist_ok=True)
+    for name, picture in _PICTURES.items():
+        source = folder / ("tree/light" if "timeline" in name else "light") / f"{name}.png"
+        (target / picture).write_bytes(source.read_bytes())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
