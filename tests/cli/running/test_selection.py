@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from lading.cli.running.selection import common_beginning
 from tests.cli.site import Play, Site
 
 
@@ -32,6 +33,7 @@ def names(site: Site, *arguments: str) -> list[str]:
 
 def test_by_name_and_outcome(site: Site) -> None:
     assert names(site, "--name", "sel.*") == ["sel.2", "sel.1", "sel.0"]
+    assert names(site, "--name", "sel.0", "--name", "el*") == ["else", "sel.0"]
     assert names(site, "--name", "sel.*", "--failed") == ["sel.2", "sel.1"]
     assert names(site, "--name", "sel.*", "--failed", "--limit", "1") == ["sel.2"]
     assert names(site, "--name", "sel.[01]", "--since", "9999d", "--state", "Final") == [
@@ -110,3 +112,8 @@ def test_more_than_are_shown(site: Site) -> None:
         in site.lading("request", "list", "--limit", "1", "--name", "sel.*").stderr
     )
     assert site.lading("request", "list", "--limit", "3", "--name", "sel.?").stderr == ""
+
+
+def test_the_beginning_that_patterns_have_in_common() -> None:
+    assert common_beginning(["sort.", "sort.1", "sorted"]) == "sort"
+    assert (common_beginning(["a"]), common_beginning(["a", "b"])) == ("a", "")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -59,8 +59,8 @@ SORTS: Final = ("created", "name", "state", "priority", "took", "memory", "cpu")
 class RequestSelection:
     """Which requests are meant; an attribute that is not set admits all."""
 
-    name: str | None = None
-    """A pattern, as for the shell."""
+    names: tuple[str, ...] = ()
+    """Patterns, as for the shell, one of which has to match."""
     project: str | None = None
     """As in `references.find_project`."""
     user: str | None = None
@@ -77,7 +77,7 @@ class RequestSelection:
     def is_counted(self) -> bool:
         """Whether the server can count these requests: it knows all conditions."""
         is_by_state = self.state not in (FAILED, CANCELLED)
-        return self.name is None and not self.failed and is_by_state
+        return not self.names and not self.failed and is_by_state
 
 
 def selecting(command: _Command) -> _Command:
@@ -96,7 +96,8 @@ def matching(command: _Command) -> _Command:
                      help="Only those with this property."),
         click.option("--user", metavar="USER", help="Only those that this user submitted."),
         click.option("--project", metavar="PROJECT", help="Only those of this project."),
-        click.option("--name", metavar="PATTERN", help="Only those with such a name, as 'sort.*'."),
+        click.option("--name", "names", multiple=True, metavar="PATTERN",
+                     help="Only those with such a name, as 'sort.*'."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -210,9 +211,10 @@ def _sort_key(one: RequestOutcome, sort: str, now: datetime) -> Any:
 async def conditions(session: CliSession, wanted: RequestSelection, now: datetime) -> list[Any]:
     """The filters of a list call that admit the requests that are meant, and perhaps more."""
     filters: list[Any] = []
-    if wanted.name is not None:
-        # Only narrows the list: the pattern is applied to the answer.
-        filters.append(["name", "like", re.split(r"[*?[%_\\]", wanted.name, maxsplit=1)[0] + "%"])
+    if wanted.names:
+        # Only narrows the list: the patterns are applied to the answer.
+        plain = [re.split(r"[*?[%_\\]", one, maxsplit=1)[0] for one in wanted.names]
+        filters.append(["name", "like", common_beginning(plain) + "%"])
     if wanted.project is not None:
         filters.append(["owner_uuid", "=", await find_project(session, wanted.project)])
     if wanted.user is not None:
@@ -233,7 +235,7 @@ async def conditions(session: CliSession, wanted: RequestSelection, now: datetim
 def is_meant(one: RequestOutcome, wanted: RequestSelection) -> bool:
     """Whether a request that the server admitted is meant."""
     name = one.request["name"] or ""
-    if wanted.name is not None and not fnmatch.fnmatchcase(name, wanted.name):
+    if wanted.names and not any(fnmatch.fnmatchcase(name, one) for one in wanted.names):
         return False
     if wanted.state == CANCELLED and shown_state(one) != CANCELLED:
         return False
@@ -253,3 +255,13 @@ async def containers(
         "containers", filters=[["uuid", "in", uuids]], select=fields, limit=len(uuids)
     )
     return {row["uuid"]: row for row in held}
+
+
+def common_beginning(texts: Sequence[str]) -> str:
+    """The longest text with which all of them begin."""
+    # All others lie between these two in the order of texts.
+    first, last = min(texts), max(texts)
+    length = next(
+        (place for place, one in enumerate(first) if not last.startswith(one, place)), len(first)
+    )
+    return first[:length]

@@ -63,7 +63,13 @@ _CONTAINER: Final = (
 
 
 @click.command()
-@click.option("--name", metavar="PATTERN", help="Only those with such a name, as 'sort.*'.")
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only those with such a name, as 'sort.*'.",
+)
 @click.option("--project", metavar="PROJECT", help="Only those of this project.")
 @click.option("--user", metavar="USER", help="Only those that this user submitted.")
 @click.option(
@@ -77,7 +83,7 @@ _CONTAINER: Final = (
 @click.option("--once", is_flag=True, help="Show it once, and leave.")
 @display.json_option
 def top(
-    name: str | None,
+    names: tuple[str, ...],
     project: str | None,
     user: str | None,
     since: int,
@@ -93,7 +99,7 @@ def top(
     that have succeeded. Where standard output is no terminal, each change is one line; with --json,
     one JSON object a line.
     """
-    wanted = RequestSelection(name=name, project=project, user=user)
+    wanted = RequestSelection(names=names, project=project, user=user)
 
     async def action(session: CliSession) -> None:
         watch = _QueueWatch(session, wanted, since)
@@ -144,7 +150,7 @@ class _QueueWatch:
             rows += [row for row in runs if row["uuid"] not in known]
         found = await self._with_containers(rows)
         # The server does not know patterns: then those that were read are counted.
-        return found, max(len(found), total) if self.wanted.name is None else len(found)
+        return found, max(len(found), total) if not self.wanted.names else len(found)
 
     async def _list_open(self, *more: list[str]) -> tuple[list[Record], int]:
         answer: Record = await self.session.api.request(
