@@ -87,6 +87,17 @@ async def test_nobody_shuts_themselves_out(here: PageSite, browser: Browser) -> 
     assert "another admin" in await browser.words(f"/ui/admin/users/{me}")
 
 
+@pytest.mark.parametrize("last", ["anonymouspublic", "000000000000000"])
+async def test_users_of_the_system_stay_as_they_are(
+    here: PageSite, browser: Browser, last: str
+) -> None:
+    place = f"/ui/admin/users/{here.world.cluster}-tpzed-{last}"
+    assert (await browser.post(place, {"change": "make-admin"})).status == 422
+    text = await browser.text(place)
+    assert "a user of the system" in text
+    assert "Make an admin" not in text
+
+
 async def test_roles_of_a_user(here: PageSite, browser: Browser) -> None:
     uuid = await _user(here, "jane")
     role = await here.world.ok("POST", "groups", {"name": "lab", "group_class": "role"})

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from lading.client import sharing
 from lading.client.api import Record
+from lading.core import ids
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import Infix, is_uuid
 from lading.core.quantities import format_time
@@ -105,7 +106,7 @@ async def show_user(visit: Visit) -> Response:
         person=user,
         title=user["username"] or uuid,
         roles=sorted(roles, key=lambda one: str(one["name"])),
-        is_me=visit.session is not None and uuid == visit.session.user_uuid,
+        fixed=_why_fixed(visit, uuid),
     )
 
 
@@ -114,8 +115,9 @@ async def change_user(visit: Visit) -> Response:
     uuid, change = _user_uuid(visit), visit.field("change")
     if change not in _CHANGES:
         raise Invalid(f"change: must be one of {', '.join(_CHANGES)}")
-    if visit.session is not None and uuid == visit.session.user_uuid:
-        raise Invalid("change: this is your own account; ask another admin")
+    fixed = _why_fixed(visit, uuid)
+    if fixed:
+        raise Invalid(f"change: {fixed}")
     await visit.api.update("users", uuid, _CHANGES[change])
     return visit.redirect(f"{USERS}/{uuid}")
 
@@ -160,6 +162,15 @@ async def _need_admin(visit: Visit) -> None:
     reader = await visit.api.get("users", "current")
     if not reader["is_admin"]:
         raise Forbidden("This page is for admins.")
+
+
+def _why_fixed(visit: Visit, uuid: str) -> str:
+    """Why the reader cannot change what a user may do, "" where that is possible."""
+    if visit.session is not None and uuid == visit.session.user_uuid:
+        return "this is your own account; another admin can change it"
+    if uuid in (ids.system_user(uuid[:5]), ids.anonymous_user(uuid[:5])):
+        return "this is a user of the system itself, which stays as it is"
+    return ""
 
 
 def _user_uuid(visit: Visit) -> str:
