@@ -160,7 +160,7 @@ class DockerGround:
         import aiodocker
         import aiohttp
 
-        from lading.client.docker_api import learn_version
+        from lading.client.images.docker_api import learn_version
 
         docker = aiodocker.Docker(url=f"unix://{self.socket}")
         try:

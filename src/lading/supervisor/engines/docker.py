@@ -29,7 +29,7 @@ from aiodocker.containers import DockerContainer
 from aiodocker.exceptions import DockerError
 from aiodocker.stream import Stream
 
-from lading.client.docker_api import learn_version
+from lading.client.images.docker_api import learn_version
 from lading.concurrency import cancel_all, drain
 from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
