@@ -37,7 +37,14 @@ TABLES: Final = (
     "grants",
     "group_standing",
 )
-LEFT: Final = ("schema_versions", "scheduling_statuses", "dispatchers", "dispatcher_leases")
+LEFT: Final = (
+    "schema_versions",
+    "scheduling_statuses",
+    "dispatchers",
+    "dispatcher_leases",
+    "machine_reports",
+    "machine_orders",
+)
 """Tables that are not copied: the new database has its own."""
 # Rows per statement, at most; fewer for tables with many columns.
 _BATCH: Final = 500
