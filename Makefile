@@ -44,7 +44,7 @@ fuzz: ## On each database 20,000 generated calls by the OpenAPI document, and 5,
 
 cwl: ## Run every CWL case of tests/cwl with cwltool and with arvados-cwl-runner, and the whole day of tests/system; half an hour
 	@scripts/setup.sh test
-	$(BIN)/pytest -q -m long tests/cwl tests/system/test_newcomer.py tests/system/test_workflows.py tests/system/test_second_run.py
+	$(BIN)/pytest -q -m long tests/cwl tests/system/test_newcomer.py tests/system/test_workflows.py tests/system/test_second_run.py tests/system/test_provenance_cwl.py
 
 SEEDS ?= 10000
 simulate: ## Run SEEDS seeds of 500 steps of a simulated installation, find all planted bugs; 4 times 1,000 Slurm jobs
