@@ -101,6 +101,9 @@ def test_a_machine_is_held_and_runs_again(cluster: Cluster, reader: Visitor) -> 
     page.keyboard.press("g")
     page.keyboard.press("m")
     page.get_by_label("Reason").fill("new disk")
+    # The list is fetched anew every 5 s, but not under the hands of who writes.
+    page.wait_for_timeout(6000)
+    expect(page.get_by_label("Reason")).to_have_value("new disk")
     page.get_by_role("button", name="Hold").click()
     expect(page.get_by_role("status").filter(has_text="hold was ordered")).to_be_visible()
     # Without a reload: the list is fetched anew every few seconds.

@@ -24,6 +24,13 @@
     say("Not live: looking every 15 s");
     poll = setInterval(look, POLL);
   });
+  // What a reader writes or has in hand must not be replaced by a newer list.
+  document.body.addEventListener("htmx:beforeRequest", event => {
+    const list = event.detail.elt;
+    if (list.id !== "machines") return;
+    const written = Array.from(list.querySelectorAll("input:not([type=hidden])")).some(one => one.value);
+    if (written || list.contains(document.activeElement)) event.preventDefault();
+  });
   // What is paused stays as it is until the reader goes on; then it is fetched once.
   document.body.addEventListener("htmx:beforeRequest", event => {
     const by = event.detail.requestConfig && event.detail.requestConfig.triggeringEvent;
