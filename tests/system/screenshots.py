@@ -148,6 +148,9 @@ def _draw_look(
             visitor.go(one.path)
             visitor.page.wait_for_timeout(300)
             visitor.page.screenshot(path=folder / f"{one.name}.png")
+        visitor.page.context.clear_cookies()
+        visitor.go("/ui/login")
+        visitor.page.screenshot(path=folder / "login.png")
     return seen
 
 
