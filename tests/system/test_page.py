@@ -75,6 +75,8 @@ def test_a_request_is_submitted_from_the_form(reader: Visitor) -> None:
     reader.faults.clear()
     page.get_by_role("button", name="Submit").click()
     expect(page.get_by_text("Complete").first).to_be_visible()
+    # The request has its output a moment after its container has ended.
+    reader.cluster.lading("wait", "last")
     page.reload()
     expect(page.get_by_role("link", name="x", exact=True)).to_be_visible()
     reader.check()
