@@ -5,6 +5,7 @@ the same time.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -13,13 +14,15 @@ from lading.core.errors import LadingError
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.planning import FleetWorker
 from lading.dispatch.fleet import StartRequest, SupervisorProcess
-from lading.testing.containers import FakeContainers, Faults, dispatching
+from lading.testing.containers import QUICK, FakeContainers, Faults, dispatching
 from lading.testing.fleet import FakeFleet, Meanness
 
 WORKERS = (FleetWorker("w1", Resources(8, GIB)), FleetWorker("w2", Resources(4, GIB)))
 FINAL = (ContainerState.COMPLETE, ContainerState.CANCELLED)
 MEAN = Meanness(refuse=0.1, pretend=0.1, crash=0.25, deaf=0.3, stuck=0.2, slow=5)
 FAULTS = Faults(refuse=0.1, forget=0.1, slow=5)
+# A lock whose answer is lost counts as that of another dispatcher for so long.
+SETTINGS = replace(QUICK, twin_patience=0.05)
 
 
 class World:
@@ -52,7 +55,7 @@ class World:
 async def test_every_container_ends_and_none_runs_twice_at_once(seed: int) -> None:
     world = World(seed)
     uuids = [world.server.add(vcpus=1 + n % 6, priority=1 + n % 20) for n in range(200)]
-    async with dispatching(world.server, world.fleet):
+    async with dispatching(world.server, world.fleet, settings=SETTINGS):
         world.server.interrupt_events()
         for uuid in uuids[::9]:
             world.server.change_priority(uuid, 0)
@@ -67,10 +70,10 @@ async def test_dispatchers_come_and_go(seed: int) -> None:
     world = World(seed)
     uuids = [world.server.add(vcpus=1 + n % 6) for n in range(40)]
     for turns in (20, 100, 300, 50):
-        async with dispatching(world.server, world.fleet):
+        async with dispatching(world.server, world.fleet, settings=SETTINGS):
             for _ in range(turns):
                 await asyncio.sleep(0)
-    async with dispatching(world.server, world.fleet):
+    async with dispatching(world.server, world.fleet, settings=SETTINGS):
         await world.server.wait_for(world.all_ended)
         await world.fleet.wait_for(lambda: not world.fleet.processes)
     assert world.all_ended()
@@ -84,7 +87,10 @@ async def test_two_dispatchers_with_one_token_never_run_a_container_twice() -> N
     other.server, other.fleet.on_clean = world.server, world.server.abandon
     for _ in range(20):
         world.server.add()
-    async with dispatching(world.server, world.fleet), dispatching(world.server, other.fleet):
+    async with (
+        dispatching(world.server, world.fleet, settings=SETTINGS),
+        dispatching(world.server, other.fleet, settings=SETTINGS),
+    ):
         await world.server.wait_for(world.all_ended)
     for one in (world, other):
         await one.fleet.close()
