@@ -39,14 +39,32 @@ async def test_what_has_ended(here: PageSite, browser: Browser) -> None:
     assert b"<html" not in (await browser.get(f"{path}/state")).body
 
 
+async def test_results_are_shown_when_they_are_known(here: PageSite, browser: Browser) -> None:
+    request = await here.world.submit("true")
+    path = f"/ui/requests/{request['uuid']}"
+    assert f'hx-get="{path}/results" hx-trigger="sse:changed' in await browser.text(path)
+    assert "None yet." in await browser.words(f"{path}/results")
+    await here.world.run(request["container_uuid"])
+    assert "out.txt 6 B" in await browser.words(f"{path}/results")
+
+
+async def test_a_page_listens_until_the_request_is_final(here: PageSite, browser: Browser) -> None:
+    request = await here.world.submit("true")
+    path = f"/ui/requests/{request['uuid']}"
+    assert "sse-connect" in await browser.text(path)
+    await here.world.run(request["container_uuid"])
+    assert "sse-connect" not in await browser.text(path)
+
+
 async def test_a_failure_shows_its_last_lines(here: PageSite, browser: Browser) -> None:
     world = here.world
     request = await world.submit("false")
     log = await here.files.collection({"stderr.txt": b"first\n" * 20 + b"no <such> file\n"})
     await world.run(request["container_uuid"], exit_code=3, log=await here.files.pdh(log))
-    words = await browser.words(f"/ui/requests/{request['uuid']}")
-    assert words.count("first") == 11
-    assert "no <such> file" in words
+    for view in ("", "/state"):
+        words = await browser.words(f"/ui/requests/{request['uuid']}{view}")
+        assert words.count("first") == 11
+        assert "no <such> file" in words
 
 
 async def test_needs_that_are_not_asked_are_not_shown(here: PageSite, browser: Browser) -> None:
@@ -84,7 +102,7 @@ async def test_nothing_of_a_stranger_is_markup(here: PageSite, browser: Browser)
 async def test_requests_of_others_are_not_there(here: PageSite) -> None:
     path = await _page(here, "x")
     other = await here.logged_in(await here.world.user("jane"))
-    for view in ("", "/state", "/log", "/files", "/files/download?path=out.txt"):
+    for view in ("", "/state", "/results", "/log", "/files", "/files/download?path=out.txt"):
         assert (await other.get(f"{path}{view}")).status == 404
     for action in ("cancel", "again"):
         assert (await other.post(f"{path}/{action}")).status == 404

@@ -21,11 +21,13 @@ from lading.client.request_states import (
     state_of,
 )
 from lading.concurrency import together
+from lading.core.containers.request import RequestState
 from lading.core.drawing.gantt import Timeline, TimelineTask, lay_out
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
 from lading.core.quantities import parse_time, size
 from lading.web.requests import files, log, rows
+from lading.web.requests.log_lines import LogLine
 from lading.web.visit import Visit
 
 _ENDED: Final = ("Complete", "Cancelled")
@@ -41,37 +43,30 @@ async def show(visit: Visit) -> Response:
     """The page of a request."""
     values = await _facts(visit)
     request, container = values["request"], values["container"]
-    found: dict[str, Any] = {"files": None, "files_fault": "", "usage": [], "last_words": []}
-
-    async def look_at_files() -> None:
-        try:
-            found["files"] = await files.look(visit, request, container, path="")
-        except LadingError as error:
-            # The output may be in the trash, or not readable: the rest of the page is.
-            found["files_fault"] = error.message
-
-    async def look_at_log() -> None:
-        if container and container["state"] in _ENDED:
-            found["usage"] = await log.usage(visit, request["uuid"], container["uuid"])
-            if container["exit_code"]:
-                found["last_words"] = await log.last_words(
-                    visit, request["uuid"], container["uuid"]
-                )
-
-    await together(look_at_files(), look_at_log())
+    results = await _results(visit, request, container)
     return visit.page(
         "request.html",
         **values,
-        **found,
+        **results,
+        last_words=await _last_words(visit, request, container),
         inputs=list(_inputs(request)),
         asked=list(_asked(request, container)),
         said=visit.query("said"),
     )
 
 
-async def refresh(visit: Visit) -> Response:
-    """The part of the page that changes."""
-    return visit.page("request_state.html", **await _facts(visit))
+async def refresh_state(visit: Visit) -> Response:
+    """The part of the page that tells the state."""
+    values = await _facts(visit)
+    last_words = await _last_words(visit, values["request"], values["container"])
+    return visit.page("request_state.html", **values, last_words=last_words)
+
+
+async def refresh_results(visit: Visit) -> Response:
+    """The part of the page that tells what was used and made."""
+    values = await _facts(visit)
+    results = await _results(visit, values["request"], values["container"])
+    return visit.page("request_results.html", **values, **results)
 
 
 async def cancel(visit: Visit) -> Response:
@@ -144,8 +139,28 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "chart_width": _CHART,
         "raised": min(_MOST_PRIORITY, (request["priority"] or 0) + _RAISE),
         "source": await _source(visit, request, container),
-        "topics": "" if state in _ENDED else uuid,
+        # The output becomes known when the request is Final, after the end of its container.
+        "topics": "" if request["state"] == RequestState.FINAL else uuid,
     }
+
+
+async def _results(visit: Visit, request: Record, container: Record | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"files": None, "files_fault": "", "usage": []}
+    try:
+        found["files"] = await files.look(visit, request, container, path="")
+    except LadingError as error:
+        # The output may be in the trash, or not readable: the rest of the page is.
+        found["files_fault"] = error.message
+    if container and container["state"] in _ENDED:
+        found["usage"] = await log.usage(visit, request["uuid"], container["uuid"])
+    return found
+
+
+async def _last_words(visit: Visit, request: Record, container: Record | None) -> list[LogLine]:
+    """The last lines of the log of a command that has failed."""
+    if not container or container["state"] not in _ENDED or not container["exit_code"]:
+        return []
+    return await log.last_words(visit, request["uuid"], container["uuid"])
 
 
 async def _source(visit: Visit, request: Record, container: Record | None) -> Record | None:
