@@ -21,7 +21,6 @@ from lading.client.request_states import (
     state_of,
 )
 from lading.concurrency import together
-from lading.core.containers.request import RequestState
 from lading.core.drawing.gantt import Timeline, TimelineTask, lay_out
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
@@ -140,7 +139,7 @@ async def _facts(visit: Visit) -> dict[str, Any]:
         "raised": min(_MOST_PRIORITY, (request["priority"] or 0) + _RAISE),
         "source": await _source(visit, request, container),
         # The output becomes known when the request is Final, after the end of its container.
-        "topics": "" if request["state"] == RequestState.FINAL else uuid,
+        "topics": "" if request["state"] == "Final" else uuid,
     }
 
 
