@@ -10,7 +10,7 @@ import pytest
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
 from lading.client.transport import Response
-from lading.core.errors import NotFound
+from lading.core.errors import Invalid, NotFound
 from lading.core.resources import GIB, Resources
 from lading.core.scheduling.machines import (
     MachineAction,
@@ -34,6 +34,7 @@ class FakeServer(ExchangesOnly):
         self.reports: list[object] = []
         self.orders: list[object] = []
         self.known = True
+        self.odd: dict[str, object] = {}
         self.status = 200
 
     async def request(
@@ -46,7 +47,7 @@ class FakeServer(ExchangesOnly):
         assert timeout
         self.reports.append(msgspec.json.decode(body)["report"])
         orders, self.orders = self.orders, []
-        answer = {"known": self.known, "orders": orders, "errors": ["no"]}
+        answer = {"known": self.known, "orders": orders, "errors": ["no"]} | self.odd
         return Response(self.status, {}, msgspec.json.encode(answer))
 
 
@@ -101,6 +102,15 @@ async def test_a_server_that_forgot_is_sent_all() -> None:
     await made.report()
     await made.report()
     assert [one is None for one in server.reports] == [False, True, False]
+
+
+@pytest.mark.parametrize("odd", [{"known": None}, {"orders": [{"machine": "i-1"}]}])
+async def test_an_answer_of_another_form_is_refused(odd: dict[str, object]) -> None:
+    server, source = FakeServer(), FakeSource()
+    server.odd = odd
+    with pytest.raises(Invalid):
+        await _reporter(server, source).report()
+    assert not source.done
 
 
 async def test_orders_are_carried_out() -> None:

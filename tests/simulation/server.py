@@ -154,7 +154,7 @@ class ModelServer:
             ("POST", "container_requests", ""): self._submit,
             ("PUT", "container_requests", ""): self._update_request,
             ("POST", "container_requests", "cancel"): self._cancel_call,
-            ("POST", "dispatch", ""): self._statuses,
+            ("POST", "dispatch", ""): self._take_report,
         }
 
     def call(
@@ -210,8 +210,9 @@ class ModelServer:
     def _current_token(self, sender: Sender, _uuid: str, _body: Fields) -> Fields:
         return {"uuid": sender.token_uuid}
 
-    def _statuses(self, _sender: Sender, _uuid: str, _body: Fields) -> Fields:
-        return {}
+    def _take_report(self, _sender: Sender, kind: str, _body: Fields) -> Fields:
+        # Of statuses, or of machines, for which there are no orders.
+        return {"known": True, "orders": []} if kind == "machines" else {}
 
     def _get(self, _sender: Sender, uuid: str, _body: Fields) -> Fields:
         return self._container(uuid).shown()

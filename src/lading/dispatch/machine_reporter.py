@@ -25,6 +25,7 @@ from lading.core.scheduling.machines import (
     MachineReport,
     MachineState,
     amount,
+    read_answer,
 )
 from lading.dispatch.fleet import Fleet, FleetView, LookUp
 from lading.telemetry import event
@@ -78,7 +79,7 @@ class MachineReporter:
 
     async def report(self) -> None:
         """Send one report, and carry out the orders that come back. Raises the errors of the
-        client.
+        client, and Invalid for an answer of another form.
         """
         source = self._source
         present = source.machines() if source else describe(self._fleet.view(), self._look_up)
@@ -86,9 +87,9 @@ class MachineReporter:
             present = msgspec.structs.replace(present, machines=present.machines[:MOST_MACHINES])
         body = None if present == self._sent else msgspec.to_builtins(present)
         answer = await self._client.request("POST", "dispatch/machines", body={"report": body})
-        self._sent = present if answer["known"] else None
-        orders = msgspec.convert(answer["orders"], list[MachineOrder])
-        for one in orders:
+        read = read_answer(answer)
+        self._sent = present if read.known else None
+        for one in read.orders:
             if source is not None:
                 await self._carry_out(one, source)
 

@@ -106,6 +106,13 @@ class MachineOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     reason: _Text = ""
 
 
+class ReportAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a report: whether the server knows the machines, and the orders for them."""
+
+    known: bool
+    orders: Annotated[tuple[MachineOrder, ...], msgspec.Meta(max_length=MOST_MACHINES)] = ()
+
+
 def read_report(document: Json) -> MachineReport:
     """The report of a dispatcher. Raises Invalid."""
     return _read(document, MachineReport)
@@ -117,6 +124,11 @@ def read_order(document: Json) -> MachineOrder:
     if not order.machine:
         raise Invalid("machine: name the machine")
     return order
+
+
+def read_answer(document: Json) -> ReportAnswer:
+    """The answer of a server to a report. Raises Invalid."""
+    return _read(document, ReportAnswer)
 
 
 def check_order(report: MachineReport | None, order: MachineOrder) -> None:
