@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,10 @@ def cluster(
     config = "Containers: {StopGracePeriod: 500ms, LogUpdatePeriod: 100ms}\n"
     if request.param == "postgresql":
         postgres: PostgresServer = request.getfixturevalue("postgres")
-        connection = json.dumps(dict(asyncio.run(postgres.fresh())))
+        # The browser of the tests with SQLite keeps an event loop in this thread.
+        with ThreadPoolExecutor(1) as other:
+            found = other.submit(lambda: asyncio.run(postgres.fresh())).result()
+        connection = json.dumps(dict(found))
         config += f"PostgreSQL: {{Connection: {connection}}}\n"
     with running_cluster(tmp_path_factory.mktemp("journey") / "data", config) as running:
         running.lading("image", "add", "--name", "tools:1", "--from-host",
