@@ -31,7 +31,6 @@ mkdir -p "$target"
 cp "$modules/htmx.org/dist/htmx.min.js" "$modules/htmx-ext-sse/dist/sse.min.js" "$target"
 cp "$modules/uplot/dist/uPlot.iife.min.js" "$modules/uplot/dist/uPlot.min.css" "$target"
 cp "$modules/@xterm/xterm/lib/xterm.js" "$modules/@xterm/xterm/css/xterm.css" "$modules/@xterm/addon-fit/lib/addon-fit.js" "$target"
-cp "$modules/@dagrejs/dagre/dist/dagre.min.js" "$target"
 if [ "$purpose" = test ]; then
     mkdir -p build/axe
     cp "$modules/axe-core/axe.min.js" build/axe
