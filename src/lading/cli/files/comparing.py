@@ -30,6 +30,7 @@ from lading.cli.provenance.details import (
 )
 from lading.cli.provenance.differences import documents, find_both, show_causes
 from lading.cli.session import CliSession, with_session
+from lading.client.api import Record
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress, read_files
 from lading.client.provenance.causes import Causes, find_causes, side_of
@@ -68,42 +69,18 @@ def diff(before: str, after: str, only_files: bool, whole: bool, text: bool, as_
 
     async def action(session: CliSession) -> _Compared:
         both = None if only_files else await find_both(session, (before, after))
-        if both is None:
-            if whole:
-                raise Invalid(f"--tree: {before} and {after} must both be requests")
-            files = await _compare_files(session, (before, after), is_quiet=as_json)
-            contents = await find_contents(session, files) if text else {}
-            return _Compared(files, contents=contents)
-        names = [str(one["uuid"]) for one in both]
-        steps = await compare_trees(session.api, names[0], names[1]) if whole else None
-        theirs, ours = [await side_of(session.api, one) for one in both]
-        causes = await find_causes(session.api, ours, theirs)
-        details = await find_details(session, causes, theirs, ours)
-        if any(not one["output_uuid"] for one in both):
-            return _Compared(None, causes, details, steps)
-        files = await _compare_files(session, names, is_quiet=as_json)
-        details.contents = await find_contents(session, files)
-        return _Compared(files, causes, details, steps, details.contents)
+        if both is not None:
+            return await _compare_requests(session, both, whole=whole, is_quiet=as_json)
+        if whole:
+            raise Invalid(f"--tree: {before} and {after} must both be requests")
+        files = await _compare_files(session, (before, after), is_quiet=as_json)
+        return _Compared(files, contents=await find_contents(session, files) if text else {})
 
     found = with_session(action)
     if as_json:
         _emit(found)
-        return found.exit_code
-    if found.causes is not None:
-        show_causes(found.causes)
-        if found.steps is not None:
-            click.echo()
-            show_trees(found.steps)
-        if found.details is not None:
-            show_details(found.details)
-        click.echo()
-    for one in found.files or ():
-        click.secho(f"{_SIGNS[one.change]} {_shown(one)}", fg=_COLOURS[one.change])
-        show_contents(found.contents, one.path)
-    if found.files is None:
-        display.note("one of them has no output, so that no files are compared")
-    elif not found.files and found.causes is not None:
-        click.echo("The files of both outputs are equal.")
+    else:
+        _show(found)
     return found.exit_code
 
 
@@ -122,6 +99,22 @@ class _Compared:
         return 1 if self.files or trees or (self.causes and self.causes.first) else 0
 
 
+async def _compare_requests(
+    session: CliSession, both: Sequence[Record], *, whole: bool, is_quiet: bool
+) -> _Compared:
+    """Causes of the differences of two requests, then their outputs if both have one."""
+    names = [str(one["uuid"]) for one in both]
+    steps = await compare_trees(session.api, names[0], names[1]) if whole else None
+    theirs, ours = [await side_of(session.api, one) for one in both]
+    causes = await find_causes(session.api, ours, theirs)
+    details = await find_details(session, causes, theirs, ours)
+    if any(not one["output_uuid"] for one in both):
+        return _Compared(None, causes, details, steps)
+    files = await _compare_files(session, names, is_quiet=is_quiet)
+    details.contents = await find_contents(session, files)
+    return _Compared(files, causes, details, steps, details.contents)
+
+
 async def _compare_files(
     session: CliSession, given: Sequence[str], *, is_quiet: bool
 ) -> list[Difference]:
@@ -129,6 +122,28 @@ async def _compare_files(
     old, new = [_rooted(await references.find_node(session, one)) for one in named]
     with display.progress("Comparing", is_quiet=is_quiet) as report:
         return await compare(session.blocks, old, new, progress=report)
+
+
+def _show(found: _Compared) -> None:
+    if found.causes is not None:
+        _show_causes(found, found.causes)
+    for one in found.files or ():
+        click.secho(f"{_SIGNS[one.change]} {_shown(one)}", fg=_COLOURS[one.change])
+        show_contents(found.contents, one.path)
+    if found.files is None:
+        display.note("one of them has no output, so that no files are compared")
+    elif not found.files and found.causes is not None:
+        click.echo("The files of both outputs are equal.")
+
+
+def _show_causes(found: _Compared, causes: Causes) -> None:
+    show_causes(causes)
+    if found.steps is not None:
+        click.echo()
+        show_trees(found.steps)
+    if found.details is not None:
+        show_details(found.details)
+    click.echo()
 
 
 def _emit(found: _Compared) -> None:

@@ -157,30 +157,15 @@ def map(
         project = await find_project(session, spec.project) if spec.project else None
         placed = [replace(one, project=project) for one in specs]
         if preview:
-            from lading.cli.provenance.preview import show_pipeline
-            from lading.client.provenance.previewing import preview_pipeline
-
-            bodies = await _prepare(session, placed, is_quiet=as_json)
-            show_pipeline(await preview_pipeline(session.api, bodies), as_json=as_json)
-            return 0
+            return await _preview(session, placed, as_json=as_json)
         uuids = await submit_all(session, placed, is_quiet=as_json)
         if detach:
             _show_detached(uuids, specs[0].name or "", as_json=as_json)
             return 0
         display.note(f"{len(uuids)} submitted as {specs[0].name} to {specs[-1].name}")
-        ended, is_interrupted = await _await_all(session, uuids, is_quiet=as_json)
-        combined = await _combine(session, ended, replace(spec, project=project))
-        if output is not None and combined is not None:
-            tree = await find_tree(session, FileReference(combined["uuid"]))
-            from lading.cli.files import data
-
-            await data.write_node(session, tree, output, name="", is_quiet=as_json)
-        if as_json:
-            _emit(ended, combined)
-        else:
-            _show(ended, combined, is_interrupted=is_interrupted)
-        code = worst(ended)
-        return INTERRUPTED if is_interrupted and code else code
+        return await _finish(
+            session, uuids, replace(spec, project=project), output=output, as_json=as_json
+        )
 
     from lading.cli.running.standard_input import standard_input
 
@@ -193,6 +178,43 @@ def map(
 
 # All options of `lading run` that are the same for each item.
 map.params += [one for one in run.params if one.name not in _OWN]
+
+
+async def _preview(session: CliSession, specs: Sequence[RequestSpec], *, as_json: bool) -> int:
+    """Show which requests would run and why; the inputs are stored. The exit code."""
+    from lading.cli.provenance.preview import show_pipeline
+    from lading.client.provenance.previewing import preview_pipeline
+
+    bodies = await _prepare(session, specs, is_quiet=as_json)
+    show_pipeline(await preview_pipeline(session.api, bodies), as_json=as_json)
+    return 0
+
+
+async def _finish(
+    session: CliSession,
+    uuids: Sequence[str],
+    spec: RequestSpec,
+    *,
+    output: Path | None,
+    as_json: bool,
+) -> int:
+    """Wait for the requests, combine their outputs, download and show them. The exit code.
+
+    `spec` names the collection of all outputs and its project.
+    """
+    ended, is_interrupted = await _await_all(session, uuids, is_quiet=as_json)
+    combined = await _combine(session, ended, spec)
+    if output is not None and combined is not None:
+        tree = await find_tree(session, FileReference(combined["uuid"]))
+        from lading.cli.files import data
+
+        await data.write_node(session, tree, output, name="", is_quiet=as_json)
+    if as_json:
+        _emit(ended, combined)
+    else:
+        _show(ended, combined, is_interrupted=is_interrupted)
+    code = worst(ended)
+    return INTERRUPTED if is_interrupted and code else code
 
 
 async def submit_all(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -83,33 +83,56 @@ class ImportedCrate:
 
 def read_contents(reader: CrateReader) -> CrateContents:
     """What a crate says, after `check`. Raises Corrupt or NotFound, naming the file at fault."""
+    _check_sizes(reader)
     manifests, runs = {}, []
+    for path in reader.paths:
+        if found := _MANIFEST.fullmatch(path):
+            manifests[found[1]] = _manifest(reader, path, found[1])
+        elif (found := _RECORD.fullmatch(path)) and "-xvhdp-" in path:
+            runs.append(_run(reader, found[1]))
+    runs.sort(key=lambda one: (str(one.request.get("created_at")), str(one.request["uuid"])))
+    return CrateContents(
+        runs=runs,
+        manifests=manifests,
+        sources=_sources(reader, manifests),
+        kept={
+            path.removeprefix("blocks/"): path
+            for path in reader.paths
+            if path.startswith("blocks/")
+        },
+    )
+
+
+def _check_sizes(reader: CrateReader) -> None:
+    """Raise TooLarge if all manifests or all records are more than is read into memory."""
     for pattern, most in ((_MANIFEST, _MOST_MANIFESTS), (_RECORD, MOST_PARSED)):
         total = sum(reader.size(path) for path in reader.paths if pattern.fullmatch(path))
         if total > most:
             folder = pattern.pattern.partition("/")[0]
             raise TooLarge(f"{folder}/: has {total} bytes; at most {most} are read")
-    for path in reader.paths:
-        if found := _MANIFEST.fullmatch(path):
-            text = reader.text(path)
-            if manifest.portable_data_hash(text) != found[1]:
-                raise Corrupt(f"{path}: is not the manifest of this hash")
-            if any(_SIZED.match(one) is None for one in manifest.locators(text)):
-                raise Corrupt(f"{path}: names a block without its size")
-            manifests[found[1]] = text
-        elif (found := _RECORD.fullmatch(path)) and "-xvhdp-" in path:
-            runs.append(_run(reader, found[1]))
-    runs.sort(key=lambda one: (str(one.request.get("created_at")), str(one.request["uuid"])))
-    contents = CrateContents(runs=runs, manifests=manifests)
+
+
+def _manifest(reader: CrateReader, path: str, pdh: str) -> str:
+    """A manifest whose hash is right and whose blocks have sizes. Raises Corrupt."""
+    text = reader.text(path)
+    if manifest.portable_data_hash(text) != pdh:
+        raise Corrupt(f"{path}: is not the manifest of this hash")
+    if any(_SIZED.match(one) is None for one in manifest.locators(text)):
+        raise Corrupt(f"{path}: names a block without its size")
+    return text
+
+
+def _sources(
+    reader: CrateReader, manifests: Mapping[str, str]
+) -> dict[str, tuple[BlockPiece, ...]]:
+    """The blocks that files of the crate hold as a whole, with their pieces."""
     trees = {f"data/{pdh}": _tree(pdh, manifests) for pdh in _with_files(reader)}
     sources, _ = block_sources(trees)
-    for block, pieces in sources.items():
-        if all(one.path in reader.paths for one in pieces):
-            contents.sources[block] = pieces
-    contents.kept = {
-        path.removeprefix("blocks/"): path for path in reader.paths if path.startswith("blocks/")
+    return {
+        block: pieces
+        for block, pieces in sources.items()
+        if all(one.path in reader.paths for one in pieces)
     }
-    return contents
 
 
 def contents_of(run: CrateRun) -> list[str]:
@@ -140,6 +163,30 @@ async def import_crate(
         if pdh not in contents.manifests:
             raise Conflict(f"manifests/{pdh}.txt: is missing in the crate")
     present = await _present(api, [*wanted, *images])
+    stored, absent = _to_store(contents, wanted, images, present)
+    signed = await _store_blocks(blocks, reader, contents, stored, progress)
+    if project is None:
+        attributes = {"name": f"Crate {name}", "group_class": "project"}
+        made = await api.create("groups", attributes, ensure_unique_name=True)
+        project = str(made["uuid"])
+    await _store_collections(api, contents, stored, signed, project)
+    kept = await _store_documents(api, blocks, reader, name=name, project=project)
+    return ImportedCrate(
+        project_uuid=project,
+        collection_uuid=kept,
+        new=tuple(stored),
+        present=tuple(pdh for pdh in dict.fromkeys([*wanted, *images]) if pdh in present),
+        absent_images=tuple(absent),
+    )
+
+
+def _to_store(
+    contents: CrateContents,
+    wanted: Collection[str],
+    images: Collection[str],
+    present: Container[str],
+) -> tuple[list[str], list[str]]:
+    """The contents to store, and the images that are neither in the crate nor in the store."""
     stored, absent = [], []
     for pdh in dict.fromkeys([*wanted, *images]):
         if pdh in present:
@@ -154,11 +201,17 @@ async def import_crate(
             )
         else:
             absent.append(pdh)
-    signed = await _store_blocks(blocks, reader, contents, stored, progress)
-    if project is None:
-        attributes = {"name": f"Crate {name}", "group_class": "project"}
-        made = await api.create("groups", attributes, ensure_unique_name=True)
-        project = str(made["uuid"])
+    return stored, absent
+
+
+async def _store_collections(
+    api: ApiClient,
+    contents: CrateContents,
+    stored: Sequence[str],
+    signed: Mapping[str, str],
+    project: str,
+) -> None:
+    """Create a collection for each of these contents. Raises Corrupt for another hash."""
     labels = _labels(contents)
     for pdh in stored:
         text = manifest.sign(
@@ -171,14 +224,6 @@ async def import_crate(
         )
         if record["portable_data_hash"] != pdh:
             raise Corrupt(f"{pdh}: the store has given it another hash")
-    kept = await _store_documents(api, blocks, reader, name=name, project=project)
-    return ImportedCrate(
-        project_uuid=project,
-        collection_uuid=kept,
-        new=tuple(stored),
-        present=tuple(pdh for pdh in dict.fromkeys([*wanted, *images]) if pdh in present),
-        absent_images=tuple(absent),
-    )
 
 
 def _run(reader: CrateReader, uuid: str) -> CrateRun:

@@ -35,18 +35,23 @@ async def find_origins(api: ApiClient, uuid: str, *, most: int = _MOST) -> list[
     while ahead:
         wanted = [one for one in dict.fromkeys(_inputs(ahead)) if one not in known]
         known.update(wanted)
-        makers: dict[str, Record] = {}
-        async with aclosing(_listed(api, "containers", "output", wanted)) as listed:
-            async for one in listed:
-                other = makers.get(one["output"])
-                if other is None or one["created_at"] > other["created_at"]:
-                    makers[one["output"]] = one
-        ahead = [one for one in makers.values() if one["uuid"] not in held]
+        ahead = [one for one in await _makers(api, wanted) if one["uuid"] not in held]
         held |= {one["uuid"]: None for one in ahead}
         if len(held) > most:
             raise Conflict(f"{uuid}: more requests led to it than can be listed; take parts of it")
         found |= dict.fromkeys(await _requests(api, [str(one["uuid"]) for one in ahead]))
     return list(found)
+
+
+async def _makers(api: ApiClient, contents: Sequence[str]) -> list[Record]:
+    """The latest container that made each content."""
+    latest: dict[str, Record] = {}
+    async with aclosing(_listed(api, "containers", "output", contents)) as listed:
+        async for one in listed:
+            other = latest.get(one["output"])
+            if other is None or one["created_at"] > other["created_at"]:
+                latest[one["output"]] = one
+    return list(latest.values())
 
 
 async def _requests(api: ApiClient, containers: Sequence[str]) -> list[str]:

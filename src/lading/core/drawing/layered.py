@@ -16,24 +16,36 @@ Edge = tuple[str, str]
 
 def layers(nodes: Sequence[str], edges: Iterable[Edge]) -> tuple[tuple[str, ...], ...]:
     """The nodes of each layer in their order. Edges between other nodes are ignored."""
-    known = dict.fromkeys(nodes)
-    after: dict[str, list[str]] = {one: [] for one in known}
-    for first, second in dict.fromkeys(edges):
-        if first in known and second in known:
-            after[first].append(second)
+    after = _successors(nodes, edges)
     order = _break_cycles(after)
-    before: dict[str, list[str]] = {one: [] for one in known}
-    for one in known:
-        for other in after[one]:
+    before: dict[str, list[str]] = {one: [] for one in after}
+    for one, following in after.items():
+        for other in following:
             before[other].append(one)
-    depth = _depths(order, after, before)
-    made: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
-    for one in known:
-        made[depth[one]].append(one)
-    made = [one for one in made if one]
+    made = _stack(after, _depths(order, after, before))
     for sweep in range(_SWEEPS):
-        _sort(made if sweep % 2 == 0 else made[::-1], before if sweep % 2 == 0 else after)
+        if sweep % 2 == 0:
+            _sort(made, before)
+        else:
+            _sort(made[::-1], after)
     return tuple(tuple(one) for one in made)
+
+
+def _successors(nodes: Sequence[str], edges: Iterable[Edge]) -> dict[str, list[str]]:
+    """The successors of each node, without edges that are given twice or lead elsewhere."""
+    after: dict[str, list[str]] = {one: [] for one in nodes}
+    for first, second in dict.fromkeys(edges):
+        if first in after and second in after:
+            after[first].append(second)
+    return after
+
+
+def _stack(nodes: Iterable[str], depth: Mapping[str, int]) -> list[list[str]]:
+    """The nodes of each depth. A depth without nodes has no layer."""
+    made: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    for one in nodes:
+        made[depth[one]].append(one)
+    return [one for one in made if one]
 
 
 def _break_cycles(after: dict[str, list[str]]) -> list[str]:

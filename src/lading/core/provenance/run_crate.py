@@ -11,7 +11,7 @@ https://w3id.org/ro/wfrun/provenance/0.5 and https://w3id.org/ro/crate/1.1.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -260,18 +260,32 @@ class CrateGraph:
             "input": [{"@id": f"#input-{one}"} for one in given],
             "output": [{"@id": f"#output-{self._last}"}] if self._last else [],
         }
-        for kind, contents in (("input", given), ("output", [self._last] if self._last else [])):
-            for pdh in contents:
-                yield {
-                    "@id": f"#{kind}-{pdh}",
-                    "@type": "FormalParameter",
-                    "name": f"{kind} {pdh[:8]}",
-                    "additionalType": "Dataset",
-                    "conformsTo": {
-                        "@id": "https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE"
-                    },
-                    "workExample": {"@id": _place(pdh, self._kept)},
-                }
+        for pdh in given:
+            yield self._parameter("input", pdh)
+        if self._last:
+            yield self._parameter("output", self._last)
+        yield self._workflow_run(workflow, name, given)
+        yield {
+            "@id": "#organize",
+            "@type": "OrganizeAction",
+            "name": f"Run of Lading for {name}",
+            "instrument": {"@id": "#lading"},
+            "object": [{"@id": one} for one in self._controls],
+            "result": {"@id": "#run"},
+        }
+
+    def _parameter(self, kind: str, pdh: str) -> Entity:
+        """A formal parameter of the workflow, `kind` "input" or "output", with its content."""
+        return {
+            "@id": f"#{kind}-{pdh}",
+            "@type": "FormalParameter",
+            "name": f"{kind} {pdh[:8]}",
+            "additionalType": "Dataset",
+            "conformsTo": {"@id": "https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE"},
+            "workExample": {"@id": _place(pdh, self._kept)},
+        }
+
+    def _workflow_run(self, workflow: CrateWorkflow, name: str, given: Sequence[str]) -> Entity:
         run = {
             "@id": "#run",
             "@type": "CreateAction",
@@ -283,15 +297,7 @@ class CrateGraph:
             "object": [{"@id": _place(one, self._kept)} for one in given],
             "result": [{"@id": _place(self._last, self._kept)}] if self._last else [],
         }
-        yield {name: value for name, value in run.items() if value not in ("", [])}
-        yield {
-            "@id": "#organize",
-            "@type": "OrganizeAction",
-            "name": f"Run of Lading for {name}",
-            "instrument": {"@id": "#lading"},
-            "object": [{"@id": one} for one in self._controls],
-            "result": {"@id": "#run"},
-        }
+        return {name: value for name, value in run.items() if value not in ("", [])}
 
 
 def inputs_of(container: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
