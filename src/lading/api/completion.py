@@ -146,20 +146,26 @@ async def release_dependents(unit: UnitOfWork, ended: Iterable[str]) -> None:
             if row is None or row["state"] != request.RequestState.COMMITTED:
                 await waits.unwatch(unit.tx, uuid)
                 continue
-            subject = ContainerRequest.from_record(row)
-            # Its times do not matter here, only the requests that it depends on.
-            timeless = replace(subject, expires_at=None, start_after=None, max_parallel=0)
-            judgement = await priorities.judge_one(unit.tx, timeless, now=unit.now)
-            if judgement.readiness is Readiness.READY:
-                # Before priorities are computed: only then it may have its turn in a group.
-                await waits.unwatch(unit.tx, uuid)
-            if judgement.readiness is Readiness.BROKEN:
-                await unit.fail(row, judgement.sentence)
-            elif row["container_uuid"] is not None:
-                unit.stale([row["container_uuid"]])
-            elif judgement.readiness is Readiness.READY and mounts.outputs(subject.mounts):
-                # Its inputs are known now, so the server can find its container.
-                await unit.change_request(row, request.defer(subject))
+            await _release(unit, row)
+
+
+async def _release(unit: UnitOfWork, row: Record) -> None:
+    """Let a Committed request run, or end it, if nothing that it depends on is left to wait for."""
+    subject = ContainerRequest.from_record(row)
+    # Its times do not matter here, only the requests that it depends on.
+    timeless = replace(subject, expires_at=None, start_after=None, max_parallel=0)
+    judgement = await priorities.judge_one(unit.tx, timeless, now=unit.now)
+    is_ready = judgement.readiness is Readiness.READY
+    if is_ready:
+        # Before priorities are computed: only then it may have its turn in a group.
+        await waits.unwatch(unit.tx, subject.uuid)
+    if judgement.readiness is Readiness.BROKEN:
+        await unit.fail(row, judgement.sentence)
+    elif row["container_uuid"] is not None:
+        unit.stale([row["container_uuid"]])
+    elif is_ready and mounts.outputs(subject.mounts):
+        # Its inputs are known now, so the server can find its container.
+        await unit.change_request(row, request.defer(subject))
 
 
 async def _with_attempt_log(

@@ -7,7 +7,7 @@ Source: docs/spec/api, section Resolving and reuse.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -45,6 +45,7 @@ from lading.core.records.collection_rules import is_trashed
 from lading.core.records.filters import Column, Compare, Expression, Like, check_filters
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, REQUESTS
 from lading.core.records.schema import JSON, Record, Type
+from lading.core.values import JsonObject
 from lading.store import containers, contents, records
 from lading.store import waiting as waits
 from lading.store.database import Transaction, TransactionInterrupted
@@ -357,30 +358,49 @@ async def _facts(
     image = await _image(tx, services, term, acting, present)
     steps = await _step_images(tx, services, subject, acting) if subject.steps else {}
     found = {one.name: await _hash(tx, services, one, acting, present) for one in named}
-    # A token of limited scopes must not read records through a container that it cannot read
-    # itself.
-    if access.is_limited(acting):
-        check = partial(authorization.check_content_scope, tx, services, acting)
-        await check(image, "container_image", uuid=term.uuid or "")
-        for one in named:
-            if (pdh := found[one.name]) is not None:
-                await check(pdh, f"mounts [{one.target}]", uuid="" if one.is_pdh else one.name)
+    is_limited = access.is_limited(acting)
+    if is_limited:
+        await _check_scopes(tx, services, acting, image, term.uuid or "", named, found)
     found |= await _outputs(tx, services, subject, acting)
-    contents_shown = {
-        target: content
-        for target, one in mounts.shown(subject.mounts, found).items()
-        if (content := services.contents.known.get(one)) is not None
-    }
-    scopes = acting.scopes if access.is_limited(acting) else access.ALL_SCOPES
     return RequestFacts(
         trees=trees,
         image_pdh=image,
         step_images=steps,
         hashes=found,
         user_uuid=acting.user_uuid,
-        scopes=scopes,
-        contents=contents_shown,
+        scopes=acting.scopes if is_limited else access.ALL_SCOPES,
+        contents=_contents_shown(services, subject, found),
     )
+
+
+async def _check_scopes(
+    tx: Transaction,
+    services: ApiServices,
+    acting: Principal,
+    image: str,
+    image_uuid: str,
+    named: Sequence[mounts.CollectionReference],
+    found: Mapping[str, str | None],
+) -> None:
+    """Raise Forbidden if a token of limited scopes would read records through the container that
+    it cannot read itself.
+    """
+    check = partial(authorization.check_content_scope, tx, services, acting)
+    await check(image, "container_image", uuid=image_uuid)
+    for one in named:
+        if (pdh := found[one.name]) is not None:
+            await check(pdh, f"mounts [{one.target}]", uuid="" if one.is_pdh else one.name)
+
+
+def _contents_shown(
+    services: ApiServices, subject: ContainerRequest, found: Mapping[str, str | None]
+) -> dict[str, JsonObject]:
+    """The contents that the mounts show, by target, as far as they were read already."""
+    return {
+        target: content
+        for target, one in mounts.shown(subject.mounts, found).items()
+        if (content := services.contents.known.get(one)) is not None
+    }
 
 
 async def _step_images(

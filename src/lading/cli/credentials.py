@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -68,15 +69,9 @@ def set_credential(
     lading credential set archive https://archive.example/private --bearer <token
     """
     kind = BEARER if bearer else S3 if urls[0].startswith("s3:") else BASIC
-    options = {"endpoint": endpoint, "region": region, "style": style}
-    given = [f"{one}={encode(value)}" for one, value in options.items() if value]
-    if given and kind != S3:
-        raise click.UsageError("--endpoint, --region and --style are for s3:// URLs")
+    scopes = _scopes(urls, kind, {"endpoint": endpoint, "region": region, "style": style})
     if external_id is None and not bearer:
         raise click.UsageError("--key: give the access key id, or the user name")
-    scopes = [one + ("?" + "&".join(given) if given else "") for one in urls]
-    for one in scopes:
-        parse_scope(one, kind)
     attributes: Record = {
         "name": name,
         "credential_class": kind,
@@ -98,6 +93,17 @@ def set_credential(
     else:
         click.echo(made["uuid"])
         display.note(f"{name}: stored for {', '.join(urls)} until {made['expires_at']}")
+
+
+def _scopes(urls: Sequence[str], kind: str, options: Mapping[str, str | None]) -> list[str]:
+    """The URLs with the options of their buckets as a query. Raises UsageError, Invalid."""
+    given = [f"{one}={encode(value)}" for one, value in options.items() if value]
+    if given and kind != S3:
+        raise click.UsageError("--endpoint, --region and --style are for s3:// URLs")
+    scopes = [one + ("?" + "&".join(given) if given else "") for one in urls]
+    for one in scopes:
+        parse_scope(one, kind)
+    return scopes
 
 
 @credential.command(name="list")

@@ -6,7 +6,7 @@ docs/sharing.md.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -79,21 +79,25 @@ def create(
         }
         if place is not None:
             attributes["owner_uuid"] = await find_project(session, place)
-        try:
-            return await session.api.create("groups", attributes)
-        except RequestError as error:
-            if error.status == _REFUSED and "duplicate key" in error.message:
-                where = f"in {place}" if place is not None else "in your home"
-                raise Conflict(
-                    f"{own}: a project of this name is there already, {where}"
-                ) from error
-            raise
+        return await _create(session, attributes, "your home" if place is None else place)
 
     made = with_session(action)
     if as_json:
         display.emit_json(_picked(made))
         return
     click.echo(made["uuid"])
+
+
+async def _create(session: CliSession, attributes: Mapping[str, Any], where: str) -> Record:
+    """Create a project. Raises Conflict when there is one of its name, naming its place `where`."""
+    try:
+        return await session.api.create("groups", attributes)
+    except RequestError as error:
+        if error.status == _REFUSED and "duplicate key" in error.message:
+            name = attributes["name"]
+            text = f"{name}: a project of this name is there already, in {where}"
+            raise Conflict(text) from error
+        raise
 
 
 @project.command(name="list")

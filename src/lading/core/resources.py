@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeGuard
 
 from lading.core.errors import Invalid
 from lading.core.quantities import parse_time
@@ -242,25 +243,24 @@ def read_prices(history: object) -> tuple[Price, ...]:
     """
     if not isinstance(history, list):
         raise Invalid("price history: must be a list of {StartTime, Price}")
-    found = []
-    for one in history:
-        start = one.get("StartTime") if isinstance(one, dict) else None
-        amount = one.get("Price") if isinstance(one, dict) else None
-        moment = _moment(start)
-        if (
-            moment is None
-            or isinstance(amount, bool)
-            or not isinstance(amount, int | float)
-            # Also false for nan.
-            or not amount >= 0
-        ):
-            raise Invalid(f"price history: not a StartTime and a Price: {str(one)[:100]}")
-        found.append(Price(moment, float(amount)))
     kept: list[Price] = []
-    for price in sorted(found):
+    for price in sorted(map(_read_price, history)):
         if not kept or kept[-1].amount != price.amount:
             kept.append(price)
     return tuple(kept)
+
+
+def _read_price(one: object) -> Price:
+    given = one if isinstance(one, dict) else {}
+    moment, amount = _moment(given.get("StartTime")), given.get("Price")
+    if moment is None or not _is_amount(amount):
+        raise Invalid(f"price history: not a StartTime and a Price: {str(one)[:100]}")
+    return Price(moment, float(amount))
+
+
+def _is_amount(value: object) -> TypeGuard[float]:
+    # The comparison is also false for nan.
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
 def cost(prices: Sequence[Price], start: datetime, end: datetime, *, share: float = 1.0) -> float:

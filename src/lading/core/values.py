@@ -162,25 +162,33 @@ class FieldDifference:
 def differing(field: str, ours: Json, theirs: Json) -> Iterator[FieldDifference]:
     """All differences between two values of `field`, in order."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
-        for key in sorted(ours.keys() | theirs.keys()):
-            if key in ours and key in theirs:
-                yield from differing(f"{field}.{key}", ours[key], theirs[key])
-            else:
-                yield FieldDifference(f"{field}.{key}", ours.get(key), theirs.get(key))
+        yield from _differing_members(field, ours, theirs)
     elif isinstance(ours, list) and isinstance(theirs, list):
-        shared = min(len(ours), len(theirs))
-        for position in range(shared):
-            yield from differing(f"{field}[{position}]", ours[position], theirs[position])
-        yield from (
-            FieldDifference(f"{field}[{shared + n}]", one, None)
-            for n, one in enumerate(ours[shared:])
-        )
-        yield from (
-            FieldDifference(f"{field}[{shared + n}]", None, one)
-            for n, one in enumerate(theirs[shared:])
-        )
+        yield from _differing_elements(field, ours, theirs)
     elif not same(ours, theirs):
         yield _veiled(FieldDifference(field, ours, theirs))
+
+
+def _differing_members(
+    field: str, ours: JsonObject, theirs: JsonObject
+) -> Iterator[FieldDifference]:
+    for key in sorted(ours.keys() | theirs.keys()):
+        if key in ours and key in theirs:
+            yield from differing(f"{field}.{key}", ours[key], theirs[key])
+        else:
+            yield FieldDifference(f"{field}.{key}", ours.get(key), theirs.get(key))
+
+
+def _differing_elements(
+    field: str, ours: list[Json], theirs: list[Json]
+) -> Iterator[FieldDifference]:
+    shared = min(len(ours), len(theirs))
+    for position in range(shared):
+        yield from differing(f"{field}[{position}]", ours[position], theirs[position])
+    for position, one in enumerate(ours[shared:], shared):
+        yield FieldDifference(f"{field}[{position}]", one, None)
+    for position, one in enumerate(theirs[shared:], shared):
+        yield FieldDifference(f"{field}[{position}]", None, one)
 
 
 def _veiled(difference: FieldDifference) -> FieldDifference:

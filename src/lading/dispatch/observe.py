@@ -235,23 +235,20 @@ def _occupants(
     spread: Collection[str],
 ) -> Iterator[Occupant]:
     for uuid in uuids:
-        record = queue.get(uuid)
-        if not (record and record.state is ContainerState.COMPLETE):
-            waiting = record is not None and record.state is ContainerState.QUEUED
-            # Once it is Locked or Running, `need` in the record includes its extra amounts.
-            extra = state.given(uuid) if waiting else Resources()
-            process = view.processes.get(uuid)
-            need = (
-                _need(record, worker) if process is None else process.takes(_need(record, worker))
-            )
-            if uuid in spread and record is not None and record.sized:
+        record, process = queue.get(uuid), view.processes.get(uuid)
+        if record is None:
+            need = worker.capacity
+            need = need if process is None else process.takes(need)
+            yield Occupant(uuid=uuid, need=need, started=state.began(uuid), place=None)
+        elif record.state is not ContainerState.COMPLETE:
+            need = _need(record, worker)
+            need = need if process is None else process.takes(need)
+            if uuid in spread and record.sized:
                 need = rank_need(need, record.nodes)
-            yield Occupant(
-                uuid=uuid,
-                need=need + extra,
-                started=state.began(uuid),
-                place=None if record is None else record.place,
-            )
+            # Once it is Locked or Running, `need` in the record includes its extra amounts.
+            if record.state is ContainerState.QUEUED:
+                need += state.given(uuid)
+            yield Occupant(uuid=uuid, need=need, started=state.began(uuid), place=record.place)
 
 
 def _runs_workflow(record: TrackedContainer | None) -> bool:

@@ -240,15 +240,12 @@ def _unpack(tar: tarfile.TarFile, file: Path, made: DataDirectory, progress: Pro
         if source is None or contents is not None:
             raise Corrupt(f"{file}: not a backup: {member.name}")
         match = _BLOCK.fullmatch(member.name)
-        if match:
-            if _write_block(source, made.blocks / match[1] / match[2], member.mtime):
-                blocks, size = blocks + 1, size + member.size
-            else:
-                damaged.append(match[2])
-        elif member.name == _END:
-            contents = msgspec.json.decode(source.read(), type=Contents)
+        if match is None:
+            contents = _unpack_file(source, member.name, made, file)
+        elif _write_block(source, made.blocks / match[1] / match[2], member.mtime):
+            blocks, size = blocks + 1, size + member.size
         else:
-            _copy(source, _target(made, member.name, file))
+            damaged.append(match[2])
         progress(tar.offset, total)
     if contents is None:
         raise Corrupt(f"{file}: was cut off; take another backup")
@@ -257,6 +254,14 @@ def _unpack(tar: tarfile.TarFile, file: Path, made: DataDirectory, progress: Pro
     check_database(made.database)
     missing = _missing(made, damaged) if contents.complete else ()
     return Restored(blocks=blocks, size=size, damaged=tuple(damaged), missing=missing)
+
+
+def _unpack_file(source: IO[bytes], name: str, made: DataDirectory, file: Path) -> Contents | None:
+    """Write a file that is no block. The last one is not written: it lists all others."""
+    if name == _END:
+        return msgspec.json.decode(source.read(), type=Contents)
+    _copy(source, _target(made, name, file))
+    return None
 
 
 def _target(made: DataDirectory, name: str, file: Path) -> Path:

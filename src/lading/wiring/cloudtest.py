@@ -225,10 +225,7 @@ class RunningServer:
                 said = (container.get("runtime_status") or {}).get("error") or "no reason is known"
                 raise Unavailable(f"its container ended as {container['state']}: {said}")
             if container["state"] == "Queued":
-                for wait in (await self._why()).get("waits", ()):
-                    # No other instance type will appear: fail now rather than after the time limit.
-                    if wait["reason"] == _TOO_LARGE:
-                        raise Unavailable(wait["sentence"])
+                await self._check_size()
             await asyncio.sleep(_PAUSE)
 
     async def _why(self) -> Record:
@@ -236,6 +233,13 @@ class RunningServer:
             "container_requests", self._uuid, "why", method="GET"
         )
         return found
+
+    async def _check_size(self) -> None:
+        """Raise Unavailable if no instance type is large enough."""
+        for wait in (await self._why()).get("waits", ()):
+            # No other instance type will appear: fail now rather than after the time limit.
+            if wait["reason"] == _TOO_LARGE:
+                raise Unavailable(wait["sentence"])
 
     async def _lading(self, *arguments: str) -> str:
         """Run a `lading` command as a user of the server; return its output. Raises Unavailable."""

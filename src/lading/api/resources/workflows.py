@@ -113,9 +113,9 @@ def _read(definition: str) -> Record:
 
 
 def _top(events: Iterator[yaml.Event]) -> Record:
-    found: Record = {}
-    depth, documents, key = 0, 0, None
-    expects_key = True
+    # Keys and values in turns: each text, and None for anything else.
+    members: list[str | None] = []
+    depth = documents = 0
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
             documents += 1
@@ -125,16 +125,15 @@ def _top(events: Iterator[yaml.Event]) -> Record:
             if depth == 0 and not isinstance(event, yaml.MappingStartEvent):
                 raise Invalid(_NO_MAPPING)
             if depth == 1:
-                text = _text(event)
-                if not expects_key and key is not None and text is not None:
-                    found[key] = text
-                key, expects_key = text, not expects_key
+                members.append(_text(event))
             depth += isinstance(event, yaml.CollectionStartEvent)
+            # An event is small, a tree is not: deep definitions end here, before one is built.
             if depth > MAX_DEPTH:
                 raise Invalid(f"definition: more than {MAX_DEPTH} mappings and lists in each other")
     if documents != 1:
         raise Invalid(_NO_MAPPING)
-    return found
+    pairs = zip(members[::2], members[1::2], strict=True)
+    return {key: value for key, value in pairs if key is not None and value is not None}
 
 
 def _text(event: yaml.NodeEvent) -> str | None:

@@ -222,12 +222,10 @@ def cat(sources: tuple[str, ...], span: tuple[int, int | None] | None, as_json: 
 
     async def action(session: CliSession) -> None:
         for number, source in enumerate(sources):
-            reference = references.need_reference(source)
-            node = await references.find_node(session, reference)
-            if not isinstance(node, File):
-                raise Invalid(f"{source}: is a directory; see 'lading ls {source}'")
-            node = filetree.cut(node, span[0], span[1]) if span else node
-            async with aclosing(read_file(session.blocks, node)) as pieces:
+            file = await _find_file(session, source)
+            if span is not None:
+                file = filetree.cut(file, *span)
+            async with aclosing(read_file(session.blocks, file)) as pieces:
                 if as_json:
                     await _write_json(out, source, pieces, is_first=not number)
                     continue
@@ -237,6 +235,13 @@ def cat(sources: tuple[str, ...], span: tuple[int, int | None] | None, as_json: 
             display.write_all(out, b"\n]\n")
 
     with_session(action)
+
+
+async def _find_file(session: CliSession, source: str) -> File:
+    node = await references.find_node(session, references.need_reference(source))
+    if not isinstance(node, File):
+        raise Invalid(f"{source}: is a directory; see 'lading ls {source}'")
+    return node
 
 
 async def _write_json(

@@ -182,22 +182,11 @@ async def _plan(
     ended = await _ended(session, wanted, choice)
     use = await _usage(session)
     collections = [one async for one in _made_for(session, ended, choice)]
-    needed = [
-        one
-        for one in collections
-        if one["portable_data_hash"] in use.live
-        or (kind_of(one) == "output" and _maker(one) in use.awaited)
-    ]
+    needed = [one for one in collections if _is_needed(one, use)]
     kept = {one["uuid"] for one in needed}
     chosen = [one for one in collections if one["uuid"] not in kept]
-    used = set[str]()
-    if choice.never_reused:
-        used = {
-            _maker(one)
-            for one in chosen
-            if kind_of(one) == "output" and one["portable_data_hash"] in use.mounted
-        }
-        chosen = [one for one in chosen if _maker(one) not in used]
+    used = _makers_of_inputs(chosen, use) if choice.never_reused else set[str]()
+    chosen = [one for one in chosen if _maker(one) not in used]
     # The last log of a container stays in the trash as long as a request has the container.
     leaving = {one["uuid"] for one in chosen if choice.requests or kind_of(one) != "log"}
     mine, others = await _blocks(session, leaving, is_quiet=is_quiet)
@@ -209,6 +198,22 @@ async def _plan(
         freed=sizes_of(mine - others),
         shared=sizes_of(mine & others),
     )
+
+
+def _is_needed(collection: Mapping[str, Any], use: _Usage) -> bool:
+    """Whether a request that has not ended has its content, or waits for it."""
+    if collection["portable_data_hash"] in use.live:
+        return True
+    return kind_of(collection) == "output" and _maker(collection) in use.awaited
+
+
+def _makers_of_inputs(collections: Iterable[Mapping[str, Any]], use: _Usage) -> set[str]:
+    """The requests whose outputs another request has mounted."""
+    return {
+        _maker(one)
+        for one in collections
+        if kind_of(one) == "output" and one["portable_data_hash"] in use.mounted
+    }
 
 
 def _maker(collection: Mapping[str, Any]) -> str:

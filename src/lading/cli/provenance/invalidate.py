@@ -59,14 +59,14 @@ def invalidate(
     if as_json:
         document = {"changed": done, "refused": refused, "made_from_them": further}
         display.emit_json({name: _documents(some) for name, some in document.items()})
-    else:
-        verb = ("would be " if preview else "") + ("restored" if undo else "withdrawn")
-        _show(verb, done)
-        _show("made from them", further)
-        for one in refused:
-            display.note(f"{one.container['uuid']}: you may not change this result")
-        if not done and not refused:
-            display.note("there is no such result")
+        return 1 if refused else 0
+    verb = ("would be " if preview else "") + ("restored" if undo else "withdrawn")
+    _show(verb, done)
+    _show("made from them", further)
+    for one in refused:
+        display.note(f"{one.container['uuid']}: you may not change this result")
+    if not done and not refused:
+        display.note("there is no such result")
     return 1 if refused else 0
 
 

@@ -73,8 +73,9 @@ def trace(
         return drawn
 
     found = with_session(action)
-    both = upwards == downwards
-    kept = _near(found, up=upwards or both, down=downwards or both, depth=depth)
+    # Neither option, or both: both ways.
+    up, down = upwards or not downwards, downwards or not upwards
+    kept = _near(found, up=up, down=down, depth=depth)
     if as_json:
         display.emit_json(_document(found, kept))
         return
@@ -85,12 +86,15 @@ def trace(
         most=_MOST if form != "svg" else _MOST_DRAWN,
         by_step=not each,
     )
-    if form == "tree":
-        _show_tree(folded, found.start, up=upwards or both, down=downwards or both)
-    elif form == "svg":
-        click.echo(to_svg(folded, start=found.start), nl=False)
-    else:
-        click.echo(to_dot(folded) if form == "dot" else to_mermaid(folded), nl=False)
+    match form:
+        case "svg":
+            click.echo(to_svg(folded, start=found.start), nl=False)
+        case "dot":
+            click.echo(to_dot(folded), nl=False)
+        case "mermaid":
+            click.echo(to_mermaid(folded), nl=False)
+        case _:
+            _show_tree(folded, found.start, up=up, down=down)
     if folded.left_out:
         display.note(f"{folded.left_out} nodes further away are left out; give --depth")
     if found.is_cut:
@@ -98,6 +102,7 @@ def trace(
 
 
 async def _find(session: CliSession, what: str) -> Lineage:
+    """The lineage of a request, a collection, a file in one, or a path here."""
     path = Path(what)
     # In a thread: a directory may be large.
     if (what.startswith((".", "/")) or "." in what) and await asyncio.to_thread(path.exists):

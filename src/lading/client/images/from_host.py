@@ -331,18 +331,20 @@ class _Gathering:
             if f"package {one}" in self._done:
                 continue
             self._done.add(f"package {one}")
-            for path in self._packages.files(one):
-                if _UNWANTED.match(path) or not path.startswith("/") or path == "/.":
-                    continue
-                if self._without is not None and self._without.match(path):
-                    continue
+            for path in filter(self._is_wanted, self._packages.files(one)):
                 if self.selection.is_private(path):
                     self.notes.append(f"{path}: left out, only root may read it")
-                    continue
-                self.selection.add(path)
+                else:
+                    self.selection.add(path)
             for interpreter in self._interpreters(one):
                 if self._is_available(interpreter, one):
                     self.program(interpreter, whole=False)
+
+    def _is_wanted(self, path: str) -> bool:
+        """Whether a file of a package belongs in the image."""
+        if _UNWANTED.match(path) or not path.startswith("/") or path == "/.":
+            return False
+        return self._without is None or not self._without.match(path)
 
     def _whole(self, package: str) -> str:
         """The package with the complete interpreter: Debian separates python3-minimal from python3,

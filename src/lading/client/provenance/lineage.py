@@ -132,22 +132,30 @@ def _add_nodes(drawn: Lineage, found: Mapping[str, Any], chosen: Mapping[str, Re
         one["container_uuid"]: one for key, one in found.items() if _infix(key) == Infix.REQUEST
     }
     requests |= chosen
+    containers = {
+        key: record
+        for key, record in found.items()
+        if key in chosen or _infix(key) == Infix.CONTAINER
+    }
     producers: dict[str, str] = {}
-    images = set()
-    for key, record in found.items():
-        if key not in chosen and _infix(key) != Infix.CONTAINER:
-            continue
+    for key, record in containers.items():
         node = _request_node(key, requests.get(key), record)
         drawn.add(node)
-        images.add(record["container_image"])
         if record.get("output"):
             producers.setdefault(record["output"], node.name)
+    images = {record["container_image"] for record in containers.values()}
     for key, record in found.items():
         if is_pdh(key):
-            made = f"output of {producers[key]}" if key in producers else ""
-            name = made or record.get("name") or key[:12]
-            kind = "image" if key in images else "collection"
-            drawn.add(LineageNode(key=key, kind=kind, name=name))
+            drawn.add(_content_node(key, record, producers.get(key), is_image=key in images))
+
+
+def _content_node(pdh: str, record: Record, producer: str | None, *, is_image: bool) -> LineageNode:
+    made = f"output of {producer}" if producer is not None else ""
+    return LineageNode(
+        key=pdh,
+        kind="image" if is_image else "collection",
+        name=made or record.get("name") or pdh[:12],
+    )
 
 
 def _request_node(key: str, request: Record | None, container: Record) -> LineageNode:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lading.core.drawing.layered import Edge
@@ -64,11 +64,7 @@ def fold(
         name = step_name(one.name) if by_step and not one.sealed else one.key
         groups.setdefault((one.kind, name), []).append(one)
     key_of = {one.key: some[0].key for some in groups.values() for one in some}
-    linked = dict.fromkeys(
-        (key_of[first], key_of[second])
-        for first, second in edges
-        if first in key_of and second in key_of and key_of[first] != key_of[second]
-    )
+    linked = _linked(edges, key_of)
     near = _by_distance(linked, key_of[start])
     folded = {some[0].key: _folded(some) for some in groups.values()}
     kept = near[:most]
@@ -77,6 +73,15 @@ def fold(
         nodes=tuple(folded[key] for key in kept),
         edges=tuple(one for one in linked if chosen.issuperset(one)),
         left_out=len(near) - len(kept),
+    )
+
+
+def _linked(edges: Iterable[Edge], key_of: Mapping[str, str]) -> dict[Edge, None]:
+    """The edges between different folded nodes, each once; `key_of` has the key of each node."""
+    return dict.fromkeys(
+        (key_of[first], key_of[second])
+        for first, second in edges
+        if first in key_of and second in key_of and key_of[first] != key_of[second]
     )
 
 

@@ -115,13 +115,7 @@ def form_parts(body: Searchable, boundary: str) -> list[FormPart]:
     if not re.fullmatch(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]", boundary):
         raise Invalid("the form has no valid boundary")
     mark = b"--" + boundary.encode("ascii")
-    if body[0 : len(mark)] == mark:
-        at = len(mark)
-    else:
-        at = body.find(b"\r\n" + mark)
-        if at < 0:
-            raise Invalid("the form does not have the boundary that its type names")
-        at += len(mark) + 2
+    at = _after_first(body, mark)
     found: list[FormPart] = []
     while len(found) <= MOST_PARTS and body[at : at + 2] != b"--":
         if body[at : at + 2] != b"\r\n":
@@ -135,6 +129,16 @@ def form_parts(body: Searchable, boundary: str) -> list[FormPart]:
     if len(found) > MOST_PARTS:
         raise Invalid(f"the form has more than {MOST_PARTS} parts")
     return found
+
+
+def _after_first(body: Searchable, mark: bytes) -> int:
+    """The position after the first boundary; a text before it is skipped (RFC 2046, 5.1.1)."""
+    if body[0 : len(mark)] == mark:
+        return len(mark)
+    at = body.find(b"\r\n" + mark)
+    if at < 0:
+        raise Invalid("the form does not have the boundary that its type names")
+    return at + 2 + len(mark)
 
 
 def _part(head: bytes, start: int, end: int) -> FormPart:

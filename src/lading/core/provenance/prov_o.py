@@ -35,21 +35,21 @@ class ProvGraph:
     def step(self, one: CrateStep) -> Iterator[Entity]:
         """The nodes of a step; a request that has the container of an earlier one adds none."""
         container, request = one.container, one.request
-        activity = f"urn:lading:{container['uuid']}"
+        activity = _urn(container["uuid"])
         if activity in self._known:
             return
         self._known.add(activity)
-        agent = f"urn:lading:{request.get('modified_by_user_uuid') or request['owner_uuid']}"
-        image = f"urn:lading:{container['container_image']}"
-        used = [image, *(f"urn:lading:{pdh}" for _, pdh, _ in inputs_of(container))]
-        informed = [maker for pdh in used for maker in self._makers.get(pdh, ())]
+        agent = _urn(request.get("modified_by_user_uuid") or request["owner_uuid"])
+        image = _urn(container["container_image"])
+        used = dict.fromkeys([image, *(_urn(pdh) for _, pdh, _ in inputs_of(container))])
+        informed = [maker for content in used for maker in self._makers.get(content, ())]
         node: Entity = {
             "@id": activity,
             "@type": "prov:Activity",
             _LABEL: str(request["name"] or container["uuid"]),
             "startedAtTime": container["started_at"],
             "endedAtTime": container["finished_at"],
-            "used": list(dict.fromkeys(used)),
+            "used": list(used),
             "wasAssociatedWith": agent,
             "wasInformedBy": list(dict.fromkeys(informed)),
         }
@@ -59,16 +59,25 @@ class ProvGraph:
             kind = ["prov:Entity", "prov:Plan"] if each == image else ["prov:Entity", _COLLECTION]
             yield from self._new({"@id": each, "@type": kind})
         if container["output"]:
-            output = f"urn:lading:{container['output']}"
-            self._makers.setdefault(output, []).append(activity)
-            self._known.add(output)
-            # A content that several runs have made has a node for each: they add up in RDF.
-            yield {"@id": output, "@type": ["prov:Entity", _COLLECTION], "wasGeneratedBy": activity}
+            yield self._output(_urn(container["output"]), activity)
+
+    def _output(self, content: str, activity: str) -> Entity:
+        """The node of a content with the activity that made it, which is remembered.
+
+        A content that several runs have made has a node for each: they add up in RDF.
+        """
+        self._makers.setdefault(content, []).append(activity)
+        self._known.add(content)
+        return {"@id": content, "@type": ["prov:Entity", _COLLECTION], "wasGeneratedBy": activity}
 
     def _new(self, node: Entity) -> Iterator[Entity]:
         if node["@id"] not in self._known:
             self._known.add(node["@id"])
             yield node
+
+
+def _urn(name: object) -> str:
+    return f"urn:lading:{name}"
 
 
 _COLLECTION: Final = "prov:Collection"

@@ -17,7 +17,7 @@ The longest scope that fits a URL counts. Source: docs/spec/transfers, section C
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +90,16 @@ def _bucket_scope(location: Location, query: str) -> CredentialScope:
     return CredentialScope(location=location, bucket=place)
 
 
+def _known_scopes(record: Mapping[str, Any]) -> Iterator[CredentialScope]:
+    for text in record["scopes"]:
+        try:
+            scope = parse_scope(text, record["credential_class"])
+        except Invalid:
+            # Scopes that other programs wrote for themselves.
+            continue
+        yield scope
+
+
 def find_credential(
     records: Iterable[Mapping[str, Any]], wanted: Location, *, now: str
 ) -> FoundCredential | None:
@@ -100,12 +110,7 @@ def find_credential(
     for record in records:
         if record["credential_class"] not in CLASSES or record["expires_at"] <= now:
             continue
-        for text in record["scopes"]:
-            try:
-                scope = parse_scope(text, record["credential_class"])
-            except Invalid:
-                # Scopes that other programs wrote for themselves.
-                continue
+        for scope in _known_scopes(record):
             length = len(best.scope.location.path) if best else -1
             if scope.covers(wanted) and len(scope.location.path) > length:
                 best = FoundCredential(record=record, scope=scope)

@@ -282,11 +282,7 @@ def _faults_of_inputs(inputs: list[JsonObject]) -> Iterator[DocumentFault]:
         if "content" in one:
             size = len(string(one, "content").encode("utf-8", "surrogatepass"))
             total += size
-            if size > MAX_CONTENT:
-                text = f"has {size} bytes; at most {MAX_CONTENT} are possible"
-                yield DocumentFault(f"{at}/content", text)
-            if one["type"] == DIRECTORY:
-                yield DocumentFault(f"{at}/type", "must be FILE for an input with content")
+            yield from _faults_of_content(at, one, size)
         elif "url" in one:
             yield from _faults_of_input_url(at, one)
         else:
@@ -294,6 +290,14 @@ def _faults_of_inputs(inputs: list[JsonObject]) -> Iterator[DocumentFault]:
     if total > MAX_CONTENTS:
         text = f"contents have {total} bytes; at most {MAX_CONTENTS} are possible"
         yield DocumentFault("/inputs", text)
+
+
+def _faults_of_content(at: str, one: Mapping[str, Json], size: int) -> Iterator[DocumentFault]:
+    if size > MAX_CONTENT:
+        text = f"has {size} bytes; at most {MAX_CONTENT} are possible"
+        yield DocumentFault(f"{at}/content", text)
+    if one["type"] == DIRECTORY:
+        yield DocumentFault(f"{at}/type", "must be FILE for an input with content")
 
 
 def _faults_of_input_url(at: str, one: Mapping[str, Json]) -> Iterator[DocumentFault]:

@@ -122,12 +122,7 @@ RECIPE = (
 
 def rules(task: JsonObject, site: TaskSite = ANY_SITE) -> Iterator[DocumentFault]:
     """Faults of a task that this server cannot run."""
-    for number, one in enumerate(objects(task, "executors")):
-        for name in STREAM_NAMES:
-            # A mount there would hide the image's own files.
-            if posixpath.dirname(string(one, name)) == "/":
-                at = f"/executors/{number}/{name}"
-                yield DocumentFault(at, "must be in a directory other than '/'")
+    yield from _faults_of_streams(task)
     if len(objects(task, "executors")) > MAX_STEPS:
         yield DocumentFault("/executors", f"has more than {MAX_STEPS} executors")
     if output_path(task) == "/":
@@ -135,11 +130,24 @@ def rules(task: JsonObject, site: TaskSite = ANY_SITE) -> Iterator[DocumentFault
         yield DocumentFault("/outputs", "must all be below one directory other than '/'")
     yield from _faults_of_places(task)
     yield from _faults_of_roots(task, site)
-    if mapping(task, "resources").get("backend_parameters_strict"):
-        for name, value in mapping(mapping(task, "resources"), "backend_parameters").items():
-            if (text := _unsupported(name, str(value))) is not None:
-                at = "/resources/backend_parameters" + pointer(name)
-                yield DocumentFault(at, text)
+    resources = mapping(task, "resources")
+    if resources.get("backend_parameters_strict"):
+        yield from _faults_of_parameters(mapping(resources, "backend_parameters"))
+
+
+def _faults_of_streams(task: JsonObject) -> Iterator[DocumentFault]:
+    for number, one in enumerate(objects(task, "executors")):
+        for name in STREAM_NAMES:
+            # A mount there would hide the image's own files.
+            if posixpath.dirname(string(one, name)) == "/":
+                at = f"/executors/{number}/{name}"
+                yield DocumentFault(at, "must be in a directory other than '/'")
+
+
+def _faults_of_parameters(given: JsonObject) -> Iterator[DocumentFault]:
+    for name, value in given.items():
+        if (text := _unsupported(name, str(value))) is not None:
+            yield DocumentFault("/resources/backend_parameters" + pointer(name), text)
 
 
 def _faults_of_places(task: JsonObject) -> Iterator[DocumentFault]:
@@ -351,15 +359,8 @@ def with_contents(task: JsonObject, mounts: Mapping[str, Json]) -> JsonObject:
 
 def _backend(task: JsonObject, site: TaskSite) -> tuple[JsonObject, list[str]]:
     """The effective backend parameters, and warnings about parameters without effect."""
-    found: JsonObject = {}
-    warnings: list[str] = []
     resources = mapping(task, "resources")
-    for name, value in mapping(resources, "backend_parameters").items():
-        fault = _unsupported(name, str(value))
-        if fault is not None:
-            warnings.append(f"warning: backend parameter {printable(name)} {fault}; it is ignored")
-        elif (plain := name.lower()) in BACKEND:
-            found[plain] = BACKEND[plain](str(value))
+    found, warnings = _parameters(mapping(resources, "backend_parameters"))
     if resources.get("preemptible") and not site.preemptible:
         warnings.append(
             "warning: no preemptible machines are configured here; the task runs on others"
@@ -371,6 +372,19 @@ def _backend(task: JsonObject, site: TaskSite) -> tuple[JsonObject, list[str]]:
             f"warning: the zones {printable(', '.join(unknown))} are not known here"
             f" ({', '.join(site.zones) or 'none is'}); the task runs anywhere else"
         )
+    return found, warnings
+
+
+def _parameters(given: JsonObject) -> tuple[JsonObject, list[str]]:
+    """Backend parameters that have an effect, and warnings about the others."""
+    found: JsonObject = {}
+    warnings: list[str] = []
+    for name, value in given.items():
+        fault = _unsupported(name, str(value))
+        if fault is not None:
+            warnings.append(f"warning: backend parameter {printable(name)} {fault}; it is ignored")
+        elif (plain := name.lower()) in BACKEND:
+            found[plain] = BACKEND[plain](str(value))
     return found, warnings
 
 

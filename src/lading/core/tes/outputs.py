@@ -8,7 +8,7 @@ Source: GA4GH Task Execution Service 1.1.0, tesOutput; docs/tes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lading.core.data import filetree
@@ -64,11 +64,14 @@ def find_outputs(task: JsonObject, tree: FileTree) -> TaskOutputs:
                 url = _url_of(one, path, file.path)
                 # Two outputs may name one file, each with its own URL.
                 files[f"{file.path}\0{url}"] = replace(file, url=url)
-            for empty in _empty(root, stored, node):
-                url = _url_of(one, path, empty)
-                if url and parse_location(url).scheme is LocationScheme.FILE:
-                    directories[url] = None
+            urls = (_url_of(one, path, empty) for empty in _empty(root, stored, node))
+            directories |= dict.fromkeys(url for url in urls if _is_directory_url(url))
     return TaskOutputs(tuple(files.values()), tuple(missing), tuple(unmatched), tuple(directories))
+
+
+def _is_directory_url(url: str) -> bool:
+    """Whether a URL can name a directory without files: only those of `file` can."""
+    return bool(url) and parse_location(url).scheme is LocationScheme.FILE
 
 
 def _url_of(one: JsonObject, path: str, file: str) -> str:
@@ -92,15 +95,19 @@ def _matches(tree: FileTree, path: str, *, wild: bool) -> Iterator[tuple[str, No
     globs = compile_globs(["/".join(elements)])
     for stored, node in filetree.walk(tree):
         names = stored.split("/")
-        if len(names) != len(elements) or not (
-            globs.keeps_file(stored) if isinstance(node, File) else globs.keeps_directory(stored)
-        ):
+        if len(names) != len(elements) or _hides(names, elements):
             continue
-        if all(
-            not name.startswith(".") or element.startswith(".")
-            for name, element in zip(names, elements, strict=True)
-        ):
+        keeps = globs.keeps_file if isinstance(node, File) else globs.keeps_directory
+        if keeps(stored):
             yield stored, node
+
+
+def _hides(names: Sequence[str], elements: Sequence[str]) -> bool:
+    """Whether a name begins with a dot that its pattern does not have, as in a shell."""
+    return any(
+        name.startswith(".") and not element.startswith(".")
+        for name, element in zip(names, elements, strict=True)
+    )
 
 
 def _files(root: str, stored: str, node: Node) -> Iterator[OutputFile]:

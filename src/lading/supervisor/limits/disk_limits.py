@@ -261,21 +261,31 @@ def measure(places: Iterable[Path], *, most: Amount, stop: Stop = never) -> dict
     for place in places:
         with contextlib.suppress(FileNotFoundError), ConfinedTree.open(place) as tree:
             device = tree.stat().st_dev
-            size, files = (lambda one: (one.size, one.files))(uses.get(device, Amount()))
-            for found in tree.survey(max_depth=MAX_DEPTH, stop=stop):
-                # A mount of another file system.
-                if found.st_dev != device:
-                    continue
-                # Only files with several names are remembered.
-                if found.st_nlink > 1:
-                    if (device, found.st_ino) in seen:
-                        continue
-                    seen.add((device, found.st_ino))
+            before = uses.get(device, Amount())
+            size, files = before.size, before.files
+            for found in _counted(tree.survey(max_depth=MAX_DEPTH, stop=stop), device, seen):
                 size, files = size + found.st_blocks * _UNIT, files + 1
                 if 0 < most.size < size or 0 < most.files < files:
                     break
             uses[device] = Amount(size, files)
     return uses
+
+
+def _counted(
+    entries: Iterable[os.stat_result], device: int, seen: set[tuple[int, int]]
+) -> Iterator[os.stat_result]:
+    """The entries of one file system, a file with several names once. `seen` has those files."""
+    for found in entries:
+        # A mount of another file system.
+        if found.st_dev != device:
+            continue
+        # Only files with several names are remembered: most have one, and a set of all would take
+        # some 100 bytes for each file of the container.
+        if found.st_nlink > 1:
+            if (device, found.st_ino) in seen:
+                continue
+            seen.add((device, found.st_ino))
+        yield found
 
 
 def held_open(pids: Iterable[int], *, proc: Path = _PROC) -> dict[int, Amount]:

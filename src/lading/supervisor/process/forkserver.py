@@ -256,21 +256,7 @@ class Forkserver:
         )
 
     def _list(self, request: Message) -> None:
-        live: list[tuple[str, int, int]] = []
-        dead: list[str] = []
-        names = (
-            sorted(one.name for one in self.run_root.iterdir()) if self.run_root.is_dir() else []
-        )
-        for uuid in names:
-            if not ids.is_uuid(uuid, ids.Infix.CONTAINER):
-                continue
-            holder = _holder(self.run_root / uuid)
-            pidfd = _open_process(holder.PID) if holder is not None else -1
-            if holder is None or pidfd < 0:
-                dead.append(uuid)
-            else:
-                # The lock is free, or its process has ended without releasing: dead in either case.
-                live.append((uuid, holder.PID, pidfd))
+        live, dead = self._look()
         try:
             for part, last in _parts(live):
                 answer: Message = {"op": "listed", "id": request.get("id"), "more": not last}
@@ -281,6 +267,25 @@ class Forkserver:
         finally:
             for _, _, pidfd in live:
                 os.close(pidfd)
+
+    def _look(self) -> tuple[list[tuple[str, int, int]], list[str]]:
+        """Living supervisors as uuid, process id and open pidfd, and the uuids of dead ones."""
+        live: list[tuple[str, int, int]] = []
+        dead: list[str] = []
+        names = (
+            sorted(one.name for one in self.run_root.iterdir()) if self.run_root.is_dir() else []
+        )
+        for uuid in names:
+            if not ids.is_uuid(uuid, ids.Infix.CONTAINER):
+                continue
+            holder = _holder(self.run_root / uuid)
+            pidfd = _open_process(holder.PID) if holder is not None else -1
+            # The lock is free, or its process has ended without releasing: dead in either case.
+            if holder is None or pidfd < 0:
+                dead.append(uuid)
+            else:
+                live.append((uuid, holder.PID, pidfd))
+        return live, dead
 
     def _clean(self, request: Message) -> None:
         directory = self._directory(request)

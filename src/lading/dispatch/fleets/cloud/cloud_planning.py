@@ -147,14 +147,9 @@ class CloudPlanning:
                 tally["Queued", next((one.name for one in self.planner.eligible(shape)), "")] += 1
         for machine in machines:
             for uuid in machine.containers | machine.expected:
-                if places.get(uuid, machine) is not machine:
-                    # A gang counts where its supervisor is.
-                    continue
-                process = processes.get(uuid)
-                tally[
-                    "Locked" if process is None else "Running" if process.alive else "Ended",
-                    machine.type,
-                ] += 1
+                # A gang counts where its supervisor is.
+                if places.get(uuid, machine) is machine:
+                    tally[_state_of(processes.get(uuid)), machine.type] += 1
         return tuple((state, type_, number) for (state, type_), number in sorted(tally.items()))
 
     def _why(
@@ -278,3 +273,10 @@ def _booting(machine: CloudMachine | None, *, several: int = 1, ready: int = 0) 
     fault = f"; last: {machine.fault}" if machine.fault else ""
     sentence = f"Waiting for a {machine.type} instance to boot{name}{fault}."
     return WaitStatus(Category.BOOTING, sentence, f"for a {machine.type} instance to boot")
+
+
+def _state_of(process: SupervisorProcess | None) -> str:
+    """The state of a container on a VM, as the metrics name it."""
+    if process is None:
+        return "Locked"
+    return "Running" if process.alive else "Ended"

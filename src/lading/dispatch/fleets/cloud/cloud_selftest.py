@@ -213,16 +213,9 @@ class Trial:
         while True:
             for one in await self._operate(self._driver.list()):
                 if one.id == id:
-                    wrong = sorted(
-                        name for name, value in tags.items() if one.tags.get(name) != value
-                    )
-                    if not wrong and one.address:
+                    fault = _fault_of(one, tags)
+                    if not fault:
                         return one
-                    fault = (
-                        f"its tags are not as they were set: {', '.join(wrong)}"
-                        if wrong
-                        else "it has no address"
-                    )
             if self._means.clock() >= until:
                 raise Unavailable(f"{fault}, after {_LIST_PATIENCE:g} s")
             # Lists of clouds are late: tags and addresses may appear some time after the creation.
@@ -381,28 +374,30 @@ class Trial:
         self._doing("removing remaining VMs")
         await self._end_creation()
         until, empty, fault, left = self._means.clock() + _REMOVAL_PATIENCE, 0, "", list[str]()
-        # One list may leave something out.
-        while empty < 2 and self._means.clock() < until:
+        while self._means.clock() < until:
             try:
                 left = [one.id for one in await self._operate(self._driver.list())]
                 empty = 0 if left else empty + 1
-                for id in left:
-                    await self._operate(self._driver.destroy(id))
+                await self._destroy(left)
             except LadingError as error:
                 fault, empty = error.message, 0
                 if self._creating is None:
                     # The cloud could not even be asked at first: there is nothing.
                     return
-            if empty < 2:
-                await asyncio.sleep(_PAUSE if fault or left else 0.2)
-        if empty < 2:
-            self._over(
-                "nothing left",
-                f"{', '.join(left) or 'not known'} may be left ({fault or 'still listed'})",
-                ok=False,
-            )
-        else:
-            self._over("nothing left", "the cloud lists no instance of this test")
+            # Twice: one list may leave something out.
+            if empty == 2:
+                self._over("nothing left", "the cloud lists no instance of this test")
+                return
+            await asyncio.sleep(_PAUSE if fault or left else 0.2)
+        self._over(
+            "nothing left",
+            f"{', '.join(left) or 'not known'} may be left ({fault or 'still listed'})",
+            ok=False,
+        )
+
+    async def _destroy(self, ids: Iterable[str]) -> None:
+        for id in ids:
+            await self._operate(self._driver.destroy(id))
 
     async def _end_creation(self) -> None:
         """Wait for the creation that is under way, but not for ever."""
@@ -472,3 +467,11 @@ def _mend(name: str, error: LadingError) -> str:
             return MENDS["create"]
         case _:
             return MENDS[name]
+
+
+def _fault_of(one: Instance, tags: Mapping[str, str]) -> str:
+    """What a listed instance lacks, or "" when it has its tags and an address."""
+    wrong = sorted(name for name, value in tags.items() if one.tags.get(name) != value)
+    if wrong:
+        return f"its tags are not as they were set: {', '.join(wrong)}"
+    return "" if one.address else "it has no address"

@@ -292,25 +292,7 @@ class InstancePool:
     async def _list_again_and_again(self) -> None:
         while True:
             self._list_now.clear()
-            pause = self.settings.sync_interval
-            try:
-                await self._list()
-            except LadingError as error:
-                # Wrong credentials or a wrong region show at the first list: the dispatcher ends
-                # with the message, in place of retrying for ever.
-                if not self.listed and isinstance(error, RequestError):
-                    raise
-                pause = self.settings.busy_sync_interval
-                if isinstance(error, RateLimited):
-                    pause = max(error.pause or 0.0, pause)
-                event(_logger, "instances not listed", why=error.message)
-                self.fault = error.message
-                self._consumer.touched()
-            else:
-                self.fault = ""
-                for one in list(self.machines.values()):
-                    if one.phase is InstancePhase.SHUTDOWN:
-                        self._remove(one)
+            pause = await self._list_once()
             if self._is_busy():
                 pause = min(pause, self.settings.busy_sync_interval)
                 await asyncio.sleep(pause)
@@ -320,6 +302,26 @@ class InstancePool:
                     await self._list_now.wait()
             except TimeoutError:
                 continue
+
+    async def _list_once(self) -> float:
+        """List the instances; the seconds until the next list, unless one is wanted earlier."""
+        try:
+            await self._list()
+        except LadingError as error:
+            # Wrong credentials or a wrong region show at the first list: the dispatcher ends
+            # with the message, in place of retrying for ever.
+            if not self.listed and isinstance(error, RequestError):
+                raise
+            event(_logger, "instances not listed", why=error.message)
+            self.fault = error.message
+            self._consumer.touched()
+            asked = error.pause if isinstance(error, RateLimited) else None
+            return max(asked or 0.0, self.settings.busy_sync_interval)
+        self.fault = ""
+        for one in list(self.machines.values()):
+            if one.phase is InstancePhase.SHUTDOWN:
+                self._remove(one)
+        return self.settings.sync_interval
 
     def _is_busy(self) -> bool:
         return any(

@@ -334,10 +334,7 @@ class InstanceWatch:
                 await self._attend(one)
                 pause = _FIRST_PAUSE
             except LadingError as error:
-                if error.message != one.fault and not one.going:
-                    event(_logger, "instance not reached", instance=one.name, why=error.message)
-                one.fault = error.message
-                self._consumer.touched()
+                self._not_reached(one, error.message)
             if not one.going:
                 one.changed.clear()
             try:
@@ -345,6 +342,13 @@ class InstanceWatch:
                     await one.changed.wait()
             except TimeoutError:
                 pause = min(pause * _GROWTH, _LONGEST_PAUSE, self._settings.probe_interval)
+
+    def _not_reached(self, one: CloudMachine, why: str) -> None:
+        # Logged when the reason is new: a VM that boots is probed every few seconds.
+        if why != one.fault and not one.going:
+            event(_logger, "instance not reached", instance=one.name, why=why)
+        one.fault = why
+        self._consumer.touched()
 
     async def _attend(self, one: CloudMachine) -> None:
         """Hold one connection to a VM until it is lost, or the VM is to go. Raises LadingError."""
@@ -392,14 +396,18 @@ class InstanceWatch:
                 # lost.
                 self._survey(one, await one.link.request("list", timeout=60.0))
             one.seen = self._clock()
-            one.images.update(str(image) for image in answer.get("images") or [])
-            unremoved = answer.get("unremoved")
-            one.unremoved = unremoved if isinstance(unremoved, int) else 0
-            broken = str(answer.get("broken") or "")
-            if broken != one.broken:
-                one.broken = broken
-                event(_logger, "instance broken", instance=one.name, why=broken)
-                self._touch()
+            self._take_health(one, answer)
+
+    def _take_health(self, one: CloudMachine, answer: RpcReply) -> None:
+        """Note what the agent of a VM says of its images, remains and faults."""
+        one.images.update(str(image) for image in answer.get("images") or [])
+        unremoved = answer.get("unremoved")
+        one.unremoved = unremoved if isinstance(unremoved, int) else 0
+        broken = str(answer.get("broken") or "")
+        if broken != one.broken:
+            one.broken = broken
+            event(_logger, "instance broken", instance=one.name, why=broken)
+            self._touch()
 
     def _arrive(self, one: CloudMachine, answer: RpcReply) -> None:
         now = self._clock()
