@@ -58,6 +58,35 @@ async def test_a_session_that_is_cancelled_early_leaves_no_socket(tmp_path: Path
                 await asyncio.sleep(0)
 
 
+async def test_a_session_that_is_cancelled_while_it_closes_leaves_no_socket(
+    tmp_path: Path,
+) -> None:
+    async with stub_running(tmp_path) as engine:
+        shell = ShellServer(engine)
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        for passes in range(12):
+            ours, theirs = socket.socketpair()
+            pipe = Pipe(*await asyncio.open_connection(sock=theirs, limit=LIMIT))
+            serving = asyncio.create_task(shell.serve(pipe, "root"))
+            client = await asyncssh.connect(
+                "gateway", sock=ours, known_hosts=None, username="root", client_keys=None
+            )
+            client.close()
+            for _ in range(passes):
+                await asyncio.sleep(0)
+            serving.cancel()
+            for _ in range(passes):
+                await asyncio.sleep(0)
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+            await pipe.close()
+            await client.wait_closed()
+        await shell.close()
+        async with asyncio.timeout(10):
+            while len(list(Path("/proc/self/fd").iterdir())) > before:
+                await asyncio.sleep(0)
+
+
 async def test_large_amounts_arrive_whole(ssh: asyncssh.SSHClientConnection) -> None:
     data = "0123456789abcdef" * 200_000
     assert (await ssh.run("cat", input=data)).stdout == data

@@ -99,22 +99,29 @@ class ShellServer:
                 keepalive_interval=_KEEPALIVE,
                 login_timeout=60,
             )
-            async with connection:
-                await asyncio.wait(
-                    (carrying, asyncio.ensure_future(connection.wait_closed())),
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
+            closed = asyncio.create_task(connection.wait_closed(), name="ssh connection")
+            try:
+                await asyncio.wait((carrying, closed), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                # Not `close()`: its farewell waits for a reader, and a second cancel in that
+                # wait would leave the socket pair open.
+                connection.abort()
+                await cancel_all(closed)
         except (OSError, asyncssh.Error):
             # The client has gone or violated the protocol, and asyncssh has answered.
             return
         finally:
-            await cancel_all(carrying)
-            # A task that is cancelled before it began has closed nothing.
-            joined.close()
+            # Before anything is awaited: a second cancel may come during the wait, and a task that
+            # is cancelled before it began has closed nothing.
             near.writer.close()
             if not is_taken:
                 # asyncssh reads its options in a thread first; a cancel there leaves the socket.
                 ours.close()
+            try:
+                await cancel_all(carrying)
+            finally:
+                if carrying.done():
+                    joined.close()
 
 
 def parse_form(form: bytes) -> tuple[str, str]:
