@@ -16,21 +16,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lading import __version__
 from lading.config import TES
-from lading.core.errors import (
-    LadingError,
-    Malformed,
-    NotFound,
-    Unavailable,
-)
-from lading.core.protocols import http_head
+from lading.core.errors import LadingError, Malformed, NotFound
 from lading.core.tes import listing
 from lading.core.tes.document import InvalidTask
 from lading.core.tes.file_roots import FileRoot
@@ -42,11 +36,13 @@ from lading.net.acceptor import note_known
 from lading.tes.exchange import (
     READ,
     JsonAnswer,
+    ServiceCall,
     ServiceIdentity,
     caller_token,
     check_method,
     read_body,
-    send_answer,
+    refusal_head,
+    respond,
 )
 from lading.tes.tasks import TaskCaller, Tasks
 
@@ -90,79 +86,57 @@ class _TesApp:
         self._identity = identity
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            answer = await self._answer(scope, receive)
-        except ClientDisconnect:
-            return
-        except LadingError as error:
-            answer = _refusal(error)
-        except (
-            Exception
-        ):  # the boundary of a request: a fault of the server must not end the connection
-            _logger.exception("request failed method=%s", scope["method"])
-            answer = _refusal(LadingError("internal error: see the server's log"))
-        await send_answer(scope, send, answer)
+        await respond(scope, receive, send, carry_out=self._answer, refuse=_refusal, logger=_logger)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> JsonAnswer:
-        method: str = scope["method"]
-        if method == "OPTIONS":
-            return JsonAnswer(204, None)
-        incoming = Request(scope, receive)
-        headers = dict(incoming.headers)
-        http_head.check_call(method, headers, scheme=str(scope.get("scheme", "https")))
-        query = parse_qsl(
-            scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=1000
-        )
-        path: str = scope["path"].rstrip("/")
-        legacy = not path.startswith(f"{PREFIX}/")
-        rest = path.removeprefix(LEGACY_PREFIX if legacy else PREFIX).removeprefix("/")
-        if rest in ("service-info", "tasks/service-info"):
-            check_method(method, *READ)
-            if not self._settings.PublicServiceInfo:
-                await self._tasks.check(self._caller(headers, query, legacy=legacy))
-            old = rest == "tasks/service-info"
-            return JsonAnswer(200, self._old_service_info() if old else self._service_info(), {})
-        if rest == "openapi.json":
-            check_method(method, *READ)
-            return JsonAnswer(200, describe_tes(LEGACY_PREFIX if legacy else PREFIX))
+    async def _answer(self, call: ServiceCall) -> JsonAnswer:
+        legacy = not call.path.startswith(f"{PREFIX}/")
+        prefix = LEGACY_PREFIX if legacy else PREFIX
+        rest = call.path.removeprefix(prefix).removeprefix("/")
+        match rest:
+            case "service-info" | "tasks/service-info":
+                check_method(call.method, *READ)
+                if not self._settings.PublicServiceInfo:
+                    await self._tasks.check(self._caller(call, legacy=legacy))
+                is_new = rest == "service-info"
+                return JsonAnswer(200, self._service_info() if is_new else self._old_service_info())
+            case "openapi.json":
+                check_method(call.method, *READ)
+                return JsonAnswer(200, describe_tes(prefix))
+        return await self._answer_tasks(call, rest, legacy=legacy)
+
+    async def _answer_tasks(self, call: ServiceCall, rest: str, *, legacy: bool) -> JsonAnswer:
+        """The answer at `rest` below the prefix, which should be `tasks` or an address below."""
         first, _, name = rest.partition("/")
         # Some clients encode the colon.
         uuid, colon, verb = unquote(name).partition(":")
         if first != "tasks" or "/" in name or (colon and verb != "cancel"):
             raise NotFound(f"no such address; tasks are at {PREFIX}/tasks")
-        check_method(method, *(("POST",) if colon else READ if uuid else (*READ, "POST")))
-        caller = self._caller(headers, query, legacy=legacy)
-        body = await self._carry_out(uuid, incoming, caller, query, cancels=bool(colon))
+        check_method(call.method, *(("POST",) if colon else READ if uuid else (*READ, "POST")))
+        caller = self._caller(call, legacy=legacy)
+        body = await self._carry_out(uuid, call, caller, cancels=bool(colon))
         if caller.token != self._settings.AnonymousToken:
             # The API accepted the token.
-            note_known(scope)
-        return JsonAnswer(200, body, {})
+            note_known(call.incoming.scope)
+        return JsonAnswer(200, body)
 
     async def _carry_out(
-        self,
-        uuid: str,
-        incoming: Request,
-        caller: TaskCaller,
-        query: list[tuple[str, str]],
-        *,
-        cancels: bool,
+        self, uuid: str, call: ServiceCall, caller: TaskCaller, *, cancels: bool
     ) -> Json:
         """The operation of an address on a task, or on all tasks where `uuid` is empty."""
         if cancels:
             await self._tasks.cancel(caller, uuid)
             return {}
         if uuid:
-            view = listing.parse_view(dict(query).get("view", ""))
+            view = listing.parse_view(dict(call.query).get("view", ""))
             return await self._tasks.get(caller, uuid, view)
-        if incoming.method == "POST":
-            return await self._create(incoming, caller)
-        return await self._tasks.find(caller, listing.parse_query(query, secret=self._tasks.secret))
+        if call.method == "POST":
+            return await self._create(call.incoming, caller)
+        query = listing.parse_query(call.query, secret=self._tasks.secret)
+        return await self._tasks.find(caller, query)
 
-    def _caller(
-        self, headers: Mapping[str, str], query: list[tuple[str, str]], *, legacy: bool
-    ) -> TaskCaller:
+    def _caller(self, call: ServiceCall, *, legacy: bool) -> TaskCaller:
         """Who sent a request. Raises Unauthenticated when nobody is named."""
-        token = caller_token(self._settings, headers, query)
+        token = caller_token(self._settings, call.headers, call.query)
         return TaskCaller(token, legacy and self._settings.LegacyStates)
 
     async def _create(self, incoming: Request, caller: TaskCaller) -> Json:
@@ -207,8 +181,7 @@ def storage_addresses(roots: Sequence[FileRoot]) -> list[str]:
 
 
 def _refusal(error: LadingError) -> JsonAnswer:
-    # What the API understood and refused is a fault of the request here too.
-    status = 400 if error.status == 422 else error.status
+    status, headers = refusal_head(error, "tasks")
     text = " ".join(error.message.split())
     body: JsonObject = {
         "status": status,
@@ -218,9 +191,4 @@ def _refusal(error: LadingError) -> JsonAnswer:
     }
     if isinstance(error, InvalidTask):
         body["errors"] = [{"pointer": one.pointer, "detail": one.text} for one in error.faults]
-    headers = {}
-    if status == 401:
-        headers["WWW-Authenticate"] = 'Bearer, Basic realm="tasks"'
-    if isinstance(error, Unavailable):
-        headers["Retry-After"] = "1"
     return JsonAnswer(status, body, headers)

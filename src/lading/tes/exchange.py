@@ -9,16 +9,25 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import parse_qsl
 
 import msgspec
-from starlette.requests import Request
-from starlette.types import Scope, Send
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive, Scope, Send
 
 from lading.config import TES
-from lading.core.errors import MethodNotAllowed, TooLarge, Unauthenticated
+from lading.core.errors import (
+    LadingError,
+    MethodNotAllowed,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+)
+from lading.core.protocols import http_head
 from lading.core.values import Json
 
 READ: Final = ("GET", "HEAD")
@@ -49,6 +58,69 @@ class JsonAnswer:
     status: int
     body: Json
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceCall:
+    """A checked request to TES or WES. `path` has no slash at its end."""
+
+    incoming: Request
+    path: str
+    headers: Mapping[str, str]
+    query: list[tuple[str, str]]
+
+    @property
+    def method(self) -> str:
+        """The method of the request."""
+        return self.incoming.method
+
+
+async def respond(
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    *,
+    carry_out: Callable[[ServiceCall], Awaitable[JsonAnswer]],
+    refuse: Callable[[LadingError], JsonAnswer],
+    logger: logging.Logger,
+) -> None:
+    """Answer a request by what `carry_out` returns, an error by what `refuse` makes of it."""
+    try:
+        if scope["method"] == "OPTIONS":
+            answer = JsonAnswer(204, None)
+        else:
+            answer = await carry_out(_read_call(Request(scope, receive)))
+    except ClientDisconnect:
+        return
+    except LadingError as error:
+        answer = refuse(error)
+    except Exception:
+        # The boundary of a request: a fault of the server must not end the connection.
+        logger.exception("request failed method=%s", scope["method"])
+        answer = refuse(LadingError("internal error: see the server's log"))
+    await send_answer(scope, send, answer)
+
+
+def _read_call(incoming: Request) -> ServiceCall:
+    """The request without its body. Raises Malformed, Forbidden for a page of another origin."""
+    scope, headers = incoming.scope, dict(incoming.headers)
+    http_head.check_call(incoming.method, headers, scheme=str(scope.get("scheme", "https")))
+    query = parse_qsl(
+        scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=1000
+    )
+    path = str(scope["path"]).rstrip("/")
+    return ServiceCall(incoming=incoming, path=path, headers=headers, query=query)
+
+
+def refusal_head(error: LadingError, realm: str) -> tuple[int, dict[str, str]]:
+    """Status and headers of the answer to a refused request."""
+    headers = {}
+    if error.status == 401:
+        headers["WWW-Authenticate"] = f'Bearer, Basic realm="{realm}"'
+    if isinstance(error, Unavailable):
+        headers["Retry-After"] = "1"
+    # What the API understood and refused is a fault of the request here too.
+    return 400 if error.status == 422 else error.status, headers
 
 
 async def send_answer(scope: Scope, send: Send, answer: JsonAnswer) -> None:

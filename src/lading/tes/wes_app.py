@@ -18,13 +18,13 @@ import logging
 from typing import Final
 from urllib.parse import parse_qsl
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lading import __version__
 from lading.client.transport import Transport
 from lading.config import TES
-from lading.core.errors import LadingError, Malformed, NotFound, Unavailable
+from lading.core.errors import LadingError, Malformed, NotFound
 from lading.core.protocols import http_head
 from lading.core.protocols.daemon_http import form_parts, media_type
 from lading.core.values import Json, JsonObject
@@ -44,11 +44,13 @@ from lading.net.acceptor import note_known
 from lading.tes.exchange import (
     READ,
     JsonAnswer,
+    ServiceCall,
     ServiceIdentity,
     caller_token,
     check_method,
     read_body,
-    send_answer,
+    refusal_head,
+    respond,
 )
 from lading.tes.runs import WorkflowRuns
 
@@ -90,44 +92,21 @@ class _WesApp:
         self._engine_version = engine_version
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            answer = await self._answer(scope, receive)
-        except ClientDisconnect:
-            return
-        except LadingError as error:
-            answer = _refusal(error)
-        except (
-            Exception
-        ):  # the boundary of a request: a fault of the server must not end the connection
-            _logger.exception("request failed method=%s", scope["method"])
-            answer = _refusal(LadingError("internal error: see the server's log"))
-        await send_answer(scope, send, answer)
+        await respond(scope, receive, send, carry_out=self._answer, refuse=_refusal, logger=_logger)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> JsonAnswer:
-        method: str = scope["method"]
-        if method == "OPTIONS":
-            return JsonAnswer(204, None)
-        incoming = Request(scope, receive)
-        headers = dict(incoming.headers)
-        http_head.check_call(method, headers, scheme=str(scope.get("scheme", "https")))
-        query = parse_qsl(
-            scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=1000
-        )
-        parts = scope["path"].rstrip("/").removeprefix(PREFIX).removeprefix("/").split("/")
+    async def _answer(self, call: ServiceCall) -> JsonAnswer:
+        parts = call.path.removeprefix(PREFIX).removeprefix("/").split("/")
         if parts == ["service-info"]:
-            check_method(method, *READ)
-            return JsonAnswer(200, await self._service_info(headers, query))
+            check_method(call.method, *READ)
+            return JsonAnswer(200, await self._service_info(call))
         if parts == ["openapi.json"]:
-            check_method(method, *READ)
+            check_method(call.method, *READ)
             return JsonAnswer(200, describe_wes(PREFIX))
         if parts[0] != "runs":
             raise NotFound(f"no such address; runs are at {PREFIX}/runs")
-        body = await self._carry_out(parts[1:], incoming, query)
-        return JsonAnswer(200, body)
+        return JsonAnswer(200, await self._carry_out(parts[1:], call))
 
-    async def _carry_out(
-        self, parts: list[str], incoming: Request, query: list[tuple[str, str]]
-    ) -> Json:
+    async def _carry_out(self, parts: list[str], call: ServiceCall) -> Json:
         """The operation of the address `parts` below `runs`."""
         offered: tuple[str, ...] = READ
         match parts:
@@ -139,30 +118,28 @@ class _WesApp:
                 pass
             case _:
                 raise NotFound(f"no such address; runs are at {PREFIX}/runs")
-        check_method(incoming.method, *offered)
-        token = caller_token(self._settings, incoming.headers, query)
-        found = await self._operate(token, parts, incoming, query)
+        check_method(call.method, *offered)
+        token = caller_token(self._settings, call.headers, call.query)
+        found = await self._operate(token, parts, call)
         if token != self._settings.AnonymousToken:
             # The API accepted the token.
-            note_known(incoming.scope)
+            note_known(call.incoming.scope)
         return found
 
-    async def _operate(
-        self, token: str, parts: list[str], incoming: Request, query: list[tuple[str, str]]
-    ) -> Json:
+    async def _operate(self, token: str, parts: list[str], call: ServiceCall) -> Json:
         secret = self._runs.secret
         match parts:
-            case [] if incoming.method == "POST":
-                return {"run_id": await self._create(token, incoming)}
+            case [] if call.method == "POST":
+                return {"run_id": await self._create(token, call.incoming)}
             case []:
-                page = listing.parse_page(query, listing.RUNS, secret=secret)
+                page = listing.parse_page(call.query, listing.RUNS, secret=secret)
                 return await self._runs.find(token, page)
             case [run]:
                 return await self._runs.get(token, run)
             case [run, "status"]:
                 return await self._runs.status(token, run)
             case [run, "tasks"]:
-                page = listing.parse_page(query, listing.tasks_of(run), secret=secret)
+                page = listing.parse_page(call.query, listing.tasks_of(run), secret=secret)
                 return await self._runs.tasks(token, run, page)
             case [run, "tasks", task]:
                 return await self._runs.task(token, run, task)
@@ -175,11 +152,12 @@ class _WesApp:
         run = read_run(fields, attachments.keys(), engine_version=self._engine_version)
         return await self._runs.create(token, run, attachments)
 
-    async def _service_info(self, headers: dict[str, str], query: list[tuple[str, str]]) -> Json:
-        if self._settings.PublicServiceInfo and "authorization" not in headers:
+    async def _service_info(self, call: ServiceCall) -> Json:
+        if self._settings.PublicServiceInfo and "authorization" not in call.headers:
             counts: JsonObject = {}
         else:
-            counts = await self._runs.counts(caller_token(self._settings, headers, query))
+            token = caller_token(self._settings, call.headers, call.query)
+            counts = await self._runs.counts(token)
         cluster, url = self._identity.cluster, self._identity.url
         return {
             "id": f"lading.{cluster}.wes",
@@ -248,12 +226,6 @@ def _add_field(fields: dict[str, str], name: str, value: bytes) -> None:
 
 
 def _refusal(error: LadingError) -> JsonAnswer:
-    # What the API understood and refused is a fault of the request here too.
-    status = 400 if error.status == 422 else error.status
-    headers = {}
-    if status == 401:
-        headers["WWW-Authenticate"] = 'Bearer, Basic realm="runs"'
-    if isinstance(error, Unavailable):
-        headers["Retry-After"] = "1"
+    status, headers = refusal_head(error, "runs")
     text = " ".join(error.message.split())
     return JsonAnswer(status, {"msg": text, "status_code": status}, headers)
