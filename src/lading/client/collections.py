@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 from lading.client.blocks import BlockCache, BlockClient
@@ -107,12 +106,7 @@ class CollectionWriter:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for flight in self._flights:
             flight.cancel()
         await asyncio.gather(*self._flights, return_exceptions=True)

@@ -18,7 +18,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Final, Protocol, Self
 
 from lading.client.provenance.crate_writing import CHECKSUMS, unescaped
@@ -64,12 +63,7 @@ class CrateReader:
         self._source = _Folder(self.place) if stat.S_ISDIR(mode) else _Archive(self.place)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
         self._source.close()
 

@@ -14,7 +14,6 @@ import zipfile
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from types import TracebackType
 from typing import IO, Any, Final, Protocol, Self
 
 from lading.core.provenance.run_crate import CrateFile
@@ -37,12 +36,7 @@ class CrateWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._sums.close()
         self._sink.close()
 
@@ -131,12 +125,7 @@ class JsonSpool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def add(self, values: Iterable[Any]) -> None:
