@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.records.filters import Query, SortKey
+from lading.core.records.expressions import Query, SortKey
 from lading.core.records.permissions import Accessible
 from lading.core.records.record_types import COLLECTIONS
 from lading.store import permission_queries, records

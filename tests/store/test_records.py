@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from lading.core.records.filters import Column, Compare, Query, SortKey
+from lading.core.records.expressions import Column, Compare, Query, SortKey
 from lading.core.records.permissions import Untrashed
 from lading.core.records.record_types import CONTAINERS, LINKS
 from lading.core.records.schema import Type

@@ -42,7 +42,8 @@ from lading.core.images import ImageLink, Term
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.collection_rules import is_trashed
-from lading.core.records.filters import Column, Compare, Expression, Like, check_filters
+from lading.core.records.expressions import Column, Compare, Expression, Like
+from lading.core.records.filters import check_filters
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, REQUESTS
 from lading.core.records.schema import JSON, Record, Type
 from lading.core.values import JsonObject

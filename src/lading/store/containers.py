@@ -22,7 +22,7 @@ import msgspec
 from lading.core.containers.container import Container
 from lading.core.containers.recipe import ReuseKey, broad_key, of_container
 from lading.core.ids import EMPTY_PDH
-from lading.core.records.filters import Expression
+from lading.core.records.expressions import Expression
 from lading.core.records.record_types import CONTAINERS
 from lading.core.records.schema import Record
 from lading.store import records

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from lading.core.records.filters import Query
+from lading.core.records.expressions import Query
 from lading.core.records.permissions import HEADS, Accessible
 from lading.core.records.record_types import GROUPS, LINKS, USERS
 from lading.core.records.schema import Record, RecordType

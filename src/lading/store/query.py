@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lading.core.records.filters import (
+from lading.core.records.expressions import (
     All,
     Among,
     Column,

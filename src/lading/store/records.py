@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from lading.core.records.filters import Column, Compare, Expression, Query, SortKey, Target
+from lading.core.records.expressions import Column, Compare, Expression, Query, SortKey, Target
 from lading.core.records.permissions import Accessible, Untrashed
 from lading.core.records.record_types import CONTAINERS, RECORDS
 from lading.core.records.schema import JSON, Field, Record, RecordType, Type

@@ -9,7 +9,7 @@ import pytest
 from lading.core.errors import Forbidden
 from lading.core.records import access
 from lading.core.records.access import Principal
-from lading.core.records.filters import All, Column, Compare, Either, Not, OfContainer
+from lading.core.records.expressions import All, Column, Compare, Either, Not, OfContainer
 from lading.core.records.permissions import (
     About,
     Accessible,

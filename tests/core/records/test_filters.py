@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.errors import Invalid
-from lading.core.records.filters import (
+from lading.core.records.expressions import (
     Among,
     Column,
     Compare,
@@ -24,6 +24,8 @@ from lading.core.records.filters import (
     OfContainer,
     PropertyKey,
     SortKey,
+)
+from lading.core.records.filters import (
     check_filters,
     check_order,
     check_query,

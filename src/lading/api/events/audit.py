@@ -25,7 +25,7 @@ from lading.api.http import etag
 from lading.api.services import ApiServices
 from lading.core.errors import Unavailable
 from lading.core.ids import Infix
-from lading.core.records.filters import Column, Compare, Query, SortKey
+from lading.core.records.expressions import Column, Compare, Query, SortKey
 from lading.core.records.record_types import KINDS, LOGS, TOKENS
 from lading.core.records.schema import Record, RecordType, Type
 from lading.store import records

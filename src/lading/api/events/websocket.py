@@ -35,7 +35,7 @@ from lading.core.quantities import format_time, parse_time
 from lading.core.records import access
 from lading.core.records.access import Principal
 from lading.core.records.attributes import MAX_INTEGER
-from lading.core.records.filters import Column, Compare, Expression, Query, SortKey
+from lading.core.records.expressions import Column, Compare, Expression, Query, SortKey
 from lading.core.records.record_types import BY_INFIX, GROUPS, LOGS
 from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.net.acceptor import note_known

@@ -41,7 +41,8 @@ from lading.core.records.collection_rules import (
     is_trashed,
     shortened,
 )
-from lading.core.records.filters import Among, Column, Expression, check_select
+from lading.core.records.expressions import Among, Column, Expression
+from lading.core.records.filters import check_select
 from lading.core.records.permissions import Present
 from lading.core.records.permissions import check_group_name as check_name
 from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS

@@ -26,7 +26,8 @@ from lading.api.services import ApiServices
 from lading.core.errors import Conflict
 from lading.core.records import access, attributes, mixed_lists
 from lading.core.records.access import Principal
-from lading.core.records.filters import Among, Column, Expression, Query, check_query, check_select
+from lading.core.records.expressions import Among, Column, Expression, Query
+from lading.core.records.filters import check_query, check_select
 from lading.core.records.permissions import Accessible
 from lading.core.records.record_types import BY_INFIX, LINKS
 from lading.core.records.schema import JSON, Record, RecordType, Type

@@ -27,7 +27,7 @@ from lading.core import ids
 from lading.core.errors import Invalid, NotFound
 from lading.core.records import access, mixed_lists
 from lading.core.records import permissions as group_rules
-from lading.core.records.filters import (
+from lading.core.records.expressions import (
     Among,
     Column,
     Compare,
@@ -36,8 +36,8 @@ from lading.core.records.filters import (
     IsKind,
     Not,
     Query,
-    check_select,
 )
+from lading.core.records.filters import check_select
 from lading.core.records.mixed_lists import MixedListPart
 from lading.core.records.permissions import NAMES, GroupClass, Inside, Level, Reachable
 from lading.core.records.record_types import (

@@ -21,9 +21,8 @@ from lading.core import ids
 from lading.core.errors import Invalid, NotFound
 from lading.core.records import access, permissions
 from lading.core.records.access import Principal
+from lading.core.records.expressions import Query, SortKey
 from lading.core.records.filters import (
-    Query,
-    SortKey,
     check_filters,
     check_number,
     check_order,

@@ -17,7 +17,7 @@ from lading.api.http import ApiCall, ApiResponse
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, is_uuid
 from lading.core.records import access
-from lading.core.records.filters import Among, Column
+from lading.core.records.expressions import Among, Column
 from lading.core.records.record_types import CONTAINERS
 from lading.core.records.schema import Type
 from lading.core.scheduling import machines as rules

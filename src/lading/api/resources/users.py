@@ -30,7 +30,8 @@ from lading.core.errors import Forbidden, Invalid, Malformed, NotFound, Unauthen
 from lading.core.ids import Infix, is_user
 from lading.core.records import access
 from lading.core.records.access import ALL_SCOPES, PUBLIC
-from lading.core.records.filters import Column, Compare, Expression, Query, check_select
+from lading.core.records.expressions import Column, Compare, Expression, Query
+from lading.core.records.filters import check_select
 from lading.core.records.permissions import LEVELS, Level, check_acyclic
 from lading.core.records.record_types import (
     COLLECTIONS,

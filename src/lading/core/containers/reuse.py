@@ -39,7 +39,7 @@ from lading.core.containers.recipe import (
     toward,
 )
 from lading.core.containers.request import ContainerRequest
-from lading.core.records.filters import (
+from lading.core.records.expressions import (
     Among,
     Column,
     Compare,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lading.core.errors import Forbidden
-from lading.core.records.filters import (
+from lading.core.records.expressions import (
     All,
     Column,
     Compare,

@@ -1,4 +1,5 @@
-"""The list-query language: parses and checks a client's parameters into an expression tree.
+"""The list-query language: parses and checks a client's parameters into an expression tree (see
+`expressions`).
 
 Every triple is checked against the record type before the database is used. A fault is `Invalid`
 (422) naming the attribute or operator. Source: docs/spec/api, sections Lists, Filters and Order and
@@ -9,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from lading.core.errors import Invalid
@@ -22,15 +22,23 @@ from lading.core.records.attributes import (
     parse_text,
     shorten,
 )
-from lading.core.records.permissions import (
-    About,
-    Accessible,
-    Inside,
-    ManagedHead,
-    Present,
-    Reachable,
-    Requested,
-    Untrashed,
+from lading.core.records.expressions import (
+    Among,
+    Column,
+    Compare,
+    CompareColumns,
+    Constant,
+    Either,
+    Expression,
+    Holds,
+    IsKind,
+    KeyContains,
+    KeyExists,
+    Like,
+    OfContainer,
+    PropertyKey,
+    Query,
+    SortKey,
 )
 from lading.core.records.record_types import (
     COLLECTIONS,
@@ -44,185 +52,6 @@ from lading.core.records.schema import JSON, Field, RecordType, Type
 
 MAX_CONDITIONS: Final = 200
 """Maximum number of conditions of one list call; more would be slow to plan for the database."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A stored field."""
-
-    name: str
-    type: Type
-
-
-@dataclass(frozen=True, slots=True)
-class PropertyKey:
-    """One key of a stored object."""
-
-    column: str
-    key: str
-
-
-Target: TypeAlias = Column | PropertyKey
-
-
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """`target operator value`; `!=` also holds when the target is null or the key is missing.
-    `value` may be None.
-    """
-
-    target: Target
-    operator: str
-    value: JSON
-
-
-@dataclass(frozen=True, slots=True)
-class Among:
-    """The target is one of `values`; negated: it is none of them (null counts as none unless `null`
-    is set).
-    """
-
-    target: Target
-    values: tuple[JSON, ...]
-    null: bool = False
-    negated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Like:
-    """The texts of `targets`, joined by spaces, match an SQL pattern; `fold` ignores case."""
-
-    targets: tuple[Target, ...]
-    pattern: str
-    fold: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CompareColumns:
-    """`left operator right` for two columns of one type; `!=` also holds when exactly one of them
-    is null.
-    """
-
-    left: Column
-    operator: str
-    right: Column
-
-
-@dataclass(frozen=True, slots=True)
-class IsKind:
-    """The uuid in a column has one of these infixes."""
-
-    column: str
-    infixes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Holds:
-    """An object column has all of these keys, or an array column all of these elements."""
-
-    column: str
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class KeyExists:
-    """A key exists, or does not."""
-
-    key: PropertyKey
-    wanted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class KeyContains:
-    """The value of a key equals `value`, or is an array that contains it."""
-
-    key: PropertyKey
-    value: JSON
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """Always or never true."""
-
-    value: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Either:
-    """At least one part holds."""
-
-    parts: tuple[Expression, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class OfContainer:
-    """The container of a request satisfies `part`."""
-
-    part: Expression
-
-
-@dataclass(frozen=True, slots=True)
-class All:
-    """Every part holds."""
-
-    parts: tuple[Expression, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """The part does not hold."""
-
-    part: Expression
-
-
-Expression: TypeAlias = (
-    Compare
-    | Among
-    | Like
-    | IsKind
-    | Holds
-    | KeyExists
-    | KeyContains
-    | CompareColumns
-    | Constant
-    | Either
-    | OfContainer
-    | All
-    | Not
-    | Requested
-    | About
-    | Reachable
-    | Accessible
-    | ManagedHead
-    | Untrashed
-    | Inside
-    | Present
-)
-
-
-@dataclass(frozen=True, slots=True)
-class SortKey:
-    """One sort key."""
-
-    column: str
-    descending: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
-    """A checked list query. `select` None is the default set of fields."""
-
-    where: tuple[Expression, ...] = ()
-    order: tuple[SortKey, ...] = ()
-    select: tuple[str, ...] | None = None
-    limit: int = 100
-    offset: int = 0
-    distinct: bool = False
-    count: bool = False
-    extra: tuple[str, ...] = field(default=())
-    include: tuple[str, ...] = field(default=())
-    most_bytes: int = 0
-    """Maximum bytes of text to read, but at least one row; 0: no limit."""
 
 
 def check_query(params: Mapping[str, JSON], kind: RecordType, *, max_limit: int) -> Query:

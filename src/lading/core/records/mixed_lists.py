@@ -15,14 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lading.core.errors import Invalid
-from lading.core.records.filters import (
-    Constant,
-    Query,
-    SortKey,
-    check_filters,
-    check_query,
-    check_select,
-)
+from lading.core.records.expressions import Constant, Query, SortKey
+from lading.core.records.filters import check_filters, check_query, check_select
 from lading.core.records.schema import JSON, Record, RecordType
 
 

@@ -1,0 +1,41 @@
+"""Expressions are values: they compare by what they say, and their union has all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+
+import pytest
+
+from lading.core.records import expressions
+from lading.core.records.expressions import All, Column, Compare, Expression, Not, Query
+from lading.core.records.schema import Type
+
+NAME = Column("name", Type.STRING)
+
+
+def test_expressions_are_equal_if_they_say_the_same() -> None:
+    assert All((Compare(NAME, "=", "a"),)) == All((Compare(NAME, "=", "a"),))
+    assert Not(Compare(NAME, "=", "a")) != Not(Compare(NAME, "=", "b"))
+
+
+@pytest.mark.parametrize("kind", typing.get_args(Expression))
+def test_an_expression_can_be_in_a_set(kind: type) -> None:
+    # A dataclass that can be changed has no hash.
+    assert kind.__hash__ is not None
+
+
+def test_the_union_has_each_condition_of_the_module() -> None:
+    others = {"Column", "PropertyKey", "SortKey", "Query"}
+    conditions = {
+        name
+        for name, one in vars(expressions).items()
+        if isinstance(one, type) and dataclasses.is_dataclass(one) and name not in others
+    }
+    assert conditions == {one.__name__ for one in typing.get_args(Expression)}
+
+
+def test_a_query_asks_for_a_page_of_all_records() -> None:
+    query = Query()
+    assert (query.where, query.order, query.select) == ((), (), None)
+    assert (query.limit, query.offset) == (100, 0)
