@@ -73,6 +73,7 @@ class QueueSync:
 
     def reread(self, uuid: str, *, after: int = 0) -> None:
         """Fetch this record soon, unless a fetch that began after version `after` is under way."""
+        # A fetch that began later has the state that the caller wants already.
         if self._under_way.get(uuid, -1) <= after:
             self._pending[uuid] = None
             self._wanted.set()
@@ -100,8 +101,11 @@ class QueueSync:
         entries, runners = queue.entries(), queue.workflow_runners()
         left, left_runners = _left(entries, aside), _left(runners, aside)
         low = queue.window.is_low(left, size=size)
+        # One look at a time: `load` clears the mark, else each pass of the loop would ask for
+        # another one.
         if (low or queue.workflow_window.is_low(left_runners, size=size)) and not self._refilling:
             unsized = sum(not record.sized for record in queue.waiting.values())
+            # The next look asks for so many more than the window as are known not to count in it.
             self._extra_workflows = unsized + len(runners) - left_runners
             self._extra = unsized + len(runners) + len(entries) - left
             self._refilling = True
@@ -116,6 +120,8 @@ class QueueSync:
                 self._notice(item)
             else:
                 self.look_due.set()
+                # The connection was lost for a while. What was missed is not repeated, so
+                # everything is read.
                 on_gap()
 
     async def fetch(self) -> None:
@@ -125,6 +131,8 @@ class QueueSync:
             await self._wanted.wait()
             self._wanted.clear()
             try:
+                # What arrives during a fetch is fetched by the next turn of this loop, without a
+                # timer.
                 while self._pending:
                     await self._fetch_batch()
                 pause = self._settings.retry_first
@@ -140,6 +148,8 @@ class QueueSync:
         while True:
             self.look_due.clear()
             try:
+                # The first time a short look is enough where it shows all; else the full one
+                # follows at once.
                 if self.loaded.is_set() or not await self.begin():
                     await self.load()
                 pause = self._settings.retry_first
@@ -182,6 +192,8 @@ class QueueSync:
         read instead of the window.
         """
         with self._queue.fetch() as ticket:
+            # Before the first request: what comes meanwhile by an event is not missing in the
+            # answer.
             known, found = self._queue.uuids(), set[str]()
             async for page in self._client.pages(
                 "containers", filters=self._mine(), select=self._queue.fields
@@ -191,9 +203,12 @@ class QueueSync:
             size = most or self._settings.window + self._extra
             waiting, window = await self._first(_QUEUED, size)
             apart, workflows = ((), window) if most else await self._first_workflows(window)
+            # Before `merge`, which drops waiting containers that the window does not show.
             self._queue.show(window, workflows=workflows)
             self._queue.merge([*waiting, *apart], ticket=ticket, now=self._clock())
             found |= {item["uuid"] for item in (*waiting, *apart)}
+        # Known ones that no list has were locked by another dispatcher, have ended, or are further
+        # back now: each is asked for by its uuid.
         for uuid in known - found:
             if not self._queue.hides(uuid):
                 self.reread(uuid)
@@ -220,6 +235,7 @@ class QueueSync:
             if not page:
                 break
             found += page
+        # The order of `_ORDER` is that of `place`, so that the last one is the horizon.
         return found, window_of([place(item) for item in found], most=most)
 
     def _mine(self) -> list[list[object]]:
@@ -232,6 +248,7 @@ class QueueSync:
             _state(item.properties, "old_attributes"),
             _state(item.properties, "new_attributes"),
         )
+        # A change of the state alone, of a known container, needs no request.
         if self._queue.advance(item.object_uuid, old=old, new=new):
             self._wake.set()
         else:
@@ -265,6 +282,8 @@ class QueueSync:
                     items = await self._read(batch)
                 self._queue.merge(items, ticket=ticket, now=self._clock(), asked=batch)
         except LadingError:
+            # Behind those that came meanwhile: a batch that the server refuses must not stop all
+            # others.
             self._pending |= dict.fromkeys(batch)
             raise
         finally:

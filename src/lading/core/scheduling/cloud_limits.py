@@ -37,6 +37,8 @@ from enum import StrEnum
 from lading.core.scheduling.instance_types import ContainerShape, InstanceType
 from lading.core.scheduling.planning import Place, StartDecision, TrackedContainer
 
+# The longest pause still notices a raised quota, or new capacity, without a restart of the
+# dispatcher.
 SHORTEST, LONGEST = 60.0, 960.0
 """Seconds without creations after a refusal for quota or capacity: doubled four times at most."""
 RATE_SHORTEST, RATE_LONGEST = 1.0, 60.0
@@ -77,6 +79,8 @@ class Limits:
         """Reason that `more` further VMs may not be created at once, or ""."""
         if not self.over_quota(machines + more - 1, now=now):
             return ""
+        # The sentence of the quota itself, when not even one more may be created; else this gang is
+        # too large for what is left.
         said = self.over_quota(machines, now=now)
         most = (
             f"there may be {self.most} (MaxInstances)"
@@ -178,9 +182,14 @@ class Pressure:
 
 def observe(pressure: Pressure, *, busy_at: float, running: int, now: float) -> Pressure:
     """The pressure after a step, by the API's last busy answer and the number of containers."""
+    # The clocks differ: only whether there was a new busy answer counts, not when it came.
     if busy_at > pressure.busy_at:
+        # One fewer than run now: containers that end reduce the load by themselves, and at least
+        # one must run so that the limit can rise again.
         return Pressure(most=max(1, running - 1), busy_at=busy_at, since=now)
     if pressure.most and now - pressure.since >= QUIET:
+        # From what runs, not from the limit: an unused limit says nothing about what the API can
+        # take.
         return replace(pressure, most=max(pressure.most, running + running // 10 + 1))
     return pressure
 
@@ -314,6 +323,7 @@ class CloudQueue:
         """
         return [
             # The number comes before the shape in comparisons: shapes have no order.
+            # Twice the number plus one for promised shapes keeps the numbers of both tables apart.
             (places[0], 2 * number + promised, shape, promised)
             for promised, table in ((False, self.waiting), (True, self.promised))
             for number, (shape, places) in enumerate(table.items())

@@ -47,10 +47,9 @@ from lading.core.scheduling.instance_rooms import (
     ANY,
     InstanceRoom,
     RoomIndex,
-    free_share,
     keep,
-    lacking,
     lay_out,
+    nearest_to_free,
 )
 from lading.core.scheduling.instance_types import (
     ContainerShape,
@@ -308,7 +307,11 @@ class Planner:
         self._workflows += shape.runs_workflow
         self._unlist(room)
         self._rooms[room.id] = replace(
-            room, free=room.free - shape.need, places=room.places - 1, empty=False
+            # Counted at once, so that the next container of this pass is not given the same room.
+            room,
+            free=room.free - shape.need,
+            places=room.places - 1,
+            empty=False,
         )
         self._list(self._rooms[room.id])
         one.starts.append(StartDecision(uuid, room.id))
@@ -416,6 +419,7 @@ class Planner:
             return False
         self._unguard(uuid)
         if uuid in self._promises:
+            # It starts elsewhere than promised: another pass gives others the rooms that it leaves.
             one.freed = one.freed or self._promises[uuid] != rooms
             self._break_promise(uuid, shape)
         self._queue.start(uuid)
@@ -449,6 +453,8 @@ class Planner:
             for _ in range(more):
                 self._ask_for(one, kind)
             return self._promise(shape, place, self._rooms_for_gang(shape, place[2]))
+        # Rooms are kept for the quota alone: a VM that leaves makes place for one of the gang,
+        # which helps nobody where the cloud has none to give.
         if lacking and not one.guarded:
             one.guarded = self._keep_rooms(one, place[2], shape, lacking[0][0])
         self._blocked[shape] = (
@@ -507,6 +513,7 @@ class Planner:
         names = {kind.name for kind in self.eligible(self._queue.where[uuid][0])}
         rooms = (
             one
+            # A set has no order: equal inputs must give equal plans.
             for id in sorted(self._guard[1])
             if (one := self._rooms[id]).ready and one.type in names
         )
@@ -516,19 +523,11 @@ class Planner:
         if self._guard is not None and self._guard[0] == uuid:
             return
         self._unguard()
-        best = self._nearest_to_free(shape)
+        names = {kind.name for kind in self.eligible(shape)}
+        best = nearest_to_free(shape, self._rooms.values(), names, self._types)
         if best is not None:
             self._unlist(best)
             self._guard = uuid, frozenset((best.id,))
-
-    def _nearest_to_free(self, shape: ContainerShape) -> InstanceRoom | None:
-        """The VM that lacks least for a container, or else the one that is emptiest."""
-        names = {kind.name for kind in self.eligible(shape)}
-        able = [room for room in self._rooms.values() if room.ready and room.open]
-        right = [room for room in able if room.type in names]
-        if right:
-            return min(right, key=lambda room: (lacking(shape.need, room, self._types), room.id))
-        return min(able, key=lambda room: (-free_share(room, self._types), room.id), default=None)
 
     def _unguard(self, uuid: str = "") -> None:
         """Stop keeping a room, unless it is kept for another container than `uuid`."""
@@ -588,6 +587,7 @@ class Planner:
 
     def _release(self, id: str, *, stays: bool = False) -> None:
         """The containers with a promised room wait again; a gang does not when it `stays`."""
+        # A copy: breaking a promise changes the table.
         for uuid in tuple(self._due.get(id, ())):
             shape, place = self._queue.where[uuid]
             if stays and shape.nodes > 1:

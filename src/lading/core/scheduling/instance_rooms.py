@@ -74,12 +74,16 @@ def keep(
     right, wrong = _usable(shape, rooms, types, most)
     kept, left, places = set[str](), shape.nodes, 0
     for whole, room in right:
+        # First the rooms that are as free as they can be: to keep them costs nobody anything.
         if _holds(shape, room) >= whole and left > 0:
             kept.add(room.id)
             left -= whole
+    # Then VMs that may still be created: a place in the quota is kept for each.
     while left > 0 and places < free:
         places, left = places + 1, left - each
     for whole, room in right:
+        # Then rooms that have to become empty first, and last VMs of other types, which have to be
+        # replaced.
         if room.id not in kept and left > 0:
             kept.add(room.id)
             left -= whole
@@ -87,6 +91,8 @@ def keep(
         if left > 0:
             kept.add(room.id)
             left -= each
+    # Rooms that leave or boot for others free a place in the quota one day; those of other types
+    # are counted above already.
     later = _later(rooms, types) - len(wrong)
     return None if left > each * later else Kept(frozenset(kept), places)
 
@@ -121,6 +127,7 @@ def _later(rooms: Collection[InstanceRoom], types: Mapping[str, InstanceType]) -
     """How many rooms make place for a VM of an eligible type one day: they leave, boot for others,
     or are of another type.
     """
+    # A room that an operator holds (`stays`) never makes place.
     return sum(one.type not in types if one.open else not one.stays for one in rooms)
 
 
@@ -185,6 +192,8 @@ class RoomIndex:
     def remove(self, room: InstanceRoom) -> None:
         """Remove a room; `room` is equal to the one that was added."""
         for table in self._tables(room):
+            # Empty signatures are removed: searches run over all of a type, and every placement
+            # makes a new one.
             signatures = table[room.type]
             there = signatures[room.free, room.places]
             del there[room.id]
@@ -214,6 +223,7 @@ def _tightest(
     tables: tuple[_Table, ...], kinds: Iterable[InstanceType], need: Resources
 ) -> str | None:
     for kind in kinds:
+        # The type counts before the image: types come in the order of price.
         for table in tables:
             rooms = table.get(kind.name, {})
             signature = _least(rooms, need)
@@ -228,16 +238,37 @@ def _least(rooms: Mapping[Signature, Mapping[str, None]], need: Resources) -> Si
     for signature in rooms:
         free, places = signature
         if places > 0 and need.fits(free):
+            # GPUs first: a container without one goes where the fewest are free, and leaves them to
+            # those that need them.
             left = (free.gpus, free.vcpus, free.ram, free.disk)
             if best is None or left < best[0]:
                 best = left, signature
     return None if best is None else best[1]
 
 
+def nearest_to_free(
+    shape: ContainerShape,
+    rooms: Iterable[InstanceRoom],
+    names: Collection[str],
+    types: Mapping[str, InstanceType],
+) -> InstanceRoom | None:
+    """The ready room that lacks least for a container, of the eligible types `names`, or else the
+    one of any type that is emptiest.
+    """
+    able = [room for room in rooms if room.ready and room.open]
+    right = [room for room in able if room.type in names]
+    # The id breaks ties, so that the choice does not move from pass to pass.
+    if right:
+        return min(right, key=lambda room: (lacking(shape.need, room, types), room.id))
+    # None is of an eligible type: the emptiest is drained first, and then replaced.
+    return min(able, key=lambda room: (-free_share(room, types), room.id), default=None)
+
+
 def lacking(need: Resources, room: InstanceRoom, types: Mapping[str, InstanceType]) -> float:
     """The share of a room's whole that must become free for `need` to fit, the most of any
     resource; 0.0 if it fits.
     """
+    # By share, not by amount: a processor and a GiB of RAM become free at different rates.
     return max(0.0, (need - room.free).share_of(types[room.type].resources))
 
 

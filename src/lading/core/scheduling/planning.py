@@ -76,17 +76,22 @@ class TrackedContainer:
     user: str = ""
     seen: float = 0.0
     """Time at which the dispatcher first saw it, on the dispatcher's clock."""
+    # Two records that say the same are equal, whichever report they come from: an event that
+    # changes nothing wakes no planner.
     version: int = field(default=0, compare=False)
     """Order of the reports about it (`dispatch.queue`). It does not count in comparisons."""
 
     @property
     def place(self) -> Place:
         """The container's place in the queue. Priorities are exact integers."""
+        # Negated, so that plain comparison of tuples puts the highest priority first. The uuid
+        # makes the order total: two dispatchers see the same queue.
         return -self.priority, self.created_at, self.uuid
 
     @property
     def waiting(self) -> bool:
         """Whether it waits to be started."""
+        # Priority 0 means cancelled or not wanted by any request: such a container is left alone.
         return self.state is ContainerState.QUEUED and self.priority > 0
 
     @property
@@ -130,6 +135,7 @@ class Occupant:
         """Whether it comes after the head in the queue and started while the head waited. One of
         unknown place counts as such.
         """
+        # In doubt for the head, which has waited longest.
         return self.started >= head.seen and (self.place is None or self.place > head.place)
 
 
@@ -158,6 +164,7 @@ class FleetWorker:
 
     def takes(self, partitions: Collection[str]) -> bool:
         """Whether a container that names these partitions, or none, may run here."""
+        # A container that names partitions accepts any of them.
         return not self.partitions.isdisjoint(partitions) if partitions else not self.closed
 
     def machines(self, partitions: Collection[str]) -> int:
@@ -203,6 +210,7 @@ class Snapshot:
     @property
     def running(self) -> int:
         """Number of containers on the workers, without workflow runners."""
+        # A set, because a gang occupies several workers and is one container for the quota.
         return len({one.uuid for worker in self.workers for one in worker.occupants})
 
     @property
@@ -286,9 +294,12 @@ class Window:
 
     def is_low(self, left: int, *, size: int) -> bool:
         """Whether to look again: few of `size` containers are left that are not aside."""
+        # Half of a window is read while the other half still waits: the queue is known again before
+        # there is room for more than was found. Without a horizon all of it is known.
         return self.horizon is not None and left < max(1, size // 2)
 
 
 def window_of(places: Sequence[Place], *, most: int) -> Window:
     """The window after a read that asked for the first `most` and found these places, in order."""
+    # Fewer than were asked for: the read came to the end of the queue, and nothing is hidden.
     return Window(places[-1] if places and len(places) >= most else None)

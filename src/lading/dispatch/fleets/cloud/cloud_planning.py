@@ -80,6 +80,7 @@ class CloudPlanning:
         self.planner.follow(
             one
             for one in (*snapshot.queue, *snapshot.workflow_runners)
+            # Held ones block nobody (`Snapshot`), so the planner does not see them.
             if one.uuid not in present and one.uuid not in snapshot.held
         )
         self.planner.count_workflows(sum(len(one.workflow_runners) for one in snapshot.workers))
@@ -89,7 +90,11 @@ class CloudPlanning:
             self.pressure, busy_at=snapshot.overloaded_at, running=running, now=now
         )
         decided = self.planner.decide(
-            limits, now=now, left=self.pressure.left(running + self.planner.promised)
+            # Containers that were promised a VM will run when it is ready: they count for the limit
+            # now.
+            limits,
+            now=now,
+            left=self.pressure.left(running + self.planner.promised),
         )
         starts = tuple(
             StartDecision(
@@ -114,6 +119,7 @@ class CloudPlanning:
                 found[container.uuid] = WaitStatus(Category.HELD, snapshot.held[container.uuid])
                 continue
             position += 1
+            # A container that came after the last decision has no shape there yet.
             known = self.planner.waiting.get(container.uuid)
             shape = self.planner.shape_of(container) if known is None else known[0]
             found[container.uuid] = self._why(container.uuid, shape, machines, position)
@@ -143,6 +149,8 @@ class CloudPlanning:
         """How many containers there are in each state, by the cheapest type that can hold them."""
         tally = Counter[tuple[str, str]]()
         for uuid, (shape, _) in self.planner.waiting.items():
+            # A container with a place is locked or runs, though the planner may not have removed it
+            # yet.
             if uuid not in places:
                 tally["Queued", next((one.name for one in self.planner.eligible(shape)), "")] += 1
         for machine in machines:
@@ -162,6 +170,7 @@ class CloudPlanning:
             return _booting(machines.get(promised), several=len(several), ready=ready)
         blocked = self.planner.blocked(shape)
         where = f"Waiting in queue at position {position}"
+        # Its shape was not refused in the last pass: it came later.
         if blocked is None:
             return WaitStatus(Category.CAPACITY, f"{where}.", "for an instance")
         block, why = blocked
@@ -187,6 +196,7 @@ class CloudPlanning:
         occupied = {
             worker.id: (*worker.occupants, *worker.workflow_runners) for worker in snapshot.workers
         }
+        # A list, since `forget` changes the table.
         for key in [one for one in self.planner.rooms if one not in machines]:
             self.forget(key)
         for key, machine in machines.items():
@@ -206,6 +216,8 @@ class CloudPlanning:
     def _tell(self, room: InstanceRoom) -> None:
         known = self.planner.rooms.get(room.id)
         same = (
+            # Of a room that is not ready the planner has counted promises, which the fleet does not
+            # see: it is compared with what was told last.
             known == room if room.ready else known is not None and self._told.get(room.id) == room
         )
         if not same:
@@ -227,6 +239,7 @@ class CloudPlanning:
             machine.type,
             capacity - total(needs),
             ready=machine.usable,
+            # Containers that are on their way (`number`) are on no list of the VM yet.
             empty=not machine.containers and not machine.posts and not number,
             places=most - number if most else ANY,
             open=machine.usable or (coming and machine.kind is not None),
