@@ -112,6 +112,7 @@ def finalize(
     (owner trashed) none is made.
     """
     cost = request.cumulative_cost
+    # A result that was there costs its requester nothing; the one who had it computed was charged.
     if container is not None and not reused:
         cost += container.cost + container.subrequests_cost
     # The cost of an ended parent is final already.
@@ -138,6 +139,8 @@ def refresh_log(
     """
     if container.log is None:
         return None
+    # At the top, where users look for the log of the last attempt, and below its own name, which
+    # stays when another attempt follows.
     pieces = (Piece(container.log, ""), Piece(container.log, LOG_DIRECTORY + container.uuid))
     return _log_plan(request, pieces, now)
 
@@ -198,6 +201,8 @@ def _container_log_plan(request: ContainerRequest, container: Container) -> Coll
     return CollectionPlan(
         keeps=Keeps.CONTAINER_LOG,
         uuid=None,
+        # A collection of its own without an end: reuse asks whether a collection with the hash of
+        # the log exists.
         name=f"Container log for container {container.uuid}",
         owner_uuid=request.owner_uuid,
         properties={
@@ -222,6 +227,7 @@ def retained(
     until = later(now, policy.output_retention)
     return tuple(
         dataclasses.replace(one, trash_at=until)
+        # A name or a lifetime is the sign that a user wants to keep an output.
         if one.keeps is Keeps.OUTPUT
         and one.trash_at is None
         and one.name.startswith(_UNNAMED_OUTPUT)
@@ -280,6 +286,8 @@ def plan_retries(
     `earlier` the known containers of their earlier attempts. `uuid` is for the new container.
     """
     allowed, failure = retries_allowed(ended, policy), failure_class(ended)
+    # Each class has its own limit: three lost machines say nothing about a command that ran out of
+    # memory.
     alike = {one.uuid for one in earlier.values() if failure_class(one) is failure}
     again = [one for one in requests if _may_retry(one, allowed, alike, parents, now)]
     if not again:
@@ -287,6 +295,7 @@ def plan_retries(
     scheduling = constraints.merge_scheduling([one.scheduling_parameters for one in again])
     if failure is Failure.PREEMPTED and any(_lost_enough(one, alike, policy) for one in again):
         scheduling = {**scheduling, "preemptible": False}
+    # From the container before its end: the end has erased the secrets.
     made_of = structs.replace(recipe.of_container(before), scheduling_parameters=scheduling)
     fresh = recipe.new_container(made_of, uuid=uuid, now=now)
     return Retry(fresh, tuple(_repointed(one, ended, uuid) for one in again))
@@ -320,5 +329,7 @@ def _may_retry(
 
 def _repointed(request: ContainerRequest, ended: Container, uuid: str) -> requests_.RequestChange:
     change = requests_.assign(request, uuid)
+    # The container is replaced by another, so that its cost is added now; `finalize` adds that of
+    # the last one.
     cost = request.cumulative_cost + ended.cost + ended.subrequests_cost
     return requests_.with_values(change, {"cumulative_cost": cost})

@@ -154,11 +154,13 @@ def validate(
     _check_output(mounts, output_path)
     for target, spec in mounts.items():
         if isinstance(spec, dict) and spec["kind"] == MountKind.FILE:
+            # After all other mounts: a file mount names an entry of one of them.
             _check_file(mounts, secret_mounts, target, str(spec["path"]))
 
 
 def covering(targets: Container[str], path: str) -> str | None:
     """The innermost mount target that contains the container path `path`; None without one."""
+    # From the path upwards, so that the innermost is found first. A relative path is in no mount.
     while path.startswith("/"):
         if path in targets:
             return path
@@ -183,6 +185,7 @@ def references(mounts: Mapping[str, Json]) -> tuple[CollectionReference, ...]:
     found: list[CollectionReference] = []
     for target, spec in mounts.items():
         name, _ = _named(spec)
+        # The empty collection needs no record: every user may read it.
         if name and name != EMPTY_PDH:
             found.append(CollectionReference(target, name, _HASH.fullmatch(name) is not None))
     return tuple(found)
@@ -216,6 +219,7 @@ def resolve(
                 f"Mounts [{one.target}]: cannot mount git tree: "
                 f"{one.selector} {one.revision!r} not found"
             )
+        # The newest: what a new container gets.
         resolved[one.target] = trees[one.target][0].mount
     return ordered_object(resolved)
 
@@ -252,6 +256,7 @@ def seen(mounts: Mapping[str, Json], contents: Mapping[str, Json]) -> JsonObject
     for target, spec in mounts.items():
         content = contents.get(target)
         if isinstance(spec, dict) and isinstance(content, dict):
+            # The target stays: the command names the file by it.
             kept = {k: v for k, v in spec.items() if k not in ("portable_data_hash", "path")}
             spec = ordered_object({**kept, **content})
         compared[target] = spec
@@ -274,12 +279,14 @@ def slower(
         and spec.get("kind") == MountKind.TMP
         and spec.get("device_type") in DEVICES
     }
+    # To find out takes a look into /sys: containers that ask for no device do without.
     found = scratch() if wanted else ""
     given = DEVICES.index(found) if found in DEVICES else 0
     return tuple(
         f"mounts[{printable(target)}]: asks for {DEVICES[device]}, "
         f"the scratch of this machine is {found}"
         for target, device in wanted.items()
+        # Every machine has memory (index 0), but the output is never in it.
         if given > device and (device > 0 or target == output)
     )
 
@@ -338,6 +345,8 @@ def _check_file(
             f"{where}: must be an absolute path inside the container, "
             "without '.', '..' or empty elements"
         )
+    # A secret may be read by a stream, but nothing is written into it: `spec` below is None for
+    # one.
     cover = covering({**mounts, **secret_mounts}, path)
     if cover is None or cover == target:
         raise Invalid(f"{where}: {printable(path)} is in no other mount")
@@ -358,6 +367,7 @@ def _is_canonical(path: str) -> bool:
 
 
 def _is_writable(spec: Json) -> bool:
+    # Scratch is writable without saying so; a collection only if it says so.
     kinds = isinstance(spec, dict) and (spec.get("kind"), bool(spec.get("writable")))
     return kinds in ((MountKind.TMP, False), (MountKind.COLLECTION, True))
 
@@ -497,5 +507,6 @@ def _compact(spec: Json) -> Json:
     """The mount without keys of zero value: clients differ in which zero values they send."""
     if not isinstance(spec, dict):
         return spec
+    # An empty text, null and false are contents: they are what the command is to read.
     content = "content" if spec.get("kind") in (MountKind.JSON, MountKind.TEXT) else None
     return {key: value for key, value in spec.items() if key == content or not _is_zero(value)}

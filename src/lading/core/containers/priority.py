@@ -89,6 +89,7 @@ def bind_siblings(given: Mapping[str, Json], uuids: Sequence[str]) -> JsonObject
 
     `uuids` are those of the requests before it. Raises Invalid for a number that is not below.
     """
+    # A copy: what the client sent stays as it is.
     bound = dict(given)
     named = given.get("depends_on")
     if isinstance(named, list):
@@ -108,6 +109,8 @@ def _sibling(name: Json, uuids: Sequence[str]) -> Json:
     if not isinstance(name, str) or not name.startswith("#"):
         return name
     number = name[1:]
+    # Six digits: a call has at most 1,000 requests, and Python takes long for the value of a very
+    # long number.
     if not (number.isascii() and number.isdigit() and int(number[:6]) < len(uuids)):
         raise Invalid(f"{printable(name)} names no earlier request of this call")
     return uuids[int(number[:6])]
@@ -130,6 +133,7 @@ def judge_readiness(
             f"It expired at {request.expires_at}: its priority counts as 0 since then.",
         )
     for one in _dependencies(request, dependencies):
+        # Named before the start time: that passes by itself, the other request may need somebody.
         if one.readiness is Readiness.DEPENDENT:
             return one
     if request.start_after is not None and request.start_after > now:
@@ -168,8 +172,11 @@ def take_turns(members: Iterable[GroupMember]) -> frozenset[str]:
     many more as the limit of each request admits.
     """
     known = list(members)
+    # By container: several requests of a group may share one, which takes one place. Running ones
+    # keep their place even if the limit was lowered since.
     taken = {one.container_uuid for one in known if one.holds}
     for one in sorted(known, key=lambda one: (-one.priority, one.created_at, one.uuid)):
+        # Each request has a limit of its own; the strictest does not bind the others of the group.
         if len(taken) < one.most:
             taken.add(one.container_uuid)
     return frozenset(taken)
@@ -264,12 +271,14 @@ def propagate(
     due = dict.fromkeys(recompute, 0)
     # Zero until computed: a cycle contributes nothing.
     current = {**priorities, **due}
+    # Parents first, so that one pass is enough however deep the workflow is.
     for uuid in _parents_first(due, wanting):
         due[uuid] = current[uuid] = container_priority(wanting[uuid], current)
     return {uuid: value for uuid, value in due.items() if value != priorities.get(uuid)}
 
 
 def _worth(request: ContainerRequest, parents: Mapping[str, int | None]) -> int:
+    # The priority of the request itself does not count: a workflow and all its parts move together.
     inherited = parents.get(request.requesting_container_uuid or "")
     if inherited is not None:
         return inherited
@@ -289,6 +298,8 @@ def _parents_first(
     while stack:
         uuid = stack[-1]
         if uuid in entered:
+            # Its parents were pushed above it and are done; a second entry of the same uuid changes
+            # nothing.
             ordered[stack.pop()] = None
             continue
         entered.add(uuid)

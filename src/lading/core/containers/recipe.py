@@ -112,6 +112,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Every attribute but the secrets."""
+        # A recipe can be part of an exception, and so of a log.
         shown = (name for name in self.__struct_fields__ if name not in _SECRET)
         return f"Recipe({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
@@ -147,6 +148,7 @@ def recipe_differences(ours: Recipe, theirs: Recipe) -> tuple[FieldDifference, .
     equal.
     """
     mine, other = compared(ours), compared(theirs)
+    # In the order of COMPARED the most telling difference is first: it is what a user is shown.
     return tuple(one for name in COMPARED for one in differing(name, mine[name], other[name]))
 
 
@@ -177,6 +179,8 @@ def keys(recipe: Recipe) -> tuple[ReuseKey, ...]:
     sized = recipe.match_resources and not any(
         name in recipe.limits for name in constraints.GROWING
     )
+    # Sets of git trees multiply: without the limit two mounts of 1,000 commits would be a million
+    # digests.
     variants = map(compared, itertools.islice(_variants(recipe), MAX_KEYS))
     return tuple(
         dict.fromkeys(ReuseKey(_broad(one), _digest(one) if sized else None) for one in variants)
@@ -191,6 +195,7 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
     """
     theirs = container.runtime_constraints
     sizes = dict(recipe.runtime_constraints)
+    # Without a word about the network the request accepts either.
     if "internet" not in sizes and theirs.get("internet") is not None:
         sizes["internet"] = theirs["internet"]
     # Only a waiting container can still be given other sizes.
@@ -202,6 +207,7 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
         wanted = recipe.limits.get(name, sizes.get(name))
         offered = room.get(name, theirs.get(name))
         sizes[name] = (
+            # A range without a common part stays as it is, and so shows as a difference.
             wanted if constraints.common_range(wanted, offered) is None else theirs.get(name)
         )
     chosen = {
@@ -220,6 +226,7 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
 
 def new_container(recipe: Recipe, *, uuid: str, now: str, priority: int = 0) -> Container:
     """A Queued container made of `recipe`, with its keys; of ranges it has the minimum."""
+    # The keys are made of the minimum, which the container has until it is started with more.
     room = constraints.growth(recipe.limits)
     if room:
         sizes = constraints.least(recipe.runtime_constraints, room)
@@ -266,6 +273,7 @@ def check_adoption(recipe: Recipe, container: Container, *, policy: Policy) -> N
     field that differs.
     """
     fault = f"Container uuid {container.uuid} does not satisfy the request"
+    # The same comparison as by key, but with the first difference for the message.
     ours, theirs = compared(toward(recipe, container)), compared(of_container(container))
     first = next(
         (one for name in COMPARED for one in differing(name, ours[name], theirs[name])), None
@@ -339,6 +347,8 @@ def _broad(values: JsonObject) -> str:
     return _digest(
         {
             **values,
+            # Sizes that may grow are in no broad key: containers of all sizes are found by it, and
+            # judged one by one.
             "runtime_constraints": {k: v for k, v in sized.items() if k not in constraints.GROWING},
         }
     )

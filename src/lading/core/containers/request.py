@@ -294,6 +294,7 @@ def create(
         "container_count_max": policy.max_retry_attempts,
     }
     blank = ContainerRequest(uuid=uuid, **values)  # type: ignore[arg-type]
+    # Those that are filled have defaults of the cluster, even if the client did not send them.
     given = [name for name in _SETTABLE if name in sent or name in _FILLED]
     values |= {name: _stored(blank, name, sent.get(name), policy=policy) for name in given}
     _check_server_fields(blank, sent)
@@ -581,6 +582,8 @@ def _change(
     uuids = (
         tuple(dict.fromkeys(uuid for uuid in concerned if uuid)) if _MOVES & changed.keys() else ()
     )
+    # Another call may have changed the record since it was read: the change applies only to this
+    # state of it.
     expected: JsonObject = {name: getattr(request, name) for name in GUARDED}
     return RequestChange(
         request=after,

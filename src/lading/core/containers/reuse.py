@@ -54,6 +54,7 @@ from lading.core.values import FieldDifference, Json, JsonObject, same
 
 _PLAIN = frozenset({Type.STRING, Type.TIME, Type.INTEGER, Type.FLOAT, Type.BOOLEAN})
 # Attributes that change before the container runs.
+# A condition on one of them is left open: it may hold when the container runs.
 _OPEN = frozenset({"priority"})
 
 
@@ -111,6 +112,7 @@ _WHY: Mapping[ContainerState, str] = MappingProxyType(
         ContainerState.QUEUED: "the same is waiting to be computed",
     }
 )
+# The order of the table is that of preference: a result now before one that is being computed.
 _RANK = tuple(_WHY)
 
 
@@ -135,6 +137,7 @@ def choose(
     # Each candidate gets its verdict, also behind the best one: users see why it was not chosen.
     verdicts = tuple(_judge(recipe, one, policy=policy, waiting=waiting) for one in known)
     if only_reproduced:
+        # Evidence is in the other containers with the same recipe, usable or not.
         others = [one.container for one in known]
         verdicts = tuple(
             _with_evidence(verdict, evidence_for(one.container, others))
@@ -142,6 +145,8 @@ def choose(
         )
     usable = [one.container for one, verdict in zip(known, verdicts, strict=True) if verdict.usable]
     if usable:
+        # The choice does not depend on the order of the candidates: `_preference` ends with the
+        # uuid.
         best = min(usable, key=_preference)
         return Reuse(best, _WHY[best.state], verdicts)
     if not verdicts:
@@ -193,6 +198,7 @@ def _fault_of_state(recipe: Recipe, candidate: Candidate, *, policy: Policy) -> 
         return _fault_of_result(candidate)
     if container.state is ContainerState.RUNNING:
         return _fault_of_run(container)
+    # Only of one that waits: where a container runs already does not matter (`_fault_of_run`).
     if _may_be_preempted(container.scheduling_parameters) and not _may_be_preempted(
         recipe.scheduling_parameters
     ):
@@ -232,6 +238,7 @@ def _preference(container: Container) -> tuple[int, float, int, str, str]:
     if container.state is ContainerState.COMPLETE:
         return rank, 0.0, 0, container.finished_at or "", container.uuid
     if container.state is ContainerState.RUNNING:
+        # 2.0 is above any share of the whole.
         progress = 2.0 if container.progress is None else container.progress
         return rank, -progress, 0, container.started_at or "", container.uuid
     return rank, 0.0, -container.priority, container.created_at, container.uuid
@@ -239,6 +246,8 @@ def _preference(container: Container) -> tuple[int, float, int, str, str]:
 
 def can_meet(filters: Sequence[Expression], container: Mapping[str, Json]) -> bool:
     """Whether a container with these attributes satisfies all compared conditions."""
+    # A condition that cannot be judged yet counts as possible: a refusal here would end a request
+    # whose filters can still be met.
     return all(_possible(one, container) for one in filters)
 
 
@@ -268,6 +277,7 @@ def _is_known(column: Column, container: Mapping[str, Json]) -> bool:
 
 def _related(left: Json, operator: str, right: Json) -> bool:
     """Comparison of two attributes: null is unequal to everything, also to null."""
+    # As SQL would say unknown, but `!=` holds when exactly one is null (`CompareColumns`).
     if left is None or right is None:
         return operator == "!=" and left is not right
     return _compared(left, operator, right)
@@ -276,6 +286,7 @@ def _related(left: Json, operator: str, right: Json) -> bool:
 def _compared(actual: Json, operator: str, value: Json) -> bool:
     if operator in ("=", "!="):
         return (actual == value) is (operator == "=")
+    # Values of different types are in no order, so no comparison of their order holds.
     before, same = _ordered(actual, value), actual == value
     if before is None:
         return False
@@ -307,6 +318,7 @@ class Nearest:
 
 def nearest(ours: Recipe, others: Iterable[Container]) -> tuple[Nearest, ...]:
     """The NEAR containers with the fewest differences; of equals the latest created first."""
+    # `sorted` below is stable: among equal numbers of differences the latest stays first.
     latest = sorted(others, key=lambda one: (one.created_at, one.uuid), reverse=True)
     compared_ = (
         Nearest(one, recipe_differences(toward(ours, one), of_container(one))) for one in latest
@@ -361,6 +373,8 @@ def status_sentence(container: Container | None, dispatcher: str | None, waits: 
         return waits or "No container is assigned."
     if container.state not in (ContainerState.QUEUED, ContainerState.LOCKED):
         return ""
+    # The dispatcher says nothing about a container that nobody wants now: the reason is in the
+    # request.
     if waits and container.state is ContainerState.QUEUED and container.priority < 1:
         return waits
     if dispatcher is not None:
