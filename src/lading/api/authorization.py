@@ -102,6 +102,7 @@ async def _can_read(
         return True
     if kind.owned and record["owner_uuid"] == user:
         return True
+    # A token is its owner's alone: no permission on a project or a role shows one.
     if kind is TOKENS:
         return False
     if kind not in _BY_CONDITION:
@@ -110,6 +111,7 @@ async def _can_read(
     conditions = access.readable(
         kind, principal, now=services.now(), include_trash=True, roles=roles
     )
+    # The rules of these kinds are conditions in SQL: they are asked of the one record.
     where = (records.equals(kind, "uuid", record["uuid"]), *conditions)
     return await records.exists(tx, services.database.dialect, kind, where)
 
@@ -165,6 +167,7 @@ async def check_writable(
 ) -> None:
     """Check that the caller may change a record that it can read. Raises Forbidden."""
     place = record["uuid"] if kind is GROUPS else record["owner_uuid"]
+    # Before the level: also an admin must unfreeze a project first.
     if is_group(place) and (await permissions.group_flags(tx, place)).frozen:
         raise group_rules.frozen_refusal(record["uuid"])
     if await level_of(tx, kind, record, principal) < level:
@@ -199,6 +202,7 @@ async def check_owner(
     """
     caller = call.caller
     if old is not None and not caller.is_admin and old != caller.user_uuid:
+        # Both ends of a move: what is taken from an owner is lost to those who read it there.
         await _check_level(tx, caller, old)
     await check_owner_for(tx, call.services, caller, owner_uuid)
 
@@ -223,6 +227,7 @@ async def check_owner_for(
     try:
         owner = await find_readable(tx, services, kind, owner_uuid, caller)
     except NotFound:
+        # The same words for what is not there and for what may not be read.
         raise Invalid(f"owner_uuid: '{owner_uuid}' not found") from None
     if kind is GROUPS:
         if owner["group_class"] != GroupClass.PROJECT:
@@ -265,6 +270,7 @@ async def _is_present(
     flags = await permissions.group_flags(tx, place)
     if flags.trash_at is None or flags.trash_at > services.now():
         return True
+    # A frozen project in the trash is shown to admins alone, who can restore it.
     return include_trash and (principal.is_admin or not flags.frozen)
 
 
@@ -282,6 +288,7 @@ def find_token(headers: Mapping[str, str], params: Mapping[str, JSON]) -> str:
             return rest.strip()
         case "basic":
             try:
+                # The token is the password; the name before the colon is not looked at.
                 return base64.b64decode(rest, validate=True).decode().partition(":")[2]
             except (binascii.Error, UnicodeDecodeError):
                 return ""
@@ -296,6 +303,7 @@ async def find_readers(services: ApiServices, params: Mapping[str, JSON]) -> tup
     given = params.get("reader_tokens")
     tokens = given if isinstance(given, list) else [given]
     found: dict[str, Principal] = {}
+    # Each costs a query, and it is the caller who chooses their number.
     for token in tokens[:_MOST_READERS]:
         try:
             one = await authenticate(services, token) if isinstance(token, str) else None
@@ -343,6 +351,7 @@ async def authenticate(services: ApiServices, token: str) -> Principal | None:
         return configured
     async with services.database.reading() as tx:
         holder = await records.token_holder(tx, uuid, hash_secret(secret))
+        # One answer for both: whoever guesses learns nothing about tokens that were.
         if holder is None or holder.has_expired(services.now()):
             raise Unauthenticated("Not logged in: the token is unknown or has expired")
         container = holder.own
@@ -350,6 +359,8 @@ async def authenticate(services: ApiServices, token: str) -> Principal | None:
             # A runtime token acts for the container that the client names behind it.
             runs = await records.runs_with(tx, named, f"v2/{uuid}/{secret}")
             container = named if runs else None
+    # A token that claims a container must not act as the user alone: its scopes were meant for that
+    # container.
     if named is not None and container != named:
         raise Unauthenticated(
             "Not logged in: the token is not that of a container that is Locked or Running"
@@ -370,6 +381,7 @@ def _configured(services: ApiServices, token: str, secret: str) -> Principal | N
     """The principal of the anonymous or the system root token; None for another secret."""
     config = services.config
     anonymous, root = config.Users.AnonymousUserToken, config.SystemRootToken
+    # In constant time: these two secrets are compared as text, not by their hash in an index.
     if anonymous and hmac.compare_digest(secret.encode(), anonymous.encode()):
         return nobody(services)
     if root and hmac.compare_digest(secret.encode(), root.encode()):

@@ -265,6 +265,7 @@ async def resolve(
         worth = priority.container_priority([change.request] if counts else [], parents)
         container = recipe.new_container(decision.recipe, uuid=uuid, now=unit.now, priority=worth)
         await unit.add_container(container)
+        # They lose this request, and with it perhaps their priority.
         earlier = [uuid for uuid in change.request.attempted_container_uuids if uuid]
         unit.stale(earlier)
     explanation = reuse.explain(decision.choice, container_uuid=container.uuid, trees=trees)
@@ -564,6 +565,7 @@ async def _candidates(
     passing = {one.record["uuid"] for one in found}
     if filters:
         others = await containers.candidates(tx, dialect, keys, now=now)
+        # Those that the filters exclude are judged too: the explanation names them.
         found += [one for one in others if one.record["uuid"] not in passing]
     return [
         Candidate(

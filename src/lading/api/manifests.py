@@ -75,6 +75,8 @@ async def find_content(
     found = await records.find(tx, services.database.dialect, COLLECTIONS, where)
     if not found:
         return await _find_log(tx, services, principal, wanted)
+    # Signatures end with the trash time: the collection that is kept longest gives the longest
+    # ones.
     return max(found, key=lambda one: (one["trash_at"] is None, one["trash_at"] or ""))
 
 
@@ -122,12 +124,15 @@ async def read_content(
     """
     services, principal = call.services, call.caller
     text = given.get("manifest_text")
+    # The content is not part of the call: a client that sends the whole record back sends its hash.
     if text is None and not splicing and stored is not None:
         _check_hash(given, stored["portable_data_hash"])
         return {}
     supplied = text or ""
     counts = await _apart(
-        len(supplied), lambda: _check_manifest(services, principal, supplied, kept)
+        # The check looks at each word: that of a large manifest would hold up all other calls.
+        len(supplied),
+        lambda: _check_manifest(services, principal, supplied, kept),
     )
     if not splicing:
         content = await _apart(
@@ -158,6 +163,8 @@ async def _fetch(services: ApiServices, principal: Principal, hashes: set[str]) 
         return {}
     async with services.database.reading() as tx:
         for pdh in sorted(hashes):
+            # All scopes before the first content: the error must not depend on which contents
+            # exist.
             await check_content_scope(tx, services, principal, pdh, "replace_files")
         try:
             return {
@@ -192,6 +199,8 @@ def _spliced(
         tree = splice.replace_segments(tree, splicing.segments)
     try:
         rendered = filetree.to_manifest(tree)
+        # The tree is remembered for the next call only under a text without signatures, which is
+        # what is stored.
         text = manifest.strip_signatures(rendered)
         if text == rendered:
             trees.note(text, tree)
@@ -249,6 +258,7 @@ def _check_locators(
         settings.BlobSigningKey,
     )
     for one in dict.fromkeys(found):
+        # The empty block is no secret.
         if one.startswith(locator.EMPTY_BLOCK):
             continue
         try:

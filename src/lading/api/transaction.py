@@ -93,6 +93,7 @@ class UnitOfWork:
         self.tx = tx
         self.services = services
         self.user_uuid = user_uuid
+        # One time for all rows of the transaction.
         self.now = services.now()
         self.made: set[str] = set()
         """Uuids of the containers that were made in this transaction."""
@@ -142,6 +143,7 @@ class UnitOfWork:
         """Store a container's change and carry out its effects; the new row. Raises Conflict when
         the stored container is not the expected one any more.
         """
+        # The record first: effects read it, and Conflict ends the transaction before any of them.
         new = await self.write_container(old, change.changed, expected=change.expected)
         target = Transition(Container.from_record(old), change.container)
         for effect in change.effects:
@@ -172,6 +174,7 @@ class UnitOfWork:
         yet; `ahead` is what `container_assignment.look_ahead` found. Raises Invalid when the image
         or an input cannot be read, or nothing can satisfy the request.
         """
+        # Before a container is looked for: a request that ends at once needs none.
         if asks_for_container(change) and await container_assignment.is_over(self, change):
             return request.then(change, request.fail(change.request))
         commit = Commit(change, principal, trees or NO_TREES, ahead, is_early=trees is None)
@@ -230,6 +233,7 @@ class UnitOfWork:
         self._ended[row["uuid"]] = None
         self._regroup(row)
         await waits.unwatch(self.tx, row["uuid"])
+        # Its rows in other tables go with it; its dependents end in `settle`.
         await containers.forget_attempts(self.tx, row["uuid"])
         await completion.end_request(self, row)
         if row["state"] == request.RequestState.COMMITTED:
@@ -244,6 +248,7 @@ class UnitOfWork:
         await completion.charge_parent(self, subject)
         await audit.note(self.tx, self.services, row, "end", reason, {"reason": reason})
         if subject.container_uuid is not None:
+            # After the request is Final: a Committed request would keep the container.
             await self.abandon(subject.container_uuid, reason=reason)
         return new
 
@@ -253,6 +258,8 @@ class UnitOfWork:
         """
         subject = ContainerRequest.from_record(row)
         container = await self.container(subject.container_uuid) if subject.container_uuid else None
+        # The state before the change: the request ends at once only where the container has not
+        # started.
         state = Container.from_record(container).state if container else None
         new = await self.change_request(row, request.cancel(subject, container_state=state))
         if new["state"] != row["state"]:
@@ -279,6 +286,7 @@ class UnitOfWork:
         if row is None:
             return
         container = Container.from_record(row)
+        # Read again, within the transaction: another request may have joined the container.
         wanting = await self.committed(container_uuid)
         if request.is_abandoned(container.state, (subject for _, subject in wanting)):
             await self.change_container(
@@ -287,6 +295,7 @@ class UnitOfWork:
 
     def stale(self, container_uuids: Iterable[str]) -> None:
         """Have `settle` compute the priorities of these containers anew."""
+        # Computed once at the end: many changes of a transaction concern the same few containers.
         self._stale |= dict.fromkeys(container_uuids)
 
     async def settle(self) -> None:
@@ -300,6 +309,7 @@ class UnitOfWork:
                 ended, self._ended = self._ended, {}
                 await completion.release_dependents(self, ended)
             else:
+                # Taken out before the work, which may add further ones.
                 stale, self._stale = self._stale, {}
                 groups, self._groups = self._groups, {}
                 await priorities.settle(self, stale, groups)
@@ -326,6 +336,7 @@ class UnitOfWork:
             "modified_by_user_uuid": self.services.system_user,
         }
         await records.add(self.tx, CONTAINERS, row)
+        # The index by which users of a content are found.
         await contents.note_inputs(self.tx, row)
         await audit.created(self.tx, self.services, CONTAINERS, row, user_uuid=self.user_uuid)
         self.made.add(container.uuid)
@@ -357,6 +368,7 @@ class UnitOfWork:
 
     async def _mint_tokens(self, effect: MintTokens) -> None:
         system = self.services.system_user
+        # A container with a runtime token of its user gets no further one.
         if effect.auth_uuid is not None:
             await self._add_token(effect.auth_uuid, effect.user_uuid or system, effect.scopes, None)
         scopes = access.supervisor_scopes(effect.container_uuid)
@@ -377,6 +389,8 @@ class UnitOfWork:
             "modified_at": self.now,
             "modified_by_user_uuid": self.user_uuid,
             "scopes": list(scopes),
+            # The secret follows from the uuid and a key of the server: it need not be stored to be
+            # given to the dispatcher again.
             "secret_hash": hash_secret(self.services.container_secret(uuid)),
             "container_uuid": container_uuid,
         }

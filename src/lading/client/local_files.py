@@ -28,6 +28,7 @@ from lading.confined import Stop, Stopped, never
 from lading.core.data import filetree
 from lading.core.errors import Conflict, Full, LadingError, Unavailable
 
+# O_NOFOLLOW: the last element must not be a link. Each element is the last one of its own open.
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # rename(2) and open(2) give these when another kind of file is there.
@@ -54,6 +55,8 @@ class SafeWriter:
         self._turn = threading.Lock()
         self._closed = False
         self._growing: _Growing | None = None
+        # Files come directory by directory: the descriptor of the last one saves the walk for all
+        # but the first.
         self._last: tuple[str, int] | None = None
         try:
             root.mkdir(parents=True, exist_ok=True)
@@ -111,6 +114,7 @@ class SafeWriter:
             raise Unavailable(f"{self._root}: writing was given up")
         if self._last is not None and self._last[0] == path:
             return self._last[1]
+        # A duplicate: the loop closes each directory when it has the next.
         here = os.dup(self._descriptor)
         for element in path.split("/") if path else ():
             try:
@@ -128,6 +132,7 @@ class SafeWriter:
     def _begin(self, path: str, size: int) -> _Growing:
         filetree.check_path(path)
         folder = os.dup(self._folder(path.rpartition("/")[0]))
+        # A random name: nobody else in a shared directory can have put a file there before.
         aside = f".{secrets.token_hex(8)}.part"
         try:
             return _Growing(
@@ -141,6 +146,7 @@ class SafeWriter:
         try:
             view = memoryview(data)
             while view:
+                # A write may be cut short, for example by a full disk.
                 view = view[os.write(growing.file, view) :]
         except OSError as error:
             # `close` drops the file that `append` is writing.
@@ -161,6 +167,7 @@ class SafeWriter:
     def _drop(self, growing: _Growing) -> None:
         os.close(growing.file)
         with suppress(OSError):
+            # Best effort: the error that led here is the one to report.
             os.unlink(growing.aside, dir_fd=growing.folder)
         os.close(growing.folder)
 
@@ -224,6 +231,7 @@ class SmallFiles:
                 break
             if not len(lengths) % _STRIDE and stop():
                 raise Stopped
+            # Three calls for each file (open, read, close); a stat for the size would be a fourth.
             descriptor = open_(name, _FILE, dir_fd=directory)
             try:
                 length = read(descriptor, vector)
@@ -236,5 +244,7 @@ class SmallFiles:
                 break
             buffer += view[:length]
             add(length)
+        # A file that was too large is the next one: the caller reads it in another way, and skips
+        # it.
         self.position += len(lengths)
         return lengths

@@ -248,6 +248,7 @@ async def put_machines(
     """Store a dispatcher's report about machines; None leaves the last one. False when there is
     none to leave.
     """
+    # Nothing changed: only the time is written, not a document of thousands of machines.
     if document is None:
         rows = await tx.fetch(
             "UPDATE machine_reports SET reported_at = ? WHERE dispatcher_uuid = ?"
@@ -286,6 +287,7 @@ async def put_order(tx: Transaction, dispatcher_uuid: str, machine: str, documen
 async def take_orders(tx: Transaction, dispatcher_uuid: str) -> list[str]:
     """Remove the orders for the machines of a dispatcher, and return them."""
     rows = await tx.fetch(
+        # One statement, so that two servers never give the same order twice.
         "DELETE FROM machine_orders WHERE dispatcher_uuid = ? RETURNING document",
         (dispatcher_uuid,),
     )

@@ -77,6 +77,7 @@ async def changed(
     names = [
         name
         for name in new
+        # These are in each event, so that a listener need not read the record: changed or not.
         if name in LISTENED
         or (old.get(name) != new[name] and not fields[name].hidden and name not in unlogged)
     ]
@@ -228,6 +229,7 @@ class Relay:
 
     async def start(self) -> None:
         """Remember the last log row: events after it are published."""
+        # Earlier events are history: clients read records when they connect.
         self._last = await latest(self._services)
 
     async def run(self) -> None:
@@ -254,6 +256,7 @@ class Relay:
             async with database.reading() as tx:
                 rows = await records.search(tx, database.dialect, LOGS, query)
             for row in rows:
+                # Row by row: after a fault the rest is published, and nothing twice.
                 self._last = row["id"]
                 if is_event(row):
                     self._services.bus.publish(make_event(row, listened(row["properties"])))

@@ -48,6 +48,7 @@ async def act(services: ApiServices) -> str | None:
     """Do the work that is due; the time of the next timer, or None."""
     now = services.now()
     async with services.database.reading() as tx:
+        # Read first: most looks find nothing, and a write transaction would hold up the others.
         due = await waiting.outdated(tx, now)
         upcoming = await waiting.next_moment(tx, now)
     if due:
@@ -69,6 +70,7 @@ async def keep_time(services: ApiServices) -> None:
         pause = LONGEST
         if upcoming is not None:
             left = (parse_time(upcoming) - services.clock()).total_seconds()
+            # A moment that has passed meanwhile must not make this a busy loop.
             pause = min(LONGEST, max(0.001, left))
         await services.wakeups.until_moment(pause)
 
@@ -109,6 +111,7 @@ async def seek_for_ever(services: ApiServices) -> None:
         except Unavailable as error:
             left = 1
             event(_logger, "search failed", why=error)
+        # Another server of the same database may have stored one without waking this process.
         await services.wakeups.until_sought(LONGEST if left else 6 * LONGEST)
 
 
@@ -119,6 +122,7 @@ async def _satisfy(services: ApiServices, uuid: str) -> bool:
             return True
         principal = await committer(tx, services, row)
     fault, trees = "", None
+    # Before the write transaction, which waits for nothing but the database.
     await mount_contents.look_up(services, principal, [row["mounts"]])
     try:
         patience = services.config.Containers.ResolveTimeout
@@ -136,6 +140,8 @@ async def _satisfy(services: ApiServices, uuid: str) -> bool:
             return True
         try:
             if not fault:
+                # From the row that was read again: the user may have cancelled or changed the
+                # request during the search.
                 change = request.satisfy(ContainerRequest.from_record(row), policy=services.policy)
                 change = await unit.commit(change, principal, trees)
                 await unit.change_request(row, change)
@@ -165,6 +171,7 @@ async def sweep(services: ApiServices) -> None:
         await groups.delete_expired(tx, services)
     await keep_the_trail_short(services)
     lifetime = services.config.Collections.DefaultTrashLifetime
+    # As long as a deleted collection would be kept.
     spools = await asyncio.to_thread(services.spool.expire, services.clock().timestamp() - lifetime)
     mirrors = await services.git.shrink(services.clock().timestamp())
     if marked or deleted or ended or spools or mirrors:
@@ -204,6 +211,7 @@ async def keep_the_trail_short(services: ApiServices) -> int:
             reached, deleted, more = await upkeep.prune_logs(
                 tx, after=services.upkeep.shortened_to, before=before, limit=settings.MaxDeleteBatch
             )
+        # A batch a transaction: others write between two of them.
         services.upkeep.shortened_to, total = reached, total + deleted
     if total:
         event(_logger, "trail shortened", rows=total)

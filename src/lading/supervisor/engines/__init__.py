@@ -160,6 +160,7 @@ def owners(devices: Iterable[Device]) -> tuple[int, ...]:
     """Groups other than root's that own device files: their members may use them. Raises
     OSError.
     """
+    # Never root's group: membership in it would open far more than the device.
     return tuple(sorted({Path(device.source).stat().st_gid for device in devices} - {0}))
 
 
@@ -332,6 +333,7 @@ class Engines:
         """
         chosen = self.found.get(choose_engine() if name == AUTOMATIC else name)
         if chosen is not None:
+            # Optional, and so no part of the protocol that other people's engines implement.
             warm = getattr(chosen.load(), "warm", None)
             if warm is not None:
                 warm()

@@ -157,6 +157,7 @@ class SlurmJobs:
         job = self._jobs.get(uuid)
         if job is not None:
             self._jobs[uuid] = replace(job, id=job.id or id, pending=False, since=self._look)
+            # Slurm may use a number again.
             self._over.pop(id, None)
 
     def missing(self, rows: Iterable[QueueRow], look: int) -> list[Job]:
@@ -164,6 +165,7 @@ class SlurmJobs:
         # A cut row still has its owner, in its first words.
         shown = {row.job for row in rows if owner(row, token=self._token) is not None}
         alive = (job for job in self._jobs.values() if job.alive and job.id and not job.pending)
+        # A look that began before the submission was answered does not have the job yet.
         return [job for job in alive if job.since < look and job.id not in shown]
 
     def observe(self, rows: Iterable[QueueRow], look: int, *, kept: Collection[str] = ()) -> None:
@@ -185,6 +187,8 @@ class SlurmJobs:
             named.add(row.job)
             if row.job not in self._over:
                 self._choose(seen, uuid, row)
+            # `squeue` shows a job for some seconds after its end. One that is there much longer was
+            # reported as ended by mistake: it is cancelled.
             elif row.state != "COMPLETING" and look - self._over[row.job] >= _UNNOTICED:
                 self._strays.append(row.job)
                 self._over[row.job] = look
@@ -242,6 +246,7 @@ class SlurmJobs:
                 groups.setdefault(job.id.partition("_")[0], []).append((job, wanted))
         found = []
         for base, members in groups.items():
+            # One `scontrol` for the whole array, as long as one nice value suits all of its tasks.
             kinds = {(wanted >> slurm_nice.BUCKET, job.nice) for job, wanted in members}
             if len(kinds) == 1:
                 job, wanted = max(members, key=lambda one: one[1])
@@ -261,6 +266,8 @@ class SlurmJobs:
 
     def _choose(self, seen: dict[str, QueueRow], uuid: str, row: QueueRow) -> None:
         known, other = self._jobs.get(uuid), seen.get(uuid)
+        # Two jobs for a container: the answer to the first `sbatch` was lost, and it was given
+        # again. The unknown one is cancelled, so that the container runs once.
         replaced = known is not None and not known.pending and known.id not in ("", row.job)
         if replaced or (other is not None and other.job != row.job):
             self._strays.append(row.job)
@@ -275,9 +282,13 @@ class SlurmJobs:
                 return job
             return (
                 replace(job, phase=JobPhase.ENDED)
+                # Without an id the submission may have failed: two looks in a row have to miss the
+                # job.
                 if job.id or job.doubted
                 else replace(job, doubted=True)
             )
+        # Its first run may have changed something already: the container ends as with a failed
+        # node, and a retry gets a job of its own.
         if row.restarts or (job.phase is JobPhase.RUNNING and row.phase is JobPhase.WAITING):
             fate = (
                 f"Slurm job {row.job}: its node failed or it was sent back to Slurm's queue;"
