@@ -121,6 +121,7 @@ def _cpu_limits(root: Path) -> Iterator[int]:
 def _processors(quota: str, period: str) -> Iterator[int]:
     most, each = _number(quota), _number(period)
     if most and each and most > 0:
+        # Rounded down: half a processor is none that a container could have.
         yield most // each
 
 
@@ -130,6 +131,7 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
     """
     mount = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():
+        # "0::/path" is version 2, "4:cpu,cpuacct:/path" version 1 (cgroups(7)).
         number, names, path = line.split(":", 2)
         if number == "0":
             bases = [mount, mount / "unified"]
@@ -172,6 +174,7 @@ class Shares:
         self._path = directory / f"{_SLOT}{name}"
         self._gate = os.open(directory / _GATE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._slot = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # Held for life: the kernel releases it however the dispatcher ends.
         fcntl.flock(self._slot, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._told = Resources()
         self._write(self._told)
@@ -197,6 +200,7 @@ class Shares:
     def claim(self, taken: Resources, need: Resources, whole: Resources) -> bool:
         """Reserve `need` in addition, if all dispatchers together then stay within `whole`."""
         with self._closed_gate():
+            # Read under the gate that all writers hold: no other dispatcher can reserve in between.
             fits = (taken + need).fits(whole - self.others())
             self._write(taken + need if fits else taken)
         return fits
@@ -228,6 +232,7 @@ def _read_share(path: Path) -> Resources:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         try:
+            # A lock that can be had shows that no dispatcher lives there: its amounts do not count.
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
             return Resources(

@@ -86,6 +86,8 @@ class Code:
         path = self._layout.code(record.settings.code_name)
         self._check_executable(path)
         arguments = [str(path), *record.settings.code_arguments]
+        # The gate keeps the child from running code before it is followed and recorded; through
+        # `faults` it tells why it could not run, and closes it by running (O_CLOEXEC).
         gate, opener = os.pipe()
         faults, telling = os.pipe()
         pid = os.fork()
@@ -142,6 +144,7 @@ class Code:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
+            # A session of its own: signals to the daemon's group do not reach the code.
             os.setsid()
             streams = [
                 os.open(os.devnull, os.O_RDONLY),
@@ -152,6 +155,7 @@ class Code:
             doing = f"it begins in the home directory {home}, which cannot be entered"
             os.chdir(self._layout.inside(home))
             os.umask(0o022)
+            # Returns when the parent closes its end.
             os.read(gate, 1)
             doing, hints = f"{self._layout.outside(Path(arguments[0]))} cannot be run", _EXEC_HINTS
             # The user's own code.
@@ -160,6 +164,8 @@ class Code:
             report = f"{doing}: {error.strerror or 'unknown'}{hints.get(error.errno or 0, '')}"
             os.write(telling, report.encode("utf-8", "surrogateescape"))
         finally:
+            # Not `exit`: the handlers and buffers of the daemon are the parent's. 127 is the exit
+            # code of shells for a program that cannot be run.
             os._exit(127)
 
     def _open_log(self, name: str) -> int:
@@ -200,6 +206,7 @@ class Code:
                 return
             if pid == 0:
                 return
+            # Only traced processes report stops.
             if os.WIFSTOPPED(status):
                 self._tracer.stopped(pid, status)
             else:
@@ -260,10 +267,12 @@ class Code:
         loop = asyncio.get_running_loop()
         until = loop.time() + KILL_GRACE
         processes.send(self._processes(), signal.SIGTERM)
+        # A stopped process handles TERM only once it continues.
         processes.send(self._processes(), signal.SIGCONT)
         while self._processes() and loop.time() < until:
             await self._moment()
         until = loop.time() + _KILL_TIME
+        # Looked up again for each round: a process that was being forked is found by the next one.
         while left := self._processes():
             if loop.time() > until:
                 reason = f"processes {sorted(left)[:10]} cannot be killed"

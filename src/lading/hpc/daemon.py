@@ -149,8 +149,12 @@ class HpcDaemon:
         """Load the record, follow code that runs already, and listen; return the port. Raises
         OSError, ssl.SSLError.
         """
+        # Before any code runs: processes that outlive their parents become children of the daemon,
+        # so that their end is seen.
         processes.adopt_orphans()
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self.code.reap)
+        # Before the code is followed again: a port that is taken must end this daemon, not the one
+        # that has it.
         port = await self._service.open(
             self._options.host, self._options.port, context=self._context()
         )
@@ -207,6 +211,7 @@ class HpcDaemon:
             record.deliver(ResultStatus.ERROR)
         else:
             record.deliver(ResultStatus.STOPPED)
+        # Once for all ends meanwhile: a delivery sends everything that is there.
         if self._again:
             self._again = False
             self.deliver()
@@ -225,6 +230,7 @@ class HpcDaemon:
         return tuple(self.layout.inside(one) for one in self.record.settings.watched)
 
     async def _pause(self, seconds: float) -> None:
+        # Nothing to watch: the watch sleeps until the settings change.
         if self.record.settings.watched:
             await asyncio.sleep(seconds)
         else:
@@ -277,6 +283,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     environment = dict(os.environ)
     forget_environment()
     try:
+        # From the copy: the identity is taken out of the environment first, which all processes of
+        # the container could read in /proc.
         options = read_options(sys.argv[1:] if arguments is None else arguments, environment)
         own = DaemonLayout(options.root, options.home).own
         own.mkdir(parents=True, exist_ok=True)
@@ -318,10 +326,13 @@ class FileSystemWatch:
 
     async def fault(self) -> str:
         """Fault of the file system; "" when it answers."""
+        # The thread of an earlier look still hangs in the kernel; another one would hang too.
         if self._asking is not None and self._asking.is_alive():
             return f"{self.path} does not answer"
         loop = asyncio.get_running_loop()
         answered = asyncio.Event()
+        # A thread of its own that nothing waits for: a worker of the loop's pool would be lost, and
+        # would hold up the end of the process.
         self._asking = threading.Thread(target=self._try, args=(loop, answered), daemon=True)
         self._asking.start()
         try:
@@ -336,6 +347,7 @@ class FileSystemWatch:
             self._fault = ""
         except OSError as error:
             self._fault = f"{self.path}: {error.strerror}"
+        # The answer may come after the end of the daemon.
         if not loop.is_closed():
             loop.call_soon_threadsafe(answered.set)
 

@@ -80,6 +80,7 @@ def is_last(message: Message) -> bool:
 def join_parts(parts: Sequence[Message]) -> dict[str, Any]:
     """One reply of its parts: the last one, with the lists of all."""
     joined = dict(parts[-1])
+    # Lists are what makes a reply too long for one packet.
     for name, value in joined.items():
         if isinstance(value, list):
             joined[name] = [
@@ -162,6 +163,7 @@ def receive_packet(
     data, ancillary, flags, _ = connection.recvmsg(limit, room, socket.MSG_CMSG_CLOEXEC)
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            # A truncated message may end within a number.
             numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
     packet = Packet(data, tuple(numbers))
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
@@ -266,6 +268,7 @@ class Channel(ABC):
     def __init__(self, peer: str, *, stray: Callable[[RpcReply], None]) -> None:
         self._peer = peer
         self._stray = stray
+        # By the number of the request. None in a queue: the connection was closed.
         self._waiting: dict[int, asyncio.Queue[RpcReply | None]] = {}
         self._last = 0
         self._closed = asyncio.Event()
@@ -312,6 +315,7 @@ class Channel(ABC):
                     f"{self._peer} did not answer to {op} in {timeout:g} s."
                 ) from error
             raise
+        # Only now: parts of the reply must not go to `stray`.
         del self._waiting[number]
         return RpcReply(
             join_parts([part.message for part in parts]),
@@ -435,6 +439,8 @@ class LineChannel(Channel):
         """Read until the other side is gone; then every waiting request raises Unavailable."""
         try:
             async for line in self._lines:
+                # A line that cannot be read is skipped: it belongs to no known request, which then
+                # ends by its time-out.
                 message = read_object(line) if len(line) <= LIMIT else {}
                 if message:
                     self._take(RpcReply(message))

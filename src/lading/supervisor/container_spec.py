@@ -73,6 +73,8 @@ class GpuLocks:
         found = self._find(asked)
         loop = asyncio.get_running_loop()
         until = loop.time() + patience
+        # Polled: a lock of the kernel tells nobody that it is free, unless one waits for it in a
+        # thread.
         while not (locked := await self._try(found, asked.count)):
             if loop.time() > until:
                 raise ExecutionError(
@@ -85,6 +87,8 @@ class GpuLocks:
 
     def release(self) -> None:
         """Release them. Idempotent."""
+        # Emptied before the locks are released: an empty file names no container that may still use
+        # the GPU.
         held, self._held = self._held, []
         for descriptor in held:
             os.ftruncate(descriptor, 0)
@@ -146,6 +150,7 @@ class GpuLocks:
             os.close(descriptor)
             return False
         os.ftruncate(descriptor, 0)
+        # Written under the lock, for the next holder after a kill of this process.
         os.pwrite(descriptor, self._config.run_directory.encode(), 0)
         self._held.append(descriptor)
         return True

@@ -124,6 +124,7 @@ class ById:
         except NotFound:
             self._seen.pop(name, None)
             return None
+        # Without an entry for what was looked up, `ls` would show nothing after `cd`.
         self._seen[name] = directory
         return directory
 
@@ -208,6 +209,7 @@ class MountLayout:
         kind = event.object_uuid[6:11]
         if kind == Infix.COLLECTION:
             self.collections.expire(event.object_uuid)
+        # A permission is a link: what is shared may have changed. Tags are links too.
         elif kind in (Infix.LINK, Infix.GROUP):
             for one in (*self._tagged.values(), self._shared, self._tags):
                 one.freshness.expire()
@@ -257,6 +259,7 @@ class MountLayout:
             )
             if not answer["items"]:
                 break
+            # Pages by the last uuid: an offset would skip projects when one is unshared meanwhile.
             last = [["uuid", ">", answer["items"][-1]["uuid"]]]
             roots += answer["items"]
             owners |= {record["uuid"]: record for record in answer.get("included") or ()}
@@ -265,6 +268,7 @@ class MountLayout:
             name = record.get("name") or full or record.get("username") or record["uuid"]
             entries.add({**record, "name": name}, self.project(record["uuid"]))
         for record in roots:
+            # Projects of a listed owner appear below that one.
             if record["owner_uuid"] not in owners:
                 entries.add(record, self.project(record["uuid"]))
         return entries.names
@@ -320,10 +324,12 @@ class _Names:
             return
         fit = _UNFIT.sub("_", name)
         uuid = str(record.get("uuid") or "")
+        # These names mean something else in a directory of the mount.
         if fit in (".", "..") or fit.startswith(".arvados#"):
             fit = f"_{fit}"
         if fit in self.names and uuid:
             fit = f"{fit} ({uuid})"
+        # Cut names could be equal: the uuid is unique.
         if len(fit.encode()) > _LONGEST:
             fit = uuid or fit.encode()[:_LONGEST].decode(errors="ignore")
         self.names[fit] = node

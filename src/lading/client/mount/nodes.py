@@ -199,6 +199,7 @@ class Listed:
                 except LadingError as error:
                     self.freshness.fail(error)
                     raise
+                # Programs that watch a directory compare its time of change.
                 if entries.keys() != self._entries.keys():
                     self.modified = time.time()
                 self._entries = entries
@@ -245,6 +246,7 @@ class MountedCollection:
         """
         async with self._turn:
             await self._load(await self._collections.fetch(self.id))
+        # By the hash alone: the signature, and other hints, are what has changed.
         for _, file in filetree.files(self._tree):
             for segment in file.segments:
                 if segment.locator[:32] == locator[:32]:
@@ -272,6 +274,8 @@ class MountedCollection:
     async def _look(self) -> None:
         if self._pdh:
             record = await self._collections.fetch(self.id, select=_FIELDS)
+            # A short answer without the manifest, which is read again only when the content is
+            # another.
             if record["portable_data_hash"] == self._pdh:
                 self._note(record)
                 return
@@ -330,6 +334,7 @@ class MountedCollections:
     def used(self, collection: MountedCollection) -> None:
         """Note the use of a collection, and drop old trees."""
         self._collections.move_to_end(collection.id)
+        # Weight is the length of the manifest: the tree takes memory in proportion.
         total = sum(one.weight for one in self._collections.values())
         # The last one was used just now, and stays even if it is too large.
         for one in list(self._collections.values())[:-1]:

@@ -78,6 +78,7 @@ def read_files(given: JSON, *, supplied: bool) -> dict[str, SpliceSource]:
             "replace_files: manifest_text is given, but no source refers to it; "
             "use manifest_text/<path>"
         )
+    # A target below one that is only removed is fine: the parent is removed first.
     filled = {target for target, source in found.items() if source.origin}
     for target in found:
         for parent in _parents(target):
@@ -91,6 +92,7 @@ def read_files(given: JSON, *, supplied: bool) -> dict[str, SpliceSource]:
 
 def contents_of(sources: Mapping[str, SpliceSource]) -> set[str]:
     """The portable data hashes of the sources, without the empty collection."""
+    # The empty collection is there for everybody, and need not be looked up.
     return {one.origin for one in sources.values()} - {*Origin} - {ids.EMPTY_PDH}
 
 
@@ -222,6 +224,7 @@ def _repointed(tree: FileTree, spans: Mapping[str, list[Repoint]]) -> FileTree:
 
 
 def _repointed_file(file: File, spans: Mapping[str, list[Repoint]]) -> File:
+    # Most files of a collection are not concerned: they are shared with the former tree.
     if not any(filetree.bare(segment.locator) in spans for segment in file.segments):
         return file
     pieces: list[Segment] = []
@@ -234,6 +237,7 @@ def _repointed_file(file: File, spans: Mapping[str, list[Repoint]]) -> File:
 # Cuts a segment at the borders of the replacements, which are sorted by offset.
 def _cut(segment: Segment, spans: list[Repoint]) -> Iterator[Segment]:
     at, end = segment.offset, segment.offset + segment.length
+    # The last replacement that begins at or before the segment may reach into it.
     first = max(bisect_right(spans, at, key=lambda one: one.old.offset) - 1, 0)
     for one in spans[first:]:
         start, stop = max(one.old.offset, at), min(one.old.offset + one.old.length, end)

@@ -33,6 +33,8 @@ from lading.dispatch.fleets.cloud.drivers.driver import Instance
 from lading.net.rpc import LineChannel
 
 # Asked of every VM at every step.
+# Module-level names: an attribute of an enumeration takes several times as long, and there are
+# thousands of VMs.
 _IDLE, _RUNNING = InstancePhase.IDLE, InstancePhase.RUNNING
 
 
@@ -145,8 +147,11 @@ class CloudMachine:
     def take(self, event: InstanceEvent, *, now: float) -> None:
         """Let an event happen. Raises IllegalTransition."""
         after = step(self.phase, event, name=self.name)
+        # `since` is the time of the last change of the phase: an event without one must not prolong
+        # a time-out.
         if after is not self.phase:
             self.phase, self.since = after, now
+        # Who waits for an address, or for the next attempt to connect, has to stop.
         if self.phase in (InstancePhase.SHUTDOWN, InstancePhase.GONE):
             self.changed.set()
 
@@ -229,4 +234,5 @@ class InstanceJournal:
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             part.write_bytes(msgspec.json.encode(self._entries))
+            # Renamed when complete: a crash leaves the former journal.
             part.replace(self._path)

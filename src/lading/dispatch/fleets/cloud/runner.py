@@ -84,7 +84,14 @@ def build(cache: Path) -> RunnerArchive:
             hashing = _HashedArchive(raw)
             with (
                 gzip.GzipFile(
-                    filename="", fileobj=hashing, mode="wb", compresslevel=1, mtime=0
+                    # Without name and time, and with fixed metadata below, so that equal
+                    # installations give equal bytes: the hash is the name under which a VM keeps
+                    # the archive. Level 1, as the network is faster than a higher one.
+                    filename="",
+                    fileobj=hashing,
+                    mode="wb",
+                    compresslevel=1,
+                    mtime=0,
                 ) as packed,
                 tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive,
             ):
@@ -114,6 +121,7 @@ class RunnerBuilder:
 
     def get(self) -> RunnerArchive:
         """Make it or find it; blocks. Raises Invalid."""
+        # Several VMs become ready at once, each in a thread of its own; the archive is made once.
         with self._alone:
             if self._made is None:
                 self._made = build(self._cache)
@@ -148,11 +156,13 @@ def _members() -> dict[str, Path | bytes]:
         found[f"{library}/site-packages/{name}"] = path
     found[f"{library}/sitecustomize.py"] = _START.encode()
     entries = metadata.distribution("lading").read_text("entry_points.txt") or ""
+    # Engines are found by entry points, which need the metadata of the distribution.
     info = f"{library}/site-packages/lading-{metadata.version('lading')}.dist-info"
     found[f"{info}/METADATA"] = (
         f"Metadata-Version: 2.1\nName: lading\nVersion: {metadata.version('lading')}\n".encode()
     )
     found[f"{info}/entry_points.txt"] = entries.encode()
+    # Extension modules need libraries that the VM may not have.
     binaries = [one for one in found.values() if isinstance(one, Path) and _is_binary(one)]
     found.update({f"lib/{path.name}": path for path in _libraries(binaries)})
     return found
@@ -178,6 +188,8 @@ def imported_packages() -> list[str]:
     while wanted:
         module = wanted.pop()
         path = _source(module)
+        # Modules are read, not imported: an import would run code of engines that this machine may
+        # lack.
         if module in seen or path is None:
             continue
         seen.add(module)
@@ -275,6 +287,7 @@ def _libraries(binaries: list[Path]) -> list[Path]:
     )
     for line in listing.stdout.splitlines():
         name, arrow, rest = line.strip().partition(" => ")
+        # The loader and the C library must fit each other and the kernel: those of the VM are used.
         if arrow and rest.startswith("/") and not name.startswith(_OF_LIBC):
             found[name] = Path(rest.split(" (")[0])
     return [Path(path) for path in found.values()]

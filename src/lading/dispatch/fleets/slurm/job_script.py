@@ -50,6 +50,9 @@ from lading.core.resources import MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
 from lading.core.scheduling.slurm_nice import INITIAL
 
+# The script restarts nothing: Slurm may start a job again after a failed node, even with --no-
+# requeue where the site says so. `umask 077` keeps other users of the node out of all that it
+# writes.
 _HEAD = """#!/bin/sh
 # Written by the dispatcher of Lading. Holds tokens.
 if [ "${SLURM_RESTART_COUNT:-0}" != 0 ]; then
@@ -58,6 +61,10 @@ if [ "${SLURM_RESTART_COUNT:-0}" != 0 ]; then
 fi
 umask 077
 """
+# `-O` refuses a directory that another user has made at the known path. The assignment, which holds
+# a token, goes through a pipe and out of memory (`given=`), never into an argument. TERM of Slurm
+# is passed on; `wait` returns at the signal, so it is repeated until the supervisor has ended. What
+# the supervisor left behind is cleaned up last.
 _TAIL = """base={base}
 for one in run cache locks; do [ -d "$base/$one" ] || mkdir -p "$base/$one" || exit 1; done
 [ -O "$base" ] || {{ \
@@ -149,6 +156,7 @@ def certificate_path(site: JobSite) -> str:
     if not site.certificate:
         return ""
     return (
+        # Another certificate is another file: jobs of an earlier one go on with theirs.
         f"{site.directory}/server-{hashlib.sha256(site.certificate.encode()).hexdigest()[:16]}.crt"
     )
 
@@ -173,6 +181,7 @@ def _certificate(site: JobSite) -> str:
     if not path:
         return ""
     text, place = shlex.quote(site.certificate), shlex.quote(path)
+    # Written aside and renamed: two jobs that start on a node at once see all of it or nothing.
     return f"[ -s {place} ] || {{ printf '%s' {text} >{place}.$$ && mv {place}.$$ {place}; }}\n"
 
 
@@ -231,6 +240,7 @@ class Templates:
         values = _values(container, need, self.extra_ram) | {"U": uuid, "I": instance_type}
         templates = [*self.arguments, *(self.gpu_arguments if container.need.gpus else ())]
         filled = (_fill(one, values) for one in templates)
+        # All ranks on one node, as tasks of one job.
         gang = ["--nodes=1", f"--ntasks={container.nodes}"] if container.nodes > 1 else []
         if spread:
             gang = [
@@ -240,6 +250,8 @@ class Templates:
             ]
         return [
             f"--nice={INITIAL}",
+            # A job that is sent back to the queue would run a container twice; the API retries
+            # instead.
             "--no-requeue",
             *(one for one in filled if one is not None),
             *gang,
@@ -252,8 +264,10 @@ def mebibytes(number: int) -> int:
 
 
 def _values(container: TrackedContainer, need: Resources, extra_ram: int) -> dict[str, str]:
+    # Slurm counts minutes: rounded up, so that it never ends a container early.
     minutes = -(-container.max_run_time // 60)
     return {
+        # For one task: Slurm multiplies it by the number of tasks.
         "C": str(container.need.vcpus // container.nodes),
         "M": str(mebibytes(need.ram + extra_ram)),
         "T": str(mebibytes(need.disk)),

@@ -100,6 +100,7 @@ class Slurm:
     def __init__(self, run: ProgramRunner, *, timeout: float) -> None:
         self._run = run
         self._timeout = timeout
+        # slurmctld slows down for everybody under many calls at once.
         self._turn = asyncio.Semaphore(_AT_A_TIME)
 
     async def squeue(self) -> str:
@@ -110,6 +111,8 @@ class Slurm:
         """Rows of these jobs, ended or not; none for jobs that Slurm has forgotten. Raises
         Unavailable.
         """
+        # Tasks of arrays are asked for by their array: a list of thousands of tasks is too long for
+        # a command line.
         bases = sorted({job.partition("_")[0] for job in jobs})
         names = f"--jobs={','.join(bases)}"
         arguments = (
@@ -141,10 +144,13 @@ class Slurm:
                 ("sbatch", "--parsable", *arguments), text=script, timeout=self._timeout
             )
         if done.code and (
+            # Killed without a word, or the answer was lost: the job may exist, and only a look at
+            # the queue tells.
             not done.err.strip() or any(sign in done.err.lower() for sign in _UNSURE)
         ):
             raise OutcomeUnknown(f"sbatch: {_last_line(done.err)}")
         _check(done, "sbatch")
+        # `--parsable` prints "JOB;CLUSTER" in a federation.
         job = done.out.strip().partition(";")[0]
         if not job.isdecimal():
             raise OutcomeUnknown(f"sbatch: no job id in its answer {done.out.strip()[:80]!r}")
@@ -164,6 +170,8 @@ class Slurm:
         text = "".join(f"update JobId={job} Nice={nice}\n" for job, nice in changes.items())
         async with self._turn:
             done = await self._run(("scontrol",), text=text.encode(), timeout=self._timeout)
+        # Errors about single jobs are ignored: `scontrol` goes on with the next line, and jobs end
+        # at any time.
         if any(sign in done.err.lower() for sign in _AWAY[:4]):
             _check(done, "scontrol")
 
@@ -180,6 +188,7 @@ async def run_program(arguments: Sequence[str], *, text: bytes, timeout: float) 
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            # 0: task numbers of arrays are never cut with "...".
             env=environment | {"SLURM_BITSTR_LEN": "0", "SLURM_TIME_FORMAT": "standard"},
             cwd="/",
         )
@@ -310,6 +319,8 @@ class NodeShape:
 
 def comment(token: str, uuids: list[str]) -> str:
     """The comment of a job for these containers."""
+    # Without the first part, which follows from the token: comments have a limited length, arrays
+    # many tasks.
     return " ".join((_MARK, token, *(uuid[12:] for uuid in uuids)))
 
 
@@ -336,6 +347,8 @@ def read_sinfo(text: str) -> tuple[NodeShape, ...]:
     found: dict[Resources, dict[str, int]] = {}
     for line in text.splitlines():
         fields = [field.strip() for field in line.split("|")]
+        # The signs behind a state say for example that a node is not responding or is powered down
+        # (sinfo(1)).
         if len(fields) != 7 or fields[4].rstrip("*~#!%$@^-+").lower() not in _USABLE:
             continue
         numbers = [_number(one) for one in (*fields[1:4], fields[6])]
@@ -353,11 +366,13 @@ def _shape(capacity: Resources, names: Mapping[str, int]) -> NodeShape:
     counts = {name.rstrip("*"): count for name, count in names.items()}
     default = [count for name, count in names.items() if name.endswith("*")]
     if default:
+        # A job goes to one partition, so their numbers do not add up.
         counts[""] = max(default)
     return NodeShape(capacity=capacity, partitions=partitions, default=bool(default), counts=counts)
 
 
 def _read_line(line: str) -> Iterator[QueueRow]:
+    # The comment comes last and may hold "|" itself.
     fields = [field.strip() for field in line.removesuffix("|").split("|", 8)]
     if len(fields) != 9:
         return
@@ -393,6 +408,7 @@ def _tasks(task: re.Match[str]) -> Iterator[tuple[str, int]]:
 
 
 def _number(text: str) -> int | None:
+    # Slurm writes "64+" for nodes of one line that have different numbers: the smallest counts.
     text = text.rstrip("+")
     return int(text) if text.lstrip("-").isdecimal() else None
 
@@ -458,6 +474,7 @@ class Batcher(Generic[_Request]):
         self._waiting = [entry for entry in self._waiting if not entry.answer.done()]
         if not self._waiting:
             return []
+        # The first one decides, so that no kind of request waits for ever behind another.
         kind = self._alike(self._waiting[0].request)
         batch = [entry for entry in self._waiting if self._alike(entry.request) == kind][
             : self._most
