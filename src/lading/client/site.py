@@ -62,12 +62,15 @@ class Site:
     """A server of Lading, with one token. Close it, or use it as a context."""
 
     def __init__(self, transport: AbstractAsyncContextManager[Transport], token: str) -> None:
+        # A loop of its own in a thread: the program that uses this may have no loop, or one of its
+        # own that must not wait.
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="lading", daemon=True)
         self._thread.start()
         self._opened = AsyncExitStack()
         self._queue: list[tuple[Run, Record]] = []
         self._waiting: dict[str, Run] = {}
+        # Weak: a run that the program has dropped need not be watched.
         self._watched: WeakSet[Run] = WeakSet()
         self._changed = asyncio.Event()
         self._shared: dict[object, asyncio.Task[Any]] = {}
@@ -187,6 +190,7 @@ class Site:
     def call(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
         """Run a coroutine in the loop of the site, and wait. Raises Invalid after `close`."""
         if not self._thread.is_alive():
+            # A coroutine that is never run would be a warning at its end.
             work.close()
             raise Invalid("the connection is closed; connect again with lading.connect()")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -206,6 +210,7 @@ class Site:
         if not self._thread.is_alive():
             return
         self.call(self._close())
+        # Called from the thread of the program, while the loop belongs to its own.
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -254,6 +259,7 @@ class Site:
                 body["mounts"][target] = await self._mount(source)
             body["depends_on"] = after
             sources = [one.run for one in body["mounts"].values() if isinstance(one, Output)]
+            # A batch may name runs before it by their number, so they have to be queued first.
             for one in (*sources, *after):
                 await follow(one.queued)
         except (LadingError, OSError) as error:
@@ -261,6 +267,7 @@ class Site:
             return
         self._queue.append((run, body))
         run.queued.set_result(None)
+        # One task sends for all: what is queued meanwhile goes with its next batch.
         if not self._sending:
             self._sending = True
             await self._send()
@@ -280,6 +287,7 @@ class Site:
             self._sending = False
 
     async def _send_batch(self, batch: list[tuple[Run, Record]]) -> None:
+        # Runs of the same call have no uuid yet.
         numbers = {run: f"#{number}" for number, (run, _) in enumerate(batch)}
         bodies = []
         for _, body in batch:
@@ -293,6 +301,7 @@ class Site:
             "container_requests",
             None,
             "batch",
+            # Not atomic: a wrong request of one caller must not refuse those of others.
             body={"container_requests": bodies, "atomic": False, "select": ["uuid"]},
         )
         for (run, _), item in zip(batch, answer["items"], strict=True):
@@ -329,6 +338,7 @@ class Site:
         if (task := self._shared.get(key)) is None:
             task = self._shared[key] = asyncio.create_task(work())
             task.add_done_callback(lambda _: self._shared.pop(key))
+        # Others wait for the same work: it goes on when one of them is cancelled.
         found: _Answer = await asyncio.shield(task)
         return found
 
@@ -374,6 +384,8 @@ class Site:
                     return
                 for one in found:
                     self._waiting.pop(one.request["uuid"]).end(one)
+                # Events are a hint; after each end others are likely, otherwise the pause grows to
+                # a second.
                 pause = _TOGETHER if found else min(_LONGEST, pause * 1.6)
                 await until_changed(self._changed, pause)
 

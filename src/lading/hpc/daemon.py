@@ -153,8 +153,7 @@ class HpcDaemon:
         # so that their end is seen.
         processes.adopt_orphans()
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self.code.reap)
-        # Before the code is followed again: a port that is taken must end this daemon, not the one
-        # that has it.
+        # First the port: a second daemon ends here, before it follows the code of the first.
         port = await self._service.open(
             self._options.host, self._options.port, context=self._context()
         )

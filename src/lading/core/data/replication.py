@@ -124,6 +124,7 @@ class Sight:
 def distinct_volumes(volumes: Sequence[GarbageVolume]) -> dict[str, GarbageVolume]:
     """The volumes by uuid, one for each device; a writable one is preferred to a read-only one."""
     found: dict[str, GarbageVolume] = {}
+    # Two volumes on one device hold the same file: counted twice, the only copy could be removed.
     for one in sorted(volumes, key=lambda one: (one.is_read_only, one.place.uuid)):
         found.setdefault(one.place.device or one.place.uuid, one)
     return {one.place.uuid: one for one in found.values()}
@@ -208,6 +209,7 @@ def decide(
                 *_empty(hash, thrown, terms, "no collection names it"),
             )
         )
+    # Nothing can be done about a lost block but to name it.
     if not held and not thrown:
         return GarbagePlan(steps=(), lost=(hash,))
     block = _Block(hash, need, volumes)
@@ -244,6 +246,8 @@ class _Block:
     def _restore(self, thrown: Sequence[Replica], there: set[str]) -> Iterator[GarbageStep]:
         """Restore copies that help from the trash, and add their volumes to `there`."""
         for one in thrown:
+            # The first copy is restored wherever it is: one that exists is better than one in the
+            # trash.
             if not there or (one.volume not in there and self._helps(one.volume, there)):
                 there.add(one.volume)
                 yield self._step(
@@ -320,6 +324,7 @@ def _throw_unnamed(
     hash: str, held: Sequence[Replica], volumes: Mapping[str, GarbageVolume], terms: Terms
 ) -> Iterator[GarbageStep]:
     for one in held:
+        # A young block may belong to a collection that is being written.
         if terms.may_trash and _is_old(one, terms) and not volumes[one.volume].is_read_only:
             days = (terms.now_ns - one.moment_ns) // DAY_NS
             why = f"no collection names it, last put {days} days ago"

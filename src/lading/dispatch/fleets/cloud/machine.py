@@ -33,8 +33,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import Instance
 from lading.net.rpc import LineChannel
 
 # Asked of every VM at every step.
-# Module-level names: an attribute of an enumeration takes several times as long, and there are
-# thousands of VMs.
+# A name of the module is found faster than an attribute of the enumeration.
 _IDLE, _RUNNING = InstancePhase.IDLE, InstancePhase.RUNNING
 
 

@@ -84,9 +84,9 @@ def build(cache: Path) -> RunnerArchive:
             hashing = _HashedArchive(raw)
             with (
                 gzip.GzipFile(
-                    # Without name and time, and with fixed metadata below, so that equal
-                    # installations give equal bytes: the hash is the name under which a VM keeps
-                    # the archive. Level 1, as the network is faster than a higher one.
+                    # Without name and time, so that equal installations give equal bytes: the hash
+                    # is the name under which a VM keeps the archive. Level 1 is fast, and the first
+                    # VM waits for it.
                     filename="",
                     fileobj=hashing,
                     mode="wb",

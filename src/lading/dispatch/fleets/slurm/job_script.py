@@ -50,9 +50,8 @@ from lading.core.resources import MIB, Resources
 from lading.core.scheduling.planning import TrackedContainer
 from lading.core.scheduling.slurm_nice import INITIAL
 
-# The script restarts nothing: Slurm may start a job again after a failed node, even with --no-
-# requeue where the site says so. `umask 077` keeps other users of the node out of all that it
-# writes.
+# Slurm may start a job again, for example when an operator requeues it: the container must not run
+# twice. `umask 077` keeps other users of the node out of all that the script writes.
 _HEAD = """#!/bin/sh
 # Written by the dispatcher of Lading. Holds tokens.
 if [ "${SLURM_RESTART_COUNT:-0}" != 0 ]; then

@@ -150,7 +150,7 @@ class Slurm:
         ):
             raise OutcomeUnknown(f"sbatch: {_last_line(done.err)}")
         _check(done, "sbatch")
-        # `--parsable` prints "JOB;CLUSTER" in a federation.
+        # `--parsable` prints "JOB;CLUSTER" where clusters have names (sbatch(1)).
         job = done.out.strip().partition(";")[0]
         if not job.isdecimal():
             raise OutcomeUnknown(f"sbatch: no job id in its answer {done.out.strip()[:80]!r}")

@@ -45,6 +45,9 @@ _RECORD = "vm.json"
 _PATIENCE = 10.0
 _CGROUPS = Path("/sys/fs/cgroup")
 _CONTROLLERS = ("memory", "cpu", "cpuacct", "pids", "blkio", "freezer", "devices")
+# The machine in a namespace: its own processes, mounts and control groups; the disk read-only but
+# for /var/lib, /tmp and /run. sshd is its first process, so that the VM ends with it. FUSE mounts
+# of this machine would hang in it when their server ends.
 _INIT = """set -e
 mount --make-rprivate /
 mount -t proc proc /proc
@@ -204,6 +207,8 @@ class Machines:
         """End a VM and all its processes. A missing VM is no error."""
         folder = self.root / id
         found = self._read(folder)
+        # Only a process that began when the record says: its number may belong to another one by
+        # now.
         self._remove(folder, found.pid if found is not None and found.alive else 0)
 
     def _free_address(self) -> str:
@@ -219,6 +224,7 @@ class Machines:
         (disk / "sshd_config").write_text(_SSHD.format(address=address))
 
     def _spawn(self, id: str, folder: Path, space: str) -> int:
+        # Hierarchies of version 1: each VM gets its own part, as it would have its own kernel.
         groups = [path for path in _hierarchies() if _make(path / f"lading-vm-{_short(folder)}")]
         mounts = "\n".join(
             f"umount -l {path}; mount -t cgroup -o {path.name} cgroup {path}" for path in groups
@@ -304,6 +310,7 @@ def _short(folder: Path) -> str:
     """A name for a folder that is short enough for an interface."""
     import zlib
 
+    # Names of interfaces have at most 15 characters (IFNAMSIZ).
     return f"{zlib.crc32(str(folder).encode()):08x}"
 
 
@@ -321,6 +328,7 @@ def _began(pid: int) -> str:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return ""
+    # Field 22 of proc_pid_stat(5), counted behind the name, which may hold spaces and brackets.
     return "" if fields[0] in "ZX" else fields[19]
 
 
@@ -358,6 +366,7 @@ class LoopbackDriver:
         self._machines = machines
         self._tag = tag
         self._set_id = set_id
+        # One call at a time: addresses are chosen by what is there.
         self._alone = asyncio.Lock()
 
     @property
