@@ -37,6 +37,7 @@ FIELDS = (
 DISK_FIELDS = ("mounts", "container_image")
 """Further attributes, from which the need of scratch disk follows."""
 _STATES = frozenset(state.value for state in ContainerState)
+# Steps that are never undone. Queued and Locked have one rank: a lock can be given back.
 _RANK: Mapping[ContainerState | None, int] = MappingProxyType(
     {
         None: 0,
@@ -64,6 +65,7 @@ class Queue:
         self._waiting: dict[str, TrackedContainer] = {}
         self._others: dict[str, TrackedContainer] = {}
         self._fetches: set[int] = set()
+        # Versions of dropped records, as long as an older answer may still be under way.
         self._forgotten: dict[str, int] = {}
         self._entries: tuple[tuple[TrackedContainer, ...], tuple[TrackedContainer, ...]] | None = (
             None
@@ -242,11 +244,14 @@ class Queue:
         state = ContainerState(new)
         if record is None:
             return state is not ContainerState.QUEUED
+        # Nothing to fetch: the answer to the own lock is on its way, with the chosen amounts.
         if state is ContainerState.LOCKED and uuid in self._locking:
             return True
         if _RANK[state] > _RANK[record.state]:
             self._store(replace(record, state=state))
             return True
+        # An event that says nothing of the state may be a change of the priority: the record is
+        # fetched.
         return record.final or (old != new and record.state is state)
 
     def forget(self, uuid: str) -> None:
@@ -259,6 +264,7 @@ class Queue:
         old = self.get(record.uuid)
         if old is None and self._is_beyond(record):
             return
+        # A known record that moves behind the window is kept: it may be locked already.
         known = self._forgotten.get(record.uuid, 0) if old is None else old.version
         # An event may be newer than the answer to a request sent before or after it. In any case a
         # container that has run does not wait again.

@@ -57,6 +57,7 @@ async def serve(
         return await _serve_live(call, uuid, path)
     saved = await records.get(tx, COLLECTIONS, row["log_uuid"]) if row["log_uuid"] else None
     text = subtree(saved["manifest_text"], f"{LOG_DIRECTORY}{uuid}") if saved else ""
+    # The container has ended, and its log is being saved: until then the spool has it.
     if not text and call.services.spool.names(uuid):
         return await _serve_live(call, uuid, path)
     return _serve_saved(call, filetree.from_manifest(text), path)
@@ -84,6 +85,7 @@ async def _serve_live(call: ApiCall, uuid: str, path: str) -> ApiResponse:
         file.close()
         raise
     stream = read_file(file, start, end)
+    # Starts the generator, which owns the file from now on (see `read_file`).
     await anext(stream)
     return _answer(stream, start, end, size, partial=partial)
 
@@ -101,6 +103,7 @@ class LastBlock:
         """The bytes of a block. Raises as `Blocks.get`."""
         if locator != self._locator:
             self._locator, self._data = "", b""
+            # Released before the next is read: two blocks would be 128 MiB.
             self._data = await self._blocks.get(locator)
             self._locator = locator
         return self._data
@@ -198,6 +201,7 @@ def _span(call: ApiCall, size: int) -> tuple[int, int, int, bool]:
         return size, size, size, True
     start = int(first) if first else max(0, size - int(last))
     end = min(size, int(last) + 1) if first and last else size
+    # RFC 9110, 15.5.17.
     if start >= size or end <= start:
         raise from_status(416, f"Range: bytes {start}- are not there: the file has {size}")
     return start, end, size, True

@@ -84,6 +84,7 @@ class PortAddresses:
         match = _HOST.fullmatch(name)
         if match:
             return PortAddress(name=match[1], base="")
+        # The name of a link, published by a user; the form above names container and port.
         label = name.removesuffix(self.suffix) if self.suffix and name.endswith(self.suffix) else ""
         if _LABEL.fullmatch(label):
             return PortAddress(name=label, base="")
@@ -140,6 +141,7 @@ async def assign(tx: Transaction, services: ApiServices, container: Container) -
     config, uuid, published = services.config, container.uuid, container.published_ports
     sites = make_sites(config)
     found: Record = {}
+    # Within the transaction that stores them, so that no two containers get one port.
     taken = {external for external, _ in await _assigned(tx, services)} if sites.first else set()
     for port, one in published.items():
         if not isinstance(one, dict):
@@ -175,6 +177,7 @@ async def resolve(tx: Transaction, services: ApiServices, place: PortAddress) ->
     links = await records.matching(tx, LINKS, link_class=PUBLISHED, name=place.name)
     if not links:
         raise NotFound(f"{place.name}: there is no published port of that name")
+    # `check_link` refuses a second one; of two that came at once the older counts.
     first = min(links, key=lambda one: (str(one["created_at"]), str(one["uuid"])))
     return Target(
         str(first["head_uuid"]), sessions.check_port(str((first["properties"] or {}).get("port")))
@@ -199,6 +202,7 @@ async def check_link(tx: Transaction, call: ApiCall, record: Record) -> None:
     head = await authorization.find_readable(
         tx, call.services, kind, str(record["head_uuid"]), call.caller
     )
+    # A link gives all who know its name a way to the port.
     await authorization.check_writable(tx, kind, head, call.caller)
     links = await records.matching(tx, LINKS, link_class=PUBLISHED, name=name)
     if any(one["uuid"] != record["uuid"] for one in links):
@@ -210,6 +214,7 @@ async def _assigned(tx: Transaction, services: ApiServices) -> list[tuple[int, T
     query = Query(
         where=(
             Compare(Column("state", Type.STRING), "=", ContainerState.RUNNING),
+            # Few of the running containers publish ports: the others are not read.
             Like((Column("published_ports", Type.OBJECT),), '%"external_port":%'),
         ),
         select=("uuid", "published_ports"),

@@ -56,6 +56,7 @@ async def open_shell(call: ApiCall) -> ApiResponse:
         row = await find_target(tx, call, call.uuid)
         container = Container.from_record(row)
         await _check_access(tx, call, container)
+    # Another server has checked the caller already, and signs for its address.
     claim = read_claim(services, call.headers, Purpose.SHELL)
     if claim is not None:
         check_container(claim, container.uuid)
@@ -66,6 +67,7 @@ async def open_shell(call: ApiCall) -> ApiResponse:
     )
     if url is not None:
         return await _forward(call, container, url)
+    # Before the answer 101: a gateway that cannot be reached is an error with a status.
     gateway = await reach(services, container)
     form = {name: str(call.params.get(name) or "") for name in ("login_username", "detach_keys")}
     if call.params.get("probe"):
@@ -232,6 +234,7 @@ async def _begin(call: ApiCall, container: Container, login: str) -> None:
         row = await records.get(tx, CONTAINERS, container.uuid)
         if row is None:
             raise Gone(f"{container.uuid}: has been deleted")
+        # Once is enough; the mark keeps the result from being reused.
         if not row["interactive_session_started"]:
             unit = UnitOfWork(tx, services, user_uuid=services.system_user)
             row = await unit.change_container(row, lifecycle.enter(Container.from_record(row)))

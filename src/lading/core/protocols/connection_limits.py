@@ -105,6 +105,8 @@ class ConnectionTable:
         dropped = None
         own = self._strangers.get(origin, {})
         # At the limit of one address its own strangers compete with each other only.
+        # One that waits is dropped: a stranger who holds connections open without requests loses
+        # them to one who uses his.
         if not is_trusted and len(own) >= limits.connections_per_address:
             dropped = next((one for one in own if one.is_waiting), None)
             if dropped is None:
@@ -119,6 +121,7 @@ class ConnectionTable:
 
     def longest_waiting(self) -> Connection | None:
         """The connection to drop first: an unauthenticated one before a known peer."""
+        # Never one whose request is being answered.
         return next(iter(self._waiting), None) or next(iter(self._idle), None)
 
     def wait(self, connection: Connection, deadline: float) -> None:
@@ -140,6 +143,8 @@ class ConnectionTable:
         """The peer reads nothing of a response; `serve` or `wait` ends that state."""
         limits = self.limits
         patience = limits.stall_seconds if connection.is_known else limits.idle_seconds
+        # A stranger could read nothing of a large response for ever, and so hold memory and a
+        # connection.
         self._limit(connection, min(connection.deadline, now + patience))
 
     def know(self, connection: Connection) -> None:
@@ -208,6 +213,7 @@ class ConnectionTable:
         is_trusted = any(found in network for network in self._trusted)
         if found.version == 4:
             return str(found), is_trusted
+        # A single subscriber has at least a /64, and could take a new address for each connection.
         return str(ipaddress.ip_network((found, _IPV6_PREFIX), strict=False)), is_trusted
 
 
