@@ -102,6 +102,8 @@ class StoredTransfers:
         """Take work that nobody holds: at most `most` transfers, which the holder has until a
         time.
         """
+        # Work whose holder has not renewed it in time counts as held by nobody: its server was
+        # killed.
         wanted = (TransferPhase.FETCHING, TransferPhase.DELIVERING, now, most)
         condition = "WHERE phase IN (?, ?) AND held_until <= ? ORDER BY request_uuid LIMIT ?"
         # Mostly there is nothing, and servers look every second: no turn of the writers for that.
@@ -124,6 +126,7 @@ class StoredTransfers:
         async with self._database.writing() as tx:
             changed = await tx.execute(
                 "UPDATE task_transfers SET held_until = ?, note = ?"
+                # Compare-and-set: a holder that was too late must not go on beside the next one.
                 " WHERE request_uuid = ? AND holder = ? AND phase IN (?, ?)",
                 (until, note, uuid, holder, TransferPhase.FETCHING, TransferPhase.DELIVERING),
             )
@@ -199,6 +202,7 @@ class StoredTransfers:
                 (digest, stale),
             )
             made = await tx.execute(
+                # Whoever inserts the row creates the task; all others find it.
                 "INSERT INTO task_keys (digest, claimed_at, request_uuid) VALUES (?, ?, '')"
                 " ON CONFLICT DO NOTHING",
                 (digest, now),

@@ -125,10 +125,13 @@ def check_scope(principal: Principal, method: str, path: str) -> None:
 
 def covers(principal: Principal, method: str, path: str) -> bool:
     """Whether the scopes of the token cover the call; the token's own record can always be read."""
+    # Its own record says to a holder what a limited token may do.
     if "all" in principal.scopes or (method == "GET" and path == _ALWAYS):
         return True
     for scope in principal.scopes:
         verb, _, target = scope.partition(" ")
+        # Only a slash at the end makes a prefix: "GET /arvados/v1/users" must not cover
+        # ".../users_of_others".
         if verb == method and (path.startswith(target) if target.endswith("/") else path == target):
             return True
     return False
@@ -257,6 +260,8 @@ def readable(
     if principal.readers:
         each = (
             readable(kind, one, now=now, include_trash=include_trash, roles=roles, few=few)
+            # Each caller by itself: a row must pass all conditions of one of them, not some of
+            # each.
             for one in principal.everybody
         )
         return (Either(tuple(All(parts) if parts else Constant(True) for parts in each)),)
@@ -297,9 +302,11 @@ def _permitted(
     if kind is TOKENS:
         return (_is("owner_uuid", user),)
     if kind is USERS:
+        # Deactivated users are seen by admins and by themselves.
         active = Compare(Column("is_active", Type.BOOLEAN), "=", True)
         return (Either((_is("uuid", user), All((active, Reachable(user, "uuid"))))),)
     if kind is GROUPS:
+        # An account that nobody has activated yet must not learn the names of roles.
         role = (_is("group_class", "role"),) if roles and principal.is_active else ()
         return (Either((Reachable(user, "uuid"), *role)),)
     if kind is LINKS:
@@ -348,4 +355,5 @@ def data_scopes(
         *(f"GET /arvados/v1/collections/{one}" for one in dict.fromkeys(collections)),
         "POST /arvados/v1/collections",
     )
+    # The supervisor works with the same token: it needs its calls, whatever the user has granted.
     return tuple(dict.fromkeys((*granted, *needed))) if has_api else needed

@@ -102,6 +102,7 @@ def check_number(params: Mapping[str, JSON], name: str, default: int) -> int:
     value = params.get(name)
     if value is None:
         return default
+    # Parameters of a query string are texts. 18 digits are in the range of 64-bit integers.
     if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
@@ -211,6 +212,7 @@ def _weight(entry: JSON) -> int:
     if not isinstance(entry, list) or len(entry) != 3:
         return 1
     attribute, operator, operand = entry
+    # Each name becomes a condition of its own in SQL; the values of "in" are one condition.
     is_set = isinstance(operand, list) and str(operator).strip().lower() == "contains"
     attributes = len(attribute) if isinstance(attribute, list) else 1
     return attributes * (len(operand) if is_set else 1)
@@ -270,6 +272,8 @@ def _columns(text: str, operator: str, operand: JSON, kind: RecordType) -> Expre
 
 def _stored(name: str, kind: RecordType, attribute: str, *, plain: bool = False) -> Field:
     found = kind.by_name.get(name)
+    # A hidden attribute is refused like an unknown one: a filter on a secret would find it out bit
+    # by bit.
     if found is None or found.hidden or not found.stored or (plain and found.nested):
         raise Invalid(f"Invalid attribute '{attribute}' in filter")
     return found
@@ -280,6 +284,7 @@ def _one(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Exp
         raise Invalid(f"Invalid attribute {shorten(attribute)} in filter: must be a string")
     name = attribute.removeprefix(f"{kind.plural}.")
     if kind is REQUESTS and name.startswith("container."):
+        # `access.check_filters` decides later whether the token may ask about containers.
         return OfContainer(_one(name[len("container.") :], operator, operand, CONTAINERS))
     if kind is WORKFLOWS and name.startswith("collection."):
         # Checked as a filter on collections, though no workflow has a collection here.
@@ -370,6 +375,7 @@ def _is_a(found: Field, operand: JSON, kind: RecordType) -> Expression:
             f"Invalid operand {shorten(operand)} for 'is_a' in filter on '{found.name}': "
             "must be a kind"
         )
+    # All uuids of a table have one infix: no row need be looked at.
     return Constant(kind.infix in infixes) if found.name == "uuid" else IsKind(found.name, infixes)
 
 

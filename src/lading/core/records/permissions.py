@@ -100,7 +100,9 @@ def subjects(user: str, links: Mapping[str, Mapping[str, int]]) -> dict[str, int
     while waiting:
         tail = waiting.pop()
         for head, given in links.get(tail, {}).items():
+            # The weakest link of the way counts.
             level = min(given, best[tail])
+            # A user stands for another one only with can_manage.
             if level > best.get(head, Level.NONE) and (level == Level.MANAGE or not is_user(head)):
                 best[head] = level
                 waiting.append(head)
@@ -122,9 +124,11 @@ def inherit(
         levels = (
             {owner: int(Level.MANAGE)}
             if is_user(owner)
+            # A copy, to which the links of this group are added.
             else dict(found.get(owner) or above.get(owner, {}))
         )
         for tail, level in links.get(node, {}).items():
+            # A link adds to what is inherited, and never takes from it.
             levels[tail] = max(level, levels.get(tail, Level.NONE))
         found[node] = levels
     return found
@@ -132,6 +136,7 @@ def inherit(
 
 def stand(own: GroupFlags, above: GroupFlags) -> GroupFlags:
     """Properties of a group from its own and its owner's."""
+    # The earlier one: a project in the trash takes all below it along.
     times = [one.trash_at for one in (own, above) if one.trash_at is not None]
     return GroupFlags(min(times, default=None), own.frozen or above.frozen)
 
@@ -229,6 +234,7 @@ def check_freezing(
         if before is not None:
             raise frozen_refusal(new["uuid"])
         return
+    # Freezing and thawing are the only writes to a frozen project itself.
     if level < Level.MANAGE:
         raise Forbidden("Forbidden: frozen_by_uuid: needs can_manage of the project")
     if after is None:
