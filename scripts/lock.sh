@@ -30,7 +30,7 @@ compile -o requirements/ga4gh-clients.txt "$work/ga4gh.in"
 printf '%s\n' snakemake==9.27.1 snakemake-executor-plugin-tes==0.1.3 snakemake-storage-plugin-s3 py-tes==0.4.2 six 'setuptools<81' >"$work/tes.in"
 compile -o requirements/snakemake-tes.txt "$work/tes.in"
 # Programs that read crates, for the tests of `lading export`, in an environment of their own.
-printf '%s\n' rocrate==0.16.0 runcrate==0.6.2 >"$work/crates.in"
+printf '%s\n' rocrate==0.16.0 runcrate==0.6.2 cwlprov==0.2.1 >"$work/crates.in"
 compile -o requirements/crates.txt "$work/crates.in"
 # What the image of submitted workflows holds (`lading image runner`); it ships with the package.
 printf '%s\n' arvados-cwl-runner==3.2.1 >"$work/runner.in"

@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 from tests.cli.site import Play, Site
+from tests.client.provenance.test_cwlprov_export import FLOW, OUTPUT, RESULT, TOOL, play_workflow
 
 
 def _pipeline(site: Site, here: Path, mark: str) -> None:
@@ -97,3 +98,29 @@ def test_a_signed_crate(site: Site, here: Path) -> None:
     bad = site.lading("export", "plot4", "--sign", "x", "-o", "bad", code=1)
     assert "x: is no private key" in bad.stderr
     assert not (here / "bad").exists()
+
+
+def test_the_run_of_a_workflow_for_cwlprov(site: Site, here: Path) -> None:
+    files = {"flow.cwl": FLOW, "tool.cwl": TOOL}
+    output = {**OUTPUT, "cwl.output.json": json.dumps(RESULT).encode()}
+    site.call(play_workflow(site.world, files, output))
+    subprocess.run(["ssh-keygen", "-qt", "ed25519", "-N", "", "-f", "key"], check=True, timeout=20)
+    form = ("--format", "cwlprov", "--sign", "key")
+    done = site.lading("export", "chain", *form, "--json", "-o", "bag.zip")
+    assert json.loads(done.stdout) == {"output": "bag.zip", "requests": 2, "signed": True}
+    with zipfile.ZipFile(here / "bag.zip") as packed:
+        packed.extractall(here / "bag")
+    for name in ("manifest", "tagmanifest"):
+        checked = ["sha1sum", "--quiet", "-c", f"{name}-sha1.txt"]
+        subprocess.run(checked, cwd=here / "bag", check=True, timeout=20)
+    assert (here / "bag" / "tagmanifest-sha512.txt.sig").is_file()
+    refused = site.lading("export", "chain", *form, "--images", "-o", "x", code=2)
+    assert "has no place for --images" in refused.stderr
+    assert "is a bag for other programs" in site.lading("import", "bag.zip", code=1).stderr
+
+
+def test_what_is_no_workflow_is_not_for_cwlprov(site: Site, here: Path) -> None:
+    _pipeline(site, here, "3")
+    done = site.lading("export", "plot3", "--format", "cwlprov", "-o", "bag", code=1)
+    assert "no run of a CWL workflow" in done.stderr
+    assert not (here / "bag").exists()

@@ -62,6 +62,15 @@ def test_the_workflow_of_a_runner_is_the_main_entity(stage: Site, tmp_path: Path
     assert entities["workflow.cwl"]["programmingLanguage"]["@id"].endswith("#cwl")
 
 
+def test_what_the_documents_of_a_workflow_name_is_in_the_crate(stage: Site, tmp_path: Path) -> None:
+    tool = stage.call(stage.world.collection({"tool.cwl": b"class: CommandLineTool"}))
+    pdh = tool["portable_data_hash"]
+    content = {**CWL, "steps": [{"run": f"keep:{pdh}/tool.cwl"}]}
+    mounts = {**RUNNER, "/var/lib/cwl/workflow.json": {"kind": "json", "content": content}}
+    place = export(stage, [run(stage, mounts=mounts)], tmp_path / "crate")
+    assert (place / "data" / pdh / "tool.cwl").is_file()
+
+
 def test_a_block_that_is_not_whole_in_files_is_kept(stage: Site, tmp_path: Path) -> None:
     block = stage.world.blocks.put(b"0123456789")
     part = stage.call(

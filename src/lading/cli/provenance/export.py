@@ -1,25 +1,30 @@
-"""`lading export`: a request, or all that led to it, as an RO-Crate."""
+"""`lading export`: a request, or all that led to it, as an RO-Crate or for CWLProv."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import click
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from lading import __version__
 from lading.cli import display
 from lading.cli.references import find_request
 from lading.cli.session import CliSession, with_session
+from lading.client.provenance.bag_writing import BagWriter
 from lading.client.provenance.crate_export import CrateOptions, export_crate
 from lading.client.provenance.crate_writing import CrateWriter
+from lading.client.provenance.cwlprov_export import BagOptions, WrittenBag, export_cwlprov
 from lading.client.provenance.origins import find_origins
 from lading.client.provenance.signing import load_key, sign
 from lading.core.errors import Conflict
 
+_UNSTATED: Final = "Not stated."
 KEY: Final = "LADING_SIGNING_KEY"
 """The variable that names the file of the private key."""
 
@@ -33,10 +38,18 @@ KEY: Final = "LADING_SIGNING_KEY"
     required=True,
     help="A new directory, or a new file that ends in .zip.",
 )
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("ro-crate", "cwlprov")),
+    default="ro-crate",
+    show_default=True,
+    help="Of what kind it is; cwlprov is for the run of a CWL workflow.",
+)
 @click.option("--tree", "whole", is_flag=True, help="All requests that led to this one, too.")
 @click.option("--data", "with_data", is_flag=True, help="The files of inputs and outputs, too.")
 @click.option("--images", "with_images", is_flag=True, help="The images, too.")
-@click.option("--license", "license_text", default="Not stated.", help="Licence of what is in it.")
+@click.option("--license", "license_text", default=_UNSTATED, help="Licence of what is in it.")
 @click.option(
     "--sign",
     "key",
@@ -49,6 +62,7 @@ KEY: Final = "LADING_SIGNING_KEY"
 def export(
     request: str,
     output: Path,
+    form: str,
     whole: bool,
     with_data: bool,
     with_images: bool,
@@ -62,36 +76,91 @@ def export(
     read it without Lading. Data and images are named by their hashes; with --data and --images
     their files are in it, and `lading import` stores them on another server with the same hashes.
     `sha256sum -c checksums.sha256` verifies it; the signature is of that file.
+
+    With --format cwlprov, REQUEST is that of arvados-cwl-runner. All its steps, with the files of
+    their inputs and outputs, are written as a research object of CWLProv 0.6, a bag of BagIt that
+    the program `cwlprov` reads. The signature is of tagmanifest-sha512.txt.
     """
+    if form == "cwlprov" and (with_images or license_text != _UNSTATED):
+        raise click.UsageError("--format cwlprov has no place for --images and --license")
     if os.path.lexists(output):
         raise Conflict(f"{output}: is there already; give a new name")
     if not output.absolute().parent.is_dir():
         raise Conflict(f"{output}: its directory is not there; make it first")
     signing = load_key(key) if key else None
-    options = CrateOptions(
-        published=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=__version__,
-        license_text=license_text,
+    wanted = _Wanted(
+        request=request,
+        whole=whole,
         with_data=with_data,
         with_images=with_images,
+        license_text=license_text,
+        is_quiet=as_json,
     )
-
-    async def action(session: CliSession, writer: CrateWriter) -> int:
-        first = str((await find_request(session, request))["uuid"])
-        uuids = await find_origins(session.api, first) if whole else [first]
-        return await export_crate(session.api, session.blocks, uuids, writer, options)
-
+    write = _write_bag if form == "cwlprov" else _write_crate
     # Beside the target, so that the crate appears whole or not at all.
     with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.absolute().parent) as at:
         place = Path(at) / "crate"
-        with CrateWriter(place, packed=output.suffix == ".zip") as writer:
-            count = with_session(lambda session: action(session, writer))
-            checksums = writer.finish()
-            if signing is not None:
-                writer.add_signature(sign(checksums, signing))
+        count = write(place, output.suffix == ".zip", wanted, signing)
         # Refused if somebody made the target meanwhile, unless it is an empty directory.
         place.rename(output)
     if as_json:
         display.emit_json({"output": str(output), "requests": count, "signed": bool(signing)})
     else:
         display.note(f"wrote {count} request{'' if count == 1 else 's'} to {output}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What is to be written."""
+
+    request: str
+    whole: bool
+    with_data: bool
+    with_images: bool
+    license_text: str
+    is_quiet: bool
+
+
+def _write_crate(place: Path, packed: bool, wanted: _Wanted, key: Ed25519PrivateKey | None) -> int:
+    options = CrateOptions(
+        published=_now(),
+        version=__version__,
+        license_text=wanted.license_text,
+        with_data=wanted.with_data,
+        with_images=wanted.with_images,
+    )
+
+    async def action(session: CliSession, writer: CrateWriter) -> int:
+        first = str((await find_request(session, wanted.request))["uuid"])
+        uuids = await find_origins(session.api, first) if wanted.whole else [first]
+        with display.progress("Exporting", is_quiet=wanted.is_quiet, is_bytes=False) as report:
+            return await export_crate(
+                session.api, session.blocks, uuids, writer, options, progress=report
+            )
+
+    with CrateWriter(place, packed=packed) as writer:
+        count = with_session(lambda session: action(session, writer))
+        checksums = writer.finish()
+        if key is not None:
+            writer.add_signature(sign(checksums, key))
+    return count
+
+
+def _write_bag(place: Path, packed: bool, wanted: _Wanted, key: Ed25519PrivateKey | None) -> int:
+    async def action(session: CliSession, writer: BagWriter) -> WrittenBag:
+        uuid = str((await find_request(session, wanted.request))["uuid"])
+        options = BagOptions(published=_now(), version=__version__)
+        with display.progress("Exporting", is_quiet=wanted.is_quiet, is_bytes=False) as report:
+            return await export_cwlprov(
+                session.api, session.blocks, uuid, writer, options, progress=report
+            )
+
+    with BagWriter(place, packed=packed) as writer:
+        written = with_session(lambda session: action(session, writer))
+        if key is not None:
+            writer.add_signature(sign(written.checksums, key))
+    return written.requests
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

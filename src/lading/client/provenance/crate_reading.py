@@ -39,6 +39,7 @@ _PIECE: Final = 1 << 20
 _LINE: Final = re.compile(r"(\\?)([0-9a-f]{64}) [ *](.+)")
 # PATH_MAX of Linux.
 _LONGEST_NAME: Final = 4096
+_BAG: Final = "bagit.txt"
 _SIGNATURE: Final = f"{CHECKSUMS}.sig"
 
 
@@ -88,6 +89,11 @@ class CrateReader:
         """Check the signature and every file. Raises Invalid, Corrupt, NotFound or TooLarge with
         the name of what is wrong; Invalid without a signature if there must be one of `signers`.
         """
+        if CHECKSUMS not in self._source.sizes and _BAG in self._source.sizes:
+            raise Invalid(
+                f"{self.place}: is a bag for other programs; "
+                "`lading import` reads what `lading export` writes without --format"
+            )
         listed = self._text(CHECKSUMS, _MOST_TEXT)
         trusted = frozenset(signers)
         if _SIGNATURE in self._source.sizes:

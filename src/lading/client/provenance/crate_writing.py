@@ -10,17 +10,15 @@ import hashlib
 import json
 import re
 import tempfile
-import zipfile
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final, Protocol, Self
+from pathlib import Path
+from typing import IO, Any, Final, Self
 
+from lading.client.provenance.crate_sinks import open_sink
 from lading.core.provenance.run_crate import CrateFile
 
 CHECKSUMS: Final = "checksums.sha256"
-_STORED: Final = ("data/", "blocks/")
-"""Directories whose files an archive does not compress: most of them are compressed already."""
 
 
 class CrateWriter:
@@ -28,7 +26,7 @@ class CrateWriter:
 
     def __init__(self, place: Path, *, packed: bool) -> None:
         self._place = place
-        self._sink: _Sink = _ArchiveSink(place) if packed else _DirectorySink(place)
+        self._sink = open_sink(place, packed=packed)
         self.files: list[str] = []
         """The paths of all files."""
         self._sums = tempfile.TemporaryFile("w+", newline="")  # noqa: SIM115 (closed by close)
@@ -150,48 +148,3 @@ class JsonSpool:
                 yield f"{before}  {line.rstrip()}".encode("utf-8", "surrogatepass")
                 before = ",\n"
         yield b"\n ]\n}\n"
-
-
-class _Sink(Protocol):
-    def opened(self, path: str) -> Any:
-        """A context manager of the file to write."""
-
-    def close(self) -> None:
-        """Finish."""
-
-
-class _DirectorySink:
-    def __init__(self, place: Path) -> None:
-        self._place = place
-        place.mkdir()
-        self._made: set[str] = set()
-
-    @contextmanager
-    def opened(self, path: str) -> Generator[IO[bytes]]:
-        parent = str(PurePosixPath(path).parent)
-        if parent not in self._made:
-            (self._place / parent).mkdir(parents=True, exist_ok=True)
-            self._made.add(parent)
-        with (self._place / path).open("xb") as file:
-            yield file
-
-    def close(self) -> None:
-        pass
-
-
-class _ArchiveSink:
-    def __init__(self, place: Path) -> None:
-        self._zip = zipfile.ZipFile(place, "x", allowZip64=True)
-
-    @contextmanager
-    def opened(self, path: str) -> Generator[IO[bytes]]:
-        # A fixed time: the same crate is the same archive.
-        entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
-        entry.external_attr = 0o644 << 16
-        is_stored = path.startswith(_STORED)
-        entry.compress_type = zipfile.ZIP_STORED if is_stored else zipfile.ZIP_DEFLATED
-        with self._zip.open(entry, "w", force_zip64=is_stored) as file:
-            yield file
-
-    def close(self) -> None:
-        self._zip.close()

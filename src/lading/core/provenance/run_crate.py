@@ -308,6 +308,11 @@ def inputs_of(container: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield target, pdh, mount.get("path") or ""
 
 
+def user_of(request: Mapping[str, Any]) -> str:
+    """The uuid of the user who asked for a request."""
+    return str(request.get("modified_by_user_uuid") or request["owner_uuid"])
+
+
 def _action(
     step: CrateStep,
     tool: Entity,
@@ -431,7 +436,7 @@ def _image(pdh: str, images: Mapping[str, CrateImage]) -> Entity:
 
 
 def _agent(request: Mapping[str, Any], name: str) -> Entity:
-    uuid = str(request.get("modified_by_user_uuid") or request["owner_uuid"])
+    uuid = user_of(request)
     return {"@id": f"#{uuid}", "@type": "Person", "name": name or uuid}
 
 

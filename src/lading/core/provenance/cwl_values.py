@@ -1,0 +1,134 @@
+"""Values of CWL parameters: the files in them, and the same values with files of a bag.
+
+Source: https://www.commonwl.org/v1.2/CommandLineTool.html, types File and Directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+_OF_A_MACHINE: Final = frozenset({"path", "dirname", "contents"})
+_KEEP: Final = "keep:"
+_FILE: Final = "File"
+_DIRECTORY: Final = "Directory"
+
+
+class StoredFile(NamedTuple):
+    """A file of a bag: SHA-1 of its content in hex digits, size in bytes."""
+
+    sha1: str
+    size: int
+
+
+Stored = Mapping[str, StoredFile | Mapping[str, StoredFile]]
+"""What is at a location: a file, or the files of a directory by their paths."""
+
+
+def data_path(sha1: str) -> str:
+    """Where a content is in the bag."""
+    return f"data/{sha1[:2]}/{sha1}"
+
+
+def located(value: Any, base: str) -> Any:
+    """The value with locations relative to `base`, as `cwl.output.json` has them, made whole."""
+    if isinstance(value, list):
+        return [located(one, base) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    made = {name: located(one, base) for name, one in value.items()}
+    told = value.get("location")
+    if value.get("class") in (_FILE, _DIRECTORY) and isinstance(told, str) and ":" not in told:
+        made["location"] = f"{base}/{told}"
+    return made
+
+
+def locations(value: Any) -> Iterator[str]:
+    """The locations in collections of files and directories."""
+    for one in _files(value):
+        told = one.get("location")
+        if isinstance(told, str) and told.startswith(_KEEP):
+            # The listing of a directory names what is in the same collection.
+            yield told
+
+
+def literals(value: Any) -> Iterator[bytes]:
+    """The contents of files that the value has in itself."""
+    for one in _files(value):
+        if _is_literal(one):
+            yield _contents(one)
+
+
+def placed(value: Any, stored: Stored) -> Any:
+    """The value with the files of the bag, relative to its directory `workflow`. What is not stored
+    keeps its location.
+    """
+    if isinstance(value, list):
+        return [placed(one, stored) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    kind = value.get("class")
+    if kind not in (_FILE, _DIRECTORY):
+        return {name: placed(one, stored) for name, one in value.items()}
+    kept = {name: one for name, one in value.items() if name not in _OF_A_MACHINE}
+    if "secondaryFiles" in kept:
+        kept["secondaryFiles"] = placed(kept["secondaryFiles"], stored)
+    found = stored.get(str(value.get("location")))
+    if kind == _FILE:
+        if _is_literal(value):
+            text = _contents(value)
+            digest = hashlib.sha1(text, usedforsecurity=False).hexdigest()
+            found = StoredFile(digest, len(text))
+        return kept | (_file(found) if isinstance(found, StoredFile) else {})
+    if isinstance(found, Mapping):
+        kept.pop("location", None)
+        return {**kept, "listing": _listing(found)}
+    return {**kept, "listing": placed(kept["listing"], stored)} if "listing" in kept else kept
+
+
+def _files(value: Any) -> Iterator[Mapping[str, Any]]:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting += one
+        elif isinstance(one, Mapping):
+            if one.get("class") in (_FILE, _DIRECTORY):
+                yield one
+            waiting += one.values()
+
+
+def _is_literal(file: Mapping[str, Any]) -> bool:
+    told = file.get("location")
+    has_place = isinstance(told, str) and not told.startswith("_:")
+    return file.get("class") == _FILE and isinstance(file.get("contents"), str) and not has_place
+
+
+def _contents(file: Mapping[str, Any]) -> bytes:
+    return str(file["contents"]).encode("utf-8", "surrogatepass")
+
+
+def _file(one: StoredFile) -> dict[str, Any]:
+    return {
+        "location": f"../{data_path(one.sha1)}",
+        "checksum": f"sha1${one.sha1}",
+        "size": one.size,
+    }
+
+
+def _listing(files: Mapping[str, StoredFile]) -> list[dict[str, Any]]:
+    """The files and directories of a directory, with all that is in them."""
+    made: list[dict[str, Any]] = []
+    below: dict[str, dict[str, StoredFile]] = {}
+    for path, one in sorted(files.items()):
+        name, _, rest = path.partition("/")
+        if rest:
+            below.setdefault(name, {})[rest] = one
+        else:
+            made.append({"class": _FILE, "basename": name, **_file(one)})
+    made += [
+        {"class": _DIRECTORY, "basename": name, "listing": _listing(some)}
+        for name, some in below.items()
+    ]
+    return made
