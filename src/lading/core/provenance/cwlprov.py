@@ -6,7 +6,6 @@ Sources: https://w3id.org/cwl/prov/0.6.0 and https://w3id.org/ro/bagit/profile.
 
 from __future__ import annotations
 
-import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from lading.core.provenance.prov_records import (
     types,
 )
 from lading.core.provenance.run_crate import CrateStep, user_of
+from lading.core.provenance.uris import escaped
 
 CWLPROV: Final = "https://w3id.org/cwl/prov/0.6.0"
 RO_BAGIT: Final = "https://w3id.org/ro/bagit/profile"
@@ -274,7 +274,7 @@ def _annotation(about: str, content: Any, motive: str) -> dict[str, Any]:
 
 def _relative(path: str) -> str:
     """The path of a file as a URI relative to the directory `metadata`."""
-    quoted = urllib.parse.quote(path, safe="/+", errors="surrogatepass")
+    quoted = escaped(path)
     inside = quoted.removeprefix("metadata/")
     return inside if inside != quoted else f"../{quoted}"
 

@@ -6,11 +6,14 @@ Sources: https://www.w3.org/TR/prov-n/ and https://www.w3.org/Submission/prov-js
 from __future__ import annotations
 
 import json
-import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from lading.core.provenance.uris import escaped
+
+_LOCAL: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/_-.")
+"""Characters of the local part of a name in PROV-N that are themselves."""
 _TYPED: Final = "prov:QUALIFIED_NAME"
 _LONG: Final = 1 << 63
 _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -61,7 +64,7 @@ class ProvRecord:
 
 def qualified(prefix: str, local: str) -> QualifiedName:
     """A name with a prefix; characters that PROV-N has no place for are escaped as in a URI."""
-    text = urllib.parse.quote(local, safe="/_-.", errors="surrogatepass").replace("~", "%7E")
+    text = escaped(local, _LOCAL)
     # A point has no place at the ends of a name, nor a hyphen at its beginning.
     if text[:1] in (".", "-"):
         text = f"%{ord(text[0]):02X}{text[1:]}"

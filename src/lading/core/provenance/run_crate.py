@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lading.core.ids import EMPTY_PDH, is_pdh
+from lading.core.provenance.uris import escaped
 
 METADATA: Final = "ro-crate-metadata.json"
 PROV: Final = "provenance.jsonld"
@@ -28,10 +29,6 @@ _WORKFLOW: Final = (
 _CRATE: Final = "https://w3id.org/ro/crate/1.1"
 CONTEXT: Final = [f"{_CRATE}/context", "https://w3id.org/ro/terms/workflow-run/context"]
 _DOCKER: Final = "https://w3id.org/ro/terms/workflow-run#DockerImage"
-_SAFE: Final = frozenset(
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/:+@=,;!$&'()*"
-)
-"""Characters of a path that are themselves in a URI (RFC 3986)."""
 _SCHEMA: Final = "http://schema.org"
 _FORMATS: Final = {
     "cwl": "application/yaml", "csv": "text/csv", "html": "text/html", "json": "application/json",
@@ -122,7 +119,7 @@ class CrateGraph:
 
     def file(self, one: CrateFile) -> Iterator[Entity]:
         """The entity of a file."""
-        self._parts.append(_address(one.path))
+        self._parts.append(escaped(one.path))
         if self._workflow is None or one.path != self._workflow.path:
             yield from self._new(_file(one))
 
@@ -131,7 +128,7 @@ class CrateGraph:
         before; `is_image`: it is no input or output.
         """
         self._parts.append(f"data/{pdh}/")
-        made = {**_dataset(pdh, kept=True), "hasPart": [{"@id": _address(path)} for path in paths]}
+        made = {**_dataset(pdh, kept=True), "hasPart": [{"@id": escaped(path)} for path in paths]}
         if is_image:
             made |= {"description": "The archive of an image.", "about": {"@id": f"#image-{pdh}"}}
         yield made
@@ -379,14 +376,6 @@ def _end(container: Mapping[str, Any]) -> Entity:
     }
 
 
-def _address(path: str) -> str:
-    """The path of a file as a relative URI."""
-    return "".join(
-        chr(one) if chr(one) in _SAFE else f"%{one:02X}"
-        for one in path.encode("utf-8", "surrogatepass")
-    )
-
-
 def _place(pdh: str, kept: bool) -> str:
     return f"data/{pdh}/" if kept else f"#content-{pdh}"
 
@@ -407,7 +396,7 @@ def _dataset(pdh: str, kept: bool) -> Entity:
 def _file(one: CrateFile) -> Entity:
     name = _NAMES.get(one.path.split("/", 1)[0], one.path.rsplit("/", 1)[-1])
     made = {
-        "@id": _address(one.path),
+        "@id": escaped(one.path),
         "@type": "File",
         "name": name,
         "contentSize": str(one.size),
