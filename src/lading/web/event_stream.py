@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Final
 
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
+from lading.concurrency import cancel_all
 from lading.core.ids import is_uuid
 from lading.web.live_updates import NEW, OpenPage
 from lading.web.visit import Visit
@@ -40,7 +43,33 @@ async def stream(visit: Visit) -> Response:
         )
         for one in found:
             page.know(one["uuid"], one["container_uuid"])
-    return StreamingResponse(_events(visit, page), media_type="text/event-stream", headers=_HEADERS)
+    return _EventStream(visit, page)
+
+
+class _EventStream(StreamingResponse):
+    """Sends the events until the browser leaves.
+
+    Starlette's own way takes two tasks in a group, which is three kilobytes more for each page.
+    """
+
+    def __init__(self, visit: Visit, page: OpenPage) -> None:
+        events = _events(visit, page)
+        super().__init__(events, media_type="text/event-stream", headers=_HEADERS)
+        self._events = events
+        self._page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        watching = asyncio.create_task(self._watch(receive), name="reader of events")
+        try:
+            async with aclosing(self._events):
+                await self.stream_response(send)
+        finally:
+            await cancel_all(watching)
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._page.end()
 
 
 async def _events(visit: Visit, page: OpenPage) -> AsyncGenerator[bytes]:

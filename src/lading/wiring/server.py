@@ -52,6 +52,7 @@ from lading.webdav.app import make_app as make_gateway
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.ga4gh import make_ga4gh
 from lading.wiring.http_protocol import EventsProtocol, ReceivingProtocol
+from lading.wiring.own_transport import OwnTransport
 from lading.wiring.page import OnDemandPage, is_page_path, owns_socket
 from lading.wiring.process import (
     ChildOptions,
@@ -166,7 +167,7 @@ async def serve(
             )
             # The server of files is an ordinary client: it uses the local socket and the tokens of
             # its callers.
-            async with HttpTransport(unix_socket=directory.socket) as transport:
+            async with OwnTransport(api, unix_socket=directory.socket) as transport:
                 files = _make_gateway(transport, config, directory)
                 ga4gh = make_ga4gh(transport, config, database)
                 page = OnDemandPage(transport, directory.page)

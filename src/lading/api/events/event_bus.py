@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lading.core.records.schema import Record
+from lading.small_queue import SmallQueue
 
 # Events that a listener may be behind. A batch of some hundred submissions fits.
 QUEUE = 1024
@@ -35,20 +36,20 @@ class Listener:
     """One queue of events. It ends when it overflows."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[LogEvent] = asyncio.Queue(QUEUE)
+        self._queue = SmallQueue[LogEvent](QUEUE)
         self.lost = False
 
     def put(self, event: LogEvent) -> None:
         """Add an event, or drop the listener when its queue is full."""
         try:
-            self._queue.put_nowait(event)
+            self._queue.put_at_once(event)
         except asyncio.QueueFull:
             self.lost = True
 
     @property
     def waiting(self) -> int:
         """Number of events in the queue."""
-        return self._queue.qsize()
+        return len(self._queue)
 
     async def get(self) -> LogEvent:
         """The next event."""

@@ -39,6 +39,7 @@ from lading.core.records.expressions import Column, Compare, Expression, Query, 
 from lading.core.records.record_types import BY_INFIX, GROUPS, LOGS
 from lading.core.records.schema import JSON, Record, RecordType, Type
 from lading.net.acceptor import note_known
+from lading.small_queue import SmallQueue
 from lading.store import records
 
 # Seconds, minutes and messages as in Arvados (docs/spec/api, section Websocket).
@@ -133,7 +134,7 @@ class _Session:
         self._sent = 0
         self._last = 0
         self._replayed: set[int] = set()
-        self._outgoing: asyncio.Queue[str | None] = asyncio.Queue(QUEUE)
+        self._outgoing = SmallQueue[str | None](QUEUE)
         self._code = _LATER
         # New events are sent after the end of a replay.
         self._turn = asyncio.Lock()
@@ -257,10 +258,10 @@ class _Session:
     async def _hang_up(self, code: int = _LATER) -> None:
         """End the connection once the queue is sent; at once if the queue is full."""
         self._code = code
-        if self._outgoing.full():
+        if self._outgoing.is_full:
             await self._close()
         else:
-            self._outgoing.put_nowait(None)
+            self._outgoing.put_at_once(None)
 
     async def _close(self) -> None:
         if self._socket.application_state is WebSocketState.CONNECTED:
