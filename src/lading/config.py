@@ -284,6 +284,17 @@ class OpenIDConnect:
     UsernameClaim: str = key(
         "", "Claim with the name of a new user; empty: `preferred_username`.", private=True
     )
+    AcceptAccessToken: bool = key(
+        False,
+        "Programs may send an access token of the provider in place of a token of this server.",
+        private=True,
+    )
+    AcceptAccessTokenScope: str = key(
+        "",
+        "Scope that such a token, a JWT, must have; empty: each that the provider knows is taken,"
+        " also one made for another program.",
+        private=True,
+    )
     AuthenticationRequestParameters: dict[str, str] = key(
         {}, "Further parameters of the login, such as `scope` or `prompt`.", private=True
     )

@@ -4,16 +4,21 @@ process of its own.
 
 from __future__ import annotations
 
+import http.client
 import json
+import re
+import secrets
 import socket
+import ssl
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
@@ -82,7 +87,7 @@ def cluster(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Ite
 Users: {{NewUsersAreActive: true}}
 Login:
   OpenIDConnect: {{Enable: true, Issuer: "{provider.issuer}", ClientID: lading,
-    ClientSecret: secret, GroupsClaim: groups, AdminGroup: admins}}
+    ClientSecret: secret, GroupsClaim: groups, AdminGroup: admins, AcceptAccessToken: true}}
 """
     with running_cluster(tmp_path_factory.mktemp("login") / "data", config) as running:
         yield running
@@ -147,7 +152,11 @@ def test_a_person_logs_in_and_out(visitor: Visitor, chromium: Browser) -> None:
     assert (user["email"], user["is_admin"]) == ("jane@example.org", False)
     kept = visitor.page.context.storage_state()
     visitor.page.get_by_role("button", name="Log out").click()
-    visitor.page.wait_for_url("**/ui/login")
+    # The provider ends its login too, and leads back.
+    visitor.page.get_by_role("button", name="End session").click()
+    visitor.page.wait_for_url(f"{visitor.origin}/ui/login")
+    visitor.faults.clear()
+    visitor.check()
     # The cookie of before is worthless.
     later = chromium.new_context(ignore_https_errors=True, storage_state=kept)
     page = later.new_page()
@@ -183,3 +192,48 @@ def test_groups_make_an_admin(provider: Provider, visitor: Visitor) -> None:
     users = json.loads(visitor.cluster.lading("user", "list", "--json").stdout)
     assert [one["is_admin"] for one in users if one["username"] == "root"] == [True]
     visitor.check()
+
+
+def _access_token(provider: Provider, subject: str) -> str:
+    """An access token that the provider gives to another program for a person."""
+    there = urlsplit(provider.issuer)
+    program = {"client_id": "program", "redirect_uri": "http://localhost:1/done"}
+    query = urlencode(
+        {**program, "response_type": "code", "scope": "openid email profile", "state": "1"}
+    )
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    with closing(http.client.HTTPConnection(there.netloc, timeout=10)) as connection:
+        connection.request("POST", f"/oauth2/authorize?{query}", f"sub={subject}", headers)
+        answer = connection.getresponse()
+        answer.read()
+        [code] = parse_qs(urlsplit(str(answer.getheader("Location"))).query)["code"]
+        form = {**program, "grant_type": "authorization_code", "code": code, "client_secret": "x"}
+        connection.request("POST", "/oauth2/token", urlencode(form), headers)
+        return str(json.loads(connection.getresponse().read())["access_token"])
+
+
+def _who_is(visitor: Visitor, token: str) -> tuple[int, dict[str, object]]:
+    there = urlsplit(visitor.origin)
+    trusting = ssl._create_unverified_context()
+    headers = {"Authorization": f"Bearer {token}"}
+    with closing(
+        http.client.HTTPSConnection(there.netloc, timeout=10, context=trusting)
+    ) as connection:
+        connection.request("GET", "/arvados/v1/users/current", headers=headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+
+def test_a_program_works_with_an_access_token(provider: Provider, visitor: Visitor) -> None:
+    provider.describe("john", {"name": "John", "preferred_username": "john"})
+    token = _access_token(provider, "john")
+    status, user = _who_is(visitor, token)
+    assert (status, user["identity_url"]) == (200, f"{provider.issuer}#john")
+    assert _who_is(visitor, secrets.token_urlsafe(32))[0] == 401
+    # The user is the same after a login with a browser.
+    _log_in(visitor, "john")
+    users = json.loads(visitor.cluster.lading("user", "list", "--json").stdout)
+    assert [one["uuid"] for one in users if one["username"] == "john"] == [user["uuid"]]
+    log = "".join(path.read_text() for path in visitor.cluster.data.rglob("*.log"))
+    assert re.search("access token accepted", log)
+    assert token not in log

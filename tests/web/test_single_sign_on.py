@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 
@@ -160,3 +160,26 @@ async def test_without_a_provider(here: PageSite) -> None:
     browser = here.browser()
     assert "single sign-on" not in await browser.text("/ui/login")
     assert (await browser.get("/ui/openid_connect")).status == 404
+
+
+async def test_a_logout_leads_to_the_provider(on: SignOn) -> None:
+    on.provider.metadata = {"end_session_endpoint": f"{ISSUER}/end?realm=lab"}
+    await on.come_back(await on.begin())
+    answer = await on.browser.post("/ui/logout")
+    place = answer.headers["refresh"].removeprefix("0; url=")
+    query = dict(parse_qsl(urlsplit(place).query))
+    assert place.startswith(f"{ISSUER}/end?realm=lab&")
+    assert query["post_logout_redirect_uri"] == "https://127.0.0.1:9440/ui/login"
+    assert (query["client_id"], query["id_token_hint"].count(".")) == (CLIENT, 2)
+    assert b"Log out at the provider" in answer.body
+    assert b"Jane" not in answer.body
+    assert "__Host-lading" not in on.browser.cookies
+    assert (await on.browser.get("/ui/")).status == 303
+
+
+async def test_who_logged_in_with_a_token_does_not_go_to_the_provider(on: SignOn) -> None:
+    on.provider.metadata = {"end_session_endpoint": f"{ISSUER}/end"}
+    await on.browser.log_in(on.site.world.admin)
+    answer = await on.browser.post("/ui/logout")
+    assert (answer.status, answer.headers["location"]) == (303, "/ui/login")
+    assert "refresh" not in answer.headers

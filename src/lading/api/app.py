@@ -41,6 +41,7 @@ from lading.api.http import (
     read_body,
     read_query,
 )
+from lading.api.logins import access_tokens
 from lading.api.logins.provider_client import OpenIdClient
 from lading.api.machine_board import OwnMachines, SharedMachines
 from lading.api.public import load_vocabulary
@@ -154,6 +155,9 @@ def make_app(
             tunnels=Tunnels(most=config.API.MaxGatewayTunnels),
             turns=_make_turns(config),
             provider=_make_provider(config, clock, connect),
+            accept_token=access_tokens.accept
+            if config.Login.OpenIDConnect.Enable and config.Login.OpenIDConnect.AcceptAccessToken
+            else None,
             storage=storage,
         )
     )

@@ -349,6 +349,19 @@ async def authenticate(services: ApiServices, token: str) -> Principal | None:
     configured = _configured(services, token, secret)
     if configured is not None:
         return configured
+    try:
+        return await _known(services, token, uuid, secret, named)
+    except Unauthenticated:
+        accept = services.accept_token
+        if uuid or accept is None or not await accept(services, token):
+            raise
+    return await _known(services, token, uuid, secret, named)
+
+
+async def _known(
+    services: ApiServices, token: str, uuid: str, secret: str, named: str | None
+) -> Principal:
+    """The principal of a stored token. Raises Unauthenticated."""
     async with services.database.reading() as tx:
         holder = await records.token_holder(tx, uuid, hash_secret(secret))
         # One answer for both: whoever guesses learns nothing about tokens that were.

@@ -126,6 +126,10 @@ class ApiServices:
     """
     provider: OpenIdClient | None = None
     """The provider of OpenID Connect at which people log in; None where there is none."""
+    accept_token: Callable[[ApiServices, str], Awaitable[bool]] | None = None
+    """Makes an access token of the provider a token of this server, and says whether it did; None
+    where none is accepted.
+    """
     storage: Callable[[], Awaitable[Record]] | None = None
     """Describes the volumes and what maintenance found; None where that is not known."""
     wakeups: Wakeups = field(default_factory=Wakeups)

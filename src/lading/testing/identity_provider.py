@@ -43,6 +43,8 @@ class FakeIdentityProvider:
     algorithm: str = "ES256"
     token: Any = None
     """What is given in place of an ID token."""
+    holders: dict[str, dict[str, Any]] = field(default_factory=lambda: {"access": {}})
+    """Claims by access token."""
     is_down: bool = False
     asked: list[str] = field(default_factory=list)
     _codes: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -93,8 +95,10 @@ class FakeIdentityProvider:
                 unknown = {"kty": "later", "kid": "unknown"}
                 return 200, {"keys": [unknown, *(_shown(key) for key in self.keys)]}
             case "/userinfo":
-                assert headers["authorization"] == "Bearer access"
-                return 200, {"sub": self.claims.get("sub", "jane"), **self.described}
+                holder = self.holders.get(headers["authorization"].removeprefix("Bearer "))
+                if holder is None:
+                    return 401, {"error": "invalid_token"}
+                return 200, {"sub": self.claims.get("sub", "jane"), **self.described, **holder}
             case _:
                 return self._grant(headers, {name: one[0] for name, one in parse_qs(body).items()})
 

@@ -40,7 +40,7 @@ async def submit(visit: Visit) -> Response:
 
 
 async def log_out(visit: Visit) -> Response:
-    """End the session and its token."""
+    """End the session and its token; a login at a provider is ended there too."""
     session = visit.session
     if session is not None:
         await visit.services.sessions.end(visit.secret)
@@ -48,7 +48,13 @@ async def log_out(visit: Visit) -> Response:
             # It may have ended by itself.
             with suppress(Unauthenticated, NotFound):
                 await visit.api.delete("api_client_authorizations", session.token_uuid)
-    response = visit.redirect(_LOGIN)
+    if session is not None and session.logout_url:
+        visit.session, visit.secret = None, ""
+        response = visit.page("logged_out.html", address=session.logout_url)
+        # Not a redirection: browsers refuse that of a form to another site (`form-action`).
+        response.headers["Refresh"] = f"0; url={session.logout_url}"
+    else:
+        response = visit.redirect(_LOGIN)
     response.headers["Set-Cookie"] = browser_rules.cookie("", seconds=0)
     # Pages of the session must not come back from the browser's memory.
     response.headers["Clear-Site-Data"] = '"cache"'
@@ -115,9 +121,9 @@ async def _log_in(visit: Visit, token: str, place: str) -> Response:
 
 
 async def begin_session(
-    visit: Visit, *, token: str, token_uuid: str, user: Record, place: str
+    visit: Visit, *, token: str, token_uuid: str, user: Record, place: str, logout_url: str = ""
 ) -> Response:
-    """Begin a session of a user, and lead to `place`. `token_uuid`: see PageSession."""
+    """Begin a session of a user, and lead to `place`. The others: see PageSession."""
     name = user.get("full_name") or user.get("username") or user["uuid"]
     session = PageSession(
         token=token,
@@ -126,6 +132,7 @@ async def begin_session(
         user_name=str(name),
         is_admin=bool(user.get("is_admin")),
         begun=visit.services.clock().timestamp(),
+        logout_url=logout_url,
     )
     if visit.secret:
         # A secret that was known before the login must not name the session after it.

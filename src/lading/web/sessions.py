@@ -51,6 +51,8 @@ class PageSession(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the user was an admin at the login: what is offered, not what is allowed."""
     begun: float
     """Seconds since 1970."""
+    logout_url: str = ""
+    """Address at which the provider ends the login there, "" if none does."""
 
 
 class OneTimeLink(msgspec.Struct, frozen=True, kw_only=True):

@@ -84,5 +84,10 @@ async def finish(visit: Visit) -> Response:
     except LadingError as error:
         return await login.show_form(visit, flow.place, fault=error.message, status=503)
     return await login.begin_session(
-        visit, token=token, token_uuid=str(made["uuid"]), user=user, place=flow.place
+        visit,
+        token=token,
+        token_uuid=str(made["uuid"]),
+        user=user,
+        place=flow.place,
+        logout_url=str(made.get("logout_url") or ""),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from lading.core.errors import Forbidden, Invalid, Unauthenticated, Unavailable
 from lading.core.protocols import openid_connect as rules
 from lading.core.protocols.openid_connect import OpenIdClaims, OpenIdPerson
+from lading.core.values import Json
 
 ISSUER = "https://id.example.org/realm"
 DOCUMENT: dict[str, Any] = {
@@ -205,3 +207,52 @@ def test_claims_that_are_lacking() -> None:
     names = OpenIdClaims(groups="g")
     assert names.lacking({"email": "", "name": ""})
     assert not names.lacking({"email": "", "name": "", "g": []})
+
+
+def _unsigned(payload: bytes) -> str:
+    return f"head.{base64.urlsafe_b64encode(payload).decode().rstrip('=')}.signature"
+
+
+def test_the_query_of_a_logout() -> None:
+    there = {"client_id": "lading", "redirect_uri": "https://here/ui/login"}
+    plain = {"client_id": "lading", "post_logout_redirect_uri": "https://here/ui/login"}
+    assert rules.logout_query(id_token="a.b.c", **there) == {**plain, "id_token_hint": "a.b.c"}
+    # An address has room for so much only.
+    assert rules.logout_query(id_token="x" * 5000, **there) == plain
+
+
+@pytest.mark.parametrize("given", [None, 7, "http://elsewhere.example/end", "javascript:alert(1)"])
+def test_a_logout_elsewhere_is_not_offered(given: Json) -> None:
+    document = {**DOCUMENT, "end_session_endpoint": given}
+    assert rules.read_provider(document, ISSUER).logout == ""
+    right = {**DOCUMENT, "end_session_endpoint": f"{ISSUER}/end"}
+    assert rules.read_provider(right, ISSUER).logout == f"{ISSUER}/end"
+
+
+@pytest.mark.parametrize(
+    ("token", "scope", "is_asked"),
+    [
+        ("an-opaque-token-1", "", True),
+        ("an-opaque-token-1", "lading", False),
+        ("too-short", "", False),
+        ("with a space in it", "", False),
+        ("0123456789" * 5, "", False),
+        ("v2/zzzzz-gj3su-012345678901234/x", "", False),
+        (_unsigned(b'{"scope": "openid lading"}'), "lading", True),
+        (_unsigned(b'{"scope": ["lading"]}'), "lading", True),
+        (_unsigned(b'{"scope": "openid lading2"}'), "lading", False),
+        (_unsigned(b'{"scope": {"lading": 1}}'), "lading", False),
+        (_unsigned(b"[1, 2, 3, 4, 5]"), "lading", False),
+        (_unsigned(b"no JSON, no JSON"), "lading", False),
+        ("head.x.signature-and-more", "lading", False),
+    ],
+)
+def test_which_tokens_the_provider_is_asked_about(token: str, scope: str, is_asked: bool) -> None:
+    assert rules.may_be_accepted(token, scope=scope) is is_asked
+
+
+def test_how_long_an_accepted_token_is_good() -> None:
+    assert rules.accepted_until("an-opaque-token-1", 1000.0) == 1600.0
+    assert rules.accepted_until(_unsigned(b'{"exp": 1060}'), 1000.0) == 1060.0
+    assert rules.accepted_until(_unsigned(b'{"exp": 9000}'), 1000.0) == 1600.0
+    assert rules.accepted_until(_unsigned(b'{"exp": "soon"}'), 1000.0) == 1600.0

@@ -36,6 +36,8 @@ from lading.telemetry import event
 
 RETURN_PATH: Final = "/ui/openid_connect/done"
 """Path at which the page takes the provider's answer."""
+AFTER_LOGOUT: Final = "/ui/login"
+"""Path to which the provider leads after a logout there."""
 _logger = logging.getLogger("lading.api")
 _MADE_BY: Final = {"made_by": "openid_connect"}
 # Characters of a field of the call; codes of providers have some hundred.
@@ -65,29 +67,14 @@ async def finish(call: ApiCall) -> ApiResponse:
     """
     provider, redirect_uri = _configured(call)
     code, nonce, verifier = (_field(call, name) for name in ("code", "nonce", "code_verifier"))
-    person = await provider.find_person(
+    person, id_token = await provider.find_person(
         code,
         redirect_uri=redirect_uri,
         nonce=nonce,
         verifier=verifier,
         issuer=_field(call, "iss", is_optional=True),
     )
-    settings = call.services.config.Login.OpenIDConnect
-    rules.check_group(person, settings.RequiredGroup)
-    server = replace(
-        call,
-        principal=Principal(
-            user_uuid=call.services.system_user,
-            token_uuid=ids.root_token(call.services.config.ClusterID),
-            token="",
-            is_admin=True,
-        ),
-    )
-    try:
-        user = await _enter(server, person)
-    except Invalid:
-        # Two first logins of a person at the same time: the other one has made the user.
-        user = await _enter(server, person)
+    server, user = await enter(call, person)
     if not user["is_active"]:
         raise Forbidden(
             "Forbidden: your account is not active; ask an admin to activate "
@@ -100,9 +87,35 @@ async def finish(call: ApiCall) -> ApiResponse:
         ends = format_time(call.services.clock() + life)
         token, secret = await tokens.make_token(tx, made, {"expires_at": ends})
     event(_logger, "login", user=user["uuid"], token=token["uuid"])
-    return ApiResponse(
-        body={**show(TOKENS, token), "api_token": secret}, headers={"Cache-Control": "no-store"}
+    logout = await provider.logout_address(
+        id_token, redirect_uri=call.services.config.ExternalURL.rstrip("/") + AFTER_LOGOUT
     )
+    return ApiResponse(
+        body={**show(TOKENS, token), "api_token": secret, "logout_url": logout},
+        headers={"Cache-Control": "no-store"},
+    )
+
+
+async def enter(call: ApiCall, person: OpenIdPerson) -> tuple[ApiCall, Record]:
+    """The user of a person, made if there is none yet, with the rights that the provider's groups
+    give; beside it `call` with the rights of the server. Raises Forbidden for a person who is not
+    in the group that all must be in.
+    """
+    rules.check_group(person, call.services.config.Login.OpenIDConnect.RequiredGroup)
+    server = replace(
+        call,
+        principal=Principal(
+            user_uuid=call.services.system_user,
+            token_uuid=ids.root_token(call.services.config.ClusterID),
+            token="",
+            is_admin=True,
+        ),
+    )
+    try:
+        return server, await _enter(server, person)
+    except Invalid:
+        # Two first logins of a person at the same time: the other one has made the user.
+        return server, await _enter(server, person)
 
 
 def _configured(call: ApiCall) -> tuple[OpenIdClient, str]:

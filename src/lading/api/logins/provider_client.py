@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -34,6 +35,9 @@ _KNOWN_FOR: Final = 3600.0
 _KEYS_EVERY: Final = 10.0
 # Exchanges with the provider at a time: anybody may begin one.
 _AT_A_TIME: Final = 16
+# Seconds, and number, of access tokens that are known to be none.
+_UNKNOWN_FOR: Final = 60.0
+_MOST_UNKNOWN: Final = 10_000
 # Providers have two or three keys at a time.
 _MOST_KEYS: Final = 100
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -65,6 +69,9 @@ class OpenIdClient:
         self._keys: list[Any] = []
         self._learning = asyncio.Lock()
         self._exchanging = asyncio.Semaphore(_AT_A_TIME)
+        self._asking = asyncio.Semaphore(_AT_A_TIME)
+        # Hashes of access tokens that the provider does not know -> the time to ask again.
+        self._unknown: dict[bytes, float] = {}
 
     async def close(self) -> None:
         """Close all connections. Idempotent."""
@@ -84,13 +91,13 @@ class OpenIdClient:
             verifier=verifier,
             parameters=self._settings.AuthenticationRequestParameters,
         )
-        return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"
+        return _with_query(address, query)
 
     async def find_person(
         self, code: str, *, redirect_uri: str, nonce: str, verifier: str, issuer: str
-    ) -> OpenIdPerson:
-        """The person who has logged in, by the code of the provider's answer; `issuer` is that
-        which the answer names, "" for none. Raises Unauthenticated, Unavailable.
+    ) -> tuple[OpenIdPerson, str]:
+        """The person who has logged in, by the code of the provider's answer, and the ID token;
+        `issuer` is that which the answer names, "" for none. Raises Unauthenticated, Unavailable.
         """
         if self._exchanging.locked():
             raise Unavailable("many people log in just now; try again in a moment")
@@ -106,18 +113,60 @@ class OpenIdClient:
                 nonce=nonce,
                 now=self._clock(),
             )
-            names = OpenIdClaims(
-                email=self._settings.EmailClaim,
-                email_verified=self._settings.EmailVerifiedClaim,
-                username=self._settings.UsernameClaim,
-                groups=self._settings.GroupsClaim,
-            )
+            names = self._names()
             access = granted.get("access_token")
             if names.lacking(claims) and provider.userinfo and isinstance(access, str):
                 more = await self._ask_about(provider, access, subject)
                 # The claims of the signed token have precedence.
                 claims = {**more, **claims}
-            return rules.read_person(claims, issuer=provider.issuer, subject=subject, names=names)
+            person = rules.read_person(claims, issuer=provider.issuer, subject=subject, names=names)
+            return person, str(granted["id_token"])
+
+    async def logout_address(self, id_token: str, *, redirect_uri: str) -> str:
+        """The address at which the login of an ID token is ended, which leads back to
+        `redirect_uri`; "" if the provider offers none. Raises Unavailable.
+        """
+        address = (await self._discover()).logout
+        query = rules.logout_query(
+            client_id=self._settings.ClientID, id_token=id_token, redirect_uri=redirect_uri
+        )
+        return _with_query(address, query) if address else ""
+
+    async def find_holder(self, access: str) -> OpenIdPerson | None:
+        """The person whose access token this is, None if the provider does not know it. A token
+        that it did not know is not asked about again for a minute. Raises Unavailable.
+        """
+        name, now = hashlib.sha256(access.encode()).digest(), self._clock()
+        if now < self._unknown.get(name, 0.0):
+            return None
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                await self._asking.acquire()
+        except TimeoutError as error:
+            raise Unavailable("the provider is asked about many tokens; try again") from error
+        try:
+            provider = await self._discover()
+            claims = await self._userinfo(provider, access)
+        finally:
+            self._asking.release()
+        if claims is None:
+            self._unknown.pop(name, None)
+            self._unknown[name] = now + _UNKNOWN_FOR
+            if len(self._unknown) > _MOST_UNKNOWN:
+                del self._unknown[next(iter(self._unknown))]
+            return None
+        subject = rules.check_subject(claims)
+        return rules.read_person(
+            claims, issuer=provider.issuer, subject=subject, names=self._names()
+        )
+
+    def _names(self) -> OpenIdClaims:
+        return OpenIdClaims(
+            email=self._settings.EmailClaim,
+            email_verified=self._settings.EmailVerifiedClaim,
+            username=self._settings.UsernameClaim,
+            groups=self._settings.GroupsClaim,
+        )
 
     async def _discover(self) -> OpenIdProvider:
         async with self._learning:
@@ -213,14 +262,25 @@ class OpenIdClient:
 
     async def _ask_about(self, provider: OpenIdProvider, access: str, subject: str) -> JsonObject:
         """Further claims of a person. Raises Unauthenticated when they are another person's."""
-        headers = {"authorization": f"Bearer {access}", "accept": "application/json"}
-        status, found = await self._call("GET", provider.userinfo, headers)
-        if status != 200 or not isinstance(found, dict):
+        found = await self._userinfo(provider, access)
+        if found is None:
             return {}
         # Core 1.0, section 5.3.2.
         if found.get("sub") != subject:
             raise Unauthenticated("the provider described another person; log in again")
         return found
+
+    async def _userinfo(self, provider: OpenIdProvider, access: str) -> JsonObject | None:
+        """The claims of the holder of an access token; None if the provider refuses it. Raises
+        Unavailable.
+        """
+        if not provider.userinfo:
+            return None
+        headers = {"authorization": f"Bearer {access}", "accept": "application/json"}
+        status, found = await self._call("GET", provider.userinfo, headers)
+        if status >= 500:
+            raise Unavailable(f"the provider {provider.issuer} tells no claims: {status}")
+        return found if status == 200 and isinstance(found, dict) else None
 
     async def _get(self, address: str) -> Json:
         status, document = await self._call("GET", address, {"accept": "application/json"})
@@ -255,6 +315,10 @@ class OpenIdClient:
             return answer.status, msgspec.json.decode(bytes(whole))
         except msgspec.DecodeError:
             return answer.status, None
+
+
+def _with_query(address: str, query: Mapping[str, str]) -> str:
+    return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"
 
 
 def _usable(listed: list[Json]) -> list[Any]:

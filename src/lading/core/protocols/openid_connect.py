@@ -15,6 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from lading.core.errors import Forbidden, Invalid, Unauthenticated, Unavailable
 from lading.core.values import Json
 
@@ -27,6 +29,14 @@ refused, as a public key could be passed off as the secret.
 DISCOVERY: Final = "/.well-known/openid-configuration"
 LEEWAY: Final = 60
 """Seconds by which the clocks of server and provider may differ."""
+ACCEPTED_FOR: Final = 600.0
+"""Seconds for which an access token is good without asking the provider again, as in Arvados."""
+# Characters of an ID token that are put into an address; servers take heads of 8 KiB.
+_LONGEST_HINT: Final = 4096
+# RFC 6750, section 2.1.
+_ACCESS_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]{16,8192}=*")
+# The secrets of tokens of this server (`ids.encode`), bare or in their long form.
+_OWN_SECRET: Final = re.compile(r"[0-9a-z]{50}|v2/.*")
 # OpenID Connect Core 1.0, section 2: `sub` has at most 255 characters.
 _LONGEST_SUBJECT: Final = 255
 _MOST_GROUPS: Final = 1000
@@ -60,6 +70,8 @@ class OpenIdProvider:
     token: str
     keys: str
     userinfo: str = ""
+    logout: str = ""
+    """Address at which a login at the provider is ended, "" if it offers none."""
     posts_secret: bool = False
     names_issuer: bool = False
 
@@ -137,7 +149,7 @@ def read_provider(document: Json, issuer: str) -> OpenIdProvider:
     for name, address in addresses.items():
         if not isinstance(address, str) or not _is_address(address):
             raise Unavailable(f"the provider at {issuer} has no {name} with https")
-    userinfo = given.get("userinfo_endpoint")
+    userinfo, logout = given.get("userinfo_endpoint"), given.get("end_session_endpoint")
     methods = given.get("token_endpoint_auth_methods_supported")
     return OpenIdProvider(
         issuer=issuer,
@@ -145,6 +157,7 @@ def read_provider(document: Json, issuer: str) -> OpenIdProvider:
         token=str(addresses["token_endpoint"]),
         keys=str(addresses["jwks_uri"]),
         userinfo=userinfo if isinstance(userinfo, str) and _is_address(userinfo) else "",
+        logout=logout if isinstance(logout, str) and _is_address(logout) else "",
         posts_secret=isinstance(methods, list)
         and "client_secret_basic" not in methods
         and "client_secret_post" in methods,
@@ -183,6 +196,64 @@ def login_query(
     }
 
 
+def logout_query(*, client_id: str, id_token: str, redirect_uri: str) -> dict[str, str]:
+    """The query with which a person comes to the provider to end the login there, and comes back to
+    `redirect_uri`. Source: RP-Initiated Logout 1.0, section 2.
+    """
+    query = {"client_id": client_id, "post_logout_redirect_uri": redirect_uri}
+    if len(id_token) <= _LONGEST_HINT:
+        # Without it some providers ask the person first.
+        query["id_token_hint"] = id_token
+    return query
+
+
+def may_be_accepted(token: str, *, scope: str) -> bool:
+    """Whether the provider is asked about a token that is none of this server. `scope` is that
+    which a JWT must have, "" for any token.
+    """
+    # A token of this server that has ended is not told to the provider.
+    if not _ACCESS_TOKEN.fullmatch(token) or _OWN_SECRET.fullmatch(token):
+        return False
+    if not scope:
+        return True
+    granted = _read_unchecked(token).get("scope")
+    # A text, by RFC 9068, section 2.2.3; some providers give a list.
+    scopes = granted.split(" ") if isinstance(granted, str) else granted
+    return isinstance(scopes, list) and scope in scopes
+
+
+def accepted_until(token: str, now: float) -> float:
+    """The time until which a token that the provider knows is good without asking again; seconds
+    since 1970.
+    """
+    ends = _number(_read_unchecked(token).get("exp"))
+    return now + ACCEPTED_FOR if ends is None else min(now + ACCEPTED_FOR, ends)
+
+
+def _read_unchecked(token: str) -> Mapping[str, Json]:
+    """The claims of a JWT without a look at its signature; none for another token."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return {}
+    try:
+        payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        claims: Json = msgspec.json.decode(payload)
+    except (ValueError, RecursionError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
+
+
+def check_subject(claims: Mapping[str, Json]) -> str:
+    """The subject of claims. Raises Unauthenticated."""
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_SUBJECT:
+        raise _refused("sub", f"it must have 1 to {_LONGEST_SUBJECT} characters")
+    # PostgreSQL stores no NUL character.
+    if "\0" in subject:
+        raise _refused("sub", "it has a NUL character")
+    return subject
+
+
 def check_answer(provider: OpenIdProvider, *, named: str) -> None:
     """Check the issuer that an answer names, "" for none (RFC 9207). Raises Unauthenticated."""
     if (named or provider.names_issuer) and named != provider.issuer:
@@ -207,13 +278,7 @@ def check_claims(
     if not nonce or claims.get("nonce") != nonce:
         raise _refused("nonce", "it was made for another login")
     _check_times(claims, now)
-    subject = claims.get("sub")
-    if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_SUBJECT:
-        raise _refused("sub", f"it must have 1 to {_LONGEST_SUBJECT} characters")
-    # PostgreSQL stores no NUL character.
-    if "\0" in subject:
-        raise _refused("sub", "it has a NUL character")
-    return subject
+    return check_subject(claims)
 
 
 def _check_times(claims: Mapping[str, Json], now: float) -> None:
