@@ -429,28 +429,33 @@ READ: Final = (
     ),
     RecordAction(name="get", method="GET", scope=Scope.MEMBER, doc="Get one.", parameters=GET),
 )
-CRUD: Final = (
-    *READ,
-    RecordAction(
+
+
+def crud(writing: tuple[Parameter, ...] = WRITE) -> tuple[RecordAction, ...]:
+    """List, get, create, update and delete; `writing` are the parameters of create and update."""
+    create = RecordAction(
         name="create",
         method="POST",
         scope=Scope.COLLECTION,
         doc="Make one.",
-        parameters=WRITE,
+        parameters=writing,
         body=True,
-    ),
-    RecordAction(
+    )
+    update = RecordAction(
         name="update",
         method="PUT",
         scope=Scope.MEMBER,
         doc="Change one.",
-        parameters=WRITE,
+        parameters=writing,
         body=True,
-    ),
-    RecordAction(
+    )
+    delete = RecordAction(
         name="delete", method="DELETE", scope=Scope.MEMBER, doc="Delete one.", parameters=WRITE[:1]
-    ),
-)
+    )
+    return (*READ, create, update, delete)
+
+
+CRUD: Final = crud()
 
 
 def satisfiable(actions: tuple[RecordAction, ...]) -> tuple[RecordAction, ...]:

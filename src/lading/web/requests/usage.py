@@ -43,7 +43,7 @@ class UsagePlot:
     title: str
     curves: tuple[UsageCurve, ...]
     limit: float | None
-    limit_name: str = ""
+    limit_name: str = "asked for"
 
 
 async def show(visit: Visit) -> Response:
@@ -83,42 +83,26 @@ def _plots(constraints: Mapping[str, Any], points: list[UsagePoint]) -> Iterator
     """The plots for which there are values."""
     vcpus, ram = (_number(constraints.get(name)) for name in ("vcpus", "ram"))
     wanted = (
-        UsagePlot(
-            key="cpu",
-            title="Processors",
-            curves=(UsageCurve(key="cpu", name="in use", unit="number"),),
-            limit=vcpus,
-            limit_name="asked for",
-        ),
-        UsagePlot(
-            key="memory",
-            title="Memory",
-            curves=(UsageCurve(key="memory", name="in use", unit="bytes"),),
-            limit=ram,
-            limit_name="asked for",
-        ),
-        UsagePlot(
-            key="disk",
-            title="Disk",
-            curves=(
-                UsageCurve(key="disk_read", name="read", unit="rate"),
-                UsageCurve(key="disk_written", name="written", unit="rate"),
-            ),
-            limit=None,
-        ),
-        UsagePlot(
-            key="network",
-            title="Network",
-            curves=(
-                UsageCurve(key="received", name="received", unit="rate"),
-                UsageCurve(key="sent", name="sent", unit="rate"),
-            ),
-            limit=None,
-        ),
+        _plot("cpu", "Processors", "number", {"cpu": "in use"}, asked=vcpus),
+        _plot("memory", "Memory", "bytes", {"memory": "in use"}, asked=ram),
+        _plot("disk", "Disk", "rate", {"disk_read": "read", "disk_written": "written"}),
+        _plot("network", "Network", "rate", {"received": "received", "sent": "sent"}),
     )
     for one in wanted:
         if any(getattr(point, curve.key) is not None for point in points for curve in one.curves):
             yield one
+
+
+def _plot(
+    key: str, title: str, unit: str, curves: Mapping[str, str], *, asked: float | None = None
+) -> UsagePlot:
+    """A plot of columns, given by key and name; `asked` is the amount that the request wants."""
+    return UsagePlot(
+        key=key,
+        title=title,
+        curves=tuple(UsageCurve(key=one, name=name, unit=unit) for one, name in curves.items()),
+        limit=asked,
+    )
 
 
 def _number(value: Any) -> float | None:
