@@ -403,22 +403,31 @@ class Application:
         if claim is not None:
             return await claimed(self.services, claim)
         token = find_token(headers, params)
-        if sender is not None and sender.token == token:
-            principal: Principal | None = sender
-        else:
-            principal = await authenticate(self.services, token)
+        is_sender = sender is not None and sender.token == token
+        principal = sender if is_sender else await authenticate(self.services, token)
         # `reader_tokens` and the anonymous user apply to reads only: nobody may write with them.
         if method in _READING:
-            if "reader_tokens" in params:
-                principal = await self._with_readers(principal, params, path)
-            if principal is None and not route.anyone:
-                principal = self._anonymous()
+            principal = await self._reader(route, principal, params, path)
         if principal is None:
             raise Unauthenticated("Not logged in: send a token in the Authorization header")
         check_scope(principal, method, path)
         if not route.anyone:
             check_active(principal)
         return principal
+
+    async def _reader(
+        self,
+        route: ApiRoute,
+        principal: Principal | None,
+        params: Mapping[str, JSON],
+        path: str,
+    ) -> Principal | None:
+        """Who reads: the caller, if any, with the holders of `reader_tokens`; else the anonymous
+        user, if there is one.
+        """
+        if "reader_tokens" in params:
+            principal = await self._with_readers(principal, params, path)
+        return self._anonymous() if principal is None and not route.anyone else principal
 
     async def _with_readers(
         self, principal: Principal | None, params: Mapping[str, JSON], path: str

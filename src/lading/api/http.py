@@ -491,6 +491,14 @@ async def present_one(
     return (await present(tx, services, principal, kind, [record], names))[0]
 
 
+async def _levels(tx: Transaction, principal: Principal, uuids: Sequence[str]) -> Mapping[str, int]:
+    """The caller's levels on records. Admins manage all, and everybody manages himself."""
+    if principal.is_admin:
+        return dict.fromkeys(uuids, Level.MANAGE)
+    found = await permission_queries.levels_on(tx, principal.user_uuid, uuids)
+    return {**found, principal.user_uuid: Level.MANAGE}
+
+
 async def _decorate(
     tx: Transaction,
     services: ApiServices,
@@ -502,20 +510,12 @@ async def _decorate(
     if that was selected.
     """
     uuids = [row["uuid"] for row in rows]
-    levels = (
-        {}
-        if principal.is_admin
-        else await permission_queries.levels_on(tx, principal.user_uuid, uuids)
-    )
+    levels = await _levels(tx, principal, uuids)
     everybody = ids.all_users(services.config.ClusterID)
     members = await permission_queries.members_of(tx, everybody, uuids) if kind is USERS else set()
     for row in rows:
         uuid = row["uuid"]
-        level = (
-            Level.MANAGE
-            if principal.is_admin or uuid == principal.user_uuid
-            else levels.get(uuid, Level.NONE)
-        )
+        level = levels.get(uuid, Level.NONE)
         frozen = kind is GROUPS and (await permissions.group_flags(tx, uuid)).frozen
         row["can_write"] = level >= Level.WRITE and not frozen
         row["can_manage"] = level >= Level.MANAGE

@@ -91,15 +91,18 @@ async def _learn(services: ApiServices, pdh: str, paths: list[str]) -> None:
     tree = await asyncio.to_thread(services.trees.read, text)
     for path in paths:
         # The files in one block are learned together.
-        if (pdh, path) in known:
-            continue
-        node = filetree.find(tree, path)
-        if isinstance(node, FileTree):
-            known.put((pdh, path), await asyncio.to_thread(content.of_directory, node))
-        elif node is not None and content.needs_bytes(node):
-            await _read(services, pdh, tree, path, node)
-        elif node is not None:
-            known.put((pdh, path), await asyncio.to_thread(content.of_file, node))
+        if (pdh, path) not in known:
+            await _learn_one(services, pdh, tree, path)
+
+
+async def _learn_one(services: ApiServices, pdh: str, tree: FileTree, path: str) -> None:
+    known, node = services.contents.known, filetree.find(tree, path)
+    if isinstance(node, FileTree):
+        known.put((pdh, path), await asyncio.to_thread(content.of_directory, node))
+    elif node is not None and content.needs_bytes(node):
+        await _read(services, pdh, tree, path, node)
+    elif node is not None:
+        known.put((pdh, path), await asyncio.to_thread(content.of_file, node))
 
 
 async def _read(services: ApiServices, pdh: str, tree: FileTree, path: str, file: File) -> None:

@@ -180,6 +180,15 @@ class Loop:
         self._aside = frozenset(
             uuid for uuid, one in found.items() if uuid in misfits or one.category in _PLACED
         )
+        self._handle_misfits(misfits, now=now)
+        for uuid in self._state.note_waits(found, self._queue, now=now):
+            self._tell_waits(uuid, now=now)
+        return found
+
+    def _handle_misfits(self, misfits: Mapping[str, str], *, now: float) -> None:
+        """Record the containers that fit no worker, with their sentences, and refuse those that
+        have been so for long.
+        """
         self._state.fits(misfits)
         overdue = {uuid for uuid in misfits if self._state.is_overdue_misfit(uuid, now=now)}
         for uuid, sentence in misfits.items():
@@ -190,9 +199,6 @@ class Loop:
             if uuid in overdue and self._only and self._state.may_act(uuid, now=now):
                 self._do(uuid, partial(self._actions.refuse, why=sentence), now=now)
         self.overdue = frozenset() if self._only else frozenset(overdue)
-        for uuid in self._state.note_waits(found, self._queue, now=now):
-            self._tell_waits(uuid, now=now)
-        return found
 
     def _tell_waits(self, uuid: str, *, now: float) -> None:
         """Record the waits of a container after its start, as the queue of a batch system shows

@@ -290,15 +290,7 @@ async def _rejoin(tx: Transaction, users: Sequence[str]) -> None:
     if not users:
         return
     edges = await _subject_links(tx, users)
-    before: _Levels = defaultdict(dict)
-    for part in _chunks(users):
-        rows = await tx.fetch(
-            "SELECT user_uuid, subject_uuid, level FROM memberships"
-            f" WHERE user_uuid IN ({_marks(part)})",
-            part,
-        )
-        for user, subject, level in rows:
-            before[str(user)][str(subject)] = int(level or 0)
+    before = await _memberships(tx, users)
     added: list[tuple[str, str, int]] = []
     gone: dict[str, list[str]] = defaultdict(list)
     for user in users:
@@ -310,6 +302,27 @@ async def _rejoin(tx: Transaction, users: Sequence[str]) -> None:
         ]
         for subject in before[user].keys() - after.keys():
             gone[subject].append(user)
+    await _write_memberships(tx, added, gone)
+
+
+async def _memberships(tx: Transaction, users: Sequence[str]) -> _Levels:
+    """The stored memberships of users, with their levels."""
+    found: _Levels = defaultdict(dict)
+    for part in _chunks(users):
+        rows = await tx.fetch(
+            "SELECT user_uuid, subject_uuid, level FROM memberships"
+            f" WHERE user_uuid IN ({_marks(part)})",
+            part,
+        )
+        for user, subject, level in rows:
+            found[str(user)][str(subject)] = int(level or 0)
+    return found
+
+
+async def _write_memberships(
+    tx: Transaction, added: Sequence[tuple[str, str, int]], gone: Mapping[str, Sequence[str]]
+) -> None:
+    """Store memberships as user, subject and level; delete others, as users by subject."""
     for subject, lost in gone.items():
         for names in _chunks(lost):
             await tx.execute(

@@ -29,7 +29,6 @@ from lading.api.events.event_bus import Listener, LogEvent
 from lading.api.http import decode
 from lading.api.services import ApiServices
 from lading.core.errors import Forbidden, LadingError, NotFound, RequestError, Unauthenticated
-from lading.core.ids import Infix
 from lading.core.protocols import http_head
 from lading.core.quantities import format_time, parse_time
 from lading.core.records import access
@@ -321,22 +320,15 @@ class _Session:
             return False
         if self._principal.is_admin:
             return True
-        uuid = event.object_uuid
+        owner = event.object_owner_uuid
         if event.event_type == "delete":
-            if event.object_owner_uuid == self._principal.user_uuid:
-                return True
             # It is deleted; readers of its former project could see it.
-            uuid = event.object_owner_uuid
-            kind = BY_INFIX.get(uuid[6:11]) if uuid[6:11] == Infix.GROUP else None
-        if kind is None or not kind.stored:
-            return False
-        record = await self._find(kind, uuid)
+            return await self._may_look_into(owner)
+        record = await self._find(kind, event.object_uuid) if kind and kind.stored else None
         if record is None:
             return False
         # The record may have moved since this event.
-        owner = event.object_owner_uuid
-        is_there = event.event_type == "delete" or record.get("owner_uuid", owner) == owner
-        return is_there or await self._may_look_into(owner)
+        return record.get("owner_uuid", owner) == owner or await self._may_look_into(owner)
 
     async def _find(self, kind: RecordType, uuid: str) -> Record | None:
         """A record, None if the caller cannot read it."""

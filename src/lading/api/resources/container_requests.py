@@ -121,6 +121,21 @@ async def _add(
     return await unit.add_request(await unit.commit(change, call.caller, trees, ahead))
 
 
+async def _leave_former(
+    unit: UnitOfWork, before: ContainerRequest, after: ContainerRequest
+) -> None:
+    """Settle what a changed request leaves behind: its former container, or its former owner."""
+    if after.owner_uuid != before.owner_uuid and after.container_uuid is not None:
+        # One of the two projects may be in the trash.
+        unit.stale([after.container_uuid])
+    was = before.state
+    if was is RequestState.COMMITTED and after.state is RequestState.FINAL:
+        await completion.charge_parent(unit, before)
+        await unit.release(before)
+    elif was is RequestState.UNCOMMITTED and after.container_uuid != before.container_uuid:
+        await unit.release(before)
+
+
 async def update_request(call: ApiCall) -> ApiResponse:
     """Change a request; a commit finds its container. `satisfy` as in `create_request`."""
     satisfy = bool(call.params.get("satisfy"))
@@ -159,23 +174,7 @@ async def update_request(call: ApiCall) -> ApiResponse:
         change = _satisfied(change, services.policy, satisfy=satisfy)
         change = await unit.commit(change, caller, trees)
         row = await unit.change_request(row, change)
-        if (
-            change.request.owner_uuid != subject.owner_uuid
-            and change.request.container_uuid is not None
-        ):
-            # One of the two projects may be in the trash.
-            unit.stale([change.request.container_uuid])
-        if (
-            subject.state is request.RequestState.COMMITTED
-            and change.request.state is request.RequestState.FINAL
-        ):
-            await completion.charge_parent(unit, subject)
-            await unit.release(subject)
-        elif (
-            subject.state is request.RequestState.UNCOMMITTED
-            and row["container_uuid"] != subject.container_uuid
-        ):
-            await unit.release(subject)
+        await _leave_former(unit, subject, change.request)
         await unit.settle()
     return ApiResponse(body=show(REQUESTS, row, select), status=_status(row) if satisfy else 200)
 

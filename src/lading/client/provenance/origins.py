@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence, Set
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -26,21 +26,33 @@ async def find_origins(api: ApiClient, uuid: str, *, most: int = _MOST) -> list[
     requests with a container the earliest. Raises NotFound, Conflict for more than `most`.
     """
     tree = await find_tree(api, uuid)
+    too_many = Conflict(f"{uuid}: more requests led to it than can be listed; take parts of it")
     if tree.is_cut:
-        raise Conflict(f"{uuid}: more requests led to it than can be listed; take parts of it")
+        raise too_many
     found = dict.fromkeys(str(one.request["uuid"]) for one in tree.outcomes)
-    held = {one.request["container_uuid"]: None for one in tree.outcomes}
-    ahead = [one async for one in _listed(api, "containers", "uuid", [one for one in held if one])]
+    held = {str(one.request["container_uuid"] or "") for one in tree.outcomes}
+    ahead = [one async for one in _listed(api, "containers", "uuid", sorted(held - {""}))]
     known = {str(one["output"]) for one in ahead if one["output"]}
     while ahead:
-        wanted = [one for one in dict.fromkeys(_inputs(ahead)) if one not in known]
-        known.update(wanted)
-        ahead = [one for one in await _makers(api, wanted) if one["uuid"] not in held]
-        held |= {one["uuid"]: None for one in ahead}
+        ahead = await _makers_of_inputs(api, ahead, known, held)
+        uuids = [str(one["uuid"]) for one in ahead]
+        held.update(uuids)
         if len(held) > most:
-            raise Conflict(f"{uuid}: more requests led to it than can be listed; take parts of it")
-        found |= dict.fromkeys(await _requests(api, [str(one["uuid"]) for one in ahead]))
+            raise too_many
+        found |= dict.fromkeys(await _requests(api, uuids))
     return list(found)
+
+
+async def _makers_of_inputs(
+    api: ApiClient, containers: Sequence[Record], known: set[str], held: Set[str]
+) -> list[Record]:
+    """The containers, of those not in `held`, that made what these have read.
+
+    `known` are the contents whose makers were looked for; those of the inputs are added.
+    """
+    wanted = [one for one in dict.fromkeys(_inputs(containers)) if one not in known]
+    known.update(wanted)
+    return [one for one in await _makers(api, wanted) if one["uuid"] not in held]
 
 
 async def _makers(api: ApiClient, contents: Sequence[str]) -> list[Record]:

@@ -5,8 +5,8 @@ Source: https://www.w3.org/TR/prov-o/. Entities are made step by step, as those 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from lading.core.provenance.run_crate import CrateStep, Entity, inputs_of
 
@@ -40,8 +40,7 @@ class ProvGraph:
             return
         self._known.add(activity)
         agent = _urn(request.get("modified_by_user_uuid") or request["owner_uuid"])
-        image = _urn(container["container_image"])
-        used = dict.fromkeys([image, *(_urn(pdh) for _, pdh, _ in inputs_of(container))])
+        image, used = _urn(container["container_image"]), _used(container)
         informed = [maker for content in used for maker in self._makers.get(content, ())]
         node: Entity = {
             "@id": activity,
@@ -49,7 +48,7 @@ class ProvGraph:
             _LABEL: str(request["name"] or container["uuid"]),
             "startedAtTime": container["started_at"],
             "endedAtTime": container["finished_at"],
-            "used": list(used),
+            "used": used,
             "wasAssociatedWith": agent,
             "wasInformedBy": list(dict.fromkeys(informed)),
         }
@@ -74,6 +73,12 @@ class ProvGraph:
         if node["@id"] not in self._known:
             self._known.add(node["@id"])
             yield node
+
+
+def _used(container: Mapping[str, Any]) -> list[str]:
+    """The image and the inputs of a container, each once."""
+    inputs = (_urn(pdh) for _, pdh, _ in inputs_of(container))
+    return list(dict.fromkeys([_urn(container["container_image"]), *inputs]))
 
 
 def _urn(name: object) -> str:

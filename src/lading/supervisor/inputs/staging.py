@@ -36,6 +36,7 @@ from lading.core.containers.mount_plan import (
     MakeDirectory,
     MountPlan,
     Source,
+    Step,
     WriteFile,
 )
 from lading.core.containers.output import DirectoryEntry, Entry, FileEntry, LinkEntry, SpecialEntry
@@ -135,13 +136,7 @@ class Stage:
         await self._lease(inputs, await self._mount(inputs))
         try:
             for step in self.plan.steps:
-                match step:
-                    case MakeDirectory():
-                        _make_directory(step, memory=memory)
-                    case WriteFile():
-                        _write_file(step)
-                    case CopyCollection(source, path):
-                        await self._copy(source, Path(path))
+                await self._carry_out(step, memory=memory)
             if keep is not None and keep.is_open:
                 # Looking up paths in a FUSE mount may wait for the network.
                 await asyncio.to_thread(self._bind)
@@ -150,6 +145,15 @@ class Stage:
         except OSError as error:
             failure = Failure.DISK if error.errno in (errno.ENOSPC, errno.EDQUOT) else Failure.USER
             raise ExecutionError(f"a mount cannot be made: {error}", failure) from error
+
+    async def _carry_out(self, step: Step, *, memory: bool) -> None:
+        match step:
+            case MakeDirectory():
+                _make_directory(step, memory=memory)
+            case WriteFile():
+                _write_file(step)
+            case CopyCollection(source, path):
+                await self._copy(source, Path(path))
 
     @property
     def is_in_memory(self) -> bool:
