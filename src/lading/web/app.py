@@ -102,6 +102,23 @@ def make_app(
     )
 
 
+async def _take_form(visit: Visit, route: PageRoute) -> None:
+    """Read the form of a page, and check that a page of ours has sent it. Raises Forbidden."""
+    incoming, given = visit.incoming, ""
+    if route.raw:
+        given = incoming.headers.get("x-form-token", "")
+    else:
+        visit.form = await read_form(incoming)
+    if not route.programs:
+        browser_rules.check_form(
+            "POST",
+            incoming.headers,
+            scheme=incoming.url.scheme,
+            secret=visit.secret,
+            given=given or visit.field("form_token"),
+        )
+
+
 class _Page:
     def __init__(self, services: PageServices) -> None:
         self._services = services
@@ -139,17 +156,7 @@ class _Page:
             visit.session = await self._services.sessions.find(secret)
             visit.secret = secret if visit.session else ""
         if incoming.method == "POST":
-            if not found.raw:
-                visit.form = await read_form(incoming)
-            given = incoming.headers.get("x-form-token", "") if found.raw else ""
-            if not found.programs:
-                browser_rules.check_form(
-                    "POST",
-                    incoming.headers,
-                    scheme=incoming.url.scheme,
-                    secret=visit.secret,
-                    given=given or visit.field("form_token"),
-                )
+            await _take_form(visit, found)
         if visit.session is None and not found.open:
             return _to_login(visit)
         response = await found.handler(visit)

@@ -116,22 +116,33 @@ def combine(
     API, which also answers unknown paths.
     """
 
+    # In this order: each one takes what those before it have left.
+    owners: tuple[tuple[App | None, Callable[[Scope], bool]], ...] = (
+        (page, lambda scope: scope["type"] == "websocket" and owns_socket(scope["path"])),
+        (api, lambda scope: _is_for_api(scope, sites)),
+        (files, lambda scope: file_request.is_file_path(scope["path"])),
+        (ga4gh, lambda scope: owns_task_path(scope["path"]) or owns_run_path(scope["path"])),
+        (page, is_page_path),
+        (blocks, lambda scope: owns(scope["method"], scope["path"])),
+    )
+    offered = [(one, owns_call) for one, owns_call in owners if one is not None]
+
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"]
-        if scope["type"] == "websocket" and page is not None and owns_socket(path):
-            return await page(scope, receive, send)
-        # Other WebSockets and ports of containers belong to the API.
-        if scope["type"] != "http" or path.startswith(OWNED_PATHS) or sites.find(scope) is not None:
-            return await api(scope, receive, send)
-        if file_request.is_file_path(path):
-            return await files(scope, receive, send)
-        if ga4gh is not None and (owns_task_path(path) or owns_run_path(path)):
-            return await ga4gh(scope, receive, send)
-        if page is not None and is_page_path(scope):
-            return await page(scope, receive, send)
-        return await (blocks if owns(scope["method"], path) else api)(scope, receive, send)
+        chosen = next((one for one, owns_call in offered if owns_call(scope)), api)
+        await chosen(scope, receive, send)
 
     return app
+
+
+def _is_for_api(scope: Scope, sites: PortAddresses) -> bool:
+    """Whether a call is for the API, whatever else its path may name: websockets that are not the
+    page's, and ports of containers, which have hosts of their own.
+    """
+    return (
+        scope["type"] != "http"
+        or scope["path"].startswith(OWNED_PATHS)
+        or sites.find(scope) is not None
+    )
 
 
 async def serve(

@@ -328,8 +328,8 @@ async def _events(
     yield b": log\n\n"
     silent, rest, blocks = 0, b"", log_files.LastBlock(call.services.blocks)
     while True:
+        # Read before the log: what is written behind the state that is seen here is read next time.
         row = await _request(call)
-        attempts = _attempts(row)
         container = await _container(call, uuid)
         state = container.state if container is not None else None
         start = offset + len(rest)
@@ -343,8 +343,8 @@ async def _events(
             yield events
         if data:
             continue
-        if uuid != attempts[-1]:
-            uuid, offset = attempts[attempts.index(uuid) + 1], 0
+        if further := _next_attempt(row, uuid):
+            uuid, offset = further, 0
             yield _event("attempt", uuid)
             continue
         if row["state"] == RequestState.FINAL and (state is None or state in FINAL):
@@ -354,6 +354,12 @@ async def _events(
         if silent % _SILENCE == 0:
             yield b": still there\n\n"
         await asyncio.sleep(period)
+
+
+def _next_attempt(row: Record, uuid: str) -> str:
+    """The container after this one among the attempts of a request; "" for the last."""
+    attempts = _attempts(row)
+    return "" if uuid == attempts[-1] else attempts[attempts.index(uuid) + 1]
 
 
 def _split(text: bytes, *, is_last: bool) -> tuple[list[bytes], bytes]:

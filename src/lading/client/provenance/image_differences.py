@@ -121,17 +121,28 @@ def _packages(layer: IO[bytes]) -> Iterator[tuple[str, str]]:
                 name = posixpath.normpath(member.name).lstrip("/")
                 if found := _PYTHON.fullmatch(name):
                     yield f"python {found[1]}", found[2]
-                if not member.isreg() or member.issparse() or member.size > _MOST_LIST:
-                    continue
-                is_debian = _DEBIAN.fullmatch(name) is not None
-                if (is_debian or name == _ALPINE) and (file := tar.extractfile(member)):
-                    lines = file.read().decode(errors="replace").splitlines()
-                    yield from _listed(lines, ("Package: ", "Version: ") if is_debian else _APK)
+                marks = _marks(name)
+                if marks and member.isreg() and not member.issparse():
+                    yield from _listed(_lines(tar, member), marks)
     except (tarfile.TarError, EOFError, ValueError, OverflowError):
         return
 
 
+_DPKG: Final = ("Package: ", "Version: ")
 _APK: Final = ("P:", "V:")
+
+
+def _marks(name: str) -> tuple[str, str] | None:
+    """What begins the lines of name and version, if this file lists packages of a distribution."""
+    if name == _ALPINE:
+        return _APK
+    return _DPKG if _DEBIAN.fullmatch(name) else None
+
+
+def _lines(tar: tarfile.TarFile, member: tarfile.TarInfo) -> list[str]:
+    """The lines of a list of packages; none of one that is too long."""
+    file = tar.extractfile(member) if member.size <= _MOST_LIST else None
+    return file.read().decode(errors="replace").splitlines() if file is not None else []
 
 
 def _listed(lines: Iterable[str], marks: tuple[str, str]) -> Iterator[tuple[str, str]]:

@@ -103,17 +103,19 @@ class DiskWatch:
             if tries:
                 tries = 0 if await asyncio.to_thread(self._find_layers) else tries - 1
             disks = self._look()
-            # Time since which the disk has been urgent without a break.
-            self._urgent_since = min(self._urgent_since, self.clock())
-            urgent = any(disk_space.is_urgent(one, self._reserve(one)) for one in disks.values())
-            if not urgent:
-                self._urgent_since = math.inf
+            urgent = self._note_urgency(disks)
             if self._is_due(disks, urgent=urgent):
                 why = await self._measure(neighbours) or (self._judge(neighbours) if urgent else "")
                 if why:
                     return why
                 disks = self._look()
             await asyncio.sleep(self._pause(disks))
+
+    def _note_urgency(self, disks: dict[int, FileSystemSpace]) -> bool:
+        """Whether a disk is nearly full now; notes since when one has been without a break."""
+        urgent = any(disk_space.is_urgent(one, self._reserve(one)) for one in disks.values())
+        self._urgent_since = min(self._urgent_since, self.clock()) if urgent else math.inf
+        return urgent
 
     def _is_due(self, disks: dict[int, FileSystemSpace], *, urgent: bool) -> bool:
         since = self.clock() - self._walked
