@@ -124,7 +124,7 @@ async def _one(side: Side, *, counted: bool) -> None:
 
 
 async def _burst(side: Side, count: int) -> None:
-    used, began = _processor_time(side.server), time.time()
+    used, began = processor_time(side.server), time.time()
     submitted = [
         submit(side.client, side.image, ["sh", "-c", SCRIPT, str(number)])
         for number in range(count)
@@ -133,10 +133,10 @@ async def _burst(side: Side, count: int) -> None:
     side.rates.append(count / (max(ends) - began))
     # What follows an end still belongs to the burst.
     await asyncio.sleep(0.3)
-    side.processor.append((_processor_time(side.server) - used) / count)
+    side.processor.append((processor_time(side.server) - used) / count)
 
 
-def _processor_time(root: int) -> float:
+def processor_time(root: int) -> float:
     """Milliseconds of processor time of a process, all its descendants, and all that they have
     waited for.
     """

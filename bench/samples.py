@@ -6,16 +6,19 @@ Lading's three ways each have a server of their own, with nothing computed befor
 what is installed: `xargs -P2 docker run`, Snakemake alone (on this machine's programs, without
 containers) and `hq`. Nothing is reused by xargs and hq, as nothing in them can.
 
-The time of the containers is what Lading's records have from their starts to their ends, by two
-processors.
+The containers' own time is what the same containers take by bare `crun run`, two at a time, level
+by level, from bundles that were made before, in the same turns (`bench.sample_floor`). What
+Lading's records have from their starts to their ends stands beside it: it grows with whatever else
+the two processors do meanwhile. So do all wall times; the processor time of everything that took
+part (client, server, dispatcher, supervisors, containers) hardly does.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -28,11 +31,20 @@ from datetime import datetime
 from pathlib import Path
 
 from bench.floors import find_daemon, own_daemon
-from bench.service import connected, serving
+from bench.paired import processor_time
+from bench.sample_floor import crun_command, unpack_image, write_bundles
+from bench.service import SERVER_PID, connected, serving
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "samples"
 _PASSES = ((15, "first"), (15, "nothing changed"), (20, "one parameter changed"))
+_FIRST = (
+    "processor time, first",
+    "its containers by records",
+    "first, of crun's",
+    "processor time, of crun's",
+)
 _AT_ONCE = 2
+_FLOOR = "crun run, two at a time"
 _SNAKEMAKE = (
     *("--executor", "lading", "--jobs", "500", "--lading-image", "samples:1"),
     *("--lading-shell", "sh", "--default-resources", "mem_mb=100", "disk_mb=100"),
@@ -71,14 +83,16 @@ class Contender:
     environment: dict[str, str]
     command: Callable[[int], Sequence[str]]
     seconds: list[float] = field(default_factory=list)
-    floors: list[float] = field(default_factory=list)
-    """Seconds of its containers, by two processors, for each pass."""
+    recorded: list[float] = field(default_factory=list)
+    """Seconds of its containers by their records, by two processors, for each pass."""
+    processor: list[float] = field(default_factory=list)
+    """Seconds of processor time for each pass, of its server, too."""
 
-    def run(self, quality: int) -> float:
-        """Run it; seconds. Raises RuntimeError with what it said."""
+    def run(self, quality: int) -> None:
+        """Run it, and note what it took. Raises RuntimeError with what it said."""
         plot = self.directory / "plot.svg"
         plot.unlink(missing_ok=True)
-        began = time.monotonic()
+        began, used = time.monotonic(), self._processor_time()
         done = subprocess.run(
             self.command(quality),
             cwd=self.directory,
@@ -90,7 +104,14 @@ class Contender:
         seconds = time.monotonic() - began
         if done.returncode or not plot.exists():
             raise RuntimeError(f"{self.name}: {(done.stdout + done.stderr).strip()[-500:]}")
-        return seconds
+        self.seconds.append(seconds)
+        self.processor.append(self._processor_time() - used)
+
+    def _processor_time(self) -> float:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        server = self.environment.get(SERVER_PID)
+        served = processor_time(int(server)) / 1000 if server else 0.0
+        return children.ru_utime + children.ru_stime + served
 
 
 def main() -> int:
@@ -106,9 +127,9 @@ def main() -> int:
         for quality, _ in _PASSES:
             for one in contenders:
                 began = time.time()
-                one.seconds.append(one.run(quality))
+                one.run(quality)
                 if "lading" in one.name:
-                    one.floors.append(asyncio.run(_container_seconds(one.environment, began)))
+                    one.recorded.append(asyncio.run(_container_seconds(one.environment, began)))
     _show(contenders)
     return 0
 
@@ -139,7 +160,10 @@ def _contenders(folder: Path, stack: ExitStack, options: argparse.Namespace) -> 
             dict(os.environ),
             lambda q: (snakemake, "--cores", str(_AT_ONCE), "--config", f"quality={q}"),
         )
-    if docker := _docker(folder, stack):
+    archive = _image_archive(folder)
+    if shutil.which("crun"):
+        yield _crun(archive, folder)
+    if docker := _docker(archive, folder, stack):
         yield docker
     if options.hq:
         yield _hq(options.hq, folder)
@@ -168,11 +192,8 @@ def _prepared(directory: Path, prepared: Path) -> Path:
     return directory
 
 
-def _docker(folder: Path, stack: ExitStack) -> Contender | None:
-    """`xargs -P2 docker run`, with the image that Lading made."""
-    host = find_daemon() or stack.enter_context(own_daemon(folder))
-    if not host:
-        return None
+def _image_archive(folder: Path) -> Path:
+    """The image that Lading made, as `docker save` would write it."""
     shell = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     with (folder / "shell" / "data" / "env").open() as file:
         lines = (line.removeprefix("export ").strip().split("=", 1) for line in file)
@@ -187,6 +208,30 @@ def _docker(folder: Path, stack: ExitStack) -> Contender | None:
     ).stdout.strip()
     subprocess.run(["lading", "get", found, str(image)], env=shell, check=True, stderr=-3)
     (archive,) = image.glob("*.tar")
+    return archive
+
+
+def _crun(archive: Path, folder: Path) -> Contender:
+    """The floor: `crun run` of the same steps."""
+    work = _prepared(folder / "crun-work", folder / "shell")
+    rootfs = unpack_image(archive, folder / "rootfs")
+    samples = {one.name: (_COUNT, one.name) for one in sorted((work / "reads").iterdir())}
+    scripts = {"index": (_INDEX,), **samples, "merge": (_MERGE,), "plot": (_PLOT,)}
+    bundles = folder / "bundles"
+    for quality in {quality for quality, _ in _PASSES}:
+        write_bundles(
+            bundles / str(quality), rootfs=rootfs, work=work, quality=quality, scripts=scripts
+        )
+    return Contender(
+        _FLOOR, work, dict(os.environ), lambda quality: crun_command(bundles / str(quality))
+    )
+
+
+def _docker(archive: Path, folder: Path, stack: ExitStack) -> Contender | None:
+    """`xargs -P2 docker run`, with the image that Lading made."""
+    host = find_daemon() or stack.enter_context(own_daemon(folder))
+    if not host:
+        return None
     loaded = subprocess.run(
         ["docker", "--host", host, "load", "-q", "-i", str(archive)],
         capture_output=True,
@@ -230,12 +275,14 @@ async def _container_seconds(environment: dict[str, str], began: float) -> float
 
 
 def _show(contenders: Sequence[Contender]) -> None:
-    print(f"| | {' | '.join(title for _, title in _PASSES)} | its containers, first | ratio |")
-    print("|---|---|---|---|---|---|")
+    floor = next((one for one in contenders if one.name == _FLOOR), None)
+    print(f"| | {' | '.join(title for _, title in _PASSES)} | {' | '.join(_FIRST)} |")
+    print("|" + "---|" * (1 + len(_PASSES) + len(_FIRST)))
     for one in contenders:
         cells = [f"{seconds:.2f} s" for seconds in one.seconds]
-        with contextlib.suppress(IndexError):
-            cells += [f"{one.floors[0]:.2f} s", f"{one.seconds[0] / one.floors[0]:.2f}"]
+        cells += [f"{one.processor[0]:.2f} s", f"{one.recorded[0]:.2f} s" if one.recorded else ""]
+        cells += [f"{one.seconds[0] / floor.seconds[0]:.2f}"] if floor else [""]
+        cells += [f"{one.processor[0] / floor.processor[0]:.2f}"] if floor else [""]
         print(f"| {one.name} | {' | '.join(cells)} |")
 
 
