@@ -39,6 +39,18 @@ async def test_who_waits_for_whom(database: Database) -> None:
         assert await waiting.dependents(tx, "x") == []
 
 
+async def test_who_still_waits(database: Database) -> None:
+    async with database.writing() as tx:
+        await add(tx, 1)
+        await add(tx, 2, state="Complete")
+        await records.update(tx, REQUESTS, "r2", {"state": "Final"})
+        await waiting.watch(tx, "one", ["r1", "r2", "gone"])
+        await waiting.watch(tx, "other", ["r2", "gone"])
+        assert await waiting.waits_on(tx, "one")
+        assert not await waiting.waits_on(tx, "other")
+        assert not await waiting.waits_on(tx, "none")
+
+
 async def test_moments(database: Database) -> None:
     async with database.writing() as tx:
         assert await waiting.next_moment(tx, "2") is None

@@ -141,29 +141,33 @@ async def cancel_children(unit: UnitOfWork, container_uuid: str) -> None:
 async def release_dependents(unit: UnitOfWork, ended: Iterable[str]) -> None:
     """Let the requests that depend on ended or deleted requests run, or end them too."""
     for one in ended:
-        for uuid in await waits.dependents(unit.tx, one):
-            row = await records.get(unit.tx, REQUESTS, uuid)
-            if row is None or row["state"] != request.RequestState.COMMITTED:
-                await waits.unwatch(unit.tx, uuid)
-                continue
-            await _release(unit, row)
+        waiting = await waits.dependents(unit.tx, one)
+        ends_them = bool(waiting) and await priorities.is_broken(unit.tx, one)
+        for uuid in waiting:
+            # An end that breaks nothing changes nothing for a request that waits for others, too.
+            # Each end of a thousand that one merge waits for would else read the thousand.
+            if ends_them or not await waits.waits_on(unit.tx, uuid):
+                await _release(unit, uuid)
 
 
-async def _release(unit: UnitOfWork, row: Record) -> None:
-    """Let a Committed request run, or end it, if nothing that it depends on is left to wait for."""
+async def _release(unit: UnitOfWork, uuid: str) -> None:
+    """Let a request run if none of its dependencies holds it any more, or end it."""
+    row = await records.get(unit.tx, REQUESTS, uuid)
+    if row is None or row["state"] != request.RequestState.COMMITTED:
+        await waits.unwatch(unit.tx, uuid)
+        return
     subject = ContainerRequest.from_record(row)
     # Its times do not matter here, only the requests that it depends on.
     timeless = replace(subject, expires_at=None, start_after=None, max_parallel=0)
     judgement = await priorities.judge_one(unit.tx, timeless, now=unit.now)
-    is_ready = judgement.readiness is Readiness.READY
-    if is_ready:
+    if judgement.readiness is Readiness.READY:
         # Before priorities are computed: only then it may have its turn in a group.
-        await waits.unwatch(unit.tx, subject.uuid)
+        await waits.unwatch(unit.tx, uuid)
     if judgement.readiness is Readiness.BROKEN:
         await unit.fail(row, judgement.sentence)
     elif row["container_uuid"] is not None:
         unit.stale([row["container_uuid"]])
-    elif is_ready and mounts.outputs(subject.mounts):
+    elif judgement.readiness is Readiness.READY and mounts.outputs(subject.mounts):
         # Its inputs are known now, so the server can find its container.
         await unit.change_request(row, request.defer(subject))
 

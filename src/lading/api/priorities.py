@@ -133,6 +133,19 @@ async def _dependencies(tx: Transaction, subjects: list[ContainerRequest]) -> di
     }
 
 
+async def is_broken(tx: Transaction, uuid: str) -> bool:
+    """Whether requests that depend on this one can never run."""
+    row = await records.get(tx, REQUESTS, uuid)
+    subject = ContainerRequest.from_record(row) if row else None
+    held = (
+        await records.get(tx, CONTAINERS, subject.container_uuid)
+        if subject is not None and subject.container_uuid
+        else None
+    )
+    dependency = Dependency(subject, Container.from_record(held) if held else None)
+    return priority.judge_dependency(uuid, dependency).readiness is Readiness.BROKEN
+
+
 async def judge_one(
     tx: Transaction, subject: ContainerRequest, *, now: str, new: bool = False
 ) -> ReadinessVerdict:

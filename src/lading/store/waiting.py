@@ -69,6 +69,18 @@ async def dependents(tx: Transaction, dependency_uuid: str) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
+async def waits_on(tx: Transaction, dependent_uuid: str) -> bool:
+    """Whether a request that this one depends on has not ended."""
+    return bool(
+        await tx.fetch(
+            "SELECT 1 FROM request_dependencies d"
+            " JOIN container_requests r ON r.uuid = d.dependency_uuid"
+            " WHERE d.dependent_uuid = ? AND r.state <> 'Final' LIMIT 1",
+            (dependent_uuid,),
+        )
+    )
+
+
 async def outdated(tx: Transaction, now: str) -> list[str]:
     """Containers with a request that expired or became ready to start, so that their priority may
     have changed.

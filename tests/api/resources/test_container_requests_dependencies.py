@@ -48,6 +48,23 @@ async def test_it_is_queued_when_all_that_it_depends_on_ended_well(it: World) ->
     ]
 
 
+async def test_one_that_failed_ends_it_while_it_waits_for_others(it: World) -> None:
+    one, two, three = [await it.submit(name) for name in ("one", "two", "three")]
+    last = await it.submit("last", depends_on=[one["uuid"], two["uuid"], three["uuid"]])
+    await it.run(one["container_uuid"])
+    assert (await read(it, last))["state"] == "Committed"
+    await it.run(two["container_uuid"], exit_code=3)
+    assert (await read(it, last))["state"] == "Final"
+
+
+async def test_one_that_ended_well_and_was_deleted_ends_it(it: World) -> None:
+    one, two = await it.submit("one"), await it.submit("two")
+    last = await it.submit("last", depends_on=[one["uuid"], two["uuid"]])
+    await it.run(one["container_uuid"])
+    await it.ok("DELETE", f"container_requests/{one['uuid']}")
+    assert (await read(it, last))["state"] == "Final"
+
+
 @pytest.mark.parametrize("how", ["fails", "is cancelled", "is deleted"])
 async def test_a_dependency_that_fails_ends_it_and_what_depends_on_that(
     it: World, how: str

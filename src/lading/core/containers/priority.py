@@ -194,10 +194,13 @@ def out_of_turn(request: ContainerRequest) -> ReadinessVerdict:
 def _dependencies(
     request: ContainerRequest, known: Mapping[str, Dependency]
 ) -> list[ReadinessVerdict]:
-    return [_judge_one(uuid, known.get(uuid, Dependency(None))) for uuid in request.depends_on]
+    return [judge_dependency(uuid, known.get(uuid, Dependency(None))) for uuid in request.depends_on]
 
 
-def _judge_one(uuid: str, dependency: Dependency) -> ReadinessVerdict:
+def judge_dependency(uuid: str, dependency: Dependency) -> ReadinessVerdict:
+    """What a request is for those that depend on it: READY once it has ended well, DEPENDENT before
+    its end, BROKEN when it can never end well.
+    """
     other, container = dependency.request, dependency.container
     if other is None:
         return _broken(uuid, "was deleted")
