@@ -194,7 +194,9 @@ def out_of_turn(request: ContainerRequest) -> ReadinessVerdict:
 def _dependencies(
     request: ContainerRequest, known: Mapping[str, Dependency]
 ) -> list[ReadinessVerdict]:
-    return [judge_dependency(uuid, known.get(uuid, Dependency(None))) for uuid in request.depends_on]
+    return [
+        judge_dependency(uuid, known.get(uuid, Dependency(None))) for uuid in request.depends_on
+    ]
 
 
 def judge_dependency(uuid: str, dependency: Dependency) -> ReadinessVerdict:
