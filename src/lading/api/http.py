@@ -237,6 +237,7 @@ def _value(name: str, value: JSON) -> JSON:
         return value
     if value in ("", "null"):
         return None
+    # A parameter of a query string may be JSON; a plain text that begins like it stays a text.
     if value[0] in '[{"':
         try:
             return decode(value, name)
@@ -257,6 +258,7 @@ def decode(text: bytes | str, what: str) -> JSON:
     except (msgspec.DecodeError, UnicodeError) as error:
         raise Malformed(f"{what}: not JSON: {error}") from None
     brackets = (
+        # Most documents have fewer brackets than the limit has levels, and need no walk.
         text.count("[") + text.count("{")
         if isinstance(text, str)
         else text.count(b"[") + text.count(b"{")
@@ -276,6 +278,7 @@ def announced(headers: Mapping[str, str]) -> int | None:
     text = headers.get("content-length", "")
     if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
         return int(text)
+    # A length that cannot be read counts as unknown: the limits for bodies of any size apply.
     return None if text or "transfer-encoding" in headers else 0
 
 
@@ -315,6 +318,8 @@ class BodyReader:
             raise Unauthenticated(
                 "Not logged in: send a token in the Authorization header with a large body"
             )
+        # All strangers together: many small bodies at once would fill the memory as well as a large
+        # one.
         if not self._strangers.take(length):
             raise Unavailable(
                 "too many requests without a token in the Authorization header; try again later"
@@ -387,6 +392,7 @@ def etag(record: Record) -> str:
 
 
 def _etag(modified_at: str, uuid: str) -> str:
+    # Each change has a later `modified_at`; the content need not be hashed.
     return hashlib.md5(f"{modified_at}{uuid}".encode(), usedforsecurity=False).hexdigest()[:25]
 
 
@@ -410,6 +416,7 @@ def show_all(kind: RecordType, rows: Sequence[Record], names: tuple[str, ...]) -
     """
     if not rows or not is_plain(kind):
         return [show(kind, row, names) for row in rows]
+    # The same for all rows of a query, so it is found once.
     surplus = rows[0].keys() - set(names)
     for row in rows:
         tag = etag(row)
@@ -473,6 +480,7 @@ async def present(
         shown = [
             one
             if row["uuid"] == principal.user_uuid
+            # Of other users only what a directory of people needs.
             else {name: one[name] for name in one if name in PUBLIC}
             for row, one in zip(rows, shown, strict=True)
         ]

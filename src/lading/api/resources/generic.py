@@ -46,6 +46,7 @@ async def list_records(
     async with database.reading() as tx:
         query = await narrowed(tx, kind, query, call.caller)
         available = await records.count(tx, database.dialect, kind, query) if query.count else None
+        # Fast path: the database makes the JSON of each record, and no row becomes Python objects.
         if is_plain(kind) and query.limit and not query.include and not query.distinct:
             texts = await records.search_texts(tx, database.dialect, kind, query)
             if texts is not None:
@@ -179,6 +180,7 @@ async def apply(
     user_uuid: str,
 ) -> Record:
     """Change a record and write its log row; the new record. A change of nothing writes nothing."""
+    # A client that sends a whole record back changes nothing, and makes no event.
     real = {name: value for name, value in changes.items() if old.get(name) != value}
     if not real:
         return old
@@ -214,6 +216,7 @@ async def remove(
     """Delete a record and the permission links of which it is an end, and write their log rows."""
     for link in await permission_queries.links_of(tx, kind, record["uuid"]):
         await remove(tx, services, LINKS, link, user_uuid=user_uuid)
+    # After its links: each of them has a log row of its own.
     await records.delete(tx, kind, record["uuid"])
     await permission_queries.follow_removal(tx, kind, record)
     await audit.deleted(tx, services, kind, record, user_uuid=user_uuid)
@@ -237,6 +240,7 @@ async def find_included(
         for name in names:
             uuid = row.get(name)
             if uuid:
+                # By type, for one query each.
                 wanted.setdefault(uuid[6:11], set()).add(uuid)
     found: list[Record] = []
     for infix, uuids in wanted.items():

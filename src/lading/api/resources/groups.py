@@ -95,6 +95,7 @@ async def create_group(call: ApiCall) -> ApiResponse:
             await authorization.check_owner(tx, call, record["owner_uuid"])
         await _settle_name(tx, call, record)
         await generic.insert(tx, call, GROUPS, record)
+        # An admin manages every role anyway.
         if is_role and not caller.is_admin:
             ends = {
                 "tail_uuid": caller.user_uuid,
@@ -123,6 +124,7 @@ async def delete_group(call: ApiCall) -> ApiResponse:
     async with call.services.database.writing() as tx:
         old = await authorization.find_readable(tx, call.services, GROUPS, call.uuid, call.caller)
         await authorization.check_writable(tx, GROUPS, old, call.caller, Level.MANAGE)
+        # Made before the removal: afterwards the caller has no level on it.
         shown = await present_one(tx, call.services, call.caller, GROUPS, old)
         await generic.remove(tx, call.services, GROUPS, old, user_uuid=call.caller.user_uuid)
     return ApiResponse(body=shown)
@@ -170,6 +172,7 @@ async def _change(call: ApiCall, wanted: _Wanted) -> ApiResponse:
         given = wanted(call, GROUPS, old)
         new = {**old, **given, **services.trash_times(old, given)}
         if new["group_class"] == GroupClass.ROLE:
+            # Roles stay with the system user, whatever a client sends back.
             new["owner_uuid"] = old["owner_uuid"]
         if new != old:
             await _check_change(tx, call, new, old)
@@ -189,6 +192,7 @@ async def _check_change(tx: Transaction, call: ApiCall, new: Record, old: Record
         raise authorization.lacking(old["uuid"], Level.WRITE)
     above = await permissions.group_flags(tx, old["owner_uuid"])
     _check(call, new, old, level=level, frozen_above=above.frozen)
+    # After the rules of the record itself: those need no further query.
     if new["owner_uuid"] != old["owner_uuid"]:
         await authorization.check_move(tx, call, old, new["owner_uuid"])
     if new["trash_at"] is not None and old["trash_at"] is None:
@@ -229,9 +233,11 @@ async def _settle_name(tx: Transaction, call: ApiCall, record: Record) -> None:
     """Check that no other group of the owner has this name; with `ensure_unique_name` make it
     distinct. Raises Invalid.
     """
+    # Names in the trash are free for others.
     if record["is_trashed"]:
         return
     owner, name = record["owner_uuid"], record["name"]
+    # Within the transaction, so that two calls never get one name.
     same = await records.matching(tx, GROUPS, owner_uuid=owner, name=name, is_trashed=0)
     if all(one["uuid"] == record["uuid"] for one in same):
         return
@@ -326,9 +332,11 @@ async def _page(
     found: list[tuple[RecordType, list[Record]]] = []
     limit, offset, available = first.limit, first.offset, 0
     for kind, query in zip(kinds, queries, strict=True):
+        # To skip an offset over several kinds, the number of each has to be known.
         counted = first.count or bool(offset)
         number = await records.count(tx, dialect, kind, query) if counted else 0
         rows: list[Record] = []
+        # No query for rows where all of a type lies before the page, or the page is full.
         if limit and (offset < number or not offset):
             page = replace(query, limit=limit, offset=offset, most_bytes=most_bytes // len(kinds))
             rows = await records.search(tx, dialect, kind, page, raw=True)
@@ -351,6 +359,7 @@ async def list_shared(call: ApiCall) -> ApiResponse:
     owned_by_user = IsKind("owner_uuid", (str(ids.Infix.USER),))
     outside: Expression = owned_by_user
     if not caller.is_admin:
+        # What is in a readable project is found there.
         outside = Either((owned_by_user, Not(Reachable(caller.user_uuid, "owner_uuid"))))
     classes = (GroupClass.PROJECT.value, GroupClass.FILTER.value)
     where = (
@@ -358,6 +367,7 @@ async def list_shared(call: ApiCall) -> ApiResponse:
         Compare(_OWNER, "!=", caller.user_uuid),
         outside,
     )
+    # Included records are found below, and not by the list.
     call.params["include"] = None
     database = call.services.database
     query = generic.prepare_query(call, GROUPS, where)

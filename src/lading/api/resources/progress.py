@@ -62,6 +62,7 @@ async def get_status(call: ApiCall) -> ApiResponse:
         subject = ContainerRequest.from_record(row)
         scene = await _scene(tx, call, subject, container)
     waits = _first(subject, container, scene)
+    # Outside the transaction: what follows needs no database.
     sentence = reuse.status_sentence(container, scene.status, waits)
     known = (
         {"uuid": container.uuid, "container_state": container.state} if container else _NO_CONTAINER
@@ -82,6 +83,7 @@ async def get_why(call: ApiCall) -> ApiResponse:
             decision |= await _nearest(tx, services, subject, decision["container_uuid"])
         tried = await _tried(tx, subject)
         image = await _image_fault(tx, call, subject, container)
+        # What became of the last attempt is of interest while the next one is under way.
         earlier = tried[-1] if tried and container is not None and container.state in LIVE else None
         scene = dataclasses.replace(
             await _scene(tx, call, subject, container), image=image, earlier=earlier
@@ -122,6 +124,7 @@ async def preview(call: ApiCall) -> ApiResponse:
         "state": request.RequestState.COMMITTED,
         "priority": given.get("priority") or 0,
     }
+    # As a create does, so that the preview compares by the same contents.
     await mount_contents.look_up(services, caller, [given.get("mounts")])
     trees = await look_up_given(call, given)
     if trees is None:
@@ -132,6 +135,7 @@ async def preview(call: ApiCall) -> ApiResponse:
         now = services.now()
         change = request.create(
             wanted,
+            # Of no record: nothing is stored.
             uuid=services.new_uuid(Infix.REQUEST),
             owner_uuid=caller.user_uuid,
             user_uuid=caller.user_uuid,
@@ -186,6 +190,7 @@ async def get_log(call: ApiCall) -> ApiResponse:
     _check_claim(claim)
     async with services.database.reading() as tx:
         row, container = await _logged(tx, call)
+        # The container still runs, so that its log is nowhere else.
         if fault is not None and container is not None and container.state in HELD:
             raise fault
         # The container ended while its gateway was asked, or its supervisor posts its log.
@@ -279,6 +284,7 @@ async def _image_fault(
     if container is None or container.state not in (ContainerState.QUEUED, ContainerState.LOCKED):
         return ""
     pdh = container.container_image
+    # Whoever may read it: the supervisor loads the image with rights of its own.
     if await contents.present(tx, [pdh], call.services.now(), reader=None):
         return ""
     return (
@@ -289,6 +295,7 @@ async def _image_fault(
 
 async def _last(tx: Transaction, call: ApiCall, event_type: str) -> Record | None:
     rows = await records.matching(tx, LOGS, object_uuid=call.uuid, event_type=event_type)
+    # A request may be resolved anew, for a retry or another draft: the latest decision counts.
     return max(rows, key=lambda row: int(row["id"])) if rows else None
 
 

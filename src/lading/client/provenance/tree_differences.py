@@ -1,4 +1,4 @@
-"""How two whole trees of requests differ, step by step; steps are the same by their names."""
+"""Differences of two trees of requests, step by step: steps of the same name are compared."""
 
 from __future__ import annotations
 

@@ -172,6 +172,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
         default.
         """
         given = {name: value for name in FIELDS if (value := record.get(name)) is not None}
+        # A row is trusted: its attributes were checked when they were written.
         given["state"] = ContainerState(record.get("state") or INITIAL)
         return cls(**given)
 
@@ -190,6 +191,8 @@ FIELDS: tuple[str, ...] = Container.__struct_fields__
 def failure_of(container: Container) -> Failure | None:
     """The failure class in `runtime_status`, if one was recorded."""
     named = container.runtime_status.get("failure")
+    # `runtime_status` is written by supervisors, older and newer ones too: an unknown class counts
+    # as none.
     return Failure(named) if isinstance(named, str) and named in tuple(Failure) else None
 
 

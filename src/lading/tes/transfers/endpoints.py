@@ -1,4 +1,6 @@
-"""The seams of servers that inputs come from and outputs go to, and what passes between."""
+"""Protocols of the servers that inputs of tasks come from and outputs go to, and the records that
+are exchanged with them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The graph of where a request came from and what used its result, drawn by the server, and the
-same as a table.
+"""The page with the provenance graph of a request: what its inputs were made by, and what used its
+result. The server lays the graph out, and shows the same as a table.
 """
 
 from __future__ import annotations
