@@ -1,10 +1,10 @@
 # One verb an action. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup assets demo test check security bench fuzz simulate cwl chaos soak pages cloud hpc shell ga4gh docs lock clean
+.PHONY: help setup assets demo test check security bench fuzz simulate cwl chaos soak pages cloud hpc shell ga4gh docs screenshots dist deb image install-check release-check lock clean
 BIN := .venv/bin
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Prepare this checkout; leaves .venv/bin/lading
 	@scripts/setup.sh run
@@ -12,7 +12,8 @@ setup: ## Prepare this checkout; leaves .venv/bin/lading
 assets: ## Fetch the scripts of the page, pinned; without them it works by reload
 	@scripts/assets.sh
 
-demo: setup ## Run a pipeline on real reads: once, again (all reused), and with one parameter changed
+demo: ## Run a pipeline on real reads: once, again (all reused), and with one parameter changed
+	@scripts/setup.sh demo
 	@$(BIN)/python -m examples.phage
 
 # The first run installs the Arvados Python client, pinned in requirements/client.txt, into an environment of its own.
@@ -94,8 +95,27 @@ docs: ## Write the generated pages and build docs/_build
 	$(BIN)/python -m docs.generate
 	$(BIN)/sphinx-build -q -W -E docs docs/_build
 
+dist: ## Build the wheel and the sdist into dist, the same bytes for the same commit
+	@scripts/setup.sh run
+	@scripts/build.sh
+
+deb: ## Build the Debian package into dist
+	@scripts/setup.sh run
+	@scripts/deb.sh
+
+image: ## Build the OCI image of the server into dist, without a container engine
+	@scripts/setup.sh run
+	@scripts/image.sh
+
+install-check: deb ## Install Lading in every way, each in a clean Debian root, to a first result; a table
+	@$(BIN)/python scripts/clean_root.py
+
+release-check: ## Check what a release needs: version, changelog, tag, same bytes twice, SBOM, licences, a clean root
+	@scripts/setup.sh run
+	@$(BIN)/python scripts/release_check.py
+
 lock: ## Pin the dependencies anew
 	@scripts/lock.sh
 
 clean: ## Remove what the other actions left in this checkout
-	rm -rf .venv docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* htmlcov build
+	rm -rf .venv docs/_build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* htmlcov build

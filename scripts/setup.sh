@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Prepares this checkout: setup.sh run|test. Installs system packages only as root on Debian or Ubuntu; elsewhere says
-# exactly what is missing. Safe to run again: what is there already is left alone.
+# Prepares this checkout: setup.sh run|demo|test. Installs system packages only as root on Debian or Ubuntu; elsewhere says
+# exactly what is missing. Safe to run again: what is there already is left alone. Without root, containers run in Docker
+# or podman: `run` says what is missing for them and goes on, as data can be served without; `demo` stops.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-purpose=${1:-run}
+asked=${1:-run}
+purpose=$asked
+[ "$asked" != demo ] || purpose=run
 run_tools=(crun fusermount3 nft slirp4netns)
 test_tools=(
     crun dockerd containerd bowtie2 samtools bcftools curl ssh sftp-server ip git initdb slurmctld slurmd munged podman docker-registry
@@ -20,6 +23,7 @@ declare -A package=(
     [chromium]=chromium
 )
 
+installed=()
 say() { printf 'setup: %s\n' "$*" >&2; }
 
 is_fit() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
@@ -40,6 +44,12 @@ find_python() {
         fi
         first=${first:-$candidate}
     done
+    if [ -z "$first" ] && can_install && [ -z "${tried_python:-}" ]; then
+        tried_python=1
+        install python3 python3-venv
+        find_python
+        return
+    fi
     if [ -z "$first" ]; then
         say "Python 3.11 or newer is needed; install it and run this again with PYTHON=/path/to/python3"
         exit 1
@@ -51,6 +61,7 @@ can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
 install() {
     say "installing $*"
+    installed+=("$@")
     export DEBIAN_FRONTEND=noninteractive
     if ! apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1; then
         apt-get update -qq
@@ -79,6 +90,29 @@ need_tools() {
         say "    apt-get install --no-install-recommends ${missing[*]}"
         exit 1
     fi
+}
+
+# Without root: a Docker that this user may use, or podman with the helpers that give a user further ids.
+need_engine_of_user() {
+    local missing=()
+    [ ! -w "${DOCKER_HOST:-/var/run/docker.sock}" ] && [ ! -w "${XDG_RUNTIME_DIR:-}/docker.sock" ] || return 0
+    has podman || missing+=(podman)
+    has newuidmap || missing+=(uidmap)
+    has slirp4netns || missing+=(slirp4netns)
+    [ ${#missing[@]} -eq 0 ] && return
+    say "without root, containers run in podman or Docker, and neither is ready. On Debian or Ubuntu, as root:"
+    say "    apt-get install --no-install-recommends ${missing[*]}"
+    say "then, as yourself: systemctl --user enable --now podman.socket"
+    [ "$1" != demo ] || exit 1
+}
+
+tell_what_next() {
+    say "ready: $("$PWD/.venv/bin/python" -c 'import lading, sys; print(f"lading {lading.__version__}, Python {sys.version.split()[0]}")') in .venv"
+    [ ${#installed[@]} -eq 0 ] || say "installed from the distribution: ${installed[*]}"
+    case "$asked" in
+        run) say "next: export PATH=$PWD/.venv/bin:\$PATH; lading up" ;;
+        test) say "next: make test, or .venv/bin/pytest -q tests/core" ;;
+    esac
 }
 
 make_environment() {
@@ -112,12 +146,13 @@ make_environment() {
 }
 
 case "$purpose" in
-    run) need_tools "${run_tools[@]}" ;;
+    run) if [ "$(id -u)" = 0 ]; then need_tools "${run_tools[@]}"; else need_engine_of_user "$asked"; fi ;;
     test) need_tools "${test_tools[@]}" ;;
-    *) say "usage: setup.sh run|test"; exit 2 ;;
+    *) say "usage: setup.sh run|demo|test"; exit 2 ;;
 esac
 make_environment
 # The page works without them; its tests do not.
 if [ "$purpose" = test ]; then
     scripts/assets.sh test
 fi
+tell_what_next

@@ -1,0 +1,239 @@
+"""Installs Lading in clean Debian roots, each way of installing in a root of its own, and prints a
+table of the times to the first result.
+
+    scripts/clean_root.py                 all ways
+    scripts/clean_root.py deb pipx        some of them
+    scripts/clean_root.py --list          what there is
+
+Run as root on Debian or Ubuntu with mmdebstrap. `scripts/deb.sh` or `make deb` has built dist/
+before. A root has the essential packages and certificates only; it is a directory below
+--directory, in mount and process namespaces of its own, and is removed afterwards. Packages come
+from where this machine gets its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+# Variables that say how packages are fetched; the certificates are those of the root.
+CARRIED = ("http_proxy", "https_proxy", "no_proxy", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL",
+           "PIP_DEFAULT_TIMEOUT", "UV_INDEX_URL")  # fmt: skip
+FIRST_RESULT = """
+lading up --listen 127.0.0.1:0 >up.out 2>&1 &
+until grep -q 'lading: engine' up.out; do kill -0 $! || { cat up.out; exit 1; }; sleep 0.1; done
+cat up.out
+lading image add --name tools:1 --from-host sh seq wc
+test "$(lading run -- sh -c 'seq 6 | wc -l')" = 6
+lading run -- sh -c 'seq 6 | wc -l' 2>&1 | grep reused
+kill $!; wait $! || :
+"""
+ENGINE = "crun"
+PODMAN = "podman uidmap slirp4netns fuse-overlayfs"
+# What systemd does for a user who logs in and has enabled podman.socket; a root has no systemd.
+SESSION = """
+export XDG_RUNTIME_DIR=/run/user/$(id -u)
+podman system service --time=0 "unix://$XDG_RUNTIME_DIR/podman/podman.sock" >podman.out 2>&1 &
+for _ in $(seq 100); do [ -S "$XDG_RUNTIME_DIR/podman/podman.sock" ] && break; sleep 0.1; done
+"""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way. `packages` are there before, `install` is timed, then `check` gives a first
+    result.
+    """
+
+    name: str
+    says: str
+    packages: str
+    install: str
+    check: str = FIRST_RESULT
+    user: bool = False
+    patience: float = 1200.0
+
+
+WHEEL = "$(echo /dist/lading-*.whl)"
+WAYS = (
+    Way("demo", "make demo, root", "make", "true", "cd /src && make demo"),
+    Way("demo-user", "make demo, user with rootless podman", f"make python3-venv {PODMAN}",
+        "true", SESSION + "cp -r /src src && cd src && make demo", user=True),
+    Way("setup-bare", "scripts/setup.sh run, user without an engine", "python3-venv",
+        "true", "cp -r /src src && cd src && ! scripts/setup.sh run 2>said; cat said; "
+        "grep -q 'apt-get install' said", user=True),
+    Way("pip", "pip install, root", f"python3-venv {ENGINE}",
+        f"python3 -m venv /opt/l && /opt/l/bin/pip install -q {WHEEL}",
+        "PATH=/opt/l/bin:$PATH" + FIRST_RESULT),
+    Way("pip-user", "pip install, user with rootless podman", f"python3-venv {PODMAN}",
+        f"python3 -m venv l && l/bin/pip install -q {WHEEL}",
+        "PATH=$HOME/l/bin:$PATH" + SESSION + FIRST_RESULT, user=True),
+    Way("pip-extras", "pip install with [s3,cloud], root", f"python3-venv {ENGINE}",
+        f"python3 -m venv /opt/l && /opt/l/bin/pip install -q \"{WHEEL}[s3,cloud]\"",
+        "PATH=/opt/l/bin:$PATH" + FIRST_RESULT),
+    Way("pipx", "pipx install, root", f"pipx {ENGINE}", f"pipx install {WHEEL}",
+        "PATH=$HOME/.local/bin:$PATH" + FIRST_RESULT),
+    Way("uv", "uv tool install, root", f"python3-venv {ENGINE}",
+        "python3 -m venv /opt/uv && /opt/uv/bin/pip install -q uv"
+        f" && /opt/uv/bin/uv tool install -q --python /usr/bin/python3 {WHEEL}",
+        "PATH=$HOME/.local/bin:$PATH" + FIRST_RESULT),
+    Way("deb", "apt-get install ./lading.deb, root", "",
+        "apt-get install -qq --no-install-recommends /dist/lading_*.deb", FIRST_RESULT),
+    Way("test", "make test, root; an hour and more", "make", "true", "cd /src && make test",
+        patience=4 * 3600.0),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Seconds that the parts of a way took; `failed` names the part that did not work."""
+
+    way: Way
+    packages: float = 0.0
+    install: float = 0.0
+    check: float = 0.0
+    failed: str = ""
+
+
+def main() -> int:
+    """Try the ways; 1 when one failed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("ways", nargs="*", metavar="WAY")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--directory", type=Path, default=Path(tempfile.gettempdir()))
+    parser.add_argument("--root", type=Path, help="a tar of a clean root, made when it is absent")
+    parser.add_argument("--json", type=Path, help="also write the times to this file")
+    options = parser.parse_args()
+    if options.list:
+        print("\n".join(f"{one.name:12} {one.says}" for one in WAYS))
+        return 0
+    unknown = {*options.ways} - {one.name for one in WAYS}
+    if unknown or os.geteuid() != 0:
+        parser.error(f"unknown: {', '.join(unknown)}" if unknown else "needs root")
+    wanted = [one for one in WAYS if one.name in (options.ways or _USUAL)]
+    with tempfile.TemporaryDirectory(prefix="lading-root-", dir=options.directory) as folder:
+        archive = options.root or Path(folder) / "root.tar"
+        if not archive.exists():
+            _make_root(archive)
+        done = [_try(one, archive, Path(folder) / one.name) for one in wanted]
+    print(_table(done))
+    if options.json:
+        found = [{"way": one.way.name, "packages": one.packages, "install": one.install,
+                  "first_result": one.check, "failed": one.failed} for one in done]  # fmt: skip
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    return 1 if any(one.failed for one in done) else 0
+
+
+_USUAL = tuple(one.name for one in WAYS if one.name != "test")
+
+
+def _make_root(archive: Path) -> None:
+    lines = Path("/etc/os-release").read_text().splitlines()
+    release = dict(line.split("=", 1) for line in lines if "=" in line)
+    command = ["mmdebstrap", "-q", "--variant=minbase", "--include=ca-certificates"]
+    subprocess.run([*command, release["VERSION_CODENAME"].strip('"'), archive], check=True)
+
+
+_APT = "apt-get install -qq --no-install-recommends"
+
+
+def _try(way: Way, archive: Path, root: Path) -> Timed:
+    print(f"== {way.name}: {way.says}", file=sys.stderr, flush=True)
+    root.mkdir()
+    try:
+        _prepare(archive, root)
+        times = {}
+        commands = {
+            "packages": f"apt-get update -qq; {_APT} {way.packages} >/dev/null",
+            "install": way.install,
+            "check": way.check,
+        }
+        for part, command in commands.items():
+            began = time.monotonic()
+            as_user = way.user and part != "packages"
+            if _run(root, command, as_user=as_user, patience=way.patience):
+                return Timed(way, **times, failed=part)
+            times[part] = time.monotonic() - began
+        return Timed(way, **times)
+    finally:
+        shutil.rmtree(root)
+
+
+def _prepare(archive: Path, root: Path) -> None:
+    """Unpack the root; the distributions, the checkout and a user go into it."""
+    subprocess.run(["tar", "xf", archive, "-C", root, "--exclude=./dev/*"], check=True)
+    shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+    # The site's own certificates, and those of the distribution.
+    for path in Path("/usr/local/share/ca-certificates").glob("*.crt"):
+        shutil.copy(path, root / "usr/local/share/ca-certificates")
+    (root / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
+    (root / "usr/sbin/policy-rc.d").chmod(0o755)
+    shutil.copytree(ROOT / "dist", root / "dist")
+    (root / "src").mkdir()
+    # Files that git knows, as a clone has them, changes included.
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    subprocess.run(["xargs", "-0", "cp", "--parents", "-t", str(root / "src")],
+                   input=listed.stdout, cwd=ROOT, check=True)  # fmt: skip
+    # Podman's own default is above what some machines allow (RLIMIT_NPROC).
+    (root / "etc/containers").mkdir(exist_ok=True)
+    (root / "etc/containers/containers.conf").write_text(
+        '[containers]\ndefault_ulimits = ["nofile=20000:20000", "nproc=20000:20000"]\n'
+    )
+    script = "update-ca-certificates >/dev/null 2>&1; useradd -m -s /bin/bash ann"
+    assert _run(root, script, as_user=False, patience=60) == 0
+
+
+# The namespaces end with the command, and everything in them. Not chroot: a process in one may make
+# no user namespace, which containers without root need.
+_ENTER = """
+mount --bind "$0" "$0" && cd "$0"
+mount --rbind /dev dev && mount --rbind /sys sys && mount -t proc proc proc
+mount -t tmpfs tmpfs run && mkdir -p run/user/1000/podman
+chown -R 1000:1000 run/user/1000 && chmod 700 run/user/1000
+pivot_root . mnt && umount -l mnt
+exec su - "$1" -w "$3" -s /bin/bash -c "set -e
+$2"
+"""
+
+
+def _run(root: Path, command: str, *, as_user: bool, patience: float) -> int:
+    """Run a command in the root; its exit code. Output goes to standard error."""
+    environ = {name: os.environ[name] for name in CARRIED if name in os.environ}
+    environ |= {"PATH": os.environ["PATH"], "DEBIAN_FRONTEND": "noninteractive", "LANG": "C.UTF-8",
+                "PIP_CERT": CERTIFICATES, "SSL_CERT_FILE": CERTIFICATES,
+                "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore"}  # fmt: skip
+    kept = ",".join(name for name in environ if name != "PATH")
+    arguments = [str(root), "ann" if as_user else "root", command, kept]
+    try:
+        return subprocess.run(
+            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private",
+             "sh", "-c", _ENTER, *arguments],
+            env=environ, stdin=subprocess.DEVNULL, stdout=sys.stderr, timeout=patience, check=False,
+        ).returncode  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return 124
+
+
+def _table(done: list[Timed]) -> str:
+    lines = ["| way | packages of Debian | installing | first result | |", "|---|---|---|---|---|"]
+    for one in done:
+        times = (one.packages, one.install, one.check)
+        cells = [one.way.says, *(f"{value:.1f} s" if value else "" for value in times)]
+        cells.append(f"FAILED: {one.failed}" if one.failed else "works")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
