@@ -20,6 +20,7 @@ from bench import (
     memory,
     mount,
     outputs,
+    provenance,
     queue,
     report,
     sessions,
@@ -39,6 +40,7 @@ from bench.web.measure import measure as web
 _PARTS = (
     "containers", "steps", "outputs", "slurm", "api", "blocks", "put", "mount", "collections",
     "cloud", "sessions", "hpc", "queue", "memory", "cli", "tes", "web",
+    "provenance",
 )  # fmt: skip
 
 
@@ -102,6 +104,8 @@ def _of_large_sites(options: argparse.Namespace) -> list[Figure]:
         figures += memory.measure(files=options.million, log_size=options.log_size)
     if "tes" in options.parts:
         figures += tes.measure(tasks=options.tasks, runs=options.task_runs, funnel=options.funnel)
+    if "provenance" in options.parts:
+        figures += provenance.measure(nodes=options.nodes, steps=options.crate_steps)
     if "web" in options.parts:
         figures += web(count=options.records, databases=options.database, parts=options.web_parts)
     return figures
@@ -139,6 +143,9 @@ def _parse() -> argparse.Namespace:
     )
     group = parser.add_argument_group("cli")
     group.add_argument("--calls", type=int, default=20)
+    group = parser.add_argument_group("provenance")
+    group.add_argument("--nodes", type=int, default=10_000, help="nodes of the graph")
+    group.add_argument("--crate-steps", type=int, default=1000, help="steps of the crate")
     group = parser.add_argument_group("memory")
     group.add_argument(
         "--million", type=int, default=1_000_000, help="files of the large upload; 0: none"

@@ -81,7 +81,7 @@ class Site:
         self.world: World
         self.socket = root / "api.sock"
         self._root = root
-        self._loop = asyncio.new_event_loop()
+        self.loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._is_ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="site")
@@ -92,13 +92,13 @@ class Site:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
+        self.loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(20)
-        self._loop.close()
+        self.loop.close()
 
     def call(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
         """Do something in the server's loop and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(20)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(20)
 
     def lading(
         self, *arguments: str, code: int = 0, stdin: bytes | None = None, token: str | None = None
@@ -130,7 +130,7 @@ class Site:
     def acting(self, *plays: Play) -> Generator[None]:
         """Containers that come inside are acted on the stage, one play each."""
         others = {one["uuid"] for one in self.call(self.queued())}
-        acting = asyncio.run_coroutine_threadsafe(self._act(list(plays), others), self._loop)
+        acting = asyncio.run_coroutine_threadsafe(self._act(list(plays), others), self.loop)
         try:
             yield
         finally:
@@ -156,7 +156,7 @@ class Site:
                             await perform(self.world, container, waiting.pop(0))
 
     def _serve(self) -> None:
-        self._loop.run_until_complete(self._main())
+        self.loop.run_until_complete(self._main())
 
     async def _main(self) -> None:
         async with world(self._root) as self.world:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pytest
+
+from lading.core.ids import is_pdh
 from lading.core.records.schema import JSON
 from lading.testing.world import World
+from tests.lineage_graphs import fill_graph
 
 
 async def test_provenance_and_use(it: World) -> None:
@@ -111,3 +117,16 @@ async def test_a_brief_lineage_shows_nothing_that_the_caller_cannot_read(it: Wor
     scoped = await it.ok("POST", "api_client_authorizations", {"scopes": ["GET /arvados/v1/"]})
     token = f"v2/{scoped['uuid']}/{scoped['api_token']}"
     assert (await it.request("GET", path, params={"brief": True}, token=token)).status == 403
+
+
+@pytest.mark.long
+async def test_ten_thousand_nodes_are_one_answer(it: World) -> None:
+    steps = 5000
+    graph = await fill_graph(it, steps)
+    path = f"collections/{graph.pdh}/provenance"
+    answer = await it.ok("GET", path, params={"brief": True})
+    assert answer["complete"] is True
+    found = answer["records"]
+    kinds = Counter("content" if is_pdh(key) else key[6:11] for key in found)
+    # The contents are the outputs and the image.
+    assert kinds == {"dz642": steps, "xvhdp": steps, "content": steps + 1}

@@ -157,22 +157,27 @@ def _show_tree(graph: FoldedGraph, start: str, *, up: bool, down: bool) -> None:
     nodes = {one.key: one for one in graph.nodes}
     own = next(one for one in graph.nodes if any(each.key == start for each in one.nodes))
     before, after = neighbours_of(graph.edges)
-    click.echo(_line(own))
+    lines = [_line(own)]
     ways = (("made from", before, up), ("used by", after, down))
     for title, neighbours, wanted in ways:
         if wanted:
-            click.echo(f"{title}: nothing that is recorded" if own.key not in neighbours else title)
+            lines.append(
+                f"{title}: nothing that is recorded" if own.key not in neighbours else title
+            )
             for line in outline(own.key, neighbours):
                 more = "  (see above)" if line.is_repeated and line.key in neighbours else ""
-                click.echo(f"{line.prefix}{_line(nodes[line.key])}{more}")
+                lines.append(f"{line.prefix}{_line(nodes[line.key])}{more}")
+    # At once: a call for each line takes as long as the lines.
+    click.echo("\n".join(lines))
 
 
 def _line(node: FoldedNode) -> str:
     first, number = node.nodes[0], len(node.nodes)
     name = display.plain(display.shorten(node.name)) + (f" x {number}" if number > 1 else "")
+    counted = node.states
     states = ", ".join(
-        _painted(state) + (f" {count}" if len(node.states) > 1 else "")
-        for state, count in node.states.items()
+        _painted(state) + (f" {count}" if len(counted) > 1 else "")
+        for state, count in counted.items()
     )
     uuid = f"  {_identifier(node)}" if number == 1 else ""
     return f"{name}  {states or first.kind}{uuid}"

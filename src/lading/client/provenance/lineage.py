@@ -24,7 +24,8 @@ _MOST_CONTAINERS: Final = 1000
 _SEALED: Final = "not readable"
 
 
-@dataclass(slots=True, kw_only=True)
+# No repr: asyncio writes that of a task's result when it takes its handler of Ctrl-C away.
+@dataclass(slots=True, kw_only=True, repr=False)
 class Lineage:
     """Nodes by key, and edges from each used node to its user."""
 

@@ -51,6 +51,8 @@ def mark_withdrawn(drawn: Lineage) -> None:
     was, and that no other container has made too.
     """
     withdrawn = {key for key, one in drawn.containers.items() if one.get("withdrawn_at")}
+    if not withdrawn:
+        return
     makers: dict[str, list[str]] = {}
     for key, one in drawn.containers.items():
         if one.get("output"):
