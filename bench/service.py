@@ -21,6 +21,8 @@ PROGRAMS = ("sh", "date", "head", "split", "mkdir")
 SERVER_PID = "LADING_BENCH_PID"
 _STOP_LIMIT = 60.0
 _LADING = (sys.executable, "-m", "lading")
+# Build environments set it; a program of a user keeps its compiled modules.
+_NO_CACHE = "PYTHONDONTWRITEBYTECODE"
 
 
 @contextlib.contextmanager
@@ -39,19 +41,21 @@ def serving(
     if config:
         data.mkdir(parents=True)
         (data / "config.yml").write_text(config)
+    environment = {name: value for name, value in os.environ.items() if name != _NO_CACHE}
     with (data.parent / "up.log").open("w+") as log:
         up = subprocess.Popen(
             [python, "-m", "lading", "up", "--data", str(data), "--listen", listen],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
+            env=environment,
         )
         try:
             assert up.stdout is not None
             if not up.stdout.readline():
                 log.seek(0)
                 raise RuntimeError(f"lading up did not start: {log.read().strip()[-500:]}")
-            yield _environment(data / "env") | {SERVER_PID: str(up.pid)}
+            yield environment | _variables(data / "env") | {SERVER_PID: str(up.pid)}
         finally:
             _end(up)
 
@@ -84,9 +88,9 @@ def _end(up: subprocess.Popen[str]) -> None:
         up.stdout.close()
 
 
-def _environment(path: Path) -> dict[str, str]:
+def _variables(path: Path) -> dict[str, str]:
     lines = (line.removeprefix("export ") for line in path.read_text().splitlines())
-    return os.environ | dict(line.split("=", 1) for line in lines)
+    return dict(line.split("=", 1) for line in lines)
 
 
 def free_port(host: str = "127.0.0.1") -> int:

@@ -85,9 +85,20 @@ def test_a_full_disk_ends_the_journal_and_nothing_else(tmp_path: Path) -> None:
     assert (tmp_path / "j").read_bytes() == b""
 
 
-def test_old_journals_go(tmp_path: Path) -> None:
-    old = tmp_path / "old.jsonl"
+def add_old(folder: Path) -> Path:
+    old = folder / "old.jsonl"
     old.write_text("")
     os.utime(old, (0, 0))
+    return old
+
+
+def test_old_journals_go_once_a_day(tmp_path: Path) -> None:
+    old = add_old(tmp_path)
     with UploadJournal(tmp_path / "new.jsonl"):
-        assert [path.name for path in tmp_path.iterdir()] == ["new.jsonl"]
+        assert not old.exists()
+    add_old(tmp_path)
+    with UploadJournal(tmp_path / "new.jsonl"):
+        assert old.exists()
+    os.utime(tmp_path / "searched", (0, 0))
+    with UploadJournal(tmp_path / "new.jsonl"):
+        assert not old.exists()

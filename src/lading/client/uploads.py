@@ -369,6 +369,9 @@ async def _each(numbers: Iterable[int], work: Callable[[int], Awaitable[None]]) 
 
 # A journal that was not written for so long is deleted.
 _KEPT_DAYS = 60
+_DAY = 86400.0
+# An empty file, written when the directory was last searched for such journals.
+_LOOKED = "searched"
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
@@ -492,7 +495,16 @@ def _replace(path: Path, text: bytes) -> None:
 
 
 def _forget_old(directory: Path) -> None:
-    limit = time.time() - _KEPT_DAYS * 86400
+    """Delete journals that are not used any more, once a day: a pipeline makes many uploads, and
+    the cache of a user has thousands of journals.
+    """
+    marker, now = directory / _LOOKED, time.time()
+    with suppress(OSError):
+        if now - marker.stat().st_mtime < _DAY:
+            return
+    with suppress(OSError):
+        marker.touch(mode=0o600)
+    limit = now - _KEPT_DAYS * _DAY
     for path in directory.glob("*.jsonl"):
         with suppress(OSError):
             if path.stat().st_mtime < limit:
