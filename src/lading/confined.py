@@ -393,17 +393,8 @@ class _Removal:
             if inode in self._stuck or (entry.name == self._keep and frame is self._stack[0]):
                 continue
             try:
-                # The type from the listing saves a system call; unlink and open decide by the
-                # present type.
-                if entry.is_dir(follow_symlinks=False):
-                    if _remove_empty(entry.name, frame.descriptor):
-                        continue
-                elif _unlink(entry.name, frame.descriptor):
-                    continue
-                if len(self._stack) < _REMOVAL_DEPTH:
-                    self._descend(entry.name, inode)
+                if self._enters(entry, inode, frame):
                     return
-                self._move_up(entry.name, frame.descriptor)
             except FileNotFoundError:
                 continue
             except NotADirectoryError:
@@ -412,6 +403,19 @@ class _Removal:
             except OSError as error:
                 self._note(error, inode)
         self._finish(frame)
+
+    def _enters(self, entry: os.DirEntry[str], inode: int, frame: _Frame) -> bool:
+        """Remove an entry, or enter it when it is a directory with entries: then True."""
+        # The type from the listing saves a system call; unlink and open decide by the present
+        # type.
+        is_directory = entry.is_dir(follow_symlinks=False)
+        if (_remove_empty if is_directory else _unlink)(entry.name, frame.descriptor):
+            return False
+        if len(self._stack) < _REMOVAL_DEPTH:
+            self._descend(entry.name, inode)
+            return True
+        self._move_up(entry.name, frame.descriptor)
+        return False
 
     def _note(self, error: OSError, inode: int) -> None:
         self._failed = self._failed or error

@@ -241,6 +241,22 @@ class Application:
             request_id = make_request_id(self.services.entropy(20))
         # Large streams give way while calls are under way (`core.protocols.transfer_rates`).
         self.services.turns.note_call()
+        response = await self._respond_always(scope, headers, request_id, receive)
+        if response.session is not None:
+            await _hand_over(response, request_id, scope["extensions"][TAKE_OVER])
+        elif response.is_endless:
+            await _while_read(receive, _send_response(response, request_id, scope["method"], send))
+        else:
+            await _send_response(response, request_id, scope["method"], send)
+
+    async def _respond_always(
+        self,
+        scope: MutableMapping[str, Any],
+        headers: Mapping[str, str],
+        request_id: str,
+        receive: Receive,
+    ) -> ApiResponse:
+        """The response within the time limit, or the one that tells what went wrong."""
         try:
             async with asyncio.timeout(self.services.config.API.RequestTimeout):
                 response = await self._respond(scope, headers, request_id, receive)
@@ -248,12 +264,12 @@ class Application:
                 # status.
                 if response.stream is not None and scope["method"] != "HEAD":
                     response.stream = await _begun(response.stream)
+                return response
         except LadingError as error:
-            response = _refusal(error, request_id)
+            return _refusal(error, request_id)
         except TimeoutError:
-            response = _refusal(
-                Unavailable("the request took too long; try again later"), request_id
-            )
+            late = Unavailable("the request took too long; try again later")
+            return _refusal(late, request_id)
         # The server cancels the task of a client that went away; that is no fault of the handler.
         except asyncio.CancelledError:
             raise
@@ -261,13 +277,7 @@ class Application:
             _logger.exception(
                 "request failed path=%s request_id=%s", redact(scope["path"]), request_id
             )
-            response = _refusal(LadingError("internal error: see the server's log"), request_id)
-        if response.session is not None:
-            await _hand_over(response, request_id, scope["extensions"][TAKE_OVER])
-        elif response.is_endless:
-            await _while_read(receive, _send_response(response, request_id, scope["method"], send))
-        else:
-            await _send_response(response, request_id, scope["method"], send)
+            return _refusal(LadingError("internal error: see the server's log"), request_id)
 
     async def _respond(
         self,
@@ -489,25 +499,27 @@ async def _begun(stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     return parts()
 
 
-async def _send_response(response: ApiResponse, request_id: str, method: str, send: Send) -> None:
-    body = response.body if isinstance(response.body, bytes) else _encode(response.body)
+def _head(response: ApiResponse, request_id: str, length: int) -> list[tuple[bytes, bytes]]:
+    """The headers of a response; `length` is that of a body which is no stream."""
+    given = response.headers
     headers = [
         (b"x-request-id", request_id.encode("latin-1", "replace")),
         (b"access-control-allow-origin", b"*"),
         (b"x-content-type-options", b"nosniff"),
     ]
-    if "Content-Type" not in response.headers:
+    if "Content-Type" not in given:
         headers.append((b"content-type", b"application/json; charset=utf-8"))
     headers += [
-        (name.lower().encode(), value.encode("latin-1", "replace"))
-        for name, value in response.headers.items()
+        (name.lower().encode(), value.encode("latin-1", "replace")) for name, value in given.items()
     ]
-    if (
-        response.stream is None
-        and response.status != 204
-        and "Content-Length" not in response.headers
-    ):
-        headers.append((b"content-length", b"%d" % len(body)))
+    if response.stream is None and response.status != 204 and "Content-Length" not in given:
+        headers.append((b"content-length", b"%d" % length))
+    return headers
+
+
+async def _send_response(response: ApiResponse, request_id: str, method: str, send: Send) -> None:
+    body = response.body if isinstance(response.body, bytes) else _encode(response.body)
+    headers = _head(response, request_id, len(body))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     if response.stream is None:
         # HEAD has the headers of GET without its body, the length included (RFC 9110, 9.3.2).

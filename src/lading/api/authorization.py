@@ -230,15 +230,19 @@ async def check_owner_for(
         # The same words for what is not there and for what may not be read.
         raise Invalid(f"owner_uuid: '{owner_uuid}' not found") from None
     if kind is GROUPS:
-        if owner["group_class"] != GroupClass.PROJECT:
-            raise Invalid(
-                f"owner_uuid: {owner_uuid} is a {owner['group_class']} group, "
-                "which cannot own anything"
-            )
-        if (await permissions.group_flags(tx, owner_uuid)).frozen:
-            raise group_rules.frozen_refusal(owner_uuid)
+        await _check_project(tx, owner)
     if not caller.is_admin:
         await _check_level(tx, caller, owner_uuid)
+
+
+async def _check_project(tx: Transaction, owner: Record) -> None:
+    uuid = owner["uuid"]
+    if owner["group_class"] != GroupClass.PROJECT:
+        raise Invalid(
+            f"owner_uuid: {uuid} is a {owner['group_class']} group, which cannot own anything"
+        )
+    if (await permissions.group_flags(tx, uuid)).frozen:
+        raise group_rules.frozen_refusal(uuid)
 
 
 async def check_move(tx: Transaction, call: ApiCall, group: Record, owner_uuid: str) -> None:

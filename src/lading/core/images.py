@@ -134,13 +134,7 @@ def parse_config(data: bytes, *, layers: int) -> ImageConfig:
         raw = msgspec.json.decode(data, type=_Config)
     except msgspec.DecodeError as error:
         raise _fault(f"the image's configuration cannot be read: {error}") from error
-    if len(raw.rootfs.diff_ids) != layers or layers == 0:
-        raise _fault(
-            f"the image has {layers} layers but its configuration lists {len(raw.rootfs.diff_ids)}"
-        )
-    for one in raw.rootfs.diff_ids:
-        if not _LAYER_ID.fullmatch(one):
-            raise _fault(f"the image's configuration has a layer id that is not sha256: {one!r}")
+    _check_layers(raw.rootfs.diff_ids, layers)
     settings = raw.config or _Settings()
     return ImageConfig(
         diff_ids=tuple(raw.rootfs.diff_ids),
@@ -150,6 +144,14 @@ def parse_config(data: bytes, *, layers: int) -> ImageConfig:
         working_directory=settings.WorkingDir or "",
         user=settings.User or "",
     )
+
+
+def _check_layers(ids: Sequence[str], layers: int) -> None:
+    if len(ids) != layers or layers == 0:
+        raise _fault(f"the image has {layers} layers but its configuration lists {len(ids)}")
+    for one in ids:
+        if not _LAYER_ID.fullmatch(one):
+            raise _fault(f"the image's configuration has a layer id that is not sha256: {one!r}")
 
 
 def process(

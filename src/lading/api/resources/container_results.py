@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lading.api.authorization import authenticate
+from lading.api.container_access.log_spool import Spool
 from lading.api.http import ApiCall, ApiResponse
 from lading.api.manifests import Splicing, read_content
 from lading.api.resources import generic
@@ -178,18 +179,23 @@ async def save_spooled(
         return None
     sink = _Sink(call.services.blocks, set())
     try:
-        with ExitStack() as opened:
-            async with CollectionWriter(sink, pack=_PACK) as writer:
-                for name in spool.names(uuid):
-                    file = spool.open(uuid, name)
-                    if file is not None:
-                        await writer.add_open_file(name, opened.enter_context(file).fileno())
-                text = await writer.finish()
+        text = await _store_spool(spool, uuid, sink)
         own = await as_container(call, container)
         return own, await make_collection(own, container, "log", text, frozenset(sink.kept))
     except (LadingError, OSError) as error:
         event(_logger, "live log not saved", container=uuid, why=error)
         return None
+
+
+async def _store_spool(spool: Spool, uuid: str, sink: _Sink) -> str:
+    """Store the live log of a container; its manifest. Raises OSError, and as `Blocks.keep`."""
+    with ExitStack() as opened:
+        async with CollectionWriter(sink, pack=_PACK) as writer:
+            for name in spool.names(uuid):
+                file = spool.open(uuid, name)
+                if file is not None:
+                    await writer.add_open_file(name, opened.enter_context(file).fileno())
+            return await writer.finish()
 
 
 @dataclass(frozen=True, slots=True)

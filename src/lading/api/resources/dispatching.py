@@ -22,6 +22,7 @@ from lading.api import authorization
 from lading.api.events import audit
 from lading.api.http import ApiCall, ApiResponse, show
 from lading.api.resources import generic
+from lading.api.services import ApiServices
 from lading.api.transaction import UnitOfWork
 from lading.api.wait_statuses import believed_since
 from lading.core import ids
@@ -248,6 +249,33 @@ def _shown(row: Record) -> dict[str, Json]:
 _MOST_MISFITS: Final = 10_000
 
 
+def _read_misfits(call: ApiCall) -> list[str]:
+    misfits = call.params.get("misfits") or []
+    if (
+        not isinstance(misfits, list)
+        or len(misfits) > _MOST_MISFITS
+        or not all(isinstance(one, str) for one in misfits)
+    ):
+        raise Invalid(f"misfits: must be a list of at most {_MOST_MISFITS} uuids of containers")
+    return misfits
+
+
+async def _changed_warnings(
+    services: ApiServices, misfits: Collection[str], reported: Collection[str]
+) -> dict[str, str]:
+    """The warnings that differ from those that containers have, by container; "" for none."""
+    wanted: dict[str, str] = {}
+    # One transaction that only reads: most reports change no warning, and writers wait for each
+    # other.
+    async with services.database.reading() as tx:
+        warned = await containers.warned(tx, reported)
+        for uuid in {*misfits, *warned}:
+            text = misfit(await services.statuses.about(tx, uuid, services.now()))
+            if text != warned.get(uuid, ""):
+                wanted[uuid] = text
+    return wanted
+
+
 async def warn_misfits(call: ApiCall, reported: Collection[str]) -> None:
     """Warn the clients of waiting containers that no dispatcher can ever run, in `runtime_status`,
     and withdraw warnings that no longer hold.
@@ -257,23 +285,8 @@ async def warn_misfits(call: ApiCall, reported: Collection[str]) -> None:
     be able to run them, the server warns only when all dispatchers with a status of the container
     say so. Raises Invalid.
     """
-    misfits = call.params.get("misfits") or []
-    if (
-        not isinstance(misfits, list)
-        or len(misfits) > _MOST_MISFITS
-        or not all(isinstance(one, str) for one in misfits)
-    ):
-        raise Invalid(f"misfits: must be a list of at most {_MOST_MISFITS} uuids of containers")
     services = call.services
-    async with services.database.reading() as tx:
-        # Read first, in one transaction: most reports change no warning, and writers wait for each
-        # other.
-        warned = await containers.warned(tx, reported)
-        wanted: dict[str, str] = {}
-        for uuid in {*misfits, *warned}:
-            text = misfit(await services.statuses.about(tx, uuid, services.now()))
-            if text != warned.get(uuid, ""):
-                wanted[uuid] = text
+    wanted = await _changed_warnings(services, _read_misfits(call), reported)
     # A transaction for each container: a report may name thousands.
     for uuid, text in sorted(wanted.items()):
         async with services.database.writing() as tx:

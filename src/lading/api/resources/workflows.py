@@ -114,7 +114,15 @@ def _read(definition: str) -> Record:
 
 def _top(events: Iterator[yaml.Event]) -> Record:
     # Keys and values in turns: each text, and None for anything else.
-    members: list[str | None] = []
+    texts = [_text(event) for event in _members(events)]
+    pairs = zip(texts[::2], texts[1::2], strict=True)
+    return {key: value for key, value in pairs if key is not None and value is not None}
+
+
+def _members(events: Iterator[yaml.Event]) -> Iterator[yaml.NodeEvent]:
+    """The beginnings of keys and values of the mapping at the top of the only document. Raises
+    Invalid for anything else, and for a document that is nested too deep.
+    """
     depth = documents = 0
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
@@ -125,15 +133,13 @@ def _top(events: Iterator[yaml.Event]) -> Record:
             if depth == 0 and not isinstance(event, yaml.MappingStartEvent):
                 raise Invalid(_NO_MAPPING)
             if depth == 1:
-                members.append(_text(event))
+                yield event
             depth += isinstance(event, yaml.CollectionStartEvent)
             # An event is small, a tree is not: deep definitions end here, before one is built.
             if depth > MAX_DEPTH:
                 raise Invalid(f"definition: more than {MAX_DEPTH} mappings and lists in each other")
     if documents != 1:
         raise Invalid(_NO_MAPPING)
-    pairs = zip(members[::2], members[1::2], strict=True)
-    return {key: value for key, value in pairs if key is not None and value is not None}
 
 
 def _text(event: yaml.NodeEvent) -> str | None:

@@ -248,6 +248,17 @@ def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy
     for key in ("preemptible", "supervisor"):
         if not isinstance(parameters[key], bool):
             raise Invalid(f"Scheduling parameters [{key}]: must be true or false")
+    _check_times(parameters)
+    if not _are_strings(parameters["partitions"]):
+        raise Invalid("Scheduling parameters [partitions]: must be an array of strings")
+    read_gang(parameters)
+    if committing and parameters["preemptible"] and not policy.preemptible:
+        raise Invalid(
+            "Scheduling parameters preemptible instances are not configured in InstanceTypes"
+        )
+
+
+def _check_times(parameters: Mapping[str, Json]) -> None:
     if not _is_size(parameters["max_run_time"], least=0):
         raise Invalid(
             "Scheduling parameters [max_run_time]: must be an integer of seconds, 0 or more"
@@ -257,13 +268,6 @@ def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy
         raise Invalid(
             f"Scheduling parameters [{KEEP_ON_FAILURE}]: "
             f"must be an integer of seconds, {MOST_KEPT} at most"
-        )
-    if not _are_strings(parameters["partitions"]):
-        raise Invalid("Scheduling parameters [partitions]: must be an array of strings")
-    read_gang(parameters)
-    if committing and parameters["preemptible"] and not policy.preemptible:
-        raise Invalid(
-            "Scheduling parameters preemptible instances are not configured in InstanceTypes"
         )
 
 

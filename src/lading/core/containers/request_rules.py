@@ -198,10 +198,8 @@ def validate(record: Mapping[str, Json], *, fully: bool, committing: bool, polic
     it becomes Committed with this write.
     """
     for name in ("command", "container_image", "output_path", "cwd"):
-        value = record[name]
-        if name == "command" and value is None:
-            continue  # that of the image
-        if not value or (isinstance(value, str) and not value.strip()):
+        # Without a command it is that of the image.
+        if _is_blank(record[name]) and not (name == "command" and record[name] is None):
             raise Invalid(f"{humanised(name)} can't be blank")
     if record["service"] and record["use_existing"]:
         raise Invalid("Use existing cannot be true if 'service' is true")
@@ -209,6 +207,10 @@ def validate(record: Mapping[str, Json], *, fully: bool, committing: bool, polic
         raise Invalid("Max parallel needs a parallel_group: the requests that take turns")
     if fully:
         _validate_nested(record, committing=committing, policy=policy)
+
+
+def _is_blank(value: Json) -> bool:
+    return not value or (isinstance(value, str) and not value.strip())
 
 
 def with_sources(depends_on: list[str], mounted: JsonObject) -> JsonObject:
