@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from lading.core.scheduling.machines import MachineAction
 from lading.dispatch.fleets.slurm.slurm_commands import Slurm, run_program
 from lading.dispatch.fleets.slurm.slurm_nodes import SlurmNodes
 from tests.reality import need_program, need_root
@@ -90,3 +91,13 @@ async def test_nodes_of_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert len({one.id for one in found}) == len(found) >= 2
         assert {one.total.vcpus for one in found} == {4}
         assert all(one.used is not None for one in found)
+        # As root, who may do so in Slurm.
+        name = found[0].id
+        await nodes.act(name, MachineAction.DRAIN, "a bad disk")
+        drained = next(one for one in nodes.machines().machines if one.id == name)
+        assert (drained.behavior, drained.actions) == ("drain", ("run",))
+        assert drained.note == "lading: a bad disk"
+        assert "lading: a bad disk" in slurm.run("scontrol", "show", "node", name)
+        await nodes.act(name, MachineAction.RUN, "")
+        resumed = next(one for one in nodes.machines().machines if one.id == name)
+        assert (resumed.behavior, resumed.actions) == ("run", ("drain",))

@@ -90,3 +90,10 @@ async def test_a_machine_that_is_held(here: PageSite, browser: Browser) -> None:
     words = await browser.words("/ui/machines")
     assert "⊘ running held machine of the dispatcher" in words
     assert "VCPUs 2.5 1 4" in words
+
+
+async def test_a_machine_that_takes_no_orders_says_why(here: PageSite) -> None:
+    await _report(here, kind="node", actions=[], takes_none="user x may not <b>")
+    assert "user x may not &lt;b&gt;" in await (await here.logged_in()).text("/ui/machines")
+    jane = await here.logged_in(await here.world.user("jane"))
+    assert "may not" not in await jane.words("/ui/machines")

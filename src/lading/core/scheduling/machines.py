@@ -63,7 +63,8 @@ class MachineState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     `behavior` is an order that lasts: run, hold or drain. `reserved` is what its containers have
     asked for, `used` is None where nobody measures it. `since` is an API timestamp, "" where the
-    dispatcher does not know it; `price` is in dollars an hour; `note` a fault, or why it goes.
+    dispatcher does not know it; `price` is in dollars an hour; `note` a fault, or why it goes;
+    `takes_none` why it takes no orders, "" where that needs no words.
     """
 
     id: _Text
@@ -80,6 +81,7 @@ class MachineState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     containers: Annotated[tuple[_Text, ...], msgspec.Meta(max_length=4096)] = ()
     actions: Annotated[tuple[MachineAction, ...], msgspec.Meta(max_length=4)] = ()
     note: _Text = ""
+    takes_none: _Text = ""
 
 
 class MachineNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -167,6 +169,7 @@ def shown_to(state: MachineState, *, is_admin: bool, readable: Collection[str]) 
         address="",
         note="",
         actions=(),
+        takes_none="",
     )
 
 

@@ -175,6 +175,30 @@ class Slurm:
         if any(sign in done.err.lower() for sign in _AWAY[:4]):
             _check(done, "scontrol")
 
+    async def set_node(self, name: str, changes: Mapping[str, str]) -> None:
+        """Change a node. Raises JobRefused, also where the caller may not, Unavailable."""
+        given = (f"{key}={value}" for key, value in changes.items())
+        async with self._turn:
+            done = await self._run(
+                ("scontrol", "update", f"NodeName={name}", *given), text=b"", timeout=self._timeout
+            )
+        _check(done, "scontrol")
+
+    async def may_set_nodes(self, user: str) -> bool:
+        """Whether a user of this machine may change nodes: root, the user of the controller, and
+        administrators by the accounts of Slurm (slurm.conf(5), sacctmgr(1)). Raises Unavailable.
+        """
+        if user == "root":
+            return True
+        settings = await self._ask(("scontrol", "show", "config"))
+        found = _SLURM_USER.search(settings)
+        if found is not None and found[1] == user:
+            return True
+        arguments = ("--noheader", "--parsable2", "show", "user", user, "format=AdminLevel")
+        # Without accounts of Slurm it fails, and there are no administrators.
+        done = await self._run(("sacctmgr", *arguments), text=b"", timeout=self._timeout)
+        return done.code == 0 and done.out.strip() == "Administrator"
+
     async def _ask(self, arguments: Sequence[str]) -> str:
         return _output(await self._run(arguments, text=b"", timeout=self._timeout), arguments[0])
 
@@ -239,6 +263,8 @@ SINFO_FORMAT = "%P|%c|%m|%d|%T|%G|%D"
 _MARK = "lading"
 # "123", "123_4" or "123_[4-9,12%2]": a job, a task, the waiting tasks of an array.
 _TASK = re.compile(r"(\d+)(?:_(?:(\d+)|\[([\d,-]+)(?:%\d+)?\]))?")
+# In the output of `scontrol show config`: "SlurmUser = slurm(64030)".
+_SLURM_USER = re.compile(r"^SlurmUser\s*=\s*([^\s(]+)", re.MULTILINE)
 _FINAL = frozenset(
     {
         "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL",

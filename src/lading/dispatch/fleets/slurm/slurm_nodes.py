@@ -1,22 +1,30 @@
 """The nodes of a Slurm cluster as the dispatcher reports them.
 
-`reserved` is what Slurm has given away, to jobs of whomever; `used` what the node measures. Nodes
-take no orders here: who may drain a node is a matter of Slurm. A line that cannot be read is left
-out.
+`reserved` is what Slurm has given away, to jobs of whomever; `used` what the node measures. A node
+is drained and resumed in Slurm, if the dispatcher's user may do that there; that is looked up now
+and then, since an administrator of Slurm may change it. A line that cannot be read is left out.
 """
 
 from __future__ import annotations
 
+import getpass
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Final
 
-from lading.core.errors import LadingError
+import msgspec
+
+from lading.core.errors import Conflict, LadingError, NotFound, Unavailable
+from lading.core.quantities import format_time
 from lading.core.resources import MIB
 from lading.core.scheduling.machines import (
+    MOST_NOTES,
     MachineAction,
     MachineAmount,
     MachineKind,
+    MachineNote,
     MachineReport,
     MachineState,
     MachineUse,
@@ -33,29 +41,95 @@ _WIDTH: Final = 200
 # `%C` of sinfo(1): allocated, idle, other, total.
 _CPUS: Final = re.compile(r"(\d+)/(\d+)/(\d+)/(\d+)")
 _NO_REASON: Final = "none"
+# Looks at the nodes between two looks at what the user may do.
+_LOOKS: Final = 20
+_MAY_NOT: Final = (
+    "Nodes are drained in Slurm: the dispatcher's user {0} may not change them. An administrator "
+    "of Slurm can allow it: sacctmgr modify user {0} set AdminLevel=Administrator"
+)
+# Beginnings of states of nodes that RESUME ends (scontrol(1)).
+_OFF: Final = ("down", "fail")
 
 
 class SlurmNodes:
-    """Implements MachineSource. `look` asks Slurm."""
+    """Implements MachineSource. `look` asks Slurm; `user` is that of this process."""
 
-    def __init__(self, slurm: Slurm) -> None:
+    def __init__(
+        self,
+        slurm: Slurm,
+        *,
+        user: Callable[[], str] = getpass.getuser,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self._slurm = slurm
+        self._user = user
+        self._wall = wall
         self._report = MachineReport()
+        self._history: deque[MachineNote] = deque(maxlen=MOST_NOTES)
+        self._may_order = False
+        self._looks = 0
 
     async def look(self) -> None:
-        """Learn the present nodes. Raises Unavailable."""
+        """Learn the present nodes, and from time to time what this user may do. Raises
+        Unavailable.
+        """
         text = await self._slurm.nodes(_ARGUMENTS)
+        if self._looks % _LOOKS == 0:
+            self._may_order = await self._slurm.may_set_nodes(self._user())
+        self._looks += 1
         # A node is listed once for each of its partitions.
         found = {one.id: one for one in read_nodes(text)}
-        self._report = MachineReport(machines=tuple(found[name] for name in sorted(found)))
+        self._report = MachineReport(
+            machines=tuple(self._with_orders(found[name]) for name in sorted(found)),
+            history=tuple(self._history),
+        )
 
     def machines(self) -> MachineReport:
         """The nodes as they were seen last."""
         return self._report
 
     async def act(self, machine: str, action: MachineAction, reason: str) -> None:
-        """Refuse an order. Raises LadingError."""
-        raise LadingError(f"{machine}: {action} ({reason}): orders for nodes are given in Slurm")
+        """Drain a node, or let it work again. Raises NotFound, Conflict, JobRefused,
+        Unavailable.
+        """
+        found = next((one for one in self._report.machines if one.id == machine), None)
+        if found is None:
+            raise NotFound(f"{machine}: Slurm shows no such node")
+        if action not in found.actions:
+            raise Conflict(f"{machine}: {action} is not possible now")
+        said = "".join(one for one in reason if one.isprintable() and one != '"')
+        try:
+            if action is MachineAction.RUN:
+                await self._slurm.set_node(machine, {"State": "RESUME"})
+            else:
+                # Slurm wants a reason (scontrol(1)).
+                why = f"lading: {said}" if said else "lading"
+                await self._slurm.set_node(machine, {"State": "DRAIN", "Reason": why})
+        except LadingError as error:
+            self._note(machine, f"{action} failed: {error.message}", is_fault=True)
+            # The right may have been taken away.
+            self._looks = 0
+            raise
+        self._note(machine, f"{action}{f': {said}' if said else ''}")
+        # The page shows the new state soon; else the next look does.
+        try:
+            await self.look()
+        except Unavailable:
+            return
+
+    def _note(self, machine: str, text: str, *, is_fault: bool = False) -> None:
+        at = format_time(self._wall())
+        self._history.append(
+            MachineNote(at=at, machine=machine, text=text[:400], is_fault=is_fault)
+        )
+        self._report = msgspec.structs.replace(self._report, history=tuple(self._history))
+
+    def _with_orders(self, node: MachineState) -> MachineState:
+        if not self._may_order:
+            return msgspec.structs.replace(node, takes_none=_MAY_NOT.format(self._user()))
+        is_off = node.behavior == "drain" or node.state.startswith(_OFF)
+        action = MachineAction.RUN if is_off else MachineAction.DRAIN
+        return msgspec.structs.replace(node, actions=(action,))
 
 
 def read_nodes(text: str) -> Iterator[MachineState]:
@@ -74,6 +148,7 @@ def read_nodes(text: str) -> Iterator[MachineState]:
             id=name,
             kind=MachineKind.NODE,
             state=state.lower(),
+            behavior="drain" if "drain" in state.lower() else "run",
             total=MachineAmount(vcpus=int(processors[4]), ram=int(memory) * MIB, gpus=gpus),
             reserved=MachineAmount(vcpus=int(processors[1]), ram=int(given) * MIB),
             used=_use(load, memory, free),
