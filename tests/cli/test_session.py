@@ -9,9 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from lading.cli.main import cli
-from lading.cli.session import CliSession, connect, tell_page
+from lading.cli.running.waiting import tell_failure
+from lading.cli.session import CliSession, connect, tell_list, tell_page
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
+from lading.client.outcomes import RequestOutcome
 from lading.client.transport import HttpTransport
 
 
@@ -53,5 +55,31 @@ def test_people_hear_of_the_page(monkeypatch: pytest.MonkeyPatch, is_terminal: b
         api=ApiClient(transport, "t"), blocks=BlockClient(transport, "t"), address="host:9440"
     )
     tell_page(session, "zzzzz-xvhdp-000000000000000")
-    wanted = "lading: page: https://host:9440/ui/requests/zzzzz-xvhdp-000000000000000\n"
+    tell_list(session, "a b.")
+    wanted = (
+        "lading: page: https://host:9440/ui/requests/zzzzz-xvhdp-000000000000000\n"
+        "lading: page: https://host:9440/ui/requests?q=a+b.\n"
+    )
+    assert screen.getvalue() == (wanted if is_terminal else "")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_people_hear_where_the_first_failure_is(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    screen = _Screen(is_terminal)
+    monkeypatch.setattr("sys.stderr", screen)
+    transport = HttpTransport()
+    session = CliSession(
+        api=ApiClient(transport, "t"), blocks=BlockClient(transport, "t"), address="host:9440"
+    )
+    good, bad = (
+        RequestOutcome({"uuid": one, "state": "Final", "container_uuid": "c"},
+                       {"state": "Complete", "exit_code": code})
+        for one, code in (("good", 0), ("bad", 3))
+    )  # fmt: skip
+    tell_failure(session, [good])
+    assert screen.getvalue() == ""
+    tell_failure(session, [good, bad, bad])
+    wanted = "lading: page: https://host:9440/ui/requests/bad\n"
     assert screen.getvalue() == (wanted if is_terminal else "")

@@ -70,8 +70,21 @@ async def session_with(server: Server) -> AsyncGenerator[CliSession]:
 
 def tell_page(session: CliSession, request_uuid: str) -> None:
     """Tell a person at a terminal the address of a request's page; programs do not hear of it."""
+    _tell(session, f"/ui/requests/{request_uuid}")
+
+
+def tell_list(session: CliSession, text: str) -> None:
+    """Tell a person at a terminal the address of the list of requests with `text` in their names;
+    programs do not hear of it.
+    """
+    from urllib.parse import urlencode
+
+    _tell(session, f"/ui/requests?{urlencode({'q': text})}")
+
+
+def _tell(session: CliSession, place: str) -> None:
     if sys.stderr.isatty():
-        display.note(f"page: https://{session.address}/ui/requests/{request_uuid}")
+        display.note(f"page: https://{session.address}{place}")
 
 
 def with_session(action: Callable[[CliSession], Awaitable[_Answer]]) -> _Answer:

@@ -35,8 +35,8 @@ from lading.cli.running.submission import (
     request_body,
     store_inputs,
 )
-from lading.cli.running.waiting import show_end, wait_and_show, worst
-from lading.cli.session import CliSession, with_session
+from lading.cli.running.waiting import show_end, tell_failure, wait_and_show, worst
+from lading.cli.session import CliSession, tell_list, with_session
 from lading.client.api import Record
 from lading.client.outcomes import RequestOutcome
 from lading.core.errors import Invalid
@@ -161,8 +161,12 @@ def map(
         uuids = await submit_all(session, placed, is_quiet=as_json)
         if detach:
             _show_detached(uuids, specs[0].name or "", as_json=as_json)
+        else:
+            display.note(f"{len(uuids)} submitted as {specs[0].name} to {specs[-1].name}")
+        if not as_json:
+            tell_list(session, f"{_stem(specs[0])}.")
+        if detach:
             return 0
-        display.note(f"{len(uuids)} submitted as {specs[0].name} to {specs[-1].name}")
         return await _finish(
             session, uuids, replace(spec, project=project), output=output, as_json=as_json
         )
@@ -213,6 +217,7 @@ async def _finish(
         _emit(ended, combined)
     else:
         _show(ended, combined, is_interrupted=is_interrupted)
+        tell_failure(session, ended)
     code = worst(ended)
     return INTERRUPTED if is_interrupted and code else code
 
@@ -379,6 +384,11 @@ def _show_detached(uuids: Sequence[str], name: str, *, as_json: bool) -> None:
         return
     click.echo("\n".join(uuids))
     display.note(f"wait for them with: lading wait --name '{name.rpartition('.')[0]}.*'")
+
+
+def _stem(spec: RequestSpec) -> str:
+    """What the names of all requests begin with."""
+    return (spec.name or "").rpartition(".")[0]
 
 
 def _files(patterns: Sequence[str]) -> Iterator[dict[str, str]]:

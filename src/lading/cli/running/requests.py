@@ -16,7 +16,7 @@ from lading.cli.options import MOMENT, PROPERTY
 from lading.cli.references import find_request
 from lading.cli.running import bulk_actions, explanation, selection, usage
 from lading.cli.running.selection import RequestSelection, selecting, state_option
-from lading.cli.session import CliSession, with_session
+from lading.cli.session import CliSession, tell_page, with_session
 from lading.client.explanations import evidence_fields, withdrawal_text
 from lading.client.outcomes import RequestOutcome
 from lading.client.request_states import (
@@ -293,6 +293,8 @@ def why(uuid: str, as_json: bool) -> None:
             "container_requests", found["uuid"], "why", method="GET"
         )
         causes = await climb(session, found, answer)
+        if not as_json:
+            tell_page(session, found["uuid"])
         return answer, cause_text(causes) if causes else ""
 
     answer, cause = with_session(action)

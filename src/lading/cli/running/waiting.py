@@ -20,7 +20,7 @@ from lading.cli.options import DURATION, PassingCommand
 from lading.cli.references import find_request
 from lading.cli.running import selection
 from lading.cli.running.selection import RequestSelection, matching
-from lading.cli.session import CliSession, with_session
+from lading.cli.session import CliSession, tell_page, with_session
 from lading.client.api import ApiClient, Record
 from lading.client.outcomes import RequestOutcome, wait_for_all
 from lading.client.request_states import CANCELLED, shown_state
@@ -49,7 +49,10 @@ def wait(requests: tuple[str, ...], timeout: int, as_json: bool, **selected: Any
         found = await _find(session, requests, wanted)
         counts.total = len(found)
         async with asyncio.timeout(timeout or None):
-            return await wait_and_show(session.api, found, is_quiet=as_json, counts=counts)
+            ended = await wait_and_show(session.api, found, is_quiet=as_json, counts=counts)
+        if not as_json:
+            tell_failure(session, ended)
+        return ended
 
     try:
         ended = with_session(action)
@@ -85,6 +88,13 @@ async def wait_and_show(
             show(ended, total)
 
         return await wait_for_all(api, uuids, report)
+
+
+def tell_failure(session: CliSession, ended: Sequence[RequestOutcome]) -> None:
+    """Tell a person at a terminal the page of the first request that failed, if one did."""
+    failed = next((one for one in ended if one.exit_code), None)
+    if failed is not None:
+        tell_page(session, failed.request["uuid"])
 
 
 def show_end(ended: Sequence[RequestOutcome], *, is_interrupted: bool = False) -> None:
