@@ -23,6 +23,9 @@ from tests.system.cluster import Cluster, free_address
 from tests.system.page_views import View, views
 from tests.system.page_visitor import ROOT, look_at
 
+_STEPS: Final = (
+    "trim", "align", "sort", "index", "call", "filter", "annotate", "count", "plot", "report",
+)  # fmt: skip
 _LOOKS: Final = ("light", "dark", "narrow")
 _PICTURES: Final = {"requests-uuid": "request.png", "requests-uuid-timeline": "timeline.png"}
 
@@ -64,8 +67,8 @@ def _demonstrate(cluster: Cluster) -> str:
 
 
 def _grow(cluster: Cluster, steps: int) -> str:
-    """A tree of so many requests, of which some fail: samples of ten steps, and one that needs all
-    of them; its uuid.
+    """A tree of so many requests: samples of ten steps that follow each other, of which some fail,
+    and one that needs all that did not; its uuid.
     """
     script = f"""
 import asyncio, lading
@@ -78,22 +81,24 @@ async def main():
     async with server.transport() as transport:
         api = ApiClient(transport, server.token)
         image = (await api.list("container_requests", limit=1))[0]["container_image"]
-        made = []
-        for number in range({steps - 1}):
-            step, sample = number % 10, number // 10
-            made.append(dict(
-                name=f"step{{step}}_{{sample}}", container_image=image, state="Committed",
-                priority=1, command=["sh", "-c", f": {{number}}; exit {{int(number % 97 == 13)}}"],
+        def request(name, command, needs):
+            return dict(
+                name=name, container_image=image, state="Committed", priority=1, command=command,
                 output_path="/out", mounts={{"/out": {{"kind": "tmp", "capacity": 1 << 20}}}},
-                runtime_constraints={{"vcpus": 1, "ram": 1 << 26}}))
-        uuids = []
-        for begin in range(0, len(made), 500):
-            batch = {{"container_requests": made[begin:begin + 500]}}
-            answer = await api.request("POST", "container_requests/batch", body=batch)
-            uuids += [one["uuid"] for one in answer["items"]]
-        last = await api.create("container_requests", dict(
-            made[0], name="gather", command=["true", "gather"],
-            depends_on=[one for number, one in enumerate(uuids) if number % 97 != 13]))
+                depends_on=needs, runtime_constraints={{"vcpus": 1, "ram": 1 << 26}})
+        before = []
+        for step, name in enumerate({_STEPS}):
+            made = []
+            for sample in range({steps} // 10):
+                code = int((step, sample % 12) == (6, 7))
+                made.append(request(
+                    f"{{name}}_{{sample}}", ["sh", "-c", f": {{name}} {{sample}}; exit {{code}}"],
+                    [before[sample]] if before else []))
+            answer = await api.request(
+                "POST", "container_requests/batch", body={{"container_requests": made}})
+            before = [one["uuid"] for one in answer["items"]]
+        good = [one for sample, one in enumerate(before) if sample % 12 != 7]
+        last = await api.create("container_requests", request("gather", ["true", "gather"], good))
         print(last["uuid"])
 asyncio.run(main())
 """

@@ -8,7 +8,7 @@ import jinja2
 import pytest
 
 from lading.web import rendering
-from lading.web.rendering import Renderer
+from lading.web.rendering import Renderer, tick
 
 
 @pytest.fixture
@@ -54,3 +54,9 @@ def test_a_reused_result_has_its_own_shape() -> None:
     assert rendering.look("Complete, reused") == ("good", "↺")
     assert rendering.look("failed 3, reused") == ("bad", "✗")
     assert rendering.worst(["Complete", "failed 3", "Running"]) == "failed 3"
+
+
+def test_places_on_an_axis_of_time_differ() -> None:
+    assert [tick(one) for one in (0.5, 30.0, 79.0, 158.0, 1200.0, 5400.0)] == [
+        "0.50 s", "30 s", "1.3 min", "2.6 min", "20 min", "1.5 h",
+    ]  # fmt: skip

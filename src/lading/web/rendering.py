@@ -56,6 +56,7 @@ class Renderer:
             "look": look,
             "moment": moment,
             "seconds": duration,
+            "tick": tick,
             "segment": lambda text: quote(str(text), safe=""),
             "short": shorten,
             "state": state,
@@ -114,6 +115,17 @@ def amount(value: float | None, unit: str) -> str:
     if unit == "number":
         return f"{value:.2f}".rstrip("0").rstrip(".")
     return size(round(value)) + ("/s" if unit == "rate" else "")
+
+
+def tick(seconds: float) -> str:
+    """A place on an axis of time: as a duration, with a decimal where two places next to each other
+    would have one name.
+    """
+    text = duration(seconds)
+    unit = {"min": 60.0, "h": 3600.0, "d": 86400.0}.get(text.partition(" ")[2])
+    if unit is None or seconds >= 10 * unit:
+        return text
+    return f"{seconds / unit:.1f} {text.partition(' ')[2]}"
 
 
 def look(text: str) -> tuple[str, str]:

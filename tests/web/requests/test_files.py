@@ -51,3 +51,14 @@ async def test_a_request_without_an_output(here: PageSite, browser: Browser) -> 
     uuid = (await here.world.submit("x"))["uuid"]
     assert (await browser.get(f"/ui/requests/{uuid}/files")).status == 404
     assert (await browser.get(f"/ui/requests/{uuid}/files/download?path=x")).status == 404
+
+
+async def test_a_request_without_a_name_is_called_by_its_command(
+    here: PageSite, browser: Browser
+) -> None:
+    uuid = (await here.world.submit("x"))["uuid"]
+    pages = [await browser.text(f"/ui/requests/{uuid}{one}") for one in ("", "/log", "/usage")]
+    [name] = {text.partition("<h1>")[2].partition("</h1>")[0] for text in pages}
+    assert name
+    assert uuid not in name
+    assert f"Access to {name}" in await browser.text(f"/ui/access/{uuid}")

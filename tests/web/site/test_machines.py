@@ -97,3 +97,8 @@ async def test_a_machine_that_takes_no_orders_says_why(here: PageSite) -> None:
     assert "user x may not &lt;b&gt;" in await (await here.logged_in()).text("/ui/machines")
     jane = await here.logged_in(await here.world.user("jane"))
     assert "may not" not in await jane.words("/ui/machines")
+
+
+async def test_more_work_than_processors(here: PageSite, browser: Browser) -> None:
+    await _report(here, used={"vcpus": 26.8, "ram": 1 << 30})
+    assert "VCPUs 4 (load 26.8) 1 4" in await browser.words("/ui/machines")

@@ -80,3 +80,14 @@ async def test_others_see_their_own_alone(here: PageSite) -> None:
         assert own not in await jane.text(path)
     assert (await jane.post(f"/ui/tokens/{own}/revoke")).status == 404
     assert (await here.world.request("GET", "users/current")).status == 200
+
+
+async def test_tokens_that_have_ended_are_shown_on_demand(here: PageSite, browser: Browser) -> None:
+    made = await here.world.ok(
+        "POST", "api_client_authorizations", {"expires_at": "2026-01-01T00:00:00Z"}
+    )
+    endless = await here.world.ok("POST", "api_client_authorizations", {})
+    short, whole = await browser.text("/ui/tokens"), await browser.text("/ui/tokens?ended=1")
+    assert (made["uuid"] in short, made["uuid"] in whole) == (False, True)
+    assert (endless["uuid"] in short, endless["uuid"] in whole) == (True, True)
+    assert "ended=1" in short

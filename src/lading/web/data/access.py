@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from lading.client import sharing
 from lading.client.api import Record
+from lading.client.request_states import shown_command
 from lading.core.errors import Invalid, NotFound
 from lading.core.ids import Infix, infix_of, is_uuid
 from lading.core.quantities import format_time
@@ -54,11 +55,13 @@ async def _page(visit: Visit, *, made: Record | None) -> Response:
     uuid = _named(visit)
     plural, place = _KINDS[Infix(infix_of(uuid))]
     is_collection = is_uuid(uuid, Infix.COLLECTION)
-    record = await visit.api.get(plural, uuid, select=("uuid", "name"))
+    is_request = is_uuid(uuid, Infix.REQUEST)
+    fields = ("uuid", "name", "command") if is_request else ("uuid", "name")
+    record = await visit.api.get(plural, uuid, select=fields)
     return visit.page(
         "access.html",
         uuid=uuid,
-        title=record["name"] or uuid,
+        title=record["name"] or (shown_command(record) if is_request else uuid),
         place=place(uuid),
         links=await sharing.list_permissions(visit.api, uuid),
         levels=LEVELS,

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from starlette.responses import Response, StreamingResponse
 
 from lading.client.api import Record
+from lading.client.request_states import shown_command
 from lading.core.data import filetree
 from lading.core.data.filetree import FileTree
 from lading.core.errors import NotFound
@@ -86,7 +87,7 @@ async def show(visit: Visit) -> Response:
     found = await look(visit, request, container, path=visit.query("path").strip("/"))
     if found is None:
         raise NotFound("This request has no output yet")
-    title = request["name"] or request["uuid"]
+    title = request["name"] or shown_command(request)
     return visit.page("request_files.html", request=request, files=found, title=title)
 
 
@@ -95,7 +96,7 @@ async def show_file(visit: Visit) -> Response:
     request, container = await _records(visit)
     place = f"/ui/requests/{request['uuid']}/files"
     found = await previews.preview(visit, _source(visit, request, container), place)
-    title = request["name"] or request["uuid"]
+    title = request["name"] or shown_command(request)
     return previews.show_page(visit, "request_file.html", found, request=request, title=title)
 
 
@@ -155,7 +156,7 @@ def saved(pieces: AsyncGenerator[bytes], name: str, **headers: str) -> Response:
 
 async def _records(visit: Visit) -> tuple[Record, Record | None]:
     uuid = visit.parts["uuid"]
-    fields = ("uuid", "name", "output_uuid", "container_uuid")
+    fields = ("uuid", "name", "command", "output_uuid", "container_uuid")
     request = await visit.api.get("container_requests", uuid, select=fields)
     held = request["container_uuid"]
     if request["output_uuid"] or not held:

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from lading.client.api import Record
+from lading.client.request_states import shown_command
 from lading.concurrency import together
 from lading.core.errors import Invalid, LadingError, NotFound
 from lading.core.ids import is_uuid
@@ -79,7 +80,7 @@ async def show(visit: Visit) -> Response:
     choice = await _choose(visit)
     values: dict[str, Any] = {
         "request": choice.request,
-        "title": choice.request["name"] or choice.request["uuid"],
+        "title": choice.request["name"] or shown_command(choice.request),
         "containers": containers_of(choice.request),
         "choice": choice,
         "base": f"/ui/requests/{choice.request['uuid']}/log",
@@ -165,7 +166,7 @@ def containers_of(request: Record) -> list[str]:
 
 async def _choose(visit: Visit) -> LogChoice:
     """What the address asks for. Raises NotFound."""
-    fields = ("uuid", "name", "state", "container_uuid", "attempted_container_uuids")
+    fields = ("uuid", "name", "command", "state", "container_uuid", "attempted_container_uuids")
     request = await visit.api.get("container_requests", visit.parts["uuid"], select=fields)
     container = visit.query("c") or request["container_uuid"] or ""
     query = visit.query("q")

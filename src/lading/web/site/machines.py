@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -145,6 +146,11 @@ def _row(dispatcher: str, machine: Record, running: dict[str, Record]) -> Machin
     )
 
 
+def _in_use(used: float, total: float, shown: Callable[[Any], str]) -> str:
+    """What is used of a total. More processes may want to run than there are processors."""
+    return shown(used) if used <= total else f"{shown(total)} (load {shown(used)})"
+
+
 def _uses(machine: Record) -> list[MachineAmountRow]:
     used = machine["used"] or {}
     rows = []
@@ -160,7 +166,7 @@ def _uses(machine: Record) -> list[MachineAmountRow]:
         rows.append(
             MachineAmountRow(
                 name=name,
-                used=shown(used[key]) if key in used else "",
+                used=_in_use(used[key], total, shown) if key in used else "",
                 reserved=shown(reserved),
                 total=shown(total),
                 share=min(1.0, reserved / total),

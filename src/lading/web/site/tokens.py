@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
@@ -89,15 +90,8 @@ async def _page(visit: Visit, *, made: Record | None = None, secret: str = "") -
     owner = visit.query("owner") or me
     if owner != _EVERYBODY and not is_uuid(owner, Infix.USER):
         raise NotFound("There is no such user")
-    filters = [] if owner == _EVERYBODY else [["owner_uuid", "=", owner]]
-    found = await page_after(
-        visit.api,
-        _KIND,
-        filters=filters,
-        select=_FIELDS,
-        after=visit.query("after"),
-        most=_PAGE + 1,
-    )
+    has_ended = bool(visit.query("ended"))
+    found = await _find(visit, owner, has_ended=has_ended)
     rows = found[:_PAGE]
     owners = await _names(visit, rows) if owner != me else {}
     values: dict[str, Any] = {
@@ -107,12 +101,45 @@ async def _page(visit: Visit, *, made: Record | None = None, secret: str = "") -
         "owners": owners,
         "now": format_time(visit.services.clock()),
         "own_token": visit.session.token_uuid if visit.session else "",
-        "older": f"{PLACE}?owner={owner}&after={key_of(rows[-1])}" if len(found) > _PAGE else "",
+        "has_ended": has_ended,
+        "older": _address(owner, has_ended=has_ended, after=key_of(rows[-1]))
+        if len(found) > _PAGE
+        else "",
+        "other": _address(owner, has_ended=not has_ended),
         "rights": {name: text for name, (text, _) in RIGHTS.items()},
         "made": made,
         "secret": secret,
     }
     return visit.page("tokens.html", **values)
+
+
+def _address(owner: str, *, has_ended: bool, after: str = "") -> str:
+    wanted = {"owner": owner, "ended": "1" if has_ended else "", "after": after}
+    return f"{PLACE}?{urlencode({name: one for name, one in wanted.items() if one})}"
+
+
+async def _find(visit: Visit, owner: str, *, has_ended: bool) -> list[Record]:
+    """Tokens, one more than a page shows. Without those that have ended: each container that ran
+    leaves one.
+    """
+    whose = [] if owner == _EVERYBODY else [["owner_uuid", "=", owner]]
+    now = format_time(visit.services.clock())
+    kinds: list[list[Any]] = [[]]
+    if not has_ended:
+        # Filters know no "or".
+        kinds = [[["expires_at", "=", None]], [["expires_at", ">", now]]]
+    found: list[Record] = []
+    for one in kinds:
+        found += await page_after(
+            visit.api,
+            _KIND,
+            filters=[*whose, *one],
+            select=_FIELDS,
+            after=visit.query("after"),
+            most=_PAGE + 1,
+        )
+    found.sort(key=lambda one: (one["created_at"], one["uuid"]), reverse=True)
+    return found[: _PAGE + 1]
 
 
 async def _names(visit: Visit, rows: list[Record]) -> dict[str, str]:

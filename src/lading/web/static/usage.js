@@ -3,7 +3,8 @@
 (() => {
   const box = document.getElementById("plots"), source = document.getElementById("usage");
   if (!box || !source || !window.uPlot) return;
-  document.getElementById("plots-hidden").hidden = true;
+  const hidden = document.getElementById("plots-hidden");
+  if (hidden) hidden.hidden = true;
   const HEIGHT = 180, UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
   // Steps of an axis of bytes: powers of two.
   const STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
