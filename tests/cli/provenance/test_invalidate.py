@@ -67,3 +67,7 @@ def test_runs_that_gave_the_same_are_withdrawn_together(site: Site, here: Path) 
     assert "1 of 1" in shown
     done = site.lading("invalidate", "one", "--reason", "r", "--json").stdout
     assert {one["name"] for one in json.loads(done)["changed"]} == {"one", "two"}
+    undone = site.lading("invalidate", "one", "--undo", "--json").stdout
+    assert {one["name"] for one in json.loads(undone)["changed"]} == {"one", "two"}
+    again = site.lading("invalidate", "one", "--undo", code=1)
+    assert "its result is not withdrawn" in again.stderr

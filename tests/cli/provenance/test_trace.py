@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.site import Play, Site
+from tests.client.provenance.test_cwlprov_export import FLOW, TOOL, play_workflow
 
 
 @pytest.fixture
@@ -79,3 +80,14 @@ def test_a_local_file_and_users(site: Site, here: Path, chain: tuple[str, str]) 
     (here / "y.txt").write_text("unknown")
     assert "no collection has this content" in site.lading("trace", "y.txt", code=1).stderr
     assert "  user" in site.lading("trace", "--users", "first").stdout
+
+
+def test_a_workflow_leads_to_its_steps(site: Site, here: Path) -> None:
+    del here
+    files = {"flow.cwl": FLOW, "tool.cwl": TOOL}
+    runner = site.call(play_workflow(site.world, files, {"x": b"x"}))
+    lines = site.lading("trace", "--to", runner["uuid"]).stdout.splitlines()
+    assert any(line.startswith(("├─ sort_2  Complete", "└─ sort_2  Complete")) for line in lines)
+    # And back.
+    above = site.lading("trace", "--from", "sort_2").stdout
+    assert "chain  Complete" in above

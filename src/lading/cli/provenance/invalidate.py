@@ -17,6 +17,7 @@ from lading.client.provenance.withdrawal import (
     made_from,
     results_from,
     results_of_request,
+    withdrawn_results,
 )
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, is_pdh, is_uuid
@@ -44,7 +45,7 @@ def invalidate(
     async def action(
         session: CliSession,
     ) -> tuple[list[AffectedResult], list[AffectedResult], list[AffectedResult]]:
-        results = await _find(session, what)
+        results = await _find(session, what, undo=undo)
         further = await made_from(session.api, results)
         if whole:
             results, further = results + further, []
@@ -70,7 +71,7 @@ def invalidate(
     return 1 if refused else 0
 
 
-async def _find(session: CliSession, what: str) -> list[AffectedResult]:
+async def _find(session: CliSession, what: str, *, undo: bool) -> list[AffectedResult]:
     reference = references.need_reference(what)
     if reference.path:
         raise Invalid(f"{what}: name a collection, not a file in it")
@@ -80,9 +81,9 @@ async def _find(session: CliSession, what: str) -> list[AffectedResult]:
     if not is_pdh(name) and not is_uuid(name, Infix.COLLECTION):
         image = await _image(session, name)
         if not image:
-            return await results_of_request(
-                session.api, await references.find_request(session, name)
-            )
+            request = await references.find_request(session, name)
+            named = withdrawn_results if undo else results_of_request
+            return await named(session.api, request)
         name = image
     record = await references.find_collection(session, references.FileReference(name))
     return await results_from(session.api, str(record["portable_data_hash"]))

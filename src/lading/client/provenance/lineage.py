@@ -21,6 +21,8 @@ _MOST_INPUTS: Final = 20
 """Inputs that are followed when there is no output."""
 _MOST_CONTAINERS: Final = 1000
 """Containers that the server follows each way for a token of limited scopes."""
+_MOST_STEPS: Final = 500
+"""Steps of a workflow that are shown beside what they used and made."""
 _SEALED: Final = "not readable"
 
 
@@ -31,7 +33,9 @@ class Lineage:
 
     start: str
     is_cut: bool = False
-    """The server followed as many containers as it does in one call; there are more."""
+    """The server followed as many containers as it does in one call, or a workflow has more steps
+    than are shown; there are more.
+    """
     nodes: dict[str, LineageNode] = field(default_factory=dict)
     edges: list[tuple[str, str]] = field(default_factory=list)
     containers: dict[str, Record] = field(default_factory=dict)
@@ -75,6 +79,8 @@ async def find_lineage(api: ApiClient, request: Record) -> Lineage:
     _note_records(drawn, everything)
     drawn.requests[start] = request
     await _add_requests(api, drawn, request, everything)
+    if held:
+        await _add_steps(api, drawn, str(held))
     return drawn
 
 
@@ -208,6 +214,27 @@ async def _add_requests(
     for uuid in (*wanted, *([parent] if parent else ())):
         if keys.get(uuid, uuid) != drawn.start:
             drawn.link(keys.get(uuid, uuid), drawn.start, "request")
+
+
+async def _add_steps(api: ApiClient, drawn: Lineage, held: str) -> None:
+    """Link a request to those that its container has made, as a workflow's runner makes steps."""
+    steps = await api.list(
+        "container_requests",
+        filters=[["requesting_container_uuid", "=", held]],
+        order=["created_at asc"],
+        limit=_MOST_STEPS + 1,
+    )
+    if len(steps) > _MOST_STEPS:
+        drawn.is_cut = True
+    uuids = [str(one["container_uuid"]) for one in steps if one["container_uuid"]]
+    filters = [["uuid", "in", uuids]]
+    rows = await api.list("containers", filters=filters, limit=len(uuids)) if uuids else []
+    containers = {one["uuid"]: one for one in rows}
+    for one in steps[:_MOST_STEPS]:
+        key = one["container_uuid"] or one["uuid"]
+        drawn.add(_request_node(key, one, containers.get(key, one)))
+        drawn.requests.setdefault(key, one)
+        drawn.link(drawn.start, key, "request")
 
 
 def _inputs(record: Record) -> Iterator[str]:

@@ -12,6 +12,7 @@ from lading.core.errors import Forbidden, NotFound
 from lading.core.ids import EMPTY_PDH, Infix, infix_of, is_uuid
 
 # The values of one filter, as in `request_tree`.
+_RECIPE: Final = ("command", "container_image", "mounts", "environment", "cwd")
 _PAGE: Final = 500
 
 
@@ -42,6 +43,25 @@ async def results_of_request(api: ApiClient, request: Record) -> list[AffectedRe
         for one in evidence["replays"]
         if one["equal"] and one["container_uuid"]
     ]
+    return await _results(api, [held, *twins])
+
+
+async def withdrawn_results(api: ApiClient, request: Record) -> list[AffectedResult]:
+    """The withdrawn result of a request, and those of other runs of the same command that were
+    withdrawn with it: for the same reason, with the same output. Raises NotFound if it has none.
+    """
+    held = request["container_uuid"]
+    own = await api.get("containers", held) if held else {}
+    if not own.get("withdrawn_at"):
+        raise NotFound(f"{request['uuid']}: its result is not withdrawn")
+    filters = [[name, "=", own[name]] for name in ("output", "withdrawn_reason")]
+    twins: list[str] = []
+    async for rows in api.pages("containers", filters=filters, size=_PAGE):
+        twins += (
+            str(one["uuid"])
+            for one in rows
+            if one["withdrawn_at"] and all(one[name] == own[name] for name in _RECIPE)
+        )
     return await _results(api, [held, *twins])
 
 
