@@ -1,4 +1,4 @@
-"""Logging at the shell: one line an event, `key=value`, never a token.
+"""Log lines of all parts but `core`: one line an event, `key=value`, never a token.
 
 Values that look like tokens are replaced before they are written.
 """

@@ -1,4 +1,4 @@
-"""The addresses of the page: each room lists its own in `ROUTES`, with the handler of each."""
+"""The addresses of the page: each package lists its own in `ROUTES`, with the handler of each."""
 
 from __future__ import annotations
 
