@@ -35,6 +35,9 @@ printf '%s\n' py-tes==1.1.4 pydantic-tes==0.4.0 wes-service==5.0 >"$work/ga4gh.i
 compile -o requirements/ga4gh-clients.txt "$work/ga4gh.in"
 printf '%s\n' snakemake==9.27.1 snakemake-executor-plugin-tes==0.1.3 snakemake-storage-plugin-s3 py-tes==0.4.2 six 'setuptools<81' >"$work/tes.in"
 compile -o requirements/snakemake-tes.txt "$work/tes.in"
+# Toil with its batch system for TES, for its test, in an environment of its own.
+printf '%s\n' 'toil[cwl]==7.0.0' toil-batch-system-tes==2.0.0 py-tes==0.4.2 six 'setuptools<81' >"$work/toil.in"
+compile -o requirements/toil.txt "$work/toil.in"
 # Programs that read crates, for the tests of `lading export`, in an environment of their own.
 printf '%s\n' rocrate==0.16.0 runcrate==0.6.2 cwlprov==0.2.1 >"$work/crates.in"
 compile -o requirements/crates.txt "$work/crates.in"

@@ -391,8 +391,9 @@ class TES:
         {},
         "Directories of the server's machine that `file` URLs of tasks may lead to: the beginning"
         " of the paths of URLs, with `Path` (the directory; the beginning itself if absent),"
-        " `Write` (outputs may go there) and `Users` (names, email addresses or uuids; all users"
-        " if absent).",
+        " `Write` (outputs may go there), `Live` (inputs are mounted in the container as they are"
+        " instead of copied, with `Write` writable) and `Users` (names, email addresses or uuids;"
+        " all users if absent).",
         private=True,
     )
     AllowedNetworks: list[str] = key(

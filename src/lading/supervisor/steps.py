@@ -233,8 +233,15 @@ def _open(spec: ContainerSpec, path: str, flags: int) -> int:
     if cover is None or binds[cover].memory is not None:
         raise FileNotFoundError(0, "is in no mount that files can be in", path)
     source, below = binds[cover].source, path[len(cover) + 1 :]
+    live = binds[cover].live
+    if live is not None and flags != _INPUT:
+        raise PermissionError(0, "is in a live mount, where streams are read only", path)
     try:
-        descriptor = _open_below(source, below, flags)
+        descriptor = (
+            _open_below(source, below, flags)
+            if live is None
+            else _open_live(live.descriptor, below)
+        )
     except OSError as error:
         raise OSError(error.errno, os.strerror(error.errno or 0), path) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -243,6 +250,14 @@ def _open(spec: ContainerSpec, path: str, flags: int) -> int:
     # The flag was for opening: a named pipe must not block this process.
     os.set_blocking(descriptor, True)
     return descriptor
+
+
+def _open_live(descriptor: int, below: str) -> int:
+    """A descriptor to read a file of a live mount, which is itself open as `descriptor`."""
+    if not below:
+        return os.open(f"/proc/self/fd/{descriptor}", _INPUT & ~os.O_NOFOLLOW)
+    with confined.ConfinedTree(os.dup(descriptor)) as tree:
+        return tree.open_file(below)
 
 
 def _open_below(source: str, below: str, flags: int) -> int:

@@ -310,7 +310,7 @@ class Supervisor:
         )
         private = self._engine.sees_private_mounts
         self._keep = KeepMount(self._assignment, self._log, token=session.token, private=private)
-        self._stage = Stage(plan)
+        self._stage = Stage(plan, self._assignment.live_roots)
         image = CollectionImage(session.data, session.blocks, container.container_image)
         self._log.say(
             f"image {container.container_image}; {len(plan.collections)} input collections"

@@ -28,6 +28,14 @@ class RankLauncherConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LiveRoot:
+    """A directory of this machine that live mounts may show."""
+
+    directory: str
+    is_writable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorConfig:
     """One container to run.
 
@@ -58,6 +66,8 @@ class SupervisorConfig:
     """Containers with `runtime_constraints.API` reach the internet as well."""
     refused_networks: tuple[str, ...] = ()
     """Networks that no container may reach, such as 10.0.0.0/8."""
+    live_roots: dict[str, LiveRoot] = field(default_factory=dict)
+    """Directories of this machine for live mounts, by the names of their roots."""
     lock_directory: str = ""
     """The register of the machine (`supervisor.process.register`), which has prices and the mark of
     a broken machine.

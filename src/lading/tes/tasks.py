@@ -31,7 +31,7 @@ from lading.core.tes.mapping import TaskSite
 from lading.core.tes.outputs import TaskOutputs, find_outputs
 from lading.core.tes.paging import PageCursor, is_after, make_page_token, merge_pages
 from lading.core.tes.states import TaskState, is_shown, state_of, transfer_phase
-from lading.core.tes.transfers import TaskTransfer, TransferPhase, first_phase
+from lading.core.tes.transfers import TaskTransfer, TransferPhase, first_phase, is_fetched
 from lading.core.tes.views import (
     DESCRIBED,
     MAX_TEXT,
@@ -44,6 +44,7 @@ from lading.core.tes.views import (
     show_task,
     text_end,
     warnings_of,
+    why_not_reused,
 )
 from lading.core.values import JsonObject
 from lading.tes.transfers.journal import TransferReader
@@ -203,7 +204,7 @@ class Tasks:
         self, caller: TaskCaller, uuid: str, task: JsonObject, key: str
     ) -> None:
         """Store what is to be fetched and delivered for a task."""
-        phase = first_phase(task)
+        phase = first_phase(task, self._site.roots)
         if phase is None:
             return
         user = await self._api(caller).request("GET", "users/current")
@@ -213,7 +214,7 @@ class Tasks:
                 request_uuid=uuid,
                 user_uuid=str(user["uuid"]),
                 phase=phase,
-                task={**task, "inputs": [*_without_content(task)]},
+                task={**task, "inputs": [*self._transferred(task)]},
                 request={name: request[name] for name in mapping.RECIPE if name in request},
             )
         )
@@ -268,6 +269,12 @@ class Tasks:
                 request["uuid"], phases, TransferPhase.CANCELLED, note="cancelled"
             )
             self._worker.stop(request["uuid"])
+
+    def _transferred(self, task: JsonObject) -> Iterator[JsonObject]:
+        """The inputs that are fetched for a task. The mounts of its request have the others."""
+        for one in objects(task, "inputs"):
+            if is_fetched(one, self._site.roots):
+                yield one
 
     def _api(self, caller: TaskCaller) -> ApiClient:
         return ApiClient(self._transport, caller.token)
@@ -459,6 +466,7 @@ class Tasks:
             outputs=outputs,
             output=output,
             is_reused=is_reused,
+            not_reused=why_not_reused(row),
             checksums=checksums,
         )
         if view is not TaskView.FULL:
@@ -506,9 +514,3 @@ class Tasks:
         if size < 0:
             size = int(whole) if whole.isdigit() else len(answer.body)
         return text_end(answer.body, size, f"lading request log {row['uuid']}")
-
-
-def _without_content(task: JsonObject) -> Iterator[JsonObject]:
-    """The inputs of a task, without contents, which its request has."""
-    for one in objects(task, "inputs"):
-        yield {name: value if name != "content" else "" for name, value in one.items()}

@@ -30,6 +30,7 @@ from lading.config import Config, load
 from lading.core.containers.container_network import read_networks
 from lading.core.errors import Invalid, LadingError
 from lading.core.records import access
+from lading.core.tes.file_roots import make_roots
 from lading.dispatch.fleet import FleetSite, find_fleet, plans_disk
 from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run
@@ -237,6 +238,11 @@ def template(config: Config, *, address: str, insecure: bool) -> dict[str, objec
         "refused_networks": read_networks(
             containers.RefusedNetworks, key="Containers.RefusedNetworks"
         ),
+        "live_roots": {
+            root.prefix: {"directory": root.directory, "is_writable": root.is_writable}
+            for root in make_roots(config.TES.FileRoots)
+            if root.is_live
+        },
         "engine": containers.RuntimeEngine,
         "gateway": containers.GatewayAddress,
         "docker_socket": containers.DockerSocket,

@@ -243,8 +243,8 @@ def test_links_and_names_that_lead_nowhere_fail(tree: dict[str, Entry | str], fa
 def test_a_link_to_another_tmp_mount_is_refused_and_never_looked_at(target: str, path: str) -> None:
     tree: dict[str, Entry | str] = {"/s/o/d/l": target, "/s/t/m": "/tmp/x"}
     fault = (
-        f"^output: /out/d/l is a link to {path}, which is in the tmp mount /tmp and not in the "
-        "output; write it"
+        f"^output: /out/d/l is a link to {path}, which is in the mount /tmp, whose content is not"
+        " saved, and not in the output; write it"
     )
     with pytest.raises(ExecutionError, match=fault) as caught:
         walk(tree)

@@ -19,6 +19,8 @@ Rules (docs/spec/containers, section Mounts):
   are saved by reference where a portable data hash names them, else copied.
 - Secrets are never saved: below the output path they are bound, so that the command cannot rename
   them. `exclude_from_output` excludes a mount from the output, but not the mounts below it.
+- live shows a place below a directory of the machine as it is; it is not saved, and an output link
+  to it is an error.
 - The content of a tmp mount other than the output ends with the container; an output link to it is
   an error.
 
@@ -80,7 +82,15 @@ class KeepTree:
         return CollectionPath(pdh, path) if top == BY_ID and is_pdh(pdh) else None
 
 
-Source = HostPath | CollectionPath | GitTree | KeepTree
+@dataclass(frozen=True, slots=True)
+class LivePath:
+    """A file or directory below a live root, which the configuration of the machine names."""
+
+    root: str
+    path: str = ""
+
+
+Source = HostPath | CollectionPath | GitTree | KeepTree | LivePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +143,7 @@ class Keep(StrEnum):
     FILES = "files"  # files of the host, a git tree included: copied
     REFERENCE = "reference"  # a collection: referred to
     NOTHING = "nothing"  # secret or excluded: left out
-    TEMPORARY = "temporary"  # a tmp mount beside the output: never saved, a link to it is an error
+    TEMPORARY = "temporary"  # a tmp or live mount: never saved, a link to it is an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +380,8 @@ def _add(draft: _Draft, target: str, spec: Mapping[str, Json], *, secret: bool) 
         _add_git_tree(draft, target, spec)
     elif kind == "keep" and not in_output:
         _add_keep_tree(draft, target, spec)
+    elif kind == "live" and not in_output:
+        _add_live(draft, target, spec)
     else:
         raise _misplaced(target, kind, in_output=in_output)
 
@@ -404,6 +416,12 @@ def _add_tmp(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
 def _add_keep_tree(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
     keep = Keep.NOTHING if spec.get("exclude_from_output") else Keep.FILES
     draft.bind(target, KeepTree(), readonly=True, keep=keep)
+
+
+def _add_live(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
+    keep = Keep.NOTHING if spec.get("exclude_from_output") else Keep.TEMPORARY
+    source = LivePath(_text(spec, "root"), _text(spec, "path"))
+    draft.bind(target, source, readonly=not spec.get("writable"), keep=keep)
 
 
 def _add_git_tree(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:

@@ -2,11 +2,14 @@
 
 * A target is `stdin`, `stdout`, `stderr` or a canonical absolute path: no `.`, `..` or empty
 element, not `/` itself.
-* Kinds: collection, output, git_tree, keep, tmp, json, text, file. `keep` shows all collections
-that the container's token can read, so it needs runtime_constraints.API. The keys of a git_tree
-mount are checked in `git_trees`.
+* Kinds: collection, output, git_tree, keep, live, tmp, json, text, file. `keep` shows all
+collections that the container's token can read, so it needs runtime_constraints.API. The keys of a
+git_tree mount are checked in `git_trees`.
 * `output` is the output of another request, which need not have run: once that request has ended
 well, the mount is resolved to the collection with its output.
+* `live` shows a file or directory of the machine that runs the container as it is, below a
+directory that the configuration offers (`live_places`). Such a container is never reused: its
+recipe does not say what it reads.
 * stdout and stderr take a file in a writable mount; stdin takes a file of another mount, a
 collection, json or text.
 * At a path, a file mount shows an entry of another mount again.
@@ -41,6 +44,7 @@ class MountKind(StrEnum):
     OUTPUT = "output"
     GIT_TREE = "git_tree"
     KEEP = "keep"
+    LIVE = "live"
     TMP = "tmp"
     FILE = "file"
     JSON = "json"
@@ -69,6 +73,16 @@ class OutputReference:
     request_uuid: str
 
 
+@dataclass(frozen=True, slots=True)
+class LivePlace:
+    """A place that a live mount shows: the name of its root, and the path below it."""
+
+    target: str
+    root: str
+    path: str
+    is_writable: bool
+
+
 # The keys of each kind and the types of their values; "" is any JSON value.
 _KEYS: Mapping[MountKind, Mapping[str, str]] = MappingProxyType(
     {
@@ -88,6 +102,12 @@ _KEYS: Mapping[MountKind, Mapping[str, str]] = MappingProxyType(
             (*git_trees.SOURCES, *git_trees.SELECTORS, "path"), "string"
         ),
         MountKind.KEEP: {"exclude_from_output": "boolean"},
+        MountKind.LIVE: {
+            "root": "string",
+            "path": "string",
+            "writable": "boolean",
+            "exclude_from_output": "boolean",
+        },
         MountKind.TMP: {
             "capacity": "integer",
             "device_type": "string",
@@ -105,6 +125,7 @@ _PATH_KINDS = (
     MountKind.JSON,
     MountKind.TEXT,
     MountKind.KEEP,
+    MountKind.LIVE,
     MountKind.GIT_TREE,
     MountKind.FILE,
 )
@@ -197,6 +218,20 @@ def outputs(mounts: Mapping[str, Json]) -> tuple[OutputReference, ...]:
         OutputReference(target, str(spec.get("container_request")))
         for target, spec in mounts.items()
         if isinstance(spec, dict) and spec.get("kind") == MountKind.OUTPUT
+    )
+
+
+def live_places(mounts: Mapping[str, Json]) -> tuple[LivePlace, ...]:
+    """The places that the live mounts show."""
+    return tuple(
+        LivePlace(
+            target,
+            str(spec.get("root")),
+            str(spec.get("path") or ""),
+            spec.get("writable") is True,
+        )
+        for target, spec in mounts.items()
+        if isinstance(spec, dict) and spec.get("kind") == MountKind.LIVE
     )
 
 
@@ -415,6 +450,8 @@ def _check_values(where: str, spec: Mapping[str, Json], kind: MountKind) -> None
         case MountKind.OUTPUT:
             _check_inside(where, "path", path)
             _check_request(where, spec)
+        case MountKind.LIVE:
+            _check_live(where, str(spec.get("root") or ""), path)
         case MountKind.GIT_TREE:
             git_trees.check(where, spec)
 
@@ -446,6 +483,13 @@ def _check_request(where: str, spec: Mapping[str, Json]) -> None:
         raise Invalid(
             f"{where}[container_request]: not the uuid of a container request: {str(uuid)[:80]!r}"
         )
+
+
+def _check_live(where: str, root: str, path: str) -> None:
+    if not _is_canonical(root):
+        raise Invalid(f"{where}[root]: must name a directory that TES.FileRoots offers")
+    if path and not _is_canonical(f"/{path}"):
+        raise Invalid(f"{where}[path]: must be a relative path without '.', '..' or empty elements")
 
 
 def _check_inside(where: str, key: str, path: str) -> None:

@@ -210,12 +210,12 @@ class _Walk:
                 )
 
     def _refuse_temporary(self, name: str, path: str, area: Area) -> None:
-        """Refuse a link into a tmp mount beside the output, unless the globs leave the link out."""
+        """Refuse a link into a tmp or live mount, unless the globs leave the link out."""
         if self.globs.keeps_file(name) or self.globs.may_keep_below(name):
             raise _fault(
-                f"{self._shown(name)} is a link to {path}, which is in the tmp mount"
-                f" {area.target} and not in the output; write it below {self.output_path},"
-                " or let the link lead there or into a collection"
+                f"{self._shown(name)} is a link to {path}, which is in the mount"
+                f" {area.target}, whose content is not saved, and not in the output; write it"
+                f" below {self.output_path}, or let the link lead there or into a collection"
             )
 
     def _visit_file(self, name: str, place: _Place, size: int) -> None:

@@ -31,6 +31,7 @@ from lading.core.containers.constraints import GROWING, Policy
 from lading.core.containers.container import LIVE, Container, ContainerState
 from lading.core.containers.evidence import Evidence, evidence_for
 from lading.core.containers.git_trees import ResolvedGitTree
+from lading.core.containers.mounts import live_places
 from lading.core.containers.recipe import (
     Recipe,
     cache_difference,
@@ -133,6 +134,8 @@ def choose(
     """
     if not use_existing:
         return New("the request asks for a new container (use_existing is false)", ())
+    if live := live_places(recipe.mounts):
+        return New(f"its mount {live[0].target} is live: what it reads there may have changed", ())
     known = list(candidates)
     # Each candidate gets its verdict, also behind the best one: users see why it was not chosen.
     verdicts = tuple(_judge(recipe, one, policy=policy, waiting=waiting) for one in known)

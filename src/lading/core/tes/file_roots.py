@@ -2,6 +2,9 @@
 
 A root is named by the beginning of the paths of its URLs. The longest that fits counts. Only the
 users that it names may use it, everybody if it names none; outputs need a writable one.
+
+Inputs of a live root are mounted in the container where they are, those of others are copied. So a
+command sees changes of a live root, and changes a writable one.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ class FileRoot:
     prefix: str
     directory: str
     is_writable: bool = False
+    is_live: bool = False
     users: tuple[str, ...] = ()
 
 
@@ -34,6 +38,7 @@ def make_roots(configured: Mapping[str, Mapping[str, object]]) -> tuple[FileRoot
                 prefix=prefix.rstrip("/"),
                 directory=str(one.get("Path") or prefix),
                 is_writable=one.get("Write") is True,
+                is_live=one.get("Live") is True,
                 users=tuple(str(name) for name in users) if isinstance(users, list) else (),
             )
         )
@@ -63,6 +68,14 @@ def is_below_root(roots: Collection[FileRoot], path: str, *, writes: bool = Fals
         if _covers(root, path):
             return root.is_writable or not writes
     return False
+
+
+def find_live_root(roots: Collection[FileRoot], path: str) -> FileRoot | None:
+    """The live root of a path; None if it is in no root, or in one whose files are copied."""
+    for root in roots:
+        if _covers(root, path):
+            return root if root.is_live else None
+    return None
 
 
 def _covers(root: FileRoot, path: str) -> bool:

@@ -4,6 +4,7 @@
 |---|---|
 | inputs with content | text mounts |
 | inputs with a `keep:` URL | collection mounts |
+| inputs in a live root | live mounts |
 | inputs with another URL | the request stays Uncommitted until they are fetched (`transfers`) |
 | volumes | tmp mounts |
 | outputs | the nearest directory above all of them is the output path, a tmp mount |
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -40,7 +41,7 @@ from lading.core.tes.document import (
 )
 from lading.core.tes.file_roots import FileRoot, is_below_root
 from lading.core.tes.locations import LocationScheme, parse_location
-from lading.core.tes.transfers import TransferPhase, first_phase, is_fetched
+from lading.core.tes.transfers import TransferPhase, first_phase, is_fetched, live_place
 from lading.core.values import Json, JsonObject, printable
 
 PROPERTY = "tes"
@@ -51,6 +52,8 @@ TRANSFERS = "transfers"
 """Key of that property for tasks with inputs or outputs by URL, which are stored (`transfers`)."""
 TAG = "tes.tag."
 """Prefix of the properties with tags."""
+LIVE = "live"
+"""Key of that property with the paths of live mounts."""
 NO_OUTPUT = "/.lading-output"
 """Output path of a task without outputs."""
 # TES counts in powers of ten.
@@ -204,12 +207,12 @@ def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObje
     steps = _steps(task)
     backend, warnings = _backend(task, site)
     tags = mapping(task, "tags")
-    phase = first_phase(task)
+    phase = first_phase(task, site.roots)
     asked = backend.get("reuse", _flag(string(tags, "lading.reuse")))
     request: JsonObject = {
         "name": string(task, "name") or None,
         "description": string(task, "description") or None,
-        "properties": _properties(task, warnings, key),
+        "properties": _properties(task, warnings, key, site),
         # Its inputs become mounts, and a committed request's mounts cannot change.
         "state": "Uncommitted" if phase is TransferPhase.FETCHING else "Committed",
         "priority": 500,
@@ -220,7 +223,7 @@ def make_request(task: JsonObject, *, site: TaskSite, key: str = "") -> JsonObje
         # Each step has an environment of its own.
         "environment": {} if steps else mapping(executor, "env"),
         "steps": [*steps],
-        "mounts": _mounts(task),
+        "mounts": _mounts(task, site.roots),
         "output_path": output_path(task),
         "runtime_constraints": _constraints(task, backend),
         "scheduling_parameters": _scheduling(task, backend, site),
@@ -244,10 +247,13 @@ def _scheduling(task: JsonObject, backend: Mapping[str, Json], site: TaskSite) -
     return scheduling
 
 
-def _properties(task: JsonObject, warnings: list[str], key: str) -> JsonObject:
+def _properties(task: JsonObject, warnings: list[str], key: str, site: TaskSite) -> JsonObject:
     about: JsonObject = {"task": _stored(task), "warnings": [*warnings]}
-    if first_phase(task) is not None:
+    if first_phase(task, site.roots) is not None:
         about[TRANSFERS] = True
+    inputs = objects(task, "inputs")
+    if live := [one["path"] for one in inputs if live_place(one, site.roots) is not None]:
+        about[LIVE] = live
     properties: JsonObject = {PROPERTY: about}
     if key:
         properties[IDEMPOTENCY] = key
@@ -309,7 +315,7 @@ def _bytes(gigabytes: Json) -> int:
     return math.ceil(gigabytes * GB) if isinstance(gigabytes, int | float) else 0
 
 
-def _mounts(task: JsonObject) -> JsonObject:
+def _mounts(task: JsonObject, roots: Collection[FileRoot]) -> JsonObject:
     disk = _bytes(mapping(task, "resources").get("disk_gb", _DISK_GB))
     found: JsonObject = {
         _plain(str(one)): {"kind": "tmp", "capacity": disk} for one in array(task, "volumes")
@@ -317,9 +323,15 @@ def _mounts(task: JsonObject) -> JsonObject:
     found |= {one: {"kind": "tmp", "capacity": disk} for one in _stream_directories(task)}
     found[output_path(task)] = {"kind": "tmp", "capacity": disk if task.get("outputs") else 0}
     for one in objects(task, "inputs"):
-        if not is_fetched(one):
+        if (live := live_place(one, roots)) is not None:
+            found[_plain(string(one, "path"))] = _live_mount(*live)
+        elif not is_fetched(one):
             found[_plain(string(one, "path"))] = _input_mount(one)
     return found
+
+
+def _live_mount(root: FileRoot, path: str) -> JsonObject:
+    return {"kind": "live", "root": root.prefix, "path": path, "writable": root.is_writable}
 
 
 def _input_mount(one: JsonObject) -> JsonObject:

@@ -18,12 +18,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lading.core.containers.container import ContainerState
 from lading.core.tes.document import objects, string
+from lading.core.tes.file_roots import FileRoot, find_live_root
 from lading.core.tes.locations import LocationScheme, parse_location
 from lading.core.values import JsonObject
 
@@ -92,12 +93,33 @@ class ObjectFacts:
     checksums: tuple[tuple[str, str], ...] = ()
 
 
-def is_fetched(one: Mapping[str, object]) -> bool:
-    """Whether an input of a checked task is fetched from a URL before the task runs."""
+def is_fetched(one: Mapping[str, object], roots: Collection[FileRoot] = ()) -> bool:
+    """Whether an input of a checked task is fetched from a URL before the task runs. `roots` are
+    those of `file` URLs; what is in a live one is mounted.
+    """
     url = one.get("url")
     if "content" in one or not isinstance(url, str):
         return False
+    if live_place(one, roots) is not None:
+        return False
     return parse_location(url).scheme is not LocationScheme.KEEP
+
+
+def live_place(
+    one: Mapping[str, object], roots: Collection[FileRoot]
+) -> tuple[FileRoot, str] | None:
+    """The live root of an input of a checked task, and the path below it; None for another
+    input.
+    """
+    url = one.get("url")
+    if "content" in one or not isinstance(url, str):
+        return None
+    location = parse_location(url)
+    path = location.path.rstrip("/")
+    if location.scheme is not LocationScheme.FILE:
+        return None
+    root = find_live_root(roots, path)
+    return None if root is None else (root, path[len(root.prefix) :].strip("/"))
 
 
 def is_delivered(one: JsonObject) -> bool:
@@ -105,9 +127,9 @@ def is_delivered(one: JsonObject) -> bool:
     return parse_location(string(one, "url")).scheme is not LocationScheme.KEEP
 
 
-def first_phase(task: JsonObject) -> TransferPhase | None:
+def first_phase(task: JsonObject, roots: Collection[FileRoot] = ()) -> TransferPhase | None:
     """The first phase of a checked task; None if nothing is transferred."""
-    if any(is_fetched(one) for one in objects(task, "inputs")):
+    if any(is_fetched(one, roots) for one in objects(task, "inputs")):
         return TransferPhase.FETCHING
     return phase_of_committed(task)
 

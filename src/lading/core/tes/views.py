@@ -17,7 +17,7 @@ from lading.core.containers.container import ContainerState
 from lading.core.containers.steps import STATUS
 from lading.core.errors import Failure
 from lading.core.tes.listing import TaskView
-from lading.core.tes.mapping import GB, PROPERTY, TRANSFERS, with_contents
+from lading.core.tes.mapping import GB, LIVE, PROPERTY, TRANSFERS, with_contents
 from lading.core.tes.outputs import TaskOutputs
 from lading.core.tes.states import TaskState, failure
 from lading.core.values import Json, JsonObject, canonical
@@ -37,8 +37,9 @@ class TaskAttempt:
     """A container of a task with what its log needs. `streams` are the ends of stdout and stderr of
     each executor that has ended, `output` the portable data hash of the output collection,
     `notes` sentences for the system log, `is_reused` whether it was run for an earlier request,
-    `checksums` those of delivered files by their URLs; files to deliver that have none are not
-    shown as outputs.
+    `not_reused` why no earlier
+    result could be taken, `checksums` those of delivered files by their URLs; files to deliver that
+    have none are not shown as outputs.
     """
 
     container: Mapping[str, Any]
@@ -48,6 +49,7 @@ class TaskAttempt:
     streams: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     is_reused: bool = False
+    not_reused: str = ""
     checksums: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -107,6 +109,12 @@ def describe_request(request: Mapping[str, Any]) -> JsonObject:
 def has_transfers(request: Mapping[str, Any]) -> bool:
     """Whether a task has inputs or outputs by URL, whose transfer is stored."""
     return bool(request["properties"][PROPERTY].get(TRANSFERS))
+
+
+def why_not_reused(request: Mapping[str, Any]) -> str:
+    """The reason why a task is always run anew, or ""."""
+    live = request["properties"][PROPERTY].get(LIVE) or []
+    return f"{', '.join(live)}: live, so that the content may have changed" if live else ""
 
 
 def warnings_of(request: Mapping[str, Any]) -> tuple[str, ...]:
@@ -191,6 +199,7 @@ def _metadata(attempt: TaskAttempt) -> JsonObject:
         "exit_class": failure(container),
         "cost": f"{container['cost']:g}" if container["cost"] else "",
         "reused": container["uuid"] if attempt.is_reused else "",
+        "not_reused": attempt.not_reused,
         "checksums": _checksums(attempt.checksums),
     }
     return {name: value for name, value in found.items() if value}

@@ -40,17 +40,43 @@ class EngineSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveSource:
+    """A file or directory of users of the machine, held open by `descriptor`. In the container the
+    files of the user and the group with these ids belong to root.
+    """
+
+    descriptor: int
+    user: int
+    group: int
+
+
+@dataclass(frozen=True, slots=True)
 class Bind:
     """A host file or directory that the container sees at `target`.
 
     `memory` is not None when the engine makes an empty file system in memory instead, of at most so
-    many bytes (0: no limit).
+    many bytes (0: no limit). With `live` the source is a path of this process alone, which no task
+    can lead elsewhere.
     """
 
     source: str
     target: str
     readonly: bool
     memory: int | None = None
+    live: LiveSource | None = None
+
+
+def check_live(binds: Iterable[Bind], reason: str) -> None:
+    """Raise ExecutionError(NODE) for a live mount, where ids of users cannot be mapped for a
+    `reason`: the container's root would be that of the machine, among files of users.
+    """
+    for bind in binds:
+        if bind.live is not None:
+            raise ExecutionError(
+                f"mounts[{bind.target}]: a live mount needs the native engine and a user namespace"
+                f" of the container's own: {reason}",
+                Failure.NODE,
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ from lading.supervisor.engines import (
     Execution,
     Exit,
     ImageSource,
+    check_live,
     owners,
 )
 from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY, make_profile
@@ -172,6 +173,7 @@ class DockerEngine:
 
     async def create(self, spec: ContainerSpec) -> None:
         """Create the container. Raises ExecutionError."""
+        check_live(spec.binds, "the container would be made by docker or podman")
         if spec.spread is not None:
             raise ExecutionError(
                 f"{self._uuid}: a gang over several machines needs the native engine", Failure.NODE

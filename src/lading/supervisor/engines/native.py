@@ -41,6 +41,7 @@ from lading.supervisor.engines import (
     Execution,
     Exit,
     ImageSource,
+    check_live,
     crun,
 )
 from lading.supervisor.engines.bundle import (
@@ -362,6 +363,8 @@ class NativeEngine:
         if self._namespace is not None:
             devices = self._namespace.devices(spec.devices)
             spec = replace(spec, binds=(*self._namespace.binds(spec.binds), *devices), devices=())
+        else:
+            check_live(spec.binds, "; ".join(self.notes) or "Containers.UserNamespaces is never")
         if spec.nodes == 1:
             self._described.mkdir(mode=0o700, exist_ok=True)
             self._make_bundle(self._run / "bundle", spec, image, gate=self._open_gate())

@@ -41,7 +41,7 @@ from pathlib import Path
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import Account
 from lading.supervisor import linux
-from lading.supervisor.engines import Bind, Device
+from lading.supervisor.engines import Bind, Device, LiveSource
 
 MACHINE = Path("/run/lading")
 # Others may pass these directories, but not list them.
@@ -212,13 +212,7 @@ class UserNamespace:
         return place
 
     def _show(self, bind: Bind) -> Path:
-        attributes = NO_SUID | NO_DEVICES | (READ_ONLY if bind.readonly else 0)
-        try:
-            mount = copy_mount(bind.source, namespace=self._namespace, attributes=attributes)
-        except OSError:
-            if not self._does_unmapped(bind):
-                raise
-            mount = copy_mount(bind.source, attributes=attributes)
+        mount = self._mount(bind) if bind.live is None else self._mount_live(bind, bind.live)
         place = self.directory / _BINDS
         if self._shown == 0:
             self._make(place)
@@ -230,6 +224,26 @@ class UserNamespace:
             place.touch()
         attach_mount(mount, str(place))
         return place
+
+    def _mount(self, bind: Bind) -> int:
+        attributes = _attributes(bind)
+        try:
+            return copy_mount(bind.source, namespace=self._namespace, attributes=attributes)
+        except OSError:
+            if not self._does_unmapped(bind):
+                raise
+        return copy_mount(bind.source, attributes=attributes)
+
+    def _mount_live(self, bind: Bind, live: LiveSource) -> int:
+        """The mount of a directory of users: the container's root has the files of one user, and
+        makes files as this user. Files of all others belong to nobody.
+        """
+        ids = IdRange(self.ids.first, 1)
+        namespace = make_namespace(ids, user=live.user, group=live.group)
+        try:
+            return copy_mount(bind.source, namespace=namespace, attributes=_attributes(bind))
+        finally:
+            os.close(namespace)
 
     def _does_unmapped(self, bind: Bind) -> bool:
         """Whether a mount may be shown unmapped; before Linux 6.3 tmpfs cannot be idmapped.
@@ -249,6 +263,10 @@ class UserNamespace:
         # chown(2) may clear bits of the mode.
         place.chmod(mode)
         return True
+
+
+def _attributes(bind: Bind) -> int:
+    return NO_SUID | NO_DEVICES | (READ_ONLY if bind.readonly else 0)
 
 
 def refuse(policy: str, error: OSError) -> str:
@@ -366,8 +384,9 @@ def take_slot(lock: int, slots: int = SLOTS) -> int:
     raise OSError(errno.EAGAIN, f"all {slots} ranges of user ids are taken")
 
 
-def make_namespace(ids: IdRange) -> int:
-    """A descriptor of a new user namespace with these ids. Raises OSError.
+def make_namespace(ids: IdRange, *, user: int = 0, group: int = 0) -> int:
+    """A descriptor of a new user namespace with these ids, in which they begin with `user` and
+    `group`. Raises OSError.
 
     It is made by a child that shares this process's memory (CLONE_VM) and ends at once: a fork
     would copy the page tables.
@@ -381,10 +400,10 @@ def make_namespace(ids: IdRange) -> int:
         raise _error("a user namespace")
     # CLONE_VFORK: the child has ended here. Its namespace exists until waitpid.
     try:
-        for name in ("uid_map", "gid_map"):
+        for name, inside in (("uid_map", user), ("gid_map", group)):
             descriptor = os.open(f"/proc/{child}/{name}", os.O_WRONLY | os.O_CLOEXEC)
             try:
-                os.write(descriptor, f"0 {ids.first} {ids.size}\n".encode())
+                os.write(descriptor, f"{inside} {ids.first} {ids.size}\n".encode())
             finally:
                 os.close(descriptor)
         return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)

@@ -189,7 +189,7 @@ class RemoteRank:
                 session.data, session.blocks, cache, session.fetch_git_tree, config.large_input
             )
             keep = KeepMount(config, log, token=session.token, private=private)
-            stage = Stage(plan)
+            stage = Stage(plan, config.live_roots)
             try:
                 await stage.set(inputs, memory=private, keep=keep)
                 await engine.prepare(

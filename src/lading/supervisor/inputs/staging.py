@@ -14,10 +14,11 @@ import errno
 import functools
 import os
 import stat
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from lading import confined
 from lading.client.api import ApiClient
@@ -33,6 +34,7 @@ from lading.core.containers.mount_plan import (
     GitTree,
     HostPath,
     KeepTree,
+    LivePath,
     MakeDirectory,
     MountPlan,
     Source,
@@ -46,7 +48,9 @@ from lading.supervisor import linux
 from lading.supervisor.engines import Bind
 from lading.supervisor.inputs import git_archives
 from lading.supervisor.inputs.keep_mount import KeepMount
+from lading.supervisor.inputs.live_directories import LiveDirectories
 from lading.supervisor.limits.disk_limits import check_room
+from lading.supervisor.supervisor_config import LiveRoot
 
 # Mode rwxrwsrwx: the command may run as any user; files get the group of the directory.
 _OPEN_DIRECTORY = 0o2777
@@ -107,8 +111,11 @@ class Inputs:
 class Stage:
     """The carried-out mount plan of one container."""
 
-    def __init__(self, plan: MountPlan) -> None:
+    def __init__(
+        self, plan: MountPlan, live_roots: Mapping[str, LiveRoot] = MappingProxyType({})
+    ) -> None:
         self.plan = plan
+        self._live = LiveDirectories(live_roots)
         self.binds: tuple[Bind, ...] = ()
         self.stdin = -1
         self.stdout = -1
@@ -211,6 +218,7 @@ class Stage:
     async def close(self) -> None:
         """Release the collections. The made files stay until the run directory is removed."""
         self.close_streams()
+        self._live.close()
         await self._leases.aclose()
 
     async def _mount(self, inputs: Inputs) -> frozenset[str]:
@@ -239,7 +247,9 @@ class Stage:
 
     def _bind(self) -> None:
         binds = [
-            Bind(
+            self._live.bind(bind, bind.source)
+            if isinstance(bind.source, LivePath)
+            else Bind(
                 str(self.find(bind.source)),
                 bind.target,
                 bind.readonly,
@@ -293,6 +303,8 @@ class Stage:
                 if self._keep is None:
                     raise ExecutionError(f"{_named(source)} is not mounted")
                 return self._keep.place(replace(source, path="")), source.path
+            case LivePath(root, path):
+                return self._live.directory(root), path
             case GitTree(kind=kind, path=path):
                 return self._trees[
                     git_archives.key(source)
@@ -362,6 +374,8 @@ def _missing(source: Source) -> str:
 
 
 def _named(source: Source) -> str:
+    if isinstance(source, LivePath):
+        return f"the live directory {source.root}"
     if isinstance(source, KeepTree):
         return "the tree of all collections"
     if isinstance(source, HostPath):
