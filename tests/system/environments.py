@@ -17,9 +17,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def environment(name: str, requirements: str) -> Path:
-    """The directory of the programs that a file of `requirements/` pins, made if need be. Fails
-    with what pip said.
+def environment(name: str, requirements: str, *options: str) -> Path:
+    """The directory of the programs that a file of `requirements/` pins, made if need be. `options`
+    are further ones of pip. Fails with what pip said.
     """
     pins = ROOT / "requirements" / requirements
     key = sha256(pins.read_bytes() + sys.version.encode()).hexdigest()[:16]
@@ -31,7 +31,7 @@ def environment(name: str, requirements: str) -> Path:
         if not (place / "complete").exists():
             _run(sys.executable, "-m", "venv", "--clear", str(place))
             pip = (str(place / "bin" / "python"), "-m", "pip", "--disable-pip-version-check")
-            _run(*pip, "install", "-q", "--require-hashes", "-r", str(pins))
+            _run(*pip, "install", "-q", "--require-hashes", *options, "-r", str(pins))
             (place / "complete").touch()
     return place / "bin"
 

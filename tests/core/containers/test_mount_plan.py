@@ -16,6 +16,7 @@ from lading.core.containers.mount_plan import (
     HostPath,
     Keep,
     KeepTree,
+    LivePath,
     MakeDirectory,
     MountPlan,
     WriteFile,
@@ -365,6 +366,14 @@ def test_what_a_portable_data_hash_names_in_it(path: str, expected: CollectionPa
         ({"/out": {"kind": "collection"}}, "writable mount"),
         ({"/out": {"kind": "collection", "portable_data_hash": PDH}}, "writable mount"),
         ({"/out/k": {"kind": "keep"}}, "cannot be below the output path"),
+        ({"/out/k": {"kind": "live"}}, "cannot be below the output path"),
+        (
+            {
+                "stdout": {"kind": "file", "path": "/in/x"},
+                "/in": {"kind": "live", "root": "/work", "writable": True},
+            },
+            "path '/in/x' lies inside",
+        ),
         ({"/out/src": {"kind": "git_tree", "tree": "a" * 40}}, "cannot be below the output path"),
         ({"/src": {"kind": "git_tree", "commit": "main"}}, "names no tree and no blob"),
         (
@@ -380,6 +389,22 @@ def test_what_cannot_be_mounted_is_refused(mounts: dict[str, Any], fault: str) -
     with pytest.raises(ExecutionError, match=fault) as caught:
         make(mounts)
     assert caught.value.failure is Failure.USER
+
+
+def test_live_mounts() -> None:
+    found = make(
+        {
+            "/in": {"kind": "live", "root": "/work", "path": "a", "writable": True},
+            "/hidden": {"kind": "live", "root": "/work", "exclude_from_output": True},
+            "/alias": {"kind": "file", "path": "/in/b"},
+        }
+    )
+    binds = {one.target: one for one in found.binds}
+    assert binds["/in"] == BindMount(LivePath("/work", "a"), "/in", readonly=False)
+    assert binds["/hidden"] == BindMount(LivePath("/work"), "/hidden", readonly=True)
+    assert binds["/alias"].source == LivePath("/work", "a/b")
+    kept = {one.target: one.keep for one in found.areas}
+    assert (kept["/in"], kept["/hidden"]) == (Keep.TEMPORARY, Keep.NOTHING)
 
 
 @pytest.mark.parametrize("output", ["/nowhere", "stdin"])

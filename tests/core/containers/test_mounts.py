@@ -44,6 +44,8 @@ GOOD: list[tuple[str, Json]] = [
     ("stdout", {"kind": "file", "path": "/out/a.txt"}),
     ("stdin", {"kind": "file", "path": "/out/a.txt"}),
     ("/in", {"kind": "file", "path": "/out"}),
+    ("/in", {"kind": "live", "root": "/work", "path": "a/b", "writable": True}),
+    ("/in", {"kind": "live", "root": "/work"}),
 ]
 BAD: list[tuple[str, Json, str]] = [
     (
@@ -57,6 +59,10 @@ BAD: list[tuple[str, Json, str]] = [
     ("/a//b", {"kind": "tmp"}, "invalid target"),
     ("/a\0", {"kind": "tmp"}, "invalid target"),
     ("a\nb", {"kind": "tmp"}, "['a\\nb']: invalid target"),
+    ("/in", {"kind": "live"}, "[/in][root]: must name a directory that TES.FileRoots offers"),
+    ("/in", {"kind": "live", "root": "/a/../b"}, "[/in][root]: must name a directory"),
+    ("/in", {"kind": "live", "root": "/a", "path": "../b"}, "[/in][path]: must be a relative path"),
+    ("/in", {"kind": "live", "root": "/a", "path": "/b"}, "[/in][path]: must be a relative path"),
     ("/in", "tmp", "[/in]: must be an object with a kind"),
     ("/in", {}, "[/in][kind]: unsupported value 'None'"),
     ("/in", {"kind": ["tmp"]}, "[/in][kind]: unsupported value"),
@@ -356,3 +362,12 @@ def test_the_command_sees_content_and_target() -> None:
         "/t": {"kind": "tmp"},
     }
     assert mounts.seen({"/in": "x"}, {"/in": {"content": "c"}}) == {"/in": "x"}
+
+
+def test_live_places() -> None:
+    live: JsonObject = {"kind": "live", "root": "/work", "path": "a", "writable": True}
+    found = mounts.live_places({**OUT, "/in": live, "/b": {"kind": "live", "root": "/data"}})
+    assert found == (
+        mounts.LivePlace("/in", "/work", "a", is_writable=True),
+        mounts.LivePlace("/b", "/data", "", is_writable=False),
+    )

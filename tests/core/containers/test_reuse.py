@@ -129,6 +129,13 @@ def test_reasons_for_a_new_container() -> None:
     assert refused == New("the request asks for a new container (use_existing is false)", ())
 
 
+def test_a_live_mount_is_never_answered_by_an_earlier_result() -> None:
+    mounts: Any = {**RECIPE.mounts, "/work": {"kind": "live", "root": "/work"}}
+    choice = reuse.choose(make_recipe(mounts=mounts), [done(1)], policy=POLICY)
+    reason = "its mount /work is live: what it reads there may have changed"
+    assert choice == New(reason, ())
+
+
 def test_a_container_from_a_row_can_be_used() -> None:
     stored = Container.from_record(done(1).container.to_record())
     assert isinstance(choose(Candidate(stored, log_present=True, output_present=True)), Reuse)

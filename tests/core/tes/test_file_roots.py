@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lading.core.errors import Forbidden
-from lading.core.tes.file_roots import find_root, is_below_root, make_roots
+from lading.core.tes.file_roots import find_live_root, find_root, is_below_root, make_roots
 
 ROOTS = make_roots(
     {
@@ -38,3 +38,12 @@ def test_what_some_user_may_use() -> None:
     assert is_below_root(ROOTS, "/data/ann/x")
     assert not is_below_root(ROOTS, "/data/ann/x", writes=True)
     assert not is_below_root(ROOTS, "/etc")
+
+
+def test_live_roots() -> None:
+    roots = make_roots({"/work": {"Live": True}, "/work/copied": {}})
+    found = find_live_root(roots, "/work/a")
+    assert found is not None
+    assert (found.prefix, found.is_live, found.is_writable) == ("/work", True, False)
+    assert find_live_root(roots, "/work/copied/a") is None
+    assert find_live_root(roots, "/other") is None

@@ -97,6 +97,25 @@ def test_files_below_roots() -> None:
     assert found == ["/inputs/1/url", "/outputs/1/url"]
 
 
+def test_live_inputs_are_mounted() -> None:
+    roots = make_roots({"/work": {"Live": True, "Write": True}, "/data": {"Live": True}})
+    made = request(
+        TaskSite(roots=roots),
+        inputs=[
+            {"path": "/store", "url": "file:///work/store", "type": "DIRECTORY"},
+            {"path": "/d", "url": "/data/x"},
+            {"path": "/text", "content": "x"},
+        ],
+    )
+    assert made["state"] == "Committed"
+    assert made["mounts"]["/store"] == {
+        "kind": "live", "root": "/work", "path": "store", "writable": True,
+    }  # fmt: skip
+    assert made["mounts"]["/d"]["writable"] is False
+    assert made["properties"]["tes"]["live"] == ["/store", "/d"]
+    assert "transfers" not in made["properties"]["tes"]
+
+
 def test_tags_steer_and_can_be_found() -> None:
     made = request(tags={"a b": "c", "lading.project": "zzzzz-j7d0g-000000000000000",
                          "lading.retries": "2"})  # fmt: skip

@@ -17,6 +17,7 @@ from lading.core.tes.views import (
     show_task,
     text_end,
     warnings_of,
+    why_not_reused,
 )
 
 TASK: Any = {
@@ -187,3 +188,12 @@ def test_a_request_that_was_not_made_by_tes() -> None:
     named: Any = describe_request({**request, **more})
     assert (named["name"], named["executors"][0]["workdir"]) == ("n", "/work")
     assert named["executors"][0]["env"] == {"A": "b"}
+
+
+def test_why_a_task_is_not_reused() -> None:
+    live: Any = {**REQUEST, "properties": {"tes": {"task": TASK, "warnings": [], "live": ["/w"]}}}
+    assert why_not_reused(REQUEST) == ""
+    reason = why_not_reused(live)
+    assert reason == "/w: live, so that the content may have changed"
+    shown = show(TaskView.BASIC, TaskAttempt(container=container(), number=1, not_reused=reason))
+    assert shown["logs"][0]["metadata"]["not_reused"] == reason

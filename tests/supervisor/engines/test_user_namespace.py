@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from lading.core.errors import ExecutionError, Failure
 from lading.core.images import Account
 from lading.supervisor import linux
-from lading.supervisor.engines import Bind, Device
+from lading.supervisor.engines import Bind, Device, LiveSource, check_live
 from lading.supervisor.engines.user_namespace import (
     SIZE,
     UserNamespace,
@@ -132,3 +133,25 @@ def test_auto_goes_on_and_always_does_not() -> None:
         refuse(UserNamespacePolicy.ALWAYS, error)
     assert caught.value.failure is Failure.NODE
     assert refuse(UserNamespacePolicy.AUTO, OSError(1, "no reason")).endswith(": no reason")
+
+
+def test_a_live_mount_belongs_to_its_owner(namespace: UserNamespace, tmp_path: Path) -> None:
+    place = tmp_path / "live"
+    place.mkdir()
+    (place / "other").touch()
+    os.chown(place, 43210, 43210)
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    live = LiveSource(descriptor, 43210, 43210)
+    (bind,) = namespace.binds((Bind(f"/proc/self/fd/{descriptor}", "/a", False, live=live),))
+    os.close(descriptor)
+    shown = Path(bind.source)
+    assert shown.stat().st_uid == namespace.ids.first
+    assert (shown / "other").stat().st_uid == 65534
+    assert os.statvfs(shown).f_flag & os.ST_NOSUID
+
+
+def test_live_mounts_need_a_namespace() -> None:
+    plain = Bind("/x", "/a", False)
+    check_live([plain], "none")
+    with pytest.raises(ExecutionError, match="a live mount needs the native engine"):
+        check_live([plain, replace(plain, live=LiveSource(3, 1, 1))], "none")
