@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from lading.api import authorization, completion, priorities
 from lading.api.authorization import acting_for
 from lading.api.events import audit
+from lading.api.live_mounts import check_live_places
 from lading.api.resources.repositories import NO_TREES, Trees
 from lading.api.services import ApiServices
 from lading.core import ids, images
@@ -36,7 +37,7 @@ from lading.core.containers.request import ContainerRequest
 from lading.core.containers.reuse import Candidate, Choice, Reuse
 from lading.core.containers.steps import image_names
 from lading.core.data import manifest
-from lading.core.errors import Conflict, Forbidden, Invalid, LadingError, Unavailable
+from lading.core.errors import Conflict, Invalid, LadingError, Unavailable
 from lading.core.ids import Infix
 from lading.core.images import ImageLink, Term
 from lading.core.records import access
@@ -44,9 +45,8 @@ from lading.core.records.access import Principal
 from lading.core.records.collection_rules import is_trashed
 from lading.core.records.expressions import Column, Compare, Expression, Like
 from lading.core.records.filters import check_filters
-from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, REQUESTS, USERS
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, REQUESTS
 from lading.core.records.schema import JSON, Record, Type
-from lading.core.tes.file_roots import find_live_root, find_root, make_roots
 from lading.core.values import JsonObject
 from lading.store import containers, contents, records
 from lading.store import waiting as waits
@@ -365,7 +365,7 @@ async def _facts(
     if is_limited:
         await _check_scopes(tx, services, acting, image, term.uuid or "", named, found)
     found |= await _outputs(tx, services, subject, acting)
-    await _check_live_places(tx, services, subject, acting)
+    await check_live_places(tx, services, subject, acting)
     return RequestFacts(
         trees=trees,
         image_pdh=image,
@@ -405,30 +405,6 @@ def _contents_shown(
         for target, one in mounts.shown(subject.mounts, found).items()
         if (content := services.contents.known.get(one)) is not None
     }
-
-
-async def _check_live_places(
-    tx: Transaction, services: ApiServices, subject: ContainerRequest, acting: Principal
-) -> None:
-    """Raise Invalid for a live mount of a directory that this user may not use in this way."""
-    places = mounts.live_places(subject.mounts)
-    if not places:
-        return
-    user = await records.get(tx, USERS, acting.user_uuid) or {}
-    names = [str(user[name]) for name in ("uuid", "username", "email") if user.get(name)]
-    roots = make_roots(services.config.TES.FileRoots)
-    for one in places:
-        path = f"{one.root}/{one.path}".rstrip("/")
-        root = find_live_root(roots, path)
-        if access.is_limited(acting) or root is None or root.prefix != one.root:
-            raise Invalid(
-                f"Mounts [{one.target}]: {path} is in no directory that this token may mount live;"
-                " TES.FileRoots names these, and a token of limited scopes may mount none"
-            )
-        try:
-            find_root(roots, path, names, writes=one.is_writable)
-        except Forbidden as error:
-            raise Invalid(f"Mounts [{one.target}]: {error.message}") from None
 
 
 async def _step_images(

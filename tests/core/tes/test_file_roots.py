@@ -41,9 +41,9 @@ def test_what_some_user_may_use() -> None:
 
 
 def test_live_roots() -> None:
-    roots = make_roots({"/work": {"Live": True}, "/work/copied": {}})
-    found = find_live_root(roots, "/work/a")
+    roots = make_roots({"/live": {"Live": True}, "/live/copied": {}})
+    found = find_live_root(roots, "/live/a")
     assert found is not None
-    assert (found.prefix, found.is_live, found.is_writable) == ("/work", True, False)
-    assert find_live_root(roots, "/work/copied/a") is None
+    assert (found.prefix, found.is_live, found.is_writable) == ("/live", True, False)
+    assert find_live_root(roots, "/live/copied/a") is None
     assert find_live_root(roots, "/other") is None

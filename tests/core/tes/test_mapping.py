@@ -98,18 +98,18 @@ def test_files_below_roots() -> None:
 
 
 def test_live_inputs_are_mounted() -> None:
-    roots = make_roots({"/work": {"Live": True, "Write": True}, "/data": {"Live": True}})
+    roots = make_roots({"/live": {"Live": True, "Write": True}, "/data": {"Live": True}})
     made = request(
         TaskSite(roots=roots),
         inputs=[
-            {"path": "/store", "url": "file:///work/store", "type": "DIRECTORY"},
+            {"path": "/store", "url": "file:///live/store", "type": "DIRECTORY"},
             {"path": "/d", "url": "/data/x"},
             {"path": "/text", "content": "x"},
         ],
     )
     assert made["state"] == "Committed"
     assert made["mounts"]["/store"] == {
-        "kind": "live", "root": "/work", "path": "store", "writable": True,
+        "kind": "live", "root": "/live", "path": "store", "writable": True,
     }  # fmt: skip
     assert made["mounts"]["/d"]["writable"] is False
     assert made["properties"]["tes"]["live"] == ["/store", "/d"]

@@ -34,7 +34,7 @@ def root(tmp_path: Path) -> Path:
 def live(root: Path) -> Iterator[LiveDirectories]:
     made = LiveDirectories(
         {
-            "/work": LiveRoot(directory=str(root), is_writable=True),
+            "/live": LiveRoot(directory=str(root), is_writable=True),
             "/read": LiveRoot(directory=str(root)),
             "/roots": LiveRoot(directory=str(root / "a"), is_writable=True),
             "/gone": LiveRoot(directory=str(root / "none")),
@@ -51,7 +51,7 @@ def mount(root: str, path: str = "", *, readonly: bool = False) -> tuple[BindMou
 
 @pytest.mark.parametrize("path", ["", "a/b", "a/file"])
 def test_a_place_is_held_open(live: LiveDirectories, root: Path, path: str) -> None:
-    bind = live.bind(*mount("/work", path))
+    bind = live.bind(*mount("/live", path))
     assert (bind.target, bind.readonly) == ("/in", False)
     assert bind.live is not None
     assert (bind.live.user, bind.live.group) == (OWNER, OWNER + 1)
@@ -64,11 +64,11 @@ def test_a_place_is_held_open(live: LiveDirectories, root: Path, path: str) -> N
 @pytest.mark.parametrize(
     ("name", "path", "fault", "failure"),
     [
-        ("/work", "none", "/work/none: No such file", Failure.USER),
-        ("/work", "out", "symbolic link", Failure.USER),
-        ("/work", "out/x", "symbolic link", Failure.USER),
-        ("/work", "a/link", "symbolic link", Failure.USER),
-        ("/work", "fifo", "no directory or regular file", Failure.USER),
+        ("/live", "none", "/live/none: No such file", Failure.USER),
+        ("/live", "out", "symbolic link", Failure.USER),
+        ("/live", "out/x", "symbolic link", Failure.USER),
+        ("/live", "a/link", "symbolic link", Failure.USER),
+        ("/live", "fifo", "no directory or regular file", Failure.USER),
         ("/read", "a", "not writable on this machine", Failure.NODE),
         ("/roots", "b", "belongs to root", Failure.NODE),
         ("/other", "", "offers no live directory /other", Failure.NODE),

@@ -34,6 +34,7 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
 
 from lading.core.containers.mounts import STREAMS, covering
 from lading.core.errors import ExecutionError, Failure
@@ -374,14 +375,8 @@ def _add(draft: _Draft, target: str, spec: Mapping[str, Json], *, secret: bool) 
         _add_collection(draft, target, spec, in_cover=in_cover)
     elif kind == "file" and not secret:
         _add_alias(draft, target, spec, in_output=in_output)
-    elif kind == "tmp" and not in_output:
-        _add_tmp(draft, target, spec)
-    elif kind == "git_tree" and not in_output:
-        _add_git_tree(draft, target, spec)
-    elif kind == "keep" and not in_output:
-        _add_keep_tree(draft, target, spec)
-    elif kind == "live" and not in_output:
-        _add_live(draft, target, spec)
+    elif not in_output and isinstance(kind, str) and kind in _BESIDE_OUTPUT:
+        _BESIDE_OUTPUT[kind](draft, target, spec)
     else:
         raise _misplaced(target, kind, in_output=in_output)
 
@@ -435,6 +430,16 @@ def _add_git_tree(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
         target,
         "names no tree and no blob; a container needs the hash that its request was resolved to",
     )
+
+
+_BESIDE_OUTPUT = MappingProxyType(
+    {
+        "tmp": _add_tmp,
+        "git_tree": _add_git_tree,
+        "keep": _add_keep_tree,
+        "live": _add_live,
+    }
+)
 
 
 def _add_collection(

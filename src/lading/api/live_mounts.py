@@ -1,0 +1,39 @@
+"""Who may have a directory of the machine mounted live in a container: `TES.FileRoots` says."""
+
+from __future__ import annotations
+
+from lading.api.services import ApiServices
+from lading.core.containers import mounts
+from lading.core.containers.request import ContainerRequest
+from lading.core.errors import Forbidden, Invalid
+from lading.core.records import access
+from lading.core.records.access import Principal
+from lading.core.records.record_types import USERS
+from lading.core.tes.file_roots import find_live_root, find_root, make_roots
+from lading.store import records
+from lading.store.database import Transaction
+
+
+async def check_live_places(
+    tx: Transaction, services: ApiServices, subject: ContainerRequest, acting: Principal
+) -> None:
+    """Raise Invalid for a live mount of a directory that this user may not use in this way."""
+    places = mounts.live_places(subject.mounts)
+    if not places:
+        return
+    user = await records.get(tx, USERS, acting.user_uuid) or {}
+    names = [str(user[name]) for name in ("uuid", "username", "email") if user.get(name)]
+    roots = make_roots(services.config.TES.FileRoots)
+    for one in places:
+        path = f"{one.root}/{one.path}".rstrip("/")
+        root = find_live_root(roots, path)
+        # A limited token must not get at files that its scopes say nothing of.
+        if access.is_limited(acting) or root is None or root.prefix != one.root:
+            raise Invalid(
+                f"Mounts [{one.target}]: {path} is in no directory that this token may mount live;"
+                " TES.FileRoots names these, and a token of limited scopes may mount none"
+            )
+        try:
+            find_root(roots, path, names, writes=one.is_writable)
+        except Forbidden as error:
+            raise Invalid(f"Mounts [{one.target}]: {error.message}") from None
