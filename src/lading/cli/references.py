@@ -79,6 +79,13 @@ async def find_collection(session: CliSession, reference: FileReference) -> Reco
     # In steps: last -> request -> its output collection; container -> hash of its output.
     if name == LAST:
         name = (await find_request(session, LAST))["uuid"]
+    return await session.api.get("collections", await _collection_of(session, name))
+
+
+async def _collection_of(session: CliSession, name: str) -> str:
+    """The uuid or hash of the collection that a uuid or a hash means: that of a request or of a
+    container is its output. Raises NotFound, Invalid when there is none.
+    """
     if is_uuid(name, Infix.REQUEST):
         record = await session.api.get("container_requests", name)
         if not record["output_uuid"]:
@@ -86,15 +93,15 @@ async def find_collection(session: CliSession, reference: FileReference) -> Reco
                 f"{name}: has no output{'' if record['state'] == 'Final' else ' yet'}; "
                 "see 'lading request why'"
             )
-        name = record["output_uuid"]
-    elif is_uuid(name, Infix.CONTAINER):
+        return str(record["output_uuid"])
+    if is_uuid(name, Infix.CONTAINER):
         record = await session.api.get("containers", name)
         if not record["output"]:
             raise Invalid(f"{name}: has no output; its state is {record['state']}")
-        name = record["output"]
-    elif is_uuid(name) and infix_of(name) != Infix.COLLECTION:
+        return str(record["output"])
+    if is_uuid(name) and infix_of(name) != Infix.COLLECTION:
         raise Invalid(f"{name}: is neither a collection nor a request")
-    return await session.api.get("collections", name)
+    return name
 
 
 async def find_named(session: CliSession, name: str) -> str:

@@ -268,18 +268,19 @@ def _close_to_others(root: Path) -> str:
         # A file may vanish between the listing and this call.
         with suppress(FileNotFoundError):
             facts = entry.stat(follow_symlinks=False)
-            # Sockets and symbolic links are left alone: a chmod of a link would change its target.
-            kept = stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)
-            if (
-                kept
-                and facts.st_uid == os.geteuid()
-                and facts.st_mode & _OTHERS
-                # config.yml is the operator's own file: its mode is left as it is.
-                and entry.name != "config.yml"
-            ):
+            if _is_open(entry.name, facts):
                 wide = wide or f"{entry.name}: mode {stat.S_IMODE(facts.st_mode):o}"
                 Path(entry.path).chmod(stat.S_IMODE(facts.st_mode) & ~_OTHERS)
     return wide
+
+
+def _is_open(name: str, facts: os.stat_result) -> bool:
+    """Whether others have access to an entry of the data directory that should be closed."""
+    # Sockets and symbolic links are left alone: a chmod of a link would change its target.
+    is_kept = stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)
+    # config.yml is the operator's own file: its mode is left as it is.
+    is_ours = facts.st_uid == os.geteuid() and name != "config.yml"
+    return is_kept and is_ours and bool(facts.st_mode & _OTHERS)
 
 
 def make_secrets(entropy: bytes) -> Secrets:

@@ -75,11 +75,7 @@ class PortAddresses:
 
     def find(self, scope: Mapping[str, Any]) -> PortAddress | None:
         """The port that a request is for; None when the request is for the API."""
-        host = (
-            next((value for name, value in scope["headers"] if name == b"host"), b"")
-            .decode("latin-1")
-            .lower()
-        )
+        host = _host_of(scope)
         name, _, port = host.rpartition(":") if ":" in host else (host, "", "")
         match = _HOST.fullmatch(name)
         if match:
@@ -102,6 +98,12 @@ class PortAddresses:
             return ()
         host = listen.rpartition(":")[0]
         return tuple(f"{host}:{port}" for port in range(self.first, self.last + 1))
+
+
+def _host_of(scope: Mapping[str, Any]) -> str:
+    """The header Host of a request in lower case; "" without one."""
+    found = next((value for name, value in scope["headers"] if name == b"host"), b"")
+    return str(found.decode("latin-1").lower())
 
 
 def make_sites(config: Config) -> PortAddresses:

@@ -342,20 +342,23 @@ async def _combine(
     }
     if spec.project:
         attributes["owner_uuid"] = spec.project
-    # The same call again has its collection already, if nobody has changed that.
-    filters = [
-        [f"properties.<{_PIECES}>", "=", digest],
-        *([["owner_uuid", "=", spec.project]] if spec.project else []),
-    ]
+    return await _made_before(session, attributes) or await session.api.create(
+        "collections", attributes, replace_files=pieces, ensure_unique_name=True
+    )
+
+
+async def _made_before(session: CliSession, attributes: Mapping[str, Any]) -> Record | None:
+    """The collection that the same call has made earlier, if nobody has changed that since."""
+    filters = [[f"properties.<{_PIECES}>", "=", attributes["properties"][_PIECES]]]
+    if "owner_uuid" in attributes:
+        filters.append(["owner_uuid", "=", attributes["owner_uuid"]])
     for one in await session.api.list("collections", filters=filters):
         is_as_made = one["modified_at"] == one["created_at"]
         # The server adds to a name that is taken.
         is_called_so = f"{one['name']} (".startswith(f"{attributes['name']} (")
         if is_as_made and is_called_so and one["properties"] == attributes["properties"]:
             return one
-    return await session.api.create(
-        "collections", attributes, replace_files=pieces, ensure_unique_name=True
-    )
+    return None
 
 
 def _emit(ended: Sequence[RequestOutcome], combined: Record | None) -> None:

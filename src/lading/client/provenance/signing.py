@@ -88,7 +88,24 @@ def verify(message: bytes, signature: str, signers: Iterable[bytes] = ()) -> str
     body = signature.strip()
     if len(signature) > LONGEST or not (body.startswith(_BEGIN) and body.endswith(_END)):
         raise Invalid("the signature is no SSH signature")
-    blob = _decoded("".join(body[len(_BEGIN) : -len(_END)].split()), "the signature")
+    raw, algorithm, signed = _read_signature(
+        _decoded("".join(body[len(_BEGIN) : -len(_END)].split()), "the signature")
+    )
+    try:
+        Ed25519PublicKey.from_public_bytes(raw).verify(signed, _signed(message, algorithm))
+    except (InvalidSignature, ValueError) as error:
+        raise Invalid("the signature does not match: the crate was changed") from error
+    wanted = frozenset(signers)
+    name = fingerprint(raw)
+    if wanted and raw not in wanted:
+        raise Invalid(f"the crate is signed by {name}, which is none of the signers you trust")
+    return name
+
+
+def _read_signature(blob: bytes) -> tuple[bytes, bytes, bytes]:
+    """The raw key, the hash algorithm and the signature proper of an SSH signature. Raises Invalid
+    for one of another kind or purpose.
+    """
     try:
         if not blob.startswith(_MAGIC) or struct.unpack_from(">I", blob, len(_MAGIC))[0] != 1:
             raise Invalid("the signature is of an unknown version")
@@ -103,17 +120,10 @@ def verify(message: bytes, signature: str, signers: Iterable[bytes] = ()) -> str
     except struct.error as error:
         raise Invalid("the signature is cut off") from error
     raw = _key_of(public)
+    # The namespace keeps a signature that was made for another purpose from counting here.
     if namespace != NAMESPACE.encode() or algorithm not in _HASHES or kind != _KIND:
         raise Invalid(f"the signature is not one for {NAMESPACE} with an Ed25519 key")
-    try:
-        Ed25519PublicKey.from_public_bytes(raw).verify(signed, _signed(message, algorithm))
-    except (InvalidSignature, ValueError) as error:
-        raise Invalid("the signature does not match: the crate was changed") from error
-    wanted = frozenset(signers)
-    name = fingerprint(raw)
-    if wanted and raw not in wanted:
-        raise Invalid(f"the crate is signed by {name}, which is none of the signers you trust")
-    return name
+    return raw, algorithm, signed
 
 
 def fingerprint(raw: bytes) -> str:

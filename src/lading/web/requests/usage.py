@@ -59,9 +59,7 @@ async def refresh(visit: Visit) -> Response:
 async def _values(visit: Visit) -> dict[str, Any]:
     request = await visit.api.get("container_requests", request_uuid(visit))
     attempts = log.containers_of(request)
-    chosen = visit.query("c") or (attempts[-1] if attempts else "")
-    if chosen and (not is_uuid(chosen) or chosen not in attempts):
-        raise NotFound("There is no such attempt")
+    chosen = _chosen(visit, attempts)
     container = await visit.api.get("containers", chosen) if chosen else None
     points = await _points(visit, request["uuid"], chosen) if chosen else []
     state = state_of(request, container)
@@ -77,6 +75,16 @@ async def _values(visit: Visit) -> dict[str, Any]:
         "is_live": state == "Running" and chosen == request["container_uuid"],
         "machine": await machine.describe(visit, request["uuid"], chosen) if chosen else "",
     }
+
+
+def _chosen(visit: Visit, attempts: list[str]) -> str:
+    """The attempt that the address names, or the last one; "" while there is none. Raises
+    NotFound.
+    """
+    chosen = visit.query("c") or (attempts[-1] if attempts else "")
+    if chosen and (not is_uuid(chosen) or chosen not in attempts):
+        raise NotFound("There is no such attempt")
+    return chosen
 
 
 def _plots(constraints: Mapping[str, Any], points: list[UsagePoint]) -> Iterator[UsagePlot]:
