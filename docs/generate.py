@@ -15,11 +15,13 @@ from typing import Any
 
 from docs import diagrams
 from lading import config
+from lading.api.public import SERVER_METRICS
 from lading.cli import manual
 from lading.cli.main import cli
 from lading.core import errors
 from lading.core.records import record_types, schema
 from lading.core.resources import GIB, KIB, MIB
+from lading.dispatch.fleets.cloud.metrics import CloudCounters
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src"
@@ -74,35 +76,21 @@ def _value(value: object, unit: str) -> str:
 
 def states() -> str:
     """The state diagrams, from the transition tables."""
+    by_dispatcher = "Kept by the dispatcher and the supervisor that hold its lock."
+    by_daemon = "Kept by the daemon in the container."
     parts = (
-        (
-            "Container",
-            "What was run. Kept by the dispatcher and the supervisor that hold its lock.",
-            diagrams.container_diagram(),
-        ),
-        (
-            "Container request",
-            "A client's interest in the outcome of a computation.",
-            diagrams.request_diagram(),
-        ),
-        (
-            "Code of an HPC container",
-            "Kept by the daemon in the container.",
-            diagrams.hpc_code_diagram(),
-        ),
-        (
-            "Results of an HPC container",
-            "Kept by the daemon in the container.",
-            diagrams.hpc_result_diagram(),
-        ),
+        ("Container", f"A piece of work and what came of it. {by_dispatcher}", "container"),
+        ("Container request", "A client's interest in the outcome of a computation.", "request"),
+        ("Code of an HPC container", by_daemon, "hpc-code"),
+        ("Results of an HPC container", by_daemon, "hpc-results"),
     )
     lines = [
         NOTE + "# States\n",
         "Drawn from the transition tables in `core`; every other change is refused.\n",
     ]
     lines += [
-        f"## {title}\n\n{text}\n\n```mermaid\n{diagram.strip()}\n```\n"
-        for title, text, diagram in parts
+        f"## {title}\n\n{text}\n\n![{title}: states](pictures/states-{name}.svg)\n"
+        for title, text, name in parts
     ]
     return "\n".join(lines)
 
@@ -285,6 +273,35 @@ def commands() -> str:
     return "\n".join([*lines, manual.markdown(cli)])
 
 
+def metrics() -> str:
+    """The reference of the metrics."""
+    families = sorted(CloudCounters().families(), key=lambda one: one.name)
+    lines = [
+        NOTE + "# Metrics\n",
+        (
+            "In the text format of Prometheus; both addresses ask for `Authorization: Bearer` with "
+            "`ManagementToken` of the\nconfiguration ([monitoring](monitoring.md)).\n"
+        ),
+        "## Server\n\n`/metrics` at the server's address.\n\n| metric | type | meaning |",
+        "|---|---|---|",
+        *(f"| `{name}` | gauge | {text} |" for name, text in SERVER_METRICS.items()),
+        (
+            "\n## Dispatcher of cloud VMs\n\n`/metrics` at "
+            "`Containers.CloudVMs.ManagementAddress`. The names are those of Arvados.\n"
+        ),
+        "| metric | type | meaning |\n|---|---|---|",
+        *(
+            f"| `{one.name}` | {_KINDS.get(one.type, one.type)} | {one.documentation} |"
+            for one in families
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_KINDS = {"unknown": "counter"}
+"""Counters have the names of Arvados, which the library takes for values without a type."""
+
+
 def manual_page() -> str:
     """The manual page that the wheel installs."""
     return manual.page(list(manual.documented(cli)))
@@ -292,7 +309,12 @@ def manual_page() -> str:
 
 PAGES = {
     "api.md": reference, "commands.md": commands, "configuration.md": configuration,
-    "errors.md": refusals, "lading.1": manual_page, "packages.md": packages, "states.md": states,
+    "errors.md": refusals, "lading.1": manual_page, "metrics.md": metrics, "packages.md": packages,
+    "states.md": states,
+    "pictures/states-container.svg": diagrams.container_diagram,
+    "pictures/states-request.svg": diagrams.request_diagram,
+    "pictures/states-hpc-code.svg": diagrams.hpc_code_diagram,
+    "pictures/states-hpc-results.svg": diagrams.hpc_result_diagram,
 }  # fmt: skip
 
 

@@ -164,21 +164,23 @@ async def get_all_health(call: ApiCall) -> ApiResponse:
     )
 
 
+SERVER_METRICS: Final = {
+    "lading_database_writable": "1 while the database takes changes, 0 once it was found damaged.",
+    "lading_event_listeners": "Connections that listen for events.",
+}
+"""The gauges of a server, with what each says."""
+
+
 async def get_metrics(call: ApiCall) -> ApiResponse:
     """The metrics, in the text format of Prometheus; needs the management token."""
     _check_management(call)
     listening, writable = call.services.bus.listening, int(call.services.database.fault is None)
-    lines = (
-        (
-            "# HELP lading_database_writable 1 while the database takes changes, "
-            "0 once it was found damaged."
-        ),
-        "# TYPE lading_database_writable gauge",
-        f"lading_database_writable {writable}",
-        "# HELP lading_event_listeners Connections that listen for events.",
-        "# TYPE lading_event_listeners gauge",
-        f"lading_event_listeners {listening}",
-    )
+    values = {"lading_database_writable": writable, "lading_event_listeners": listening}
+    lines = [
+        line
+        for name, text in SERVER_METRICS.items()
+        for line in (f"# HELP {name} {text}", f"# TYPE {name} gauge", f"{name} {values[name]}")
+    ]
     return ApiResponse(body=("\n".join(lines) + "\n").encode(), headers={"Content-Type": _METRICS})
 
 
