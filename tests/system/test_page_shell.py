@@ -8,36 +8,11 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 from tests.system.cluster import Cluster
-from tests.system.page_visitor import (
-    PATIENCE,
-    Visitor,
-    chromium,
-    cluster,
-    reader,
-    submit,
-    visitor,
-)
+from tests.system.page_shells import open_shell, running
+from tests.system.page_visitor import PATIENCE, Visitor, chromium, cluster, reader, visitor
 
 __all__ = ["chromium", "cluster", "reader", "visitor"]
 pytestmark = pytest.mark.system
-SERVICE = "while :; do sleep 1; done"
-
-
-def _running(cluster: Cluster, name: str) -> str:
-    """A request whose command runs until it is cancelled; its uuid."""
-    uuid = submit(cluster, name, f": {name}; {SERVICE}")
-    cluster.lading("shell", "--wait", uuid, "--", "true")
-    return uuid
-
-
-def _open(visitor: Visitor, request: str) -> Locator:
-    """Open a shell on the page of a request; its lines."""
-    visitor.go(f"/ui/requests/{request}/shell")
-    visitor.page.get_by_role("button", name="Open a shell").click()
-    expect(visitor.page.locator("#shell-said")).to_have_text("Connected")
-    lines = visitor.page.locator(".xterm-rows")
-    expect(lines).to_contain_text("#", timeout=PATIENCE)
-    return lines
 
 
 def _luminance(colour: str) -> float:
@@ -52,8 +27,8 @@ def _colour(element: Locator, name: str) -> float:
 
 
 def test_a_command_is_typed_and_its_output_can_be_read(cluster: Cluster, visitor: Visitor) -> None:
-    request = _running(cluster, "entered")
-    lines = _open(visitor, request)
+    request = running(cluster, "entered")
+    lines = open_shell(visitor, request)
     visitor.page.keyboard.type("echo $((6 * 7)) é; stty size\n")
     expect(lines).to_contain_text("42 é")
     found = re.search(r"\b(\d+) (\d+)\b", lines.inner_text().partition("42 é")[2])
@@ -75,8 +50,8 @@ def test_a_command_is_typed_and_its_output_can_be_read(cluster: Cluster, visitor
 
 
 def test_a_shell_ends_with_an_exit_code(cluster: Cluster, reader: Visitor) -> None:
-    request = _running(cluster, "ended")
-    _open(reader, request)
+    request = running(cluster, "ended")
+    open_shell(reader, request)
     reader.page.keyboard.type("exit 7\n")
     expect(reader.page.locator("#shell-said")).to_have_text("The shell has ended with exit code 7.")
     expect(reader.page.get_by_role("button", name="Open a shell")).to_be_visible()
@@ -86,8 +61,8 @@ def test_a_shell_ends_with_an_exit_code(cluster: Cluster, reader: Visitor) -> No
 
 
 def test_output_without_end_leaves_the_page_alive(cluster: Cluster, reader: Visitor) -> None:
-    request = _running(cluster, "chatty")
-    lines = _open(reader, request)
+    request = running(cluster, "chatty")
+    lines = open_shell(reader, request)
     reader.page.keyboard.type("seq 100000000\n")
     expect(lines).to_contain_text(re.compile(r"\d{6}"), timeout=PATIENCE)
     reader.page.keyboard.press("Control+c")
@@ -98,8 +73,8 @@ def test_output_without_end_leaves_the_page_alive(cluster: Cluster, reader: Visi
 
 
 def test_logging_out_elsewhere_ends_it(cluster: Cluster, reader: Visitor) -> None:
-    request = _running(cluster, "left")
-    _open(reader, request)
+    request = running(cluster, "left")
+    open_shell(reader, request)
     other = reader.page.context.new_page()
     other.goto(f"{reader.origin}/ui/")
     other.get_by_role("button", name="Log out").click()
@@ -108,7 +83,7 @@ def test_logging_out_elsewhere_ends_it(cluster: Cluster, reader: Visitor) -> Non
 
 
 def test_without_scripts_it_says_what_to_do(cluster: Cluster, chromium: Browser) -> None:
-    request = _running(cluster, "no scripts")
+    request = running(cluster, "no scripts")
     context = chromium.new_context(ignore_https_errors=True, java_script_enabled=False)
     page = context.new_page()
     link = cluster.lading("open", "--print", request).stdout.strip().splitlines()[-1]
