@@ -238,7 +238,19 @@ class LazyGroup(click.Group):
             # click raises Abort after Ctrl-C; it turns a closed pipe of our output into exit code
             # 1.
             fail("interrupted", exit_codes.INTERRUPTED)
+        except (OSError, BaseExceptionGroup) as error:
+            _leave_terminal(error)
         sys.exit(result if isinstance(result, int) else 0)
+
+
+def _leave_terminal(error: BaseException) -> NoReturn:
+    """Exit with 1, as after a closed pipe, if the terminal was closed; else raise the error."""
+    from lading.cli import hangup
+
+    if not hangup.is_hangup(error):
+        raise error
+    hangup.silence()
+    sys.exit(1)
 
 
 def fail(message: str, code: int, *, as_json: bool = False, status: int | None = None) -> NoReturn:

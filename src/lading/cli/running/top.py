@@ -8,6 +8,7 @@ when the websocket tells of a change, and after the interval in any case.
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 import sys
 from collections.abc import Callable, Generator
@@ -239,6 +240,12 @@ def showing(*, once: bool, as_json: bool) -> Generator[Callable[[QueuePicture], 
         return
     console = Console()
     with Live(console=console, screen=True, auto_refresh=False) as live:
-        yield lambda picture: live.update(
-            screen(picture, width=console.width, height=console.height), refresh=True
-        )
+
+        def refresh(picture: QueuePicture) -> None:
+            # rich writes nothing to a terminal that has been closed: the screen of nobody would be
+            # made for ever.
+            if not sys.stdout.isatty():
+                raise OSError(errno.EIO, "the terminal was closed")
+            live.update(screen(picture, width=console.width, height=console.height), refresh=True)
+
+        yield refresh

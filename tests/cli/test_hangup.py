@@ -1,0 +1,47 @@
+"""Terminals that are closed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pty
+from collections.abc import Iterator
+
+import pytest
+
+from lading.cli.hangup import is_hangup
+
+FAILED = OSError(errno.EIO, "Input/output error")
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, int]]:
+    """A terminal, open at both ends: ours and that of its user."""
+    ours, theirs = pty.openpty()
+    yield ours, theirs
+    os.close(theirs)
+
+
+def test_a_terminal_that_was_closed(terminal: tuple[int, int]) -> None:
+    ours, theirs = terminal
+    assert not is_hangup(FAILED, [theirs])
+    os.close(ours)
+    assert is_hangup(FAILED, [theirs])
+    assert is_hangup(BaseExceptionGroup("", [FAILED, ExceptionGroup("", [FAILED])]), [theirs])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, ""), ValueError(), BaseExceptionGroup("", [FAILED, ValueError()])],
+)
+def test_other_errors(terminal: tuple[int, int], error: BaseException) -> None:
+    ours, theirs = terminal
+    os.close(ours)
+    assert not is_hangup(error, [theirs])
+
+
+def test_a_disk_that_fails_beside_streams_that_are_no_terminals() -> None:
+    ours, theirs = os.pipe()
+    assert not is_hangup(FAILED, [ours, theirs])
+    os.close(ours)
+    os.close(theirs)
