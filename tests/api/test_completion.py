@@ -62,3 +62,12 @@ async def test_outputs_without_a_name_live_as_long_as_configured(tmp_path: Path)
             output = await it.ok("GET", f"collections/{made['output_uuid']}")
             found.append(output["trash_at"] is not None)
         assert found == [True, False]
+
+
+async def test_what_a_retention_took_is_computed_again(tmp_path: Path) -> None:
+    async with world(tmp_path, Containers={"OutputRetention": 60}) as it:
+        made = await it.submit("echo")
+        await it.run(made["container_uuid"])
+        assert (await it.submit("echo"))["container_uuid"] == made["container_uuid"]
+        it.clock.advance(61)
+        assert (await it.submit("echo"))["container_uuid"] != made["container_uuid"]

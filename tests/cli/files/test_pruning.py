@@ -48,6 +48,8 @@ def test_nothing_is_done_unasked(site: Site, image: str) -> None:
     assert (len(logs["collections"]), logs["freed"]) == (2, 0)
     assert "nothing to prune" in site.lading("prune", "--name", "nosuch").stderr
     assert "nothing to prune" in site.lading("prune", "--name", "asked", "--older", "9999d").stderr
+    # A time of nothing is named, too.
+    assert "frees " in site.lading("prune", "--older", "0s").stderr
 
 
 def test_outputs_and_logs_go_to_the_trash(site: Site, image: str) -> None:

@@ -55,7 +55,7 @@ class PruningPlan:
 @click.command()
 @selecting
 @state_option
-@click.option("--older", type=DURATION, default="0", metavar="TIME",
+@click.option("--older", type=DURATION, metavar="TIME",
               help="Only those that were submitted longer ago than, for example, 30d.")  # fmt: skip
 @click.option("--never-reused", is_flag=True, help="Only results that nothing has used since.")
 @click.option("--logs-only", is_flag=True, help="Only logs; outputs stay.")
@@ -64,7 +64,7 @@ class PruningPlan:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @display.json_option
 def prune(
-    older: int,
+    older: int | None,
     never_reused: bool,
     logs_only: bool,
     named: bool,
@@ -85,13 +85,13 @@ def prune(
     lading prune --failed --requests --yes
     """
     wanted = RequestSelection(**selected)
-    if wanted == RequestSelection() and not (older or never_reused):
+    if wanted == RequestSelection() and older is None and not never_reused:
         raise click.UsageError(
             "Say which: --older, --never-reused, --failed, --state, --name, --project, --user, "
             "--property or --since."
         )
     choice = _Choice(
-        older=older,
+        older=older or 0,
         never_reused=never_reused,
         logs_only=logs_only,
         named=named,
