@@ -108,3 +108,20 @@ async def test_states_have_colours_words_and_shapes(here: PageSite, browser: Bro
     text = await browser.text(f"/ui/requests/{again['uuid']}/graph")
     assert 'class="node request good reused start"' in text
     assert "↺ Complete, reused" in text
+
+
+async def test_steps_that_only_wait_for_each_other_are_linked(
+    here: PageSite, browser: Browser
+) -> None:
+    world = here.world
+    empty = await here.files.pdh(await here.files.collection({"a": b"a"}))
+    needs: list[str] = []
+    for name in ("first", "middle", "last"):
+        request = await world.submit(name, name=name, mounts=OUT, depends_on=needs)
+        # Once the one before has ended, it has a container.
+        request = await world.ok("GET", f"container_requests/{request['uuid']}")
+        await world.run(request["container_uuid"], output=empty)
+        needs = [request["uuid"]]
+    text = await browser.text(f"/ui/requests/{request['uuid']}/graph")
+    # Of the image, to the output they share, and from each to the next.
+    assert text.count('class="edge"') == 3 + 3 + 2

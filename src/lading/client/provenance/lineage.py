@@ -23,6 +23,9 @@ _MOST_CONTAINERS: Final = 1000
 """Containers that the server follows each way for a token of limited scopes."""
 _MOST_STEPS: Final = 500
 """Steps of a workflow that are shown beside what they used and made."""
+_MOST_LINKED: Final = 2000
+"""Requests whose needs are looked up for a drawing."""
+_IN_ONE_CALL: Final = 500
 _SEALED: Final = "not readable"
 
 
@@ -214,6 +217,39 @@ async def _add_requests(
     for uuid in (*wanted, *([parent] if parent else ())):
         if keys.get(uuid, uuid) != drawn.start:
             drawn.link(keys.get(uuid, uuid), drawn.start, "request")
+
+
+async def link_needs(api: ApiClient, drawn: Lineage) -> None:
+    """Link the requests of a lineage to each other where one depends on another one: in a pipeline
+    of steps whose files are not inputs of each other, nothing else shows their order.
+    """
+    keys = {str(one["uuid"]): key for key, one in drawn.requests.items() if key in drawn.nodes}
+    needs: dict[str, list[str]] = {}
+    fields = ("uuid", "depends_on", "mounts")
+    for one in await _listed(api, sorted(keys)[:_MOST_LINKED], fields):
+        needs[one["uuid"]] = list(needed(one))
+    # One that is reused stands for its container under the uuid of another request.
+    others = {uuid for one in needs.values() for uuid in one} - keys.keys()
+    for one in await _listed(api, sorted(others)[:_MOST_LINKED], ("uuid", "container_uuid")):
+        keys[one["uuid"]] = one["container_uuid"] or one["uuid"]
+    known = set(drawn.edges)
+    for uuid, wanted in needs.items():
+        for first in dict.fromkeys(keys.get(need, need) for need in wanted):
+            edge = (first, keys[uuid])
+            if first in drawn.nodes and first != keys[uuid] and edge not in known:
+                drawn.link(*edge, "request")
+
+
+async def _listed(api: ApiClient, uuids: list[str], fields: tuple[str, ...]) -> list[Record]:
+    """These attributes of requests that the reader may see."""
+    found: list[Record] = []
+    for start in range(0, len(uuids), _IN_ONE_CALL):
+        part = uuids[start : start + _IN_ONE_CALL]
+        filters = [["uuid", "in", part]]
+        found += await api.list(
+            "container_requests", filters=filters, select=fields, limit=len(part)
+        )
+    return found
 
 
 async def _add_steps(api: ApiClient, drawn: Lineage, held: str) -> None:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from lading.client.api import Record
 from lading.client.provenance.causes import StepComparison, find_causes, side_of
-from lading.client.provenance.lineage import find_lineage
+from lading.client.provenance.lineage import find_lineage, link_needs
 from lading.client.request_states import shown_command
 from lading.core.drawing.folding import fold
 from lading.core.drawing.placement import HEIGHT, WIDTH, follows, place
@@ -32,6 +32,7 @@ async def show(visit: Visit) -> Response:
     other = visit.query("with").strip()
     chosen, cause = await _differing(visit, request, other) if other else (set(), "")
     drawn = await find_lineage(visit.api, request)
+    await link_needs(visit.api, drawn)
     folded = fold(drawn.nodes.values(), drawn.edges, start=drawn.start, most=_NODES)
     drawing = place(folded, start=drawn.start)
     path, links = follows(folded.nodes, folded.edges, chosen)
