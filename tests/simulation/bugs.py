@@ -17,7 +17,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from lading.client.api import ApiClient
-from lading.core.containers import finalize, lifecycle, priority, reuse
+from lading.core.containers import finalize, lifecycle, priority, retry, reuse
 from lading.core.containers.container import (
     CancelChildren,
     Container,
@@ -143,9 +143,9 @@ def _retry_for_ever(
     ended: Container,
     requests: list[ContainerRequest],
     **more: Any,
-) -> finalize.Retry | None:
+) -> retry.Retry | None:
     raised = [replace(one, container_count_max=1000) for one in requests]
-    again = finalize.plan_retries(ended, raised, **more)
+    again = retry.plan_retries(ended, raised, **more)
     if again is None:
         return None
     limits = {one.uuid: one.container_count_max for one in requests}

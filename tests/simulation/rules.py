@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from lading.core.containers import finalize, lifecycle, priority, request, reuse
+from lading.core.containers import retry as planning
 from lading.core.containers.container import Container, ContainerEffect, Reprioritise
 from lading.core.containers.request import ContainerRequest
 
@@ -40,7 +41,7 @@ class ServerRules:
     lock: Callable[..., ContainerChange] = lifecycle.lock
     unlock: Callable[..., ContainerChange] = lifecycle.unlock
     update: Callable[..., ContainerChange] = lifecycle.update
-    retry: Callable[..., finalize.Retry | None] = finalize.plan_retries
+    retry: Callable[..., planning.Retry | None] = planning.plan_retries
     choose: Callable[..., reuse.Choice] = reuse.choose
     propagate: Callable[..., dict[str, int]] = priority.propagate
     finalize: Callable[..., finalize.Finalization] = finalize.finalize

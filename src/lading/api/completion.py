@@ -1,9 +1,9 @@
 """The end of a container for its requests: another attempt or the state Final, and the costs.
 
-`core.containers.finalize` plans the retries, and the collections that a request keeps. The content
-of such a collection is that of existing collections, so that no block is moved; a collection whose
-content is missing is not made. Requests that the container made are cancelled; requests that depend
-on its requests are released or end too.
+`core.containers.retry` plans the retries, `core.containers.finalize` the collections that a request
+keeps. The content of such a collection is that of existing collections, so that no block is moved;
+a collection whose content is missing is not made. Requests that the container made are cancelled;
+requests that depend on its requests are released or end too.
 
 An interval of allocation (when a container held resources, and for which request) begins and ends
 with each change of a container's state and of a request's state, priority or container
@@ -24,7 +24,7 @@ from lading.api import priorities
 from lading.api.events import audit
 from lading.api.resources.generic import distinct_name
 from lading.api.services import ApiServices
-from lading.core.containers import finalize, mounts, request
+from lading.core.containers import finalize, mounts, request, retry
 from lading.core.containers.container import FINAL, HELD, Container, ContainerState
 from lading.core.containers.finalize import LOG_DIRECTORY, CollectionPlan, Keeps
 from lading.core.containers.priority import Readiness
@@ -55,7 +55,7 @@ async def finish(unit: UnitOfWork, before: Container, after: Container) -> None:
     rows = {subject.uuid: row for row, subject in wanting}
     left = {subject.uuid: subject for _, subject in wanting}
     trashed = await priorities.owners_in_trash(unit.tx, left.values(), unit.now)
-    again = finalize.plan_retries(
+    again = retry.plan_retries(
         after,
         # Requests of projects in the trash get no further attempt.
         [one for one in left.values() if one.owner_uuid not in trashed],

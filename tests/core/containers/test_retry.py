@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lading.core.containers import finalize, recipe
+from lading.core.containers import recipe, retry
 from lading.core.containers.constraints import NO_LIMIT, Policy
 from lading.core.containers.container import Container, ContainerState
 from lading.core.containers.request import ContainerRequest
@@ -24,10 +24,10 @@ def asking(number: int = 1, **changes: Any) -> ContainerRequest:
 
 def plan(
     *requests: ContainerRequest, ended: Container | None = None, **options: Any
-) -> finalize.Retry | None:
+) -> retry.Retry | None:
     gone = ended or make_container(1, state="Cancelled", cost=2.0, subrequests_cost=0.5)
     given = {"before": make_container(1), "parents": {}, "earlier": {}, "policy": POLICY, **options}
-    return finalize.plan_retries(gone, requests, uuid=C2, now=NOW, **given)
+    return retry.plan_retries(gone, requests, uuid=C2, now=NOW, **given)
 
 
 def test_one_new_container_serves_all() -> None:
@@ -103,16 +103,16 @@ def test_children_are_retried_while_their_parent_runs(
     ],
 )
 def test_limits_by_failure_class(ended: dict[str, Any], allowed: int) -> None:
-    assert finalize.retries_allowed(make_container(**ended), POLICY) == allowed
+    assert retry.retries_allowed(make_container(**ended), POLICY) == allowed
 
 
 def test_the_configuration_may_retry_commands() -> None:
     policy = Policy(retry_limits={Failure.OOM: 2, Failure.USER: 1})
     killed = make_container(state="Complete", exit_code=137, runtime_status={"failure": "oom"})
-    assert finalize.retries_allowed(killed, policy) == 2
-    assert finalize.retries_allowed(make_container(state="Complete", exit_code=1), policy) == 1
+    assert retry.retries_allowed(killed, policy) == 2
+    assert retry.retries_allowed(make_container(state="Complete", exit_code=1), policy) == 1
     assert (
-        finalize.retries_allowed(
+        retry.retries_allowed(
             make_container(state="Complete", exit_code=1), Policy(retry_limits={})
         )
         == 0
@@ -141,7 +141,7 @@ def test_every_exit_code_but_0_is_one_way_to_fail() -> None:
     earlier = {C3: make_container(3, state="Complete", exit_code=7)}
     assert plan(asking(), ended=failed, policy=policy) is not None
     assert plan(again, ended=failed, earlier=earlier, policy=policy) is None
-    assert finalize.failure_class(make_container(state="Complete", exit_code=0)) is None
+    assert retry.failure_class(make_container(state="Complete", exit_code=0)) is None
 
 
 def test_who_lost_enough_preemptible_machines_gets_others() -> None:

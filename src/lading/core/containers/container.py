@@ -252,7 +252,7 @@ class RefreshLog:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The container ended: retry or finalize its Committed requests (`finalize.plan_retries`, then
+    """The container ended: retry or finalize its Committed requests (`retry.plan_retries`, then
     `finalize.finalize`).
     """
 
